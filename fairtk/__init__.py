@@ -1,0 +1,59 @@
+"""fairtk: who gets seen, by people or by a language model, and what that costs or gains.
+
+Importing fairtk loads the plugins, makes their measures known to ir_measures and their data sets
+to ir_datasets. Transformers and everything heavy are imported on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "BM25Scorer": "fairtk.transformers.bm25",
+    "Candidates": "fairtk.transformers.candidates",
+    "FairSampler": "fairtk.transformers.sampler",
+    "FlanT5": "fairtk.transformers.flan_t5",
+    "Generator": "fairtk.transformers.generator",
+    "OracleSampler": "fairtk.transformers.oracle",
+    "PerSample": "fairtk.transformers.per_sample",
+    "drop_undefined": "fairtk.measures.undefined",
+    "join_answers": "fairtk.datasets.answers",
+}
+_MEASURES = ("E", "EE_D", "EE_L", "EE_R", "EU", "FairMeasure")
+_MODULES = ("browsing", "datasets", "demo", "errors", "io", "measures", "plugins", "prompts",
+            "registry", "testing", "utilities")
+
+from fairtk.hookspecs import hookimpl  # noqa: E402
+
+
+if TYPE_CHECKING:
+    from fairtk.datasets.answers import join_answers
+    from fairtk.measures.undefined import drop_undefined
+    from fairtk.transformers.bm25 import BM25Scorer
+    from fairtk.transformers.candidates import Candidates
+    from fairtk.transformers.flan_t5 import FlanT5
+    from fairtk.transformers.generator import Generator
+    from fairtk.transformers.oracle import OracleSampler
+    from fairtk.transformers.per_sample import PerSample
+    from fairtk.transformers.sampler import FairSampler
+
+__all__ = [
+    "BM25Scorer", "Candidates", "E", "EE_D", "EE_L", "EE_R", "EU", "FairMeasure", "FairSampler",
+    "FlanT5", "Generator", "OracleSampler", "PerSample", "drop_undefined", "hookimpl",
+    "join_answers",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"fairtk.{name}")
+    raise AttributeError(f"module 'fairtk' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

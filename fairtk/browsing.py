@@ -1,0 +1,158 @@
+"""Browsing models: how much attention a user pays to each rank.
+
+A user is a person or a language model. Every model gives one weight per rank; a cascade model
+(`GERR`) also lets the weight fall with every useful document above. Ranks count from 0 here, as in
+PyTerrier; papers count from 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.errors import ParameterError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class BrowsingModel:
+    """Base of all browsing models.
+
+    A subclass is a frozen dataclass and gives `weights`. It is printed, and read back from strings,
+    as ``RBP(p=0.8)``.
+
+    Attributes:
+        needs_cutoff: the model is only meaningful with a cutoff (``@k``).
+        stop: the probability of leaving after a useful document; 0 for all position-only models.
+    """
+
+    needs_cutoff: ClassVar[bool] = False
+
+    @property
+    def stop(self) -> float:
+        """The probability that a user leaves after a useful document; 0: position alone counts."""
+        return 0.0
+
+    def weights(self, ranks: IntArray) -> FloatArray:
+        """Return the attention that each 0-based rank gets, before the cutoff is applied."""
+        raise NotImplementedError(f"{type(self).__name__} must define weights(ranks)")
+
+    @property
+    def total_square(self) -> float:
+        """The sum of squared weights over infinitely many ranks (``inf`` if it diverges)."""
+        return float("inf")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+        return f"{type(self).__name__}({shown})" if shown else type(self).__name__
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+@dataclass(frozen=True, repr=False)
+class MU(BrowsingModel):
+    """The machine user: reads the first k documents with equal attention, and nothing below.
+
+    Kim and Diaz, Towards Fair RAG, Eq. 4: 1 for the first k ranks, else 0. The cutoff k is the
+    measure's ``@k``.
+    """
+
+    needs_cutoff: ClassVar[bool] = True
+
+    def weights(self, ranks: IntArray) -> FloatArray:
+        """Return 1 for every rank; the measure's cutoff does the rest."""
+        return np.ones(len(ranks))
+
+
+@dataclass(frozen=True, repr=False)
+class RBP(BrowsingModel):
+    """Rank-biased precision's user: goes on to the next rank with probability p.
+
+    Moffat and Zobel 2008; weight p^rank (Diaz et al. 2020, Section 4.3).
+
+    Attributes:
+        p: patience, in (0, 1].
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        _probability("RBP", "p", self.p, zero=False, one=True)
+
+    def weights(self, ranks: IntArray) -> FloatArray:
+        """Return p to the power of the rank."""
+        return np.power(float(self.p), ranks)
+
+    @property
+    def total_square(self) -> float:
+        """The geometric sum 1 / (1 - p^2)."""
+        return float("inf") if self.p == 1 else 1.0 / (1.0 - self.p**2)
+
+
+@dataclass(frozen=True, repr=False)
+class GERR(BrowsingModel):
+    """The cascade user of generalized expected reciprocal rank, as in Diaz et al. 2020.
+
+    Goes on with probability p, and leaves after a useful document with probability u: weight
+    p^rank (1 - u)^(number of useful documents above). As in expeval, every grade above 0 counts
+    as useful alike.
+
+    Attributes:
+        p: patience, in (0, 1].
+        u: probability of leaving after a useful document, in [0, 1).
+    """
+
+    p: float = 0.5
+    u: float = 0.5
+
+    def __post_init__(self) -> None:
+        _probability("GERR", "p", self.p, zero=False, one=True)
+        _probability("GERR", "u", self.u, zero=True, one=False)
+
+    @property
+    def stop(self) -> float:
+        """The probability u of leaving after a useful document."""
+        return float(self.u)
+
+    def weights(self, ranks: IntArray) -> FloatArray:
+        """Return p to the power of the rank: the weight where nothing above is useful."""
+        return np.power(float(self.p), ranks)
+
+    @property
+    def total_square(self) -> float:
+        """The geometric sum 1 / (1 - p^2): no useful document stops the user."""
+        return float("inf") if self.p == 1 else 1.0 / (1.0 - self.p**2)
+
+
+@dataclass(frozen=True, repr=False)
+class DCG(BrowsingModel):
+    """The logarithmic discount of Jarvelin and Kekalainen 2002: 1 / log2(rank + 2), rank from 0."""
+
+    def weights(self, ranks: IntArray) -> FloatArray:
+        """Return 1 / log2(rank + 2)."""
+        return np.asarray(1.0 / np.log2(ranks + 2.0))
+
+
+@dataclass(frozen=True, repr=False)
+class TREC(BrowsingModel):
+    """The discount of TREC Fair Ranking 2022: 1 / log2(max(rank + 1, 2)), rank from 0.
+
+    The first two ranks weigh the same, which is not so in `DCG`.
+    """
+
+    def weights(self, ranks: IntArray) -> FloatArray:
+        """Return 1 / log2(max(rank + 1, 2))."""
+        return np.asarray(1.0 / np.log2(np.maximum(ranks + 1.0, 2.0)))
+
+
+def _probability(model: str, name: str, value: float, zero: bool, one: bool) -> None:
+    inside = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    if not inside or (value == 0 and not zero) or (value == 1 and not one):
+        low, high = "[" if zero else "(", "]" if one else ")"
+        raise ParameterError(f"{model}: {name} must lie in {low}0, 1{high}; found {value!r}")

@@ -1,0 +1,105 @@
+"""The built-in plugin: fairtk's own measures, utilities, data and transformers.
+
+It is loaded through the entry point ``fairtk`` like any third party's, and lists names only; what
+is expensive to import stays behind a ``target``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fairtk.hookspecs import hookimpl
+from fairtk.registry import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec
+
+
+@hookimpl
+def fairtk_measures() -> Iterable[Any]:
+    """Return the built-in measures."""
+    from fairtk import measures
+
+    return [getattr(measures, name) for name in measures.MEASURES]
+
+
+@hookimpl
+def fairtk_browsing_models() -> Iterable[type]:
+    """Return the built-in browsing models."""
+    from fairtk import browsing
+
+    return [browsing.MU, browsing.RBP, browsing.GERR, browsing.DCG, browsing.TREC]
+
+
+@hookimpl
+def fairtk_utilities() -> Iterable[UtilitySpec]:
+    """Return the built-in string utilities."""
+    return []
+
+
+@hookimpl
+def fairtk_prompts() -> Iterable[PromptSpec]:
+    """Return the built-in prompt builders."""
+    return []
+
+
+@hookimpl
+def fairtk_datasets() -> Iterable[DatasetSpec]:
+    """Return the built-in data sets."""
+    return []
+
+
+@hookimpl
+def fairtk_transformers() -> Iterable[TransformerSpec]:
+    """Return the built-in transformers."""
+    spec = TransformerSpec
+    return [
+        spec(
+            "FairSampler",
+            "fairtk.transformers.sampler:FairSampler",
+            "rankings drawn from a Plackett-Luce policy over the scores",
+            "R",
+            "S",
+        ),
+        spec(
+            "OracleSampler",
+            "fairtk.transformers.oracle:OracleSampler",
+            "useful documents first, shuffled within each grade",
+            "R",
+            "S",
+        ),
+        spec(
+            "PerSample",
+            "fairtk.transformers.per_sample:PerSample",
+            "runs another transformer once per sampled ranking",
+            "S",
+            "S",
+        ),
+        spec(
+            "BM25Scorer",
+            "fairtk.transformers.bm25:BM25Scorer",
+            "BM25 inside each query's own candidate set",
+            "R",
+            "R",
+        ),
+        spec(
+            "Candidates",
+            "fairtk.transformers.candidates:Candidates",
+            "each query's own candidates from a data set, with text",
+            "Q",
+            "R",
+        ),
+        spec(
+            "Generator",
+            "fairtk.transformers.generator:Generator",
+            "answers from any backend and prompt",
+            "R|S|Q",
+            "A",
+        ),
+        spec(
+            "FlanT5",
+            "fairtk.transformers.flan_t5:FlanT5",
+            "answers from a T5 (hub name or local folder)",
+            "R|S|Q",
+            "A",
+            extra="t5",
+        ),
+    ]

@@ -1,0 +1,62 @@
+"""Content digests: equal content gives an equal short string, whatever object holds it.
+
+Used wherever two settings that are objects (a qrels frame, the groups of a measure) must be told
+apart or recognized as the same: equality of transformers, names of measures, keys of caches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def digest(value: Any, size: int = 8) -> str:
+    """Return the hex digest of a value's content.
+
+    Args:
+        value: a frame (columns, order of rows and dtype-independent values count; the index does
+            not), series, array, mapping, sequence, string, number, ``None``, or an object with a
+            ``digest`` method or, failing that, a `repr`.
+        size: length of the digest in bytes.
+    """
+    state = hashlib.blake2b(digest_size=size)
+    _feed(state, value)
+    return state.hexdigest()
+
+
+def _feed(state: hashlib.blake2b, value: Any) -> None:
+    # Each kind writes a tag and its size first, so that ["ab"] and ["a", "b"] differ.
+    if isinstance(value, pd.DataFrame):
+        state.update(f"frame{value.shape}".encode())
+        for column in value.columns:
+            _feed(state, str(column))
+            _feed(state, value[column])
+    elif isinstance(value, pd.Series | pd.Index):
+        _feed(state, value.to_numpy(dtype=object, na_value=None))
+    elif isinstance(value, np.ndarray):
+        state.update(f"array{value.shape}".encode())
+        if value.dtype == object:
+            for item in value.ravel().tolist():
+                _feed(state, item)
+        else:
+            state.update(str(value.dtype).encode() + np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, str | bytes):
+        raw = value.encode() if isinstance(value, str) else value
+        state.update(f"text{len(raw)}:".encode() + raw)
+    elif isinstance(value, Mapping):
+        state.update(f"map{len(value)}".encode())
+        for key in sorted(value, key=str):
+            _feed(state, key)
+            _feed(state, value[key])
+    elif isinstance(value, list | tuple):
+        state.update(f"list{len(value)}".encode())
+        for item in value:
+            _feed(state, item)
+    elif hasattr(value, "digest") and callable(value.digest):
+        _feed(state, f"{type(value).__qualname__}#{value.digest()}")
+    else:
+        _feed(state, f"{type(value).__name__}:{value!r}")

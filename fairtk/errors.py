@@ -1,0 +1,136 @@
+"""All exceptions and warnings that fairtk raises on purpose.
+
+Everything derives from `FairtkError`, so a service can catch one class. Bad data and bad settings
+are `ValueError` as well (`InputError`), so that code which knows nothing of fairtk still sees the
+usual kind. Messages are one line: what was expected, what was found, where, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from os import PathLike
+
+
+class FairtkError(Exception):
+    """Base of all errors that fairtk raises on purpose."""
+
+
+class InputError(FairtkError, ValueError):
+    """Data or settings that cannot be used as they are."""
+
+
+class ColumnError(InputError):
+    """A frame lacks a column, or a column has the wrong type."""
+
+
+class DuplicateError(InputError):
+    """Something that must be unique (a document of a ranking, a registered name) occurs twice."""
+
+
+class ParameterError(InputError):
+    """A setting of a transformer, measure or utility is out of its range."""
+
+
+class FormatError(InputError):
+    """A file does not have the form it should have.
+
+    Args:
+        message: what was expected and what was found.
+        path: the file, put in front of the message.
+        line: the 1-based line number, put behind the path.
+    """
+
+    def __init__(
+        self, message: str, path: str | PathLike[str] | None = None, line: int | None = None
+    ) -> None:
+        self.path = path
+        self.line = line
+        place = "" if path is None else f"{path}:{'' if line is None else f'{line}:'} "
+        super().__init__(place + message)
+
+
+class NotFoundError(InputError):
+    """A name that nothing is registered under.
+
+    Args:
+        kind: what was looked for, in the singular, e.g. ``"utility"``.
+        name: the name that was asked for.
+        known: the names that exist; the nearest is suggested.
+    """
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        self.kind = kind
+        self.name = name
+        super().__init__(f"unknown {kind} {name!r}{suggestion(str(name), known)}")
+
+
+class MissingExtraError(FairtkError, ImportError):
+    """An optional dependency is needed and not installed.
+
+    Args:
+        package: the package that could not be imported.
+        extra: the extra of fairtk that installs it.
+        needed_for: what was asked for.
+    """
+
+    def __init__(self, package: str, extra: str, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs the package {package!r}, which is not installed: "
+            f"pip install 'fairtk[{extra}]'"
+        )
+
+
+class PluginError(FairtkError):
+    """A plugin breaks a rule of the plugin system (DESIGN: misspelt hook, name taken twice)."""
+
+
+class ModelError(FairtkError, OSError):
+    """The weights of a model cannot be found, or are stored in an unsafe form."""
+
+
+class DownloadError(FairtkError, OSError):
+    """A file could not be downloaded completely."""
+
+
+class FairtkWarning(UserWarning):
+    """Base of all warnings that fairtk gives."""
+
+
+class UndefinedWarning(FairtkWarning):
+    """The definition of a measure leaves the value of some queries open; they are NaN."""
+
+
+class PluginWarning(FairtkWarning):
+    """A plugin could not be loaded; everything else works."""
+
+
+class DataWarning(FairtkWarning):
+    """The data can be used, but a reader of the result should know something about them."""
+
+
+def suggestion(name: str, known: Iterable[str], limit: int = 12) -> str:
+    """Return the tail of a not-found message: the nearest known name, or the list of them.
+
+    Args:
+        name: what was asked for.
+        known: what exists.
+        limit: how many names are listed when none is near.
+    """
+    names = sorted({str(k) for k in known})
+    lowered = {n.lower(): n for n in reversed(names)}
+    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {lowered[near[0]]!r}?"
+    if not names:
+        return "; none is registered"
+    tail = ", ..." if len(names) > limit else ""
+    return f"; known: {', '.join(names[:limit])}{tail}"
+
+
+def listed(items: Iterable[object], limit: int = 5) -> str:
+    """Return the first items of a list in words: ``'a', 'b', 'c' and 17 more``."""
+    values = list(items)
+    shown = ", ".join(repr(v) for v in values[:limit])
+    rest = len(values) - limit
+    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -1,0 +1,64 @@
+"""The hooks that a plugin of fairtk can implement.
+
+A plugin is a module named by an entry point of the group ``fairtk``. It marks functions with
+`hookimpl`; each returns values, takes no callback, and imports nothing heavy:
+
+    from fairtk import hookimpl
+
+    @hookimpl
+    def fairtk_measures():
+        return [MyMeasure()]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    import click
+
+    from fairtk.registry import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec
+
+PROJECT = "fairtk"
+"""pluggy's project name and the entry-point group."""
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def fairtk_measures() -> Iterable[Any]:  # type: ignore[empty-body]
+    """Return instances of `fairtk.measures.FairMeasure`, e.g. ``[TopShare()]``."""
+
+
+@hookspec
+def fairtk_utilities() -> Iterable[UtilitySpec]:  # type: ignore[empty-body]
+    """Return string utilities, e.g. ``[UtilitySpec("bleu", "pkg.bleu:Bleu", "BLEU-4")]``."""
+
+
+@hookspec
+def fairtk_browsing_models() -> Iterable[type]:  # type: ignore[empty-body]
+    """Return subclasses of `fairtk.browsing.BrowsingModel`; the class name is the name."""
+
+
+@hookspec
+def fairtk_transformers() -> Iterable[TransformerSpec]:  # type: ignore[empty-body]
+    """Return PyTerrier transformers as `TransformerSpec`; the class is imported on first use."""
+
+
+@hookspec
+def fairtk_datasets() -> Iterable[DatasetSpec]:  # type: ignore[empty-body]
+    """Return data sets as `DatasetSpec`; they are registered with ir_datasets under their ids."""
+
+
+@hookspec
+def fairtk_prompts() -> Iterable[PromptSpec]:  # type: ignore[empty-body]
+    """Return prompt builders, e.g. ``[PromptSpec("short", "pkg.prompts:Short", "one line")]``."""
+
+
+@hookspec
+def fairtk_commands(cli: click.Group) -> None:
+    """Add click commands to the ``fairtk`` command line: ``cli.add_command(my_command)``."""

@@ -1,0 +1,2 @@
+"""Measures."""
+MEASURES: tuple[str, ...] = ()

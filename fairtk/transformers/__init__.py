@@ -1,0 +1,1 @@
+"""PyTerrier transformers: samplers, scorers, candidates and generators."""

@@ -1,0 +1,102 @@
+"""What all of fairtk's transformers share: settings, equality by content, checked inputs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pandas as pd
+import pyterrier as pt
+from pyterrier.validate import InputValidationError
+
+from fairtk.columns import SAMPLE
+from fairtk.digest import digest
+from fairtk.errors import ColumnError
+
+_REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
+
+
+class TransformerInputError(ColumnError, InputValidationError):
+    """A transformer got a frame without the columns it needs.
+
+    It is an `InputValidationError` too, which is how PyTerrier's inspection learns what a
+    transformer takes.
+    """
+
+    __str__ = ColumnError.__str__
+
+
+class FairTransformer(pt.Transformer):
+    """A transformer whose settings decide what it does, what it prints and what it equals.
+
+    A subclass names its settings in `SETTINGS` and keeps each as an attribute of that name. Two
+    transformers are equal exactly when class and all settings are equal, frames by content: that
+    lets ``pt.Experiment(plan="tree")`` share prefixes and never merge two different systems.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = ()
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by name."""
+        return {name: getattr(self, name) for name in self.SETTINGS}
+
+    def digest(self) -> str:
+        """Return the content digest of class and settings."""
+        return digest([type(self).__module__, type(self).__qualname__, self.settings()])
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value in self.settings().items())
+        return f"{type(self).__name__}({shown})"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.digest() == other.digest()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def check_inputs(self, inp: pd.DataFrame, *modes: list[str]) -> int:
+        """Return the index of the first mode whose columns the frame has.
+
+        Args:
+            inp: the frame that `transform` got.
+            modes: lists of needed columns, the preferred one first.
+
+        Raises:
+            TransformerInputError: no mode fits; names the transformer and what is missing.
+        """
+        for index, needed in enumerate(modes):
+            if all(column in inp.columns for column in needed):
+                return index
+        found = list(inp.columns)
+        options = " or ".join(str(mode) for mode in modes)
+        missing = min(([c for c in mode if c not in found] for mode in modes), key=len)
+        reasons = [
+            _mode([c for c in mode if c not in found], f"mode {i}") for i, mode in enumerate(modes)
+        ]
+        raise TransformerInputError(
+            f"{type(self).__name__} needs the columns {options}; missing: {missing}, "
+            f"found: {found}",
+            reasons,
+        )
+
+    def refuse_samples(self, inp: pd.DataFrame) -> None:
+        """Raise unless the frame is a plain run, without the column ``sample``."""
+        if SAMPLE in inp.columns:
+            raise ColumnError(
+                f"{type(self).__name__} takes one ranking per query, but its input has the column "
+                f"{SAMPLE!r}: it is sampled already; put {type(self).__name__} before the sampler, "
+                "or wrap a reranker in PerSample"
+            )
+
+
+def _mode(missing: list[str], name: str) -> Any:
+    from pyterrier.validate import _TransformerMode
+
+    return _TransformerMode(missing_columns=missing, extra_columns=[], mode_name=name)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, _REPR_AS_DIGEST):
+        return f"<{len(value)} rows #{digest(value, 4)}>"
+    return repr(value)
