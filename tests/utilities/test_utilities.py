@@ -1,0 +1,245 @@
+import math
+import sys
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+
+from fairtk import registry, utilities
+from fairtk.errors import InputError, MissingExtraError, NotFoundError, ParameterError
+from fairtk.utilities.rouge import common_words
+from fairtk.utilities.squad import normalized
+
+NAMES = ["accuracy", "em", "f1", "mae", "rouge1", "rougeL"]
+PACKAGED = [
+    "rouge_score_rouge1",
+    "rouge_score_rouge2",
+    "rouge_score_rougeL",
+    "rouge_score_rougeLsum",
+]
+WORDS = st.lists(st.sampled_from("abcd"), max_size=8)
+
+
+def test_names_are_registered():
+    assert set(NAMES + PACKAGED) <= set(registry.utilities.names())
+
+
+@pytest.mark.parametrize("name", NAMES + PACKAGED)
+def test_the_spec_says_what_the_utility_is(name):
+    if name in PACKAGED:
+        pytest.importorskip("rouge_score")
+    utility, spec = utilities.get(name), registry.utilities.get(name)
+    assert utility.name == spec.name == name
+    assert utility.higher_is_better is spec.higher_is_better
+    assert repr(utility).startswith(name)
+    assert utility == utilities.get(name)
+    assert hash(utility) == hash(utilities.get(name))
+
+
+def test_direction_and_bounds():
+    mae, f1 = utilities.get("mae"), utilities.get("f1")
+    assert (mae.higher_is_better, mae.best, mae.worst) == (False, 0.0, math.inf)
+    assert (f1.higher_is_better, f1.best, f1.worst) == (True, 1.0, 0.0)
+
+
+def test_options_tell_utilities_apart():
+    one, two = utilities.get("accuracy", labels=["a"]), utilities.get("accuracy", labels=["b"])
+    assert one != two
+    assert one == utilities.get("accuracy", labels=("a",))
+    assert one != utilities.get("accuracy")
+    assert repr(one) == "accuracy(labels=['a'])"
+    assert repr(utilities.get("accuracy")) == "accuracy"
+    assert repr(utilities.get("mae", high=10)) == "mae(low=1.0, high=10.0)"
+    assert utilities.get("em") != utilities.get("f1")
+
+
+class TestValues:
+    def test_accuracy_without_labels_compares_stripped_texts(self):
+        accuracy = utilities.get("accuracy")
+        assert accuracy([" yes", "Yes", "none"], ["yes ", "yes", "other"]) == [1.0, 0.0, 0.0]
+
+    def test_accuracy_with_labels_takes_outsiders_as_equal(self):
+        accuracy = utilities.get("accuracy", labels=["yes", "no", "yes"])
+        assert accuracy(["yes", "no", "none", "none"], ["yes", "yes", "other", "no"]) == [
+            1.0,
+            0.0,
+            1.0,
+            0.0,
+        ]
+
+    def test_rouge_by_hand(self):
+        # words {the, cat, sat} and {a, cat, sat}: p = r = 2/3, f = 2 (4/9) / (4/3 + 1e-8)
+        expected = 2 * (4 / 9) / (4 / 3 + 1e-8)
+        for name in ("rouge1", "rougeL"):
+            assert utilities.get(name)(["the cat sat"], ["a cat sat"]) == [pytest.approx(expected)]
+
+    def test_rouge_l_needs_the_order(self):
+        # "b a" and "a b": both words shared, a longest common subsequence has one of two
+        assert utilities.get("rouge1")(["b a"], ["a b"]) == [pytest.approx(1, abs=1e-8)]
+        assert utilities.get("rougeL")(["b a"], ["a b"]) == [pytest.approx(0.5, abs=1e-8)]
+
+    def test_rouge_l_takes_the_union_over_sentences(self):
+        # "a b" and "c d" are each found in one sentence of the answer: 4 of 4 words
+        assert utilities.get("rougeL")(["c d. a b"], ["a b. c d"]) == [pytest.approx(1, abs=1e-8)]
+
+    def test_token_f1_by_hand(self):
+        # {cat: 2, sat} and {cat, sat, down}: 2 shared of 3 and 3: 2*2/6
+        assert utilities.get("f1")(["The cat, cat sat!"], ["a cat sat down"]) == [
+            pytest.approx(4 / 6)
+        ]
+
+    def test_squad_normalization(self):
+        assert normalized("The  Quick-Brown 'fox'. An A!") == "quickbrown fox"
+        assert utilities.get("em")(["The Answer."], ["answer"]) == [1.0]
+
+    def test_texts_of_articles_only(self):
+        assert utilities.get("f1")(["the", "the"], ["a", "cat"]) == [1.0, 0.0]
+
+    def test_mae_scale(self):
+        mae = utilities.get("mae", low=0, high=10)
+        # no number: the farther end, the upper one at equal distance
+        assert mae(["?", "?", "?", "12"], ["2", "9", "5", "4"]) == [8.0, 9.0, 5.0, 8.0]
+
+    def test_rouge_score_stemmer(self):
+        pytest.importorskip("rouge_score")
+        plain = utilities.get("rouge_score_rouge1")
+        stemmed = utilities.get("rouge_score_rouge1", use_stemmer=True)
+        assert plain(["rankings"], ["ranking"]) == [0.0]
+        assert stemmed(["rankings"], ["ranking"]) == [1.0]
+        assert repr(stemmed) == "rouge_score_rouge1(use_stemmer=True)"
+
+    @pytest.mark.parametrize("name", ["rouge_score_rougeL", "rouge_score_rougeLsum", "em", "f1"])
+    def test_the_word_empty_gives_no_credit_to_an_empty_answer(self, name):
+        if name in PACKAGED:
+            pytest.importorskip("rouge_score")
+        assert utilities.get(name)(["", "..", ""], ["an empty house", "empty", " "]) == [0, 0, 1]
+
+
+class TestSeveralGoldAnswers:
+    def test_the_best_match_counts(self):
+        assert utilities.get("em")(["b"], [["a", "b"]]) == [1.0]
+        assert utilities.get("mae")(["3"], [["1", "4"]]) == [1.0]
+
+    def test_arrays_and_tuples(self):
+        golds = [np.array(["a", "b"], dtype=object), ("c",), "b"]
+        assert utilities.get("em")(pd.Series(["b", "b", "b"]), golds) == [1.0, 0.0, 1.0]
+
+    def test_a_list_of_one_is_that_one(self):
+        for name in NAMES:
+            utility = utilities.get(name)
+            assert utility(["2"], [["3"]]) == utility(["2"], ["3"])
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("wrong", [None, math.nan, pd.NA, np.nan])
+    def test_missing_prediction(self, wrong):
+        with pytest.raises(InputError, match="rougeL: the prediction at position 1 is missing"):
+            utilities.get("rougeL")(["a", wrong], ["a", "b"])
+
+    @pytest.mark.parametrize("wrong", [3, ["a"], b"a"])
+    def test_prediction_of_another_type(self, wrong):
+        with pytest.raises(InputError, match=r"the prediction at position 0 is .*a string is need"):
+            utilities.get("em")([wrong], ["a"])
+
+    @pytest.mark.parametrize("wrong", [None, math.nan, pd.NA, 5, ["a", None]])
+    def test_gold_answer_of_another_type(self, wrong):
+        with pytest.raises(InputError, match="the gold answer at position 2 is"):
+            utilities.get("em")(["a", "b", "c"], ["a", "b", wrong])
+
+    def test_no_gold_answer(self):
+        with pytest.raises(InputError, match="gold answers at position 0 is empty"):
+            utilities.get("em")(["a"], [[]])
+
+    def test_different_lengths(self):
+        with pytest.raises(InputError, match="2 predictions and 1 gold answers"):
+            utilities.get("em")(["a", "b"], ["a"])
+
+    def test_one_string_instead_of_many(self):
+        with pytest.raises(InputError, match="predictions must be a sequence of strings"):
+            utilities.get("em")("abc", ["a", "b", "c"])
+
+    def test_gold_that_is_no_number(self):
+        with pytest.raises(InputError, match="mae, position 1: the gold answer 'good' is not a"):
+            utilities.get("mae")(["1", "2"], ["1", "good"])
+
+    def test_unknown_name(self):
+        with pytest.raises(NotFoundError, match="unknown utility 'rouge-l'; did you mean 'rougeL'"):
+            utilities.get("rouge-l")
+
+    def test_unknown_option(self):
+        with pytest.raises(ParameterError, match="no option 'label'; did you mean 'labels'"):
+            utilities.get("accuracy", label=["a"])
+        with pytest.raises(ParameterError, match="'em' has no option 'x'; it has no options"):
+            utilities.get("em", x=1)
+
+    @pytest.mark.parametrize("labels", ["abc", [], [1, 2]])
+    def test_labels_that_are_no_list_of_strings(self, labels):
+        with pytest.raises(ParameterError, match="labels must be a list of strings"):
+            utilities.get("accuracy", labels=labels)
+
+    def test_scale_the_wrong_way_round(self):
+        with pytest.raises(ParameterError, match="low must be below high"):
+            utilities.get("mae", low=5, high=1)
+
+    def test_package_that_is_not_installed(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "rouge_score", None)
+        monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+        with pytest.raises(MissingExtraError, match=r"fairtk\[rouge\]"):
+            utilities.get("rouge_score_rougeL")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_empty_input(name):
+    assert utilities.get(name)([], []) == []
+
+
+def test_each_distinct_pair_is_scored_once():
+    class Counting(utilities.Utility):
+        name = "counting"
+        calls = 0
+
+        def score(self, prediction, gold):
+            Counting.calls += 1
+            return float(prediction == gold)
+
+    assert Counting()(["a", "b", "a", "a"], ["a", "a", "a", ["a", "b"]]) == [1.0, 0.0, 1.0, 1.0]
+    assert Counting.calls == 4  # (a, a), (b, a), and (a, a), (a, b) of the list
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(prediction=st.text(max_size=30), gold=st.text(max_size=30))
+def test_any_text_gives_a_value_in_range(name, prediction, gold):
+    utility = utilities.get(name)
+    if name == "mae":
+        gold = "2"
+    [value] = utility([prediction], [gold])
+    low, high = utility.bounds
+    assert math.isnan(value) if value != value else low <= value <= high
+    if name != "mae" and utilities.answer_text(gold) != utilities.EMPTY:
+        assert utility([gold], [gold]) == [pytest.approx(1, abs=1e-8)]
+
+
+@given(reference=WORDS, hypothesis_=WORDS)
+def test_common_words_follow_the_documented_backtracking(reference, hypothesis_):
+    # the same subsequence from the full table of lengths
+    n, m = len(reference), len(hypothesis_)
+    table = np.zeros((n + 1, m + 1), dtype=int)
+    for i in range(n):
+        for j in range(m):
+            table[i + 1, j + 1] = (
+                table[i, j] + 1
+                if reference[i] == hypothesis_[j]
+                else max(table[i, j + 1], table[i + 1, j])
+            )
+    expected, i, j = set(), n, m
+    while i and j:
+        if reference[i - 1] == hypothesis_[j - 1]:
+            expected.add(reference[i - 1])
+            i, j = i - 1, j - 1
+        elif table[i - 1, j] > table[i, j - 1]:
+            i -= 1
+        else:
+            j -= 1
+    assert common_words(reference, hypothesis_) == expected
