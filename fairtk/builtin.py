@@ -32,7 +32,20 @@ def fairtk_browsing_models() -> Iterable[type]:
 @hookimpl
 def fairtk_utilities() -> Iterable[UtilitySpec]:
     """Return the built-in string utilities."""
-    return []
+    spec = UtilitySpec
+    package = "fairtk.utilities.rouge_package"
+    return [
+        spec("accuracy", "fairtk.utilities.accuracy:Accuracy", "exact label match (LaMP-1, -2)"),
+        spec("mae", "fairtk.utilities.mae:AbsoluteError", "absolute error (LaMP-3)", False),
+        spec("rouge1", "fairtk.utilities.rouge:Rouge1", "ROUGE-1 as in LaMP (rouge 1.0.1)"),
+        spec("rougeL", "fairtk.utilities.rouge:RougeL", "ROUGE-L as in LaMP (rouge 1.0.1)"),
+        spec("em", "fairtk.utilities.squad:ExactMatch", "exact match as in SQuAD"),
+        spec("f1", "fairtk.utilities.squad:TokenF1", "token F1 as in SQuAD"),
+        *(
+            spec(f"rouge_score_{v}", f"{package}:{v}", f"{v} of the package rouge_score", extra="rouge")
+            for v in ("rouge1", "rouge2", "rougeL", "rougeLsum")
+        ),
+    ]
 
 
 @hookimpl

@@ -47,11 +47,11 @@ def rouge2(use_stemmer: bool = False) -> RougeScore:
     return RougeScore("rouge2", use_stemmer)
 
 
-def rouge_l(use_stemmer: bool = False) -> RougeScore:
+def rougeL(use_stemmer: bool = False) -> RougeScore:
     """Return ``rouge_score_rougeL``: longest common subsequence of the whole texts."""
     return RougeScore("rougeL", use_stemmer)
 
 
-def rouge_l_sum(use_stemmer: bool = False) -> RougeScore:
+def rougeLsum(use_stemmer: bool = False) -> RougeScore:
     """Return ``rouge_score_rougeLsum``: union of subsequences, one sentence per line."""
     return RougeScore("rougeLsum", use_stemmer)
