@@ -42,7 +42,7 @@ def fairtk_utilities() -> Iterable[UtilitySpec]:
         spec("em", "fairtk.utilities.squad:ExactMatch", "exact match as in SQuAD"),
         spec("f1", "fairtk.utilities.squad:TokenF1", "token F1 as in SQuAD"),
         *(
-            spec(f"rouge_score_{v}", f"{package}:{v}", f"{v} of the package rouge_score", extra="rouge")
+            spec(f"rouge_score_{v}", f"{package}:{v}", f"rouge_score's {v}", extra="rouge")
             for v in ("rouge1", "rouge2", "rougeL", "rougeLsum")
         ),
     ]
