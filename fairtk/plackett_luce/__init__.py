@@ -1,0 +1,23 @@
+"""Rankings drawn from a Plackett-Luce policy: pure arithmetic on arrays.
+
+A Plackett-Luce policy draws documents one after another without replacement, each with a
+probability proportional to ``exp(log-weight)`` among those that are left (*Towards Fair RAG*,
+Eqs. 1 and 2). `scaling` turns retrieval scores into log-weights, `streams` gives every query its
+own random numbers, `race` draws the rankings of one query, `batch` those of many.
+"""
+
+from fairtk.plackett_luce.batch import Draws, draw_rankings
+from fairtk.plackett_luce.race import sample_rankings
+from fairtk.plackett_luce.scaling import SURE, log_weights, score_gaps, weight_gaps
+from fairtk.plackett_luce.streams import Stream
+
+__all__ = [
+    "SURE",
+    "Draws",
+    "Stream",
+    "draw_rankings",
+    "log_weights",
+    "sample_rankings",
+    "score_gaps",
+    "weight_gaps",
+]

@@ -1,0 +1,70 @@
+"""Rankings of many queries at once, as row numbers of a sorted run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.plackett_luce.race import race
+from fairtk.plackett_luce.streams import Stream
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Sampled rankings, sorted by query, sample and rank.
+
+    Attributes:
+        row: which row of the sorted run is placed; shape (n_drawn,).
+        sample: number of the sample, from 0; shape (n_drawn,).
+        rank: place within the sample, from 0; shape (n_drawn,).
+    """
+
+    row: IntArray
+    sample: IntArray
+    rank: IntArray
+
+
+def draw_rankings(
+    gaps: FloatArray,
+    start: IntArray,
+    keys: Sequence[str],
+    n_samples: int,
+    cutoff: int | None,
+    seed: int,
+) -> Draws:
+    """Draw rankings of many queries; each depends on its own gaps, key and the seed only.
+
+    Args:
+        gaps: gaps of the log-weights of rows sorted by weight within each query (`score_gaps`).
+        start: first row of each query, and the number of rows at the end.
+        keys: the name of each query's random stream, its qid.
+        n_samples: rankings per query, >= 1.
+        cutoff: places per ranking, >= 1; all documents if None or more than there are.
+        seed: the seed.
+    """
+    sizes = np.diff(start)
+    places = sizes if cutoff is None else np.minimum(sizes, cutoff)
+    ends = np.cumsum(places * n_samples)
+    row = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.int64)
+    sample, rank = np.empty_like(row), np.empty_like(row)
+    stream = Stream(seed)
+    numbers = np.arange(n_samples)[:, None]
+    bounds = start.tolist()
+    at = 0
+    for query, (key, depth) in enumerate(zip(keys, places.tolist(), strict=True)):
+        first, last = bounds[query], bounds[query + 1]
+        stream.open(key)
+        end = at + depth * n_samples
+        shape = (n_samples, depth)
+        drawn = race(gaps[first:last], n_samples, depth, stream)
+        np.add(drawn, first, out=row[at:end].reshape(shape))
+        sample[at:end].reshape(shape)[:] = numbers
+        rank[at:end].reshape(shape)[:] = np.arange(depth)
+        at = end
+    return Draws(row, sample, rank)
