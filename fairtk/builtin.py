@@ -57,7 +57,29 @@ def fairtk_prompts() -> Iterable[PromptSpec]:
 @hookimpl
 def fairtk_datasets() -> Iterable[DatasetSpec]:
     """Return the built-in data sets."""
-    return []
+    spec = DatasetSpec
+    licence = "LaMP-6 is made from the Avocado corpus, which needs a licence (LDC2015T03)"
+    lamp = {
+        1: "citation identification",
+        2: "movie tagging",
+        3: "product rating",
+        4: "news headline",
+        5: "scholarly title",
+        6: "email subject",
+        7: "tweet paraphrasing",
+    }
+    return [
+        spec(
+            f"lamp/{by}{task}/{split}",
+            "fairtk.datasets.lamp:build",
+            f"LaMP-{task}, {name}: {split} ({'split by time' if by else 'split by users'})",
+            citation="salemi2024lamp",
+            warning=licence if task == 6 else None,
+        )
+        for by in ("", "time/")
+        for task, name in lamp.items()
+        for split in ("dev", "train")
+    ]
 
 
 @hookimpl

@@ -1,0 +1,274 @@
+"""Downloads data files so that a broken connection, a crash or a wrong page never leaves a bad one.
+
+A file arrives under the name ``<name>.part``, is resumed with HTTP Range where it stopped (in this
+process or a later one), is checked (length, checksum where one is known, valid JSON), written
+through to the disk and only then renamed. A lock keeps other processes from the same file.
+
+The environment variables of ir_datasets hold: ``IR_DATASETS_HOME`` (the folder),
+``IR_DATASETS_DL_TRIES``, ``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fairtk.errors import DownloadError, FormatError
+
+Table = Mapping[str, Mapping[str, Mapping[str, str]]]
+"""Dataset id -> file name -> ``url`` and ``sha256``, or ``instructions``."""
+
+_BLOCK = 1 << 18
+_RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@cache
+def addresses() -> Table:
+    """Return the package's table of addresses: dataset id, file name, ``url`` and ``sha256``."""
+    text = (files("fairtk.datasets") / "downloads.json").read_text(encoding="utf-8")
+    table: dict[str, Any] = json.loads(text)
+    del table["about"]
+    return table
+
+
+def fetch(dataset_id: str, name: str, sources: Table | None = None) -> Path:
+    """Return the path of a dataset's file, downloading it when it is not there.
+
+    Args:
+        dataset_id: e.g. ``"lamp/4/dev"``; also the subfolder of the data folder.
+        name: the file's name.
+        sources: a table of addresses (default: `addresses`).
+
+    Raises:
+        DownloadError: the file is not there and cannot be downloaded.
+    """
+    import ir_datasets
+
+    target = Path(ir_datasets.util.home_path()) / dataset_id / name
+    if target.exists():
+        return target
+    source = (addresses() if sources is None else sources)[dataset_id][name]
+    if "url" not in source:
+        raise DownloadError(
+            f"{dataset_id} cannot be downloaded: {source['instructions']}; put {name} into "
+            f"{target.parent}, or load any folder with fairtk.datasets.lamp.from_folder"
+        )
+    download(source["url"], target, sha256=source.get("sha256"), check=check_json)
+    return target
+
+
+def download(
+    url: str,
+    target: Path,
+    *,
+    sha256: str | None = None,
+    check: Callable[[Path], None] | None = None,
+    pause: float = 1.0,
+) -> None:
+    """Download a file; nothing is at ``target`` before the file is complete and checked.
+
+    Args:
+        url: the address.
+        target: where the file goes; its folder is made.
+        sha256: the hex checksum, where it is known.
+        check: called with the path of the complete file; raises `FormatError` on a bad one.
+        pause: seconds before the second try, doubled for each further one.
+
+    Raises:
+        DownloadError: names the address, what went wrong, and what to do instead.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target):
+        if target.exists():  # another process was faster
+            return
+        part = target.with_name(target.name + ".part")
+        tries = max(1, int(os.environ.get("IR_DATASETS_DL_TRIES", "3")))
+        for attempt in range(tries):
+            try:
+                _receive(url, part)
+                break
+            except _TransferError as error:
+                if attempt == tries - 1 or not error.again:
+                    raise _failed(url, target, str(error)) from error.__cause__
+                time.sleep(pause * 2**attempt)
+        try:
+            _check(part, sha256, check)
+        except FormatError as error:
+            _discard(part)  # a wrong file would only be resumed
+            raise _failed(url, target, f"the server sent a wrong file: {error}") from None
+        os.replace(part, target)
+        _discard(part)
+        _sync_folder(target.parent)
+
+
+def check_json(path: Path) -> None:
+    """Raise `FormatError` unless the file is valid JSON; large arrays are read piece by piece."""
+    from fairtk.datasets.json_stream import iterate_array
+
+    with open(path, "rb") as stream:
+        start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if start == b"[":
+        for _ in iterate_array(path):
+            pass
+        return
+    try:
+        with open(path, encoding="utf-8-sig") as stream_text:
+            json.load(stream_text)
+    except ValueError as error:
+        shown = start.decode("ascii", "replace")
+        raise FormatError(f"not JSON (it starts with {shown!r}): {error}") from None
+
+
+class _TransferError(Exception):
+    """One try failed; `again` says whether another can do better."""
+
+    def __init__(self, message: str, again: bool = True) -> None:
+        super().__init__(message)
+        self.again = again
+
+
+def _receive(url: str, part: Path) -> None:
+    """Fetch the file's rest, or all of it, into the part file."""
+    import requests
+
+    have = part.stat().st_size if part.exists() else 0
+    # identity: a compressed transfer would make lengths and ranges those of something else
+    headers = {"User-Agent": "fairtk", "Accept-Encoding": "identity"}
+    version = _version_file(part)
+    if have and version.exists():
+        # If-Range: a file that has changed on the server is sent from its start
+        headers |= {"Range": f"bytes={have}-", "If-Range": version.read_text(encoding="utf-8")}
+    timeout = float(os.environ.get("IR_DATASETS_DL_TIMEOUT", "15"))
+    try:
+        with requests.get(url, headers=headers, stream=True, timeout=timeout) as response:
+            if _is_complete(response, part, have):
+                return
+            start = _start(response, have)
+            tag = response.headers.get("ETag", "")
+            # a weak tag does not promise the same bytes
+            tag = response.headers.get("Last-Modified", "") if tag[:2] in ("", "W/") else tag
+            if not start:
+                _discard(version)
+                if tag:
+                    version.write_text(tag, encoding="utf-8")
+            total = _total(response, start)
+            with open(part, "r+b" if start else "wb") as out:
+                out.truncate(start)
+                out.seek(start)
+                with _progress(part, start, total) as bar:
+                    for block in response.iter_content(_BLOCK):
+                        out.write(block)
+                        bar(len(block))
+                out.flush()
+                os.fsync(out.fileno())
+    except requests.RequestException as error:
+        raise _TransferError(f"{type(error).__name__}: {error}") from error
+    size = part.stat().st_size
+    if total is not None and size != total:
+        raise _TransferError(f"the transfer broke off at {size:,} of {total:,} bytes")
+
+
+def _start(response: Any, have: int) -> int:
+    """Return the byte that the answer starts with."""
+    code = response.status_code
+    if code == 200:  # all of it: nothing was asked for, or the server does not know ranges
+        return 0
+    if code == 206:
+        said = response.headers.get("Content-Range", "")
+        if said.startswith(f"bytes {have}-"):
+            return have
+        raise _TransferError(f"asked for bytes from {have}, got Content-Range {said!r}", False)
+    raise _TransferError(f"status {code} {response.reason}", code in _RETRIED)
+
+
+def _is_complete(response: Any, part: Path, have: int) -> bool:
+    """Tell whether the server says that there is nothing behind the part we have."""
+    if response.status_code != 416:
+        return False
+    if response.headers.get("Content-Range", "") == f"bytes */{have}":
+        return True
+    _discard(part)
+    raise _TransferError("the server's file is shorter than the part that was there")
+
+
+def _total(response: Any, start: int) -> int | None:
+    length = response.headers.get("Content-Length")
+    return None if length is None else start + int(length)
+
+
+def _check(part: Path, sha256: str | None, check: Callable[[Path], None] | None) -> None:
+    if sha256 is not None:
+        with open(part, "rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if found != sha256.lower():
+            raise FormatError(f"its SHA-256 is {found}, expected {sha256}")
+    if check is not None:
+        try:
+            check(part)
+        except FormatError as error:
+            # the part's path is gone by the time a user reads this
+            place = f"{part}:{error.line}:" if error.line else f"{part}:"
+            raise FormatError(str(error).removeprefix(place).strip()) from None
+
+
+def _failed(url: str, target: Path, why: str) -> DownloadError:
+    return DownloadError(
+        f"could not download {url}: {why}; try again (a broken transfer is resumed), or put the "
+        f"file at {target} yourself, or load a folder that has it with "
+        "fairtk.datasets.lamp.from_folder"
+    )
+
+
+def _version_file(part: Path) -> Path:
+    return part.with_name(part.name + ".version")
+
+
+def _discard(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    _version_file(path).unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system can open a folder
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def _locked(target: Path) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:  # Windows: two processes at once may both download
+        yield
+        return
+    with open(target.with_name(target.name + ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _progress(part: Path, start: int, total: int | None) -> Iterator[Callable[[int], Any]]:
+    from tqdm import tqdm
+
+    off = os.environ.get("IR_DATASETS_DL_DISABLE_PBAR", "").lower() == "true"
+    # disable=None: a bar on a terminal only
+    with tqdm(
+        desc=part.name.removesuffix(".part"),
+        initial=start,
+        total=total,
+        unit="B",
+        unit_scale=True,
+        disable=True if off else None,
+    ) as bar:
+        yield bar.update

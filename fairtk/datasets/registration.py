@@ -1,0 +1,87 @@
+"""Makes fairtk's and its plugins' datasets known to ir_datasets, without loading any.
+
+ir_datasets has no plugin mechanism of its own; what it has is a registry. Each `DatasetSpec` is
+put there as a `LazyDataset`, which imports its target when something is asked of it. An id that
+ir_datasets has already stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ir_datasets
+from ir_datasets.util.metadata import MetadataComponent
+
+from fairtk.registry import DatasetSpec, load_target
+
+
+class LazyDataset(ir_datasets.Dataset):
+    """A dataset that is built on first use.
+
+    Args:
+        spec: its target is called with the id and returns an ``ir_datasets.Dataset``.
+    """
+
+    def __init__(self, spec: DatasetSpec) -> None:
+        super().__init__()
+        self._spec = spec
+        self._built: Any = None
+
+    def dataset_id(self) -> str:
+        """Return the id it is registered under."""
+        return self._spec.id
+
+    def metadata(self) -> Any:
+        """Return ir_datasets' metadata of the dataset."""
+        return self._dataset().metadata()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # nothing private is delegated; unpickling asks for it too early
+            raise AttributeError(name)
+        return getattr(self._dataset(), name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._dataset())})
+
+    def __getstate__(self) -> Any:
+        return self._spec
+
+    def __setstate__(self, state: DatasetSpec) -> None:
+        self.__init__(state)  # type: ignore[misc]
+
+    def _dataset(self) -> Any:
+        if self._built is None:
+            built = load_target(self._spec.target)(self._spec.id)
+            if not hasattr(built, "metadata"):
+                built = ir_datasets.Dataset(MetadataComponent(self._spec.id, built), built)
+            self._built = built
+        return self._built
+
+
+def register(spec: DatasetSpec) -> bool:
+    """Register a dataset with ir_datasets under its id.
+
+    Returns:
+        Whether it is there now because of this call: False where ir_datasets has the id already.
+    """
+    if spec.id in ir_datasets.registry._registered:
+        return False
+    ir_datasets.registry.register(spec.id, LazyDataset(spec))
+    return True
+
+
+def unregister(dataset_id: str) -> None:
+    """Take back what `register` did; ir_datasets' own datasets stay."""
+    known = ir_datasets.registry._registered
+    if isinstance(known.get(dataset_id), LazyDataset):
+        del known[dataset_id]
+
+
+def listen(hook: str, name: str, value: Any) -> None:
+    """Follow what plugins give and take back (a listener of `fairtk.plugins.PluginHost`)."""
+    if hook != "fairtk_datasets":
+        return
+    if value is None:
+        unregister(name)
+    else:
+        register(value)
