@@ -19,19 +19,29 @@ _LAZY = {
     "Generator": "fairtk.transformers.generator",
     "OracleSampler": "fairtk.transformers.oracle",
     "PerSample": "fairtk.transformers.per_sample",
-    "drop_undefined": "fairtk.measures.undefined",
     "join_answers": "fairtk.datasets.answers",
 }
-_MEASURES = ("E", "EE_D", "EE_L", "EE_R", "EU", "FairMeasure")
-_MODULES = ("browsing", "datasets", "demo", "errors", "io", "measures", "plugins", "prompts",
-            "registry", "testing", "utilities")
+_MODULES = (
+    "browsing",
+    "datasets",
+    "demo",
+    "errors",
+    "io",
+    "measures",
+    "plugins",
+    "prompts",
+    "registry",
+    "testing",
+    "utilities",
+)
 
+from fairtk import plugins  # noqa: E402
 from fairtk.hookspecs import hookimpl  # noqa: E402
-
+from fairtk.measures import EE_D, EE_L, EE_R, EU, E, FairMeasure, drop_undefined  # noqa: E402
+from fairtk.measures import provider as _provider  # noqa: E402
 
 if TYPE_CHECKING:
     from fairtk.datasets.answers import join_answers
-    from fairtk.measures.undefined import drop_undefined
     from fairtk.transformers.bm25 import BM25Scorer
     from fairtk.transformers.candidates import Candidates
     from fairtk.transformers.flan_t5 import FlanT5
@@ -41,8 +51,21 @@ if TYPE_CHECKING:
     from fairtk.transformers.sampler import FairSampler
 
 __all__ = [
-    "BM25Scorer", "Candidates", "E", "EE_D", "EE_L", "EE_R", "EU", "FairMeasure", "FairSampler",
-    "FlanT5", "Generator", "OracleSampler", "PerSample", "drop_undefined", "hookimpl",
+    "BM25Scorer",
+    "Candidates",
+    "E",
+    "EE_D",
+    "EE_L",
+    "EE_R",
+    "EU",
+    "FairMeasure",
+    "FairSampler",
+    "FlanT5",
+    "Generator",
+    "OracleSampler",
+    "PerSample",
+    "drop_undefined",
+    "hookimpl",
     "join_answers",
 ]
 
@@ -57,3 +80,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_MODULES})
+
+
+_provider.connect()
+plugins.HOST.listeners.append(_provider.publish)
+plugins.load()

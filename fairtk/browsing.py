@@ -42,11 +42,6 @@ class BrowsingModel:
         """Return the attention that each 0-based rank gets, before the cutoff is applied."""
         raise NotImplementedError(f"{type(self).__name__} must define weights(ranks)")
 
-    @property
-    def total_square(self) -> float:
-        """The sum of squared weights over infinitely many ranks (``inf`` if it diverges)."""
-        return float("inf")
-
     def __repr__(self) -> str:
         shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
         return f"{type(self).__name__}({shown})" if shown else type(self).__name__
@@ -77,22 +72,17 @@ class RBP(BrowsingModel):
     Moffat and Zobel 2008; weight p^rank (Diaz et al. 2020, Section 4.3).
 
     Attributes:
-        p: patience, in (0, 1].
+        p: patience, in [0, 1].
     """
 
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        _probability("RBP", "p", self.p, zero=False, one=True)
+        _probability("RBP", "p", self.p)
 
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return p to the power of the rank."""
         return np.power(float(self.p), ranks)
-
-    @property
-    def total_square(self) -> float:
-        """The geometric sum 1 / (1 - p^2)."""
-        return float("inf") if self.p == 1 else 1.0 / (1.0 - self.p**2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,16 +94,16 @@ class GERR(BrowsingModel):
     as useful alike.
 
     Attributes:
-        p: patience, in (0, 1].
-        u: probability of leaving after a useful document, in [0, 1).
+        p: patience, in [0, 1].
+        u: probability of leaving after a useful document, in [0, 1].
     """
 
     p: float = 0.5
     u: float = 0.5
 
     def __post_init__(self) -> None:
-        _probability("GERR", "p", self.p, zero=False, one=True)
-        _probability("GERR", "u", self.u, zero=True, one=False)
+        _probability("GERR", "p", self.p)
+        _probability("GERR", "u", self.u)
 
     @property
     def stop(self) -> float:
@@ -123,11 +113,6 @@ class GERR(BrowsingModel):
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return p to the power of the rank: the weight where nothing above is useful."""
         return np.power(float(self.p), ranks)
-
-    @property
-    def total_square(self) -> float:
-        """The geometric sum 1 / (1 - p^2): no useful document stops the user."""
-        return float("inf") if self.p == 1 else 1.0 / (1.0 - self.p**2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,8 +136,7 @@ class TREC(BrowsingModel):
         return np.asarray(1.0 / np.log2(np.maximum(ranks + 1.0, 2.0)))
 
 
-def _probability(model: str, name: str, value: float, zero: bool, one: bool) -> None:
-    inside = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-    if not inside or (value == 0 and not zero) or (value == 1 and not one):
-        low, high = "[" if zero else "(", "]" if one else ")"
-        raise ParameterError(f"{model}: {name} must lie in {low}0, 1{high}; found {value!r}")
+def _probability(model: str, name: str, value: float) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= 1:
+        raise ParameterError(f"{model}: {name} must lie in [0, 1]; found {value!r}")

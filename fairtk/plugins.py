@@ -205,7 +205,10 @@ class PluginHost:
             try:
                 registry.add(name, value, plugin.label)
                 plugin.gave.setdefault(hook, []).append(name)
-                self._tell(hook, name, value)
+                try:
+                    self._tell(hook, name, value)
+                except PluginError as error:
+                    raise PluginError(f"plugin {plugin.label}: {error}") from error
             except PluginError as error:
                 plugin.problem = str(error)
                 self._error(error)

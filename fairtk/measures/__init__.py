@@ -1,2 +1,32 @@
-"""Measures."""
-MEASURES: tuple[str, ...] = ()
+"""Measures: declarations beside the pure arithmetic of `fairtk.exposure` and `fairtk.utilities`."""
+
+from __future__ import annotations
+
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.ee_d import EE_D
+from fairtk.measures.ee_l import EE_L
+from fairtk.measures.ee_r import EE_R
+from fairtk.measures.eu import EU
+from fairtk.measures.expectation import E
+from fairtk.measures.params import BROWSING, CUTOFF, ObjectParam, Param
+from fairtk.measures.parse import parse
+from fairtk.measures.undefined import drop_undefined
+
+MEASURES = ("E", "EE_D", "EE_L", "EE_R", "EU")
+"""The built-in measures, by name."""
+
+__all__ = [
+    "BROWSING",
+    "CUTOFF",
+    "E",
+    "EE_D",
+    "EE_L",
+    "EE_R",
+    "EU",
+    "FairMeasure",
+    "MEASURES",
+    "ObjectParam",
+    "Param",
+    "drop_undefined",
+    "parse",
+]

@@ -1,0 +1,157 @@
+"""`FairMeasure`: what a measure declares, and how it is asked for its values.
+
+A measure is a class with declarations and one method. A third party writes `score_query`, which
+sees one query; the built-in measures write `score_all`, which scores all queries at once with
+array operations.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import ir_measures
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.columns import DOCNO, LABEL, QID, SCORE
+from fairtk.errors import ParameterError, UndefinedWarning, listed, suggestion
+from fairtk.measures.params import NOT_GIVEN, Param
+
+if TYPE_CHECKING:
+    from fairtk.measures.evidence import Evidence
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
+    """Base of all measures of fairtk and of its plugins.
+
+    An instance is a measure with some of its parameters set: ``EE_D``, ``EE_D@5``,
+    ``EE_D(browsing="RBP(p=0.8)")@5``. It works wherever ir_measures takes a measure, and its
+    `repr` is a string that ``ir_measures.parse_measure`` turns back into an equal measure.
+
+    Attributes:
+        NAME: the identifier, as it is written in code and in strings.
+        PRETTY_NAME: the name spelled out.
+        CITATION: a key of ``references.bib``, or ``""``.
+        BETTER: ``"higher"`` or ``"lower"``: the direction that is better.
+        MISSING: the value of a query that the run has nothing for: the worst one, so that a
+            system never gains by returning nothing. NaN if there is no worst value.
+        RUN_COLUMNS: the columns of the run that the measure reads, in PyTerrier's names.
+        QREL_COLUMNS: the columns of the qrels that it reads.
+        SUPPORTED_PARAMS: its parameters.
+    """
+
+    NAME: str
+    PRETTY_NAME: ClassVar[str]
+    CITATION: ClassVar[str] = ""
+    BETTER: ClassVar[str]
+    MISSING: ClassVar[float]
+    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, SCORE)
+    QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "NAME" not in vars(cls):
+            return  # a shared base
+        if not cls.NAME.isidentifier():
+            raise ParameterError(f"measure {cls.NAME!r}: NAME must be a Python identifier")
+        for wanted in ("PRETTY_NAME", "BETTER", "MISSING"):
+            if not hasattr(cls, wanted):
+                raise ParameterError(f"measure {cls.NAME} must declare {wanted}")
+        if cls.BETTER not in ("higher", "lower"):
+            raise ParameterError(f"measure {cls.NAME}: BETTER must be 'higher' or 'lower'")
+        if not (cls.__doc__ or "").strip():
+            raise ParameterError(f"measure {cls.NAME} must have a docstring")
+        cls.DEFAULT = cls.MISSING
+
+    def __init__(self, **params: Any) -> None:
+        for name in params:
+            if name not in self.SUPPORTED_PARAMS:
+                known = suggestion(name, self.SUPPORTED_PARAMS)
+                raise ParameterError(f"{self.NAME} has no parameter {name!r}{known}")
+        self.params: dict[str, Any] = {}
+        for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
+            if name in params:
+                value = param.normalize(params[name], name, self.NAME)
+                if param.default is NOT_GIVEN or value != param.default:
+                    self.params[name] = value
+        self.validated = True
+        self.check_params()
+
+    @property
+    def __name__(self) -> str:
+        return self.NAME
+
+    @property
+    def SHORT_DESC(self) -> str:  # noqa: N802 - ir_measures' name
+        """The first line of the docstring."""
+        return (type(self).__doc__ or "").strip().splitlines()[0]
+
+    @property
+    def better(self) -> str:
+        """``"higher"`` or ``"lower"``; parameters may turn the direction."""
+        return self.BETTER
+
+    def check_params(self) -> None:
+        """Raise a `ParameterError` if the parameters do not go together."""
+
+    def validate_params(self) -> None:
+        """Do nothing: ir_measures calls this, but parameters are checked when they are set."""
+
+    def __getitem__(self, key: str) -> Any:
+        """Return a parameter's value, objects resolved; None if it has neither value nor default.
+
+        Args:
+            key: the parameter.
+        """
+        param = self.SUPPORTED_PARAMS[key]
+        value = self.params.get(key, param.default)
+        return None if value is NOT_GIVEN or value is None else param.resolve(value)
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the value of each query of the qrels; shape (n_queries,).
+
+        Args:
+            evidence: labels and run of all queries, encoded.
+        """
+        values = np.full(len(evidence.qids), np.nan)
+        for index, qrels, run in evidence.by_query(self["cutoff"] if self._cuts else None):
+            values[index] = self.MISSING if run is None else self.score_query(qrels, run)
+        undefined = np.isnan(values) & evidence.present
+        self.warn_undefined(evidence.qids[undefined], len(values), "score_query gave NaN")
+        return values
+
+    def score_query(self, qrels: pd.DataFrame, run: pd.DataFrame) -> float:
+        """Return the value of one query that the run has documents for.
+
+        Args:
+            qrels: the query's labels, with the columns of `QREL_COLUMNS` and others.
+            run: the query's rankings, with the columns of `RUN_COLUMNS` and others, plus
+                ``sample`` (0 where the run is not sampled) and ``rank`` (0-based, without gaps);
+                sorted by both, and cut at ``@k`` within each sample.
+
+        Returns:
+            The value; NaN where the definition leaves it open.
+        """
+        raise NotImplementedError(f"measure {self.NAME} must define score_query or score_all")
+
+    def warn_undefined(self, qids: Iterable[str], total: int, reason: str) -> None:
+        """Warn that queries have no value, naming them; nothing happens if there are none."""
+        names = [str(q) for q in qids]
+        if names:
+            warnings.warn(
+                f"{self!r} is undefined (NaN) for {len(names)} of {total} queries: {reason}: "
+                f"{listed(names)}. Plain means become NaN; fairtk.drop_undefined(qrels) leaves "
+                "out queries without a useful document",
+                UndefinedWarning,
+                stacklevel=2,
+            )
+
+    @property
+    def _cuts(self) -> bool:
+        return "cutoff" in self.SUPPORTED_PARAMS

@@ -1,0 +1,84 @@
+"""The number n of documents of a query, which sizes the targets of what is not useful.
+
+With ``n="judged+retrieved"`` two systems that retrieve different documents may be measured with
+different n. That is right for a re-ranking of the same candidates and misleading otherwise, so a
+difference between systems on the same labels is warned about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairtk.columns import QID
+from fairtk.errors import ColumnError, DataWarning, InputError, listed
+from fairtk.measures.evidence import Evidence
+from fairtk.rankings import IntArray
+
+if TYPE_CHECKING:
+    from fairtk.measures.base import FairMeasure
+
+_SEEN: OrderedDict[str, IntArray] = OrderedDict()
+_MOST = 256
+
+
+def remember(measure: FairMeasure, evidence: Evidence, n: IntArray) -> None:
+    """Warn if another system was just measured on the same labels with other n.
+
+    pt.Experiment evaluates each system in a call of its own, so what is compared is kept for the
+    process, by the labels' content; queries that a run lacks do not count.
+    """
+    labels = evidence.judgments.labels
+    sums = np.bincount(evidence.judgments.query, weights=labels, minlength=len(n))
+    state = hashlib.blake2b("\0".join(evidence.qids).encode(), digest_size=16)
+    state.update(sums.tobytes() + str(len(labels)).encode())
+    key = state.hexdigest()
+    now = np.where(evidence.present, n, -1)
+    before = _SEEN.pop(key, None)
+    _SEEN[key] = now
+    while len(_SEEN) > _MOST:
+        _SEEN.popitem(last=False)
+    if before is None:
+        return
+    differs = (before >= 0) & (now >= 0) & (before != now)
+    if differs.any():
+        at = int(np.flatnonzero(differs)[0])
+        warnings.warn(
+            f"{measure!r}: systems differ in the number n of judged or retrieved documents for "
+            f"{int(differs.sum())} queries (qid {evidence.qids[at]!r}: {before[at]} and "
+            f"{now[at]}), so their targets differ too; give n='judged', a number, or the name of "
+            "a column of the qrels",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
+def from_column(measure: FairMeasure, evidence: Evidence, column: str) -> IntArray:
+    """Return n as a column of the qrels gives it; shape (n_queries,).
+
+    Raises:
+        ColumnError: there is no such column.
+        InputError: the column is not one whole number per query.
+    """
+    frame = evidence.judgments.frame
+    if column not in frame.columns:
+        raise ColumnError(
+            f"{measure!r}: n must be 'judged+retrieved', 'judged', a number or a column of the "
+            f"qrels; there is no column {column!r} among {list(frame.columns)}"
+        )
+    values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
+    query = evidence.judgments.query
+    n = np.full(len(evidence.qids), np.nan)
+    n[query] = values
+    wrong = ~(n[query] == values) | (values != np.floor(values))
+    if wrong.any():
+        bad = listed(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
+        raise InputError(
+            f"{measure!r}: column {column!r} of the qrels must hold one whole number per query; "
+            f"it does not for qid {bad}"
+        )
+    return n.astype(np.int64)

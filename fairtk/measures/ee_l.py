@@ -1,0 +1,29 @@
+"""EE-L: expected exposure loss."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fairtk.measures.exposure_base import ExposureMeasure
+
+
+class ExpectedExposureLoss(ExposureMeasure):
+    """How far the exposure that documents get is from the exposure they should get.
+
+    The squared distance of expected and target exposure (Diaz et al. 2020; Kim and Diaz, Towards
+    Fair RAG, Eq. 3): EE_D - 2 EE_R + squared norm of the target, all unnormalized. Lower is
+    better; 0 is reached by the ideal policy alone. The papers give no normalizer for it; here,
+    with ``normalize=True``, it is divided by the sum of the upper bounds of EE_D and EE_R (as the
+    code published with Fair RAG does), with ``bounds="exact"`` by the loss of the worst fixed
+    order. A query without a useful document is undefined (NaN); one that the run lacks gets the
+    upper bound.
+    """
+
+    NAME = "EE_L"
+    PRETTY_NAME: ClassVar[str] = "Expected exposure loss"
+    BETTER: ClassVar[str] = "lower"
+    MISSING: ClassVar[float] = 1.0
+    PART: ClassVar[str] = "loss"
+
+
+EE_L = ExpectedExposureLoss()

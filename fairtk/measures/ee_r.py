@@ -1,0 +1,30 @@
+"""EE-R: expected exposure relevance."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fairtk.measures.exposure_base import ExposureMeasure
+
+
+class ExpectedExposureRelevance(ExposureMeasure):
+    """How much of the exposure goes where an ideal policy would put it.
+
+    The inner product of expected exposure and target exposure (Diaz et al. 2020; Kim and Diaz,
+    Towards Fair RAG, Eqs. 3 and 6), normalized by the ideal policy's value (Appendix C). In
+    [0, 1] when normalized; higher is better. It is a measure of quality, not of fairness: one
+    fixed ranking with useful documents on top has the same value as an even policy over them.
+
+    With ``bounds="exact"`` the floor is the value of the worst fixed order, above 0 when useful
+    documents cannot all be left out. A query without a useful document is undefined (NaN); one
+    that the run lacks gets 0.
+    """
+
+    NAME = "EE_R"
+    PRETTY_NAME: ClassVar[str] = "Expected exposure relevance"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    PART: ClassVar[str] = "relevance"
+
+
+EE_R = ExpectedExposureRelevance()

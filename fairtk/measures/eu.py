@@ -1,0 +1,167 @@
+"""EU: expected utility of generated answers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from fairtk.columns import DOCNO, GOLD_ANSWER, QANSWER, QID, SAMPLE, require
+from fairtk.errors import InputError, ParameterError
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.params import NOT_GIVEN, ObjectParam, Param, read_utility
+from fairtk.rankings import FloatArray, IntArray
+from fairtk.utilities.base import Utility
+
+UTILITY = ObjectParam(
+    read_utility, Utility, desc="string utility: accuracy, mae, rouge1, rougeL, em, f1, ..."
+)
+UPPER_BOUND = Param(
+    (int, float), desc="turns a lower-is-better utility u into upper_bound - u (LaMP-3's mae: 4)"
+)
+
+
+class ExpectedUtility(FairMeasure):
+    """How good the generated answers are, in the mean over sampled rankings.
+
+    The mean of a string utility over the answers generated from each sampled ranking (Kim and
+    Diaz, Towards Fair RAG, Eq. 7). Needs ``qanswer`` in the run (one answer per qid and sample)
+    and ``gold_answer`` in the qrels (`fairtk.join_answers`); of several gold answers the best match
+    counts. Range and direction are the utility's; with ``upper_bound`` an error becomes
+    higher-is-better, as published for LaMP-3 with 4 (values below 0 are possible where the error
+    exceeds the bound). It says nothing about who got exposure.
+
+    A query without an answer gets the worst value: 0, or NaN for an error without
+    ``upper_bound``, because no error is the largest.
+    """
+
+    NAME = "EU"
+    PRETTY_NAME: ClassVar[str] = "Expected utility"
+    CITATION: ClassVar[str] = "kim2024fairrag"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, QANSWER)
+    QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, GOLD_ANSWER)
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "utility": UTILITY,
+        "upper_bound": UPPER_BOUND,
+    }
+
+    def __call__(self, utility: Any = NOT_GIVEN, **params: Any) -> ExpectedUtility:
+        """Return the measure with a utility: ``EU("rougeL")`` or ``EU(utility="rougeL")``.
+
+        Args:
+            utility: the name of a utility, or a utility.
+            **params: further parameters, by name.
+        """
+        given = {} if utility is NOT_GIVEN else {"utility": utility}
+        return type(self)(**{**self.params, **given, **params})
+
+    def check_params(self) -> None:
+        """Raise if the upper bound is given for a utility that is higher-is-better already."""
+        if "upper_bound" in self.params and self.utility.higher_is_better:
+            raise ParameterError(
+                f"EU: upper_bound turns an error around, but {self.utility.name!r} is "
+                "higher-is-better already; drop upper_bound"
+            )
+
+    @property
+    def utility(self) -> Utility:
+        """The string utility."""
+        if "utility" not in self.params:
+            raise ParameterError("EU needs a utility: write EU(utility='rougeL')")
+        result: Utility = self["utility"]
+        return result
+
+    @property
+    def better(self) -> str:
+        """The utility's direction, turned by `upper_bound`."""
+        turned = self["upper_bound"] is not None
+        return "higher" if self.utility.higher_is_better or turned else "lower"
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the mean utility of each query's answers."""
+        utility, bound = self.utility, self["upper_bound"]
+        gold = _gold_answers(evidence, repr(self))
+        query, answer = _answers(evidence, repr(self))
+        missing = [i for i in np.unique(query) if gold[i] is None]
+        if missing:
+            raise InputError(
+                f"{self!r}: the gold_answer of qid {evidence.qids[missing[0]]!r} is missing "
+                f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
+            )
+        value = np.array(utility(answer, [gold[i] for i in query]), dtype=np.float64)
+        if bound is not None:
+            value = bound - value
+        n_queries = len(evidence.qids)
+        count = np.bincount(query, minlength=n_queries)
+        total = np.bincount(query, weights=value, minlength=n_queries)
+        worst = self.MISSING if self.better == "higher" else np.nan
+        result = np.where(count > 0, total / np.maximum(count, 1), worst)
+        absent = np.isnan(result) & (count == 0)
+        self.warn_undefined(
+            evidence.qids[absent],
+            n_queries,
+            "it has no answer, and an error has no worst value unless upper_bound is given",
+        )
+        return result
+
+
+def _gold_answers(evidence: Evidence, where: str) -> list[Any]:
+    frame = evidence.judgments.frame
+    require(frame, [QID, GOLD_ANSWER], f"{where}: the qrels (see fairtk.join_answers)")
+    gold: list[Any] = [None] * len(evidence.qids)
+    for index, value in zip(evidence.judgments.query, frame[GOLD_ANSWER].tolist(), strict=True):
+        if isinstance(value, np.ndarray | tuple):
+            value = list(value)
+        if not isinstance(value, str | list):
+            continue  # missing here; an error only if no row of the query has one
+        if gold[index] is not None and gold[index] != value:
+            raise InputError(
+                f"{where}: qid {evidence.qids[index]!r} has two gold answers, {gold[index]!r} and "
+                f"{value!r}; the gold answer repeats on each row, alternatives go into one list"
+            )
+        gold[index] = value
+    return gold
+
+
+def _answers(evidence: Evidence, where: str) -> tuple[IntArray, list[str]]:
+    """Return the query index and the text of each answer, one per (qid, sample)."""
+    frame = evidence.frame
+    if len(frame) == 0 and QANSWER not in frame.columns:
+        return np.zeros(0, dtype=np.int64), []
+    require(frame, [QID, QANSWER], f"{where}: the run (end the pipeline with a generator)")
+    if DOCNO in frame.columns and len(frame):
+        _ = evidence.rankings  # validates samples and duplicates
+    query_codes, qids = pd.factorize(frame[QID])
+    query = np.asarray(evidence.index.get_indexer([str(q) for q in qids]), dtype=np.int64)
+    sample = (
+        frame[SAMPLE].to_numpy(dtype=np.int64)
+        if SAMPLE in frame.columns
+        else np.zeros(len(frame), dtype=np.int64)
+    )
+    text_codes, texts = pd.factorize(frame[QANSWER])
+    if (text_codes < 0).any():
+        row = frame.iloc[int(np.flatnonzero(text_codes < 0)[0])]
+        raise InputError(
+            f"{where}: the answer of qid {str(row[QID])!r} is missing ({QANSWER} is {row[QANSWER]}"
+            "); every ranking needs one, an empty answer is the empty string"
+        )
+    width = int(sample.max(initial=0)) + 1
+    cell, first = np.unique(query_codes * width + sample, return_index=True)
+    where_cell = np.searchsorted(cell, query_codes * width + sample)
+    differs = text_codes != text_codes[first][where_cell]
+    if differs.any():
+        row = frame.iloc[int(np.flatnonzero(differs)[0])]
+        at = f", sample {row[SAMPLE]}" if SAMPLE in frame.columns else ""
+        raise InputError(
+            f"{where}: two different answers for qid {str(row[QID])!r}{at}; one ranking gives one "
+            "answer, repeated on each of its rows"
+        )
+    answers = [str(texts[code]) for code in text_codes[first]]
+    return query[query_codes[first]], answers
+
+
+EU = ExpectedUtility()

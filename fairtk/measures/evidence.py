@@ -1,0 +1,188 @@
+"""Labels and run as arrays, encoded once and shared by all measures of one evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.columns import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, require
+from fairtk.errors import DuplicateError, InputError
+from fairtk.rankings import FloatArray, IntArray, Rankings, encode_run
+
+QUERY_ID, DOC_ID, RELEVANCE = "query_id", "doc_id", "relevance"
+_FROM_IR_MEASURES = {QUERY_ID: QID, DOC_ID: DOCNO, RELEVANCE: LABEL}
+TO_IR_MEASURES = {ours: theirs for theirs, ours in _FROM_IR_MEASURES.items()}
+
+
+def from_ir_measures(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with PyTerrier's column names; the only place that knows both."""
+    return frame.rename(columns=_FROM_IR_MEASURES)
+
+
+class Judgments:
+    """The labels of all queries, encoded once for any number of runs.
+
+    Args:
+        frame: qrels in PyTerrier's names; ``docno`` and ``label`` are read only when a measure
+            needs them.
+        where: the measures, for messages.
+    """
+
+    def __init__(self, frame: pd.DataFrame, where: str) -> None:
+        require(frame, [QID], f"{where}: the qrels")
+        self.frame = frame
+        self.where = where
+        codes, values = pd.factorize(frame[QID])
+        self.query: IntArray = codes.astype(np.int64, copy=False)
+        self.qids: npt.NDArray[np.object_] = np.array([str(v) for v in values], dtype=object)
+
+    @cached_property
+    def documents(self) -> tuple[IntArray, pd.Index]:
+        """Document index of each label, and the documents."""
+        require(self.frame, [QID, DOCNO, LABEL], f"{self.where}: the qrels")
+        codes, values = pd.factorize(self.frame[DOCNO])
+        both = self.query * max(1, len(values)) + codes
+        twice = pd.Series(both).duplicated().to_numpy()
+        if twice.any():
+            row = self.frame.iloc[int(np.flatnonzero(twice)[0])]
+            raise DuplicateError(
+                f"{self.where}: the qrels label docno {str(row[DOCNO])!r} twice for qid "
+                f"{str(row[QID])!r} ({int(twice.sum())} such rows); keep one label per document"
+            )
+        return codes.astype(np.int64, copy=False), pd.Index(values)
+
+    @cached_property
+    def labels(self) -> FloatArray:
+        """The labels as numbers; shape (n_labels,)."""
+        try:
+            label = self.frame[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{self.where}: labels must be numbers; found {self.frame[LABEL].dtype}"
+            ) from None
+        if not np.isfinite(label).all():
+            row = self.frame.iloc[int(np.flatnonzero(~np.isfinite(label))[0])]
+            raise InputError(
+                f"{self.where}: the label of qid {str(row[QID])!r}, docno {str(row[DOCNO])!r} "
+                f"is {row[LABEL]!r}; drop the row or give it a number"
+            )
+        return label
+
+
+class Evidence:
+    """One run beside the labels.
+
+    Args:
+        judgments: the labels.
+        run: the run in PyTerrier's names; queries without labels are ignored, as ir_measures
+            does.
+        where: the measures, for messages.
+    """
+
+    def __init__(self, judgments: Judgments, run: pd.DataFrame, where: str) -> None:
+        require(run, [QID], f"{where}: the run")
+        self.judgments = judgments
+        self.where = where
+        self.qids = judgments.qids
+        self.index = pd.Index(judgments.qids)
+        codes, values = pd.factorize(run[QID])
+        known = self.index.get_indexer([str(v) for v in values])
+        if len(run) and (codes < 0).any():
+            row = int(np.flatnonzero(codes < 0)[0])
+            raise InputError(f"{where}: {QID} is missing (NaN) in row {row} of the run")
+        self.frame = run if (known >= 0).all() else run[known[codes] >= 0]
+        self.present: npt.NDArray[np.bool_] = np.zeros(len(self.qids), dtype=bool)
+        self.present[known[known >= 0]] = True
+        self.cache: dict[Any, Any] = {}
+
+    @cached_property
+    def rankings(self) -> Rankings:
+        """The run, validated and sorted."""
+        return encode_run(self.frame, self.where)
+
+    @cached_property
+    def query_of_run(self) -> IntArray:
+        """For each query of the rankings, its index among the labels' queries."""
+        return np.asarray(self.index.get_indexer(self.rankings.qids), dtype=np.int64)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """All (query, document) pairs that are labeled or retrieved."""
+        return Pairs(self)
+
+    def by_query(
+        self, cutoff: int | None
+    ) -> Iterator[tuple[int, pd.DataFrame, pd.DataFrame | None]]:
+        """Yield the index, the labels and the rankings of each query; None: no rankings.
+
+        Args:
+            cutoff: ranks from here on are left out, within each sample; None: nothing is.
+        """
+        ranked = self.rankings
+        frame = self.frame.iloc[ranked.order].copy()
+        frame[SAMPLE] = ranked.ranking_sample[ranked.ranking]
+        frame[RANK] = ranked.position
+        keep = np.ones(len(frame), bool) if cutoff is None else ranked.position < cutoff
+        query = self.query_of_run[ranked.query][keep]
+        frame = frame[keep].reset_index(drop=True)
+        runs = {int(q): rows for q, rows in _row_groups(query)}
+        labels = dict(_row_groups(self.judgments.query))
+        for index in range(len(self.qids)):
+            run = frame.iloc[runs[index]] if index in runs else None
+            yield index, self.judgments.frame.iloc[labels[index]], run
+
+
+class Pairs:
+    """The distinct (query, document) pairs of labels and run; labels come first.
+
+    Attributes:
+        query: query index of each pair; shape (n_pairs,).
+        label: label of each pair, NaN for an unjudged one; shape (n_pairs,).
+        of_row: pair index of each sorted row of the run; shape (n_rows,).
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        judgments, rankings = evidence.judgments, evidence.rankings
+        judged_doc, documents = judgments.documents
+        known = documents.get_indexer(rankings.docnos)
+        fresh = known < 0
+        known[fresh] = len(documents) + np.arange(int(fresh.sum()))
+        width = len(documents) + int(fresh.sum())
+        run_query = evidence.query_of_run[rankings.query]
+        key = np.concatenate(
+            [judgments.query * width + judged_doc, run_query * width + known[rankings.doc]]
+        )
+        codes, distinct = pd.factorize(key)  # labels are distinct, so their codes are 0, 1, 2, ...
+        n_labels = len(judgments.query)
+        self.query: IntArray = np.asarray(distinct // max(1, width), dtype=np.int64)
+        self.label: FloatArray = np.full(len(distinct), np.nan)
+        self.label[:n_labels] = judgments.labels
+        self.of_row: IntArray = codes[n_labels:].astype(np.int64, copy=False)
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+def _row_groups(codes: IntArray) -> Iterator[tuple[int, IntArray]]:
+    order = np.argsort(codes, kind="stable")
+    values, start = np.unique(codes[order], return_index=True)
+    for value, rows in zip(values, np.split(order, start[1:]), strict=False):
+        yield int(value), rows
+
+
+def plain_run(evidence: Evidence, columns: list[str]) -> pd.DataFrame:
+    """Return the sorted run with scores that repeat its order, for evaluators that sort by score.
+
+    Args:
+        evidence: the run.
+        columns: further columns to keep.
+    """
+    ranked = evidence.rankings
+    extra = [c for c in columns if c in evidence.frame.columns and c not in (SCORE, RANK, SAMPLE)]
+    frame = evidence.frame[list(dict.fromkeys([QID, DOCNO, *extra]))].iloc[ranked.order]
+    return frame.assign(**{SCORE: -ranked.position.astype(float), RANK: ranked.position})

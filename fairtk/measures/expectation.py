@@ -1,0 +1,135 @@
+"""E(measure): the expectation of any measure over sampled rankings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import ir_measures
+import numpy as np
+import pandas as pd
+
+from fairtk.columns import DOCNO, QID, SCORE
+from fairtk.errors import ParameterError
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.evidence import DOC_ID, QUERY_ID, TO_IR_MEASURES, Evidence, plain_run
+from fairtk.measures.params import NOT_GIVEN, Param
+from fairtk.rankings import FloatArray
+
+
+class MeasureParam(Param):
+    """A parameter that is itself a measure, kept as its string form."""
+
+    def __init__(self, desc: str) -> None:
+        super().__init__(dtype=(str, ir_measures.Measure), desc=desc)
+        self._given: dict[str, Any] = {}
+
+    def normalize(self, value: Any, name: str, measure: str) -> Any:
+        """Return the measure's string form, checked by parsing it."""
+        from fairtk.measures.parse import parse
+
+        value = super().normalize(value, name, measure)
+        inner = parse(value)
+        if not isinstance(value, str):
+            self._given[repr(inner)] = inner
+        return repr(inner)
+
+    def resolve(self, value: Any) -> Any:
+        """Return the measure."""
+        from fairtk.measures.parse import parse
+
+        return self._given[value] if value in self._given else parse(value)
+
+
+class Expectation(FairMeasure):
+    """The mean of a measure over the sampled rankings of each query.
+
+    ``E(nDCG@5)`` is the expected nDCG@5 of a stochastic ranking policy, estimated from its samples
+    (the sum over rankings in Eq. 7 of Towards Fair RAG, with any measure as the utility). Plain
+    measures must not be used on a sampled run: they read its samples as one ranking. Range and
+    direction are those of the measure. On a run without samples it is the measure itself. The
+    cutoff is the measure's own: ``E(nDCG@5)``, and ``E(nDCG)@5`` means the same.
+    """
+
+    NAME = "E"
+    PRETTY_NAME: ClassVar[str] = "Expectation over samples"
+    CITATION: ClassVar[str] = "kim2024fairrag"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "measure": MeasureParam("any measure of ir_measures or fairtk, e.g. 'nDCG@5'")
+    }
+
+    def __call__(self, measure: Any = NOT_GIVEN, **params: Any) -> Expectation:
+        """Return the expectation of a measure: ``E(nDCG@5)``.
+
+        Args:
+            measure: the measure, or its string form.
+            **params: none other exists; a wrong name is an error.
+        """
+        given = {} if measure is NOT_GIVEN else {"measure": measure}
+        return type(self)(**{**self.params, **given, **params})
+
+    def __matmul__(self, at_param: Any) -> Expectation:
+        inner = self.inner
+        if inner.params.get(inner.AT_PARAM) is not None:
+            raise ParameterError(f"{self!r} has its cutoff inside already; drop @{at_param}")
+        return self(inner @ at_param)
+
+    @property
+    def inner(self) -> Any:
+        """The measure whose expectation is taken."""
+        if "measure" not in self.params:
+            raise ParameterError("E needs a measure: write E(nDCG@5)")
+        return self["measure"]
+
+    @property
+    def better(self) -> str:
+        """The measure's direction; ir_measures' own are taken to be higher-is-better."""
+        return getattr(self.inner, "better", self.BETTER)
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the expectation for each query; what the run lacks gets the measure's default."""
+        wanted = evidence.cache.setdefault("expectations", [self])
+        if self not in wanted:
+            wanted = [self]
+        key = ("expectation", tuple(map(repr, wanted)))
+        if key not in evidence.cache:
+            evidence.cache[key] = _expectations([m.inner for m in wanted], evidence)
+        result: FloatArray = evidence.cache[key][self.inner]
+        return result
+
+
+def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArray]:
+    # One evaluator holds the labels for all samples; each call sees one ranking per query.
+    n_queries = len(evidence.qids)
+    qrels = evidence.judgments.frame.rename(columns=TO_IR_MEASURES)
+    evaluator = ir_measures.evaluator(list(dict.fromkeys(measures)), qrels)
+    ranked = evidence.rankings
+    columns = [c for c in evidence.frame.columns if c not in (QID, DOCNO, SCORE)]
+    run = plain_run(evidence, columns).rename(columns=TO_IR_MEASURES)
+    sample_of_row = ranked.ranking_sample[ranked.ranking]
+    order = np.argsort(sample_of_row, kind="stable")
+    samples, start = np.unique(sample_of_row[order], return_index=True)
+    index = {qid: i for i, qid in enumerate(evidence.qids)}
+    total = {m: np.zeros(n_queries) for m in measures}
+    count = np.zeros(n_queries)
+    parts: list[pd.DataFrame] = [run.iloc[rows] for rows in np.split(order, start[1:])]
+    if not len(samples):
+        parts = [pd.DataFrame({QUERY_ID: [], DOC_ID: [], SCORE: []})]
+    absent = {m: np.full(n_queries, np.nan) for m in measures}
+    for part in parts:
+        here = set(part[QUERY_ID])
+        for metric in evaluator.iter_calc(part):
+            at = index[metric.query_id]
+            if metric.query_id in here:
+                total[metric.measure][at] += metric.value
+            else:
+                absent[metric.measure][at] = metric.value
+        count[[index[q] for q in here]] += 1
+    with np.errstate(invalid="ignore"):
+        return {
+            m: np.where(count > 0, total[m] / np.maximum(count, 1), absent[m]) for m in measures
+        }
+
+
+E = Expectation()

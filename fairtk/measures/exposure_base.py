@@ -1,0 +1,206 @@
+"""What EE-D, EE-R and EE-L share: parameters, one computation for all three, undefined queries."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairtk.browsing import GERR, RBP
+from fairtk.columns import DOCNO, LABEL, QID, SCORE
+from fairtk.errors import InputError, ParameterError
+from fairtk.exposure import attention, expected_exposure, make_levels
+from fairtk.exposure_bounds import (
+    Bounds,
+    ExposureValues,
+    expeval_values,
+    fair_rag_values,
+    values_and_bounds,
+)
+from fairtk.measures import collection_size
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.params import BROWSING, CUTOFF, Param
+from fairtk.rankings import FloatArray, IntArray
+
+NORMALIZE = Param(bool, default=True, desc="min-max normalize by the bounds")
+BOUNDS = Param(
+    str,
+    default="paper",
+    choices=("paper", "exact"),
+    desc="paper: the floor of EE-D and EE-R is 0; exact: what a policy over n documents can reach",
+)
+VARIANT = Param(
+    str,
+    default="paper",
+    choices=("paper", "fair-rag", "expeval"),
+    desc="the paper's definition, or that of one of the two published codes",
+)
+N_DOCUMENTS = Param(
+    (str, int),
+    default="judged+retrieved",
+    desc="the number n of documents: judged+retrieved, judged, a number, or a column of the qrels",
+)
+COMPLETE = Param(bool, default=False, desc="expeval: the labels cover all documents")
+GRADED = Param(bool, default=True, desc="False: every label that is useful counts alike")
+REL = Param((int, float), desc="smallest label of a useful document (default: any above 0)")
+
+
+class ExposureMeasure(FairMeasure):
+    """Base of the expected exposure measures."""
+
+    CITATION: ClassVar[str] = "diaz2020evaluating"
+    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, SCORE)
+    QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "cutoff": CUTOFF,
+        "browsing": BROWSING,
+        "normalize": NORMALIZE,
+        "bounds": BOUNDS,
+        "variant": VARIANT,
+        "n": N_DOCUMENTS,
+        "complete": COMPLETE,
+        "graded": GRADED,
+        "rel": REL,
+    }
+    PART: ClassVar[str]  # the field of ExposureValues
+    NEEDS_USEFUL: ClassVar[bool] = True
+
+    def check_params(self) -> None:
+        """Raise if the variant does not have the other parameters."""
+        variant = self["variant"]
+        if "complete" in self.params and variant != "expeval":
+            raise ParameterError(f"{self.NAME}: complete goes with variant='expeval' only")
+        if self["rel"] is not None and self["rel"] <= 0:
+            raise ParameterError(f"{self.NAME}: rel must be above 0; found {self['rel']!r}")
+        if variant == "paper":
+            return
+        model = self["browsing"]
+        if self["bounds"] != "paper":
+            raise ParameterError(f"{self.NAME}: bounds='exact' goes with variant='paper' only")
+        if variant == "fair-rag" and type(model).__name__ != "MU":
+            raise ParameterError(f"{self.NAME}: variant='fair-rag' goes with browsing='MU' only")
+        if variant == "expeval" and not (isinstance(model, RBP | GERR) and model.p < 1):
+            raise ParameterError(
+                f"{self.NAME}: variant='expeval' goes with browsing='RBP(p=...)' or "
+                f"'GERR(p=..., u=...)' with p below 1; found {model!r}"
+            )
+        if variant == "expeval" and self["cutoff"] is not None:
+            raise ParameterError(f"{self.NAME}: variant='expeval' has no cutoff; drop @k")
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the value of each query; see the class for what is undefined."""
+        key = ("exposure", *(self.params.get(p) for p in self.SUPPORTED_PARAMS if p != "normalize"))
+        if key not in evidence.cache:
+            evidence.cache[key] = self._compute(evidence)
+        values, useful = evidence.cache[key]
+        return self._pick(values, useful, evidence)
+
+    def _pick(self, values: ExposureValues, useful: IntArray, evidence: Evidence) -> FloatArray:
+        result: FloatArray = getattr(values, self.PART)
+        bounds: Bounds = getattr(values, f"{self.PART}_bounds")
+        total = len(result)
+        worst = bounds.lower if self.BETTER == "higher" else bounds.upper
+        if self["normalize"]:
+            result = bounds.normalize(result)
+            worst = np.full(total, 0.0 if self.BETTER == "higher" else 1.0)
+            result = self._fill_degenerate(result, values, useful, evidence)
+        result = np.where(evidence.present, result, worst)
+        if self.NEEDS_USEFUL:
+            empty = useful == 0
+            if self["variant"] == "expeval" and self["complete"]:
+                empty = np.zeros_like(empty)  # every grade has a target there
+            result = np.where(empty, np.nan, result)
+            self.warn_undefined(evidence.qids[empty], total, "no useful document in the labels")
+        return result
+
+    def _fill_degenerate(
+        self, result: FloatArray, values: ExposureValues, useful: IntArray, evidence: Evidence
+    ) -> FloatArray:
+        flat = np.isnan(result) & evidence.present
+        if self.NEEDS_USEFUL:
+            flat &= useful > 0
+        default = values.degenerate[("disparity", "relevance", "loss").index(self.PART)]
+        if np.isnan(default):
+            self.warn_undefined(
+                evidence.qids[flat], len(result), "its two bounds are equal, or one is not known"
+            )
+        return np.where(flat, default, result)
+
+    def _compute(self, evidence: Evidence) -> tuple[ExposureValues, IntArray]:
+        model, cutoff, variant = self["browsing"], self["cutoff"], self["variant"]
+        if model.needs_cutoff and cutoff is None:
+            raise ParameterError(
+                f"{self!r}: browsing={str(model)!r} needs a cutoff, the number of documents that "
+                f"the user reads: write {self!r}@5"
+            )
+        ranked, pairs = evidence.rankings, evidence.pairs
+        grade = self._grades(pairs.label)
+        useful_pair = grade > 0
+        weight = attention(
+            model,
+            cutoff,
+            ranked.position,
+            ranked.ranking,
+            ranked.ranking_start,
+            useful_pair[pairs.of_row],
+        )
+        n_queries = len(evidence.qids)
+        exposure = expected_exposure(
+            weight, pairs.of_row, len(pairs), ranked.n_samples[ranked.query]
+        )
+        useful = np.bincount(pairs.query[useful_pair], minlength=n_queries)
+        if variant == "paper":
+            n = self._n_documents(evidence, useful)
+            values = values_and_bounds(
+                exposure,
+                pairs.query,
+                make_levels(pairs.query, np.nan_to_num(grade), n_queries, n),
+                model,
+                cutoff,
+                exact=self["bounds"] == "exact",
+            )
+        elif variant == "fair-rag":
+            judged = np.bincount(pairs.query[~np.isnan(grade)], minlength=n_queries)
+            levels = make_levels(pairs.query, np.where(useful_pair, 1.0, np.nan), n_queries)
+            values = fair_rag_values(exposure, pairs.query, levels, cutoff, judged)
+        else:
+            known = grade if self["complete"] else np.where(useful_pair, grade, np.nan)
+            values = expeval_values(
+                exposure,
+                pairs.query,
+                make_levels(pairs.query, known, n_queries),
+                model,
+                complete=self["complete"],
+            )
+        return values, useful
+
+    def _grades(self, label: FloatArray) -> FloatArray:
+        rel = self["rel"]
+        grade = label if rel is None else np.where(label >= rel, label, np.minimum(label, 0.0))
+        return grade if self["graded"] else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
+
+    def _n_documents(self, evidence: Evidence, useful: IntArray) -> IntArray:
+        wanted: Any = self["n"]
+        pairs = evidence.pairs
+        n_queries = len(evidence.qids)
+        known = np.bincount(pairs.query, minlength=n_queries)
+        if wanted == "judged+retrieved":
+            collection_size.remember(self, evidence, known)
+            return known
+        if wanted == "judged":
+            return np.bincount(pairs.query[~np.isnan(pairs.label)], minlength=n_queries)
+        n = (
+            np.full(n_queries, wanted, dtype=np.int64)
+            if isinstance(wanted, int)
+            else collection_size.from_column(self, evidence, wanted)
+        )
+        short = n < known
+        if short.any():
+            at = int(np.flatnonzero(short)[0])
+            raise InputError(
+                f"{self!r}: n is {n[at]} for qid {evidence.qids[at]!r}, but {known[at]} of its "
+                f"documents are judged or retrieved, {useful[at]} of them useful; "
+                "n is the number of all documents of a query"
+            )
+        return n

@@ -1,0 +1,170 @@
+"""Parameters of measures: declared once, checked when a measure is built, readable from strings.
+
+ir_measures reads named scalar arguments only. A parameter that is an object (a browsing model, a
+utility) is therefore kept as the string that leads back to it, e.g. ``"RBP(p=0.8)"``; an object
+whose string cannot be read back is remembered under it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from ir_measures import ParamInfo
+
+from fairtk import registry
+from fairtk.browsing import BrowsingModel
+from fairtk.errors import InputError, ParameterError
+
+NOT_GIVEN: Any = ParamInfo().default
+
+
+class Param(ParamInfo):  # type: ignore[misc]
+    """A scalar parameter.
+
+    Args:
+        dtype: the type or types that a value may have.
+        default: the value when it is not given.
+        choices: the values that are allowed, if they are few.
+        desc: one line for ``fairtk measures``.
+        check: returns what is wrong with a value, or ``""``.
+    """
+
+    def __init__(
+        self,
+        dtype: type | tuple[type, ...],
+        default: Any = NOT_GIVEN,
+        choices: Any = NOT_GIVEN,
+        desc: str = "",
+        check: Callable[[Any], str] | None = None,
+    ) -> None:
+        super().__init__(dtype=dtype, default=default, choices=choices, desc=desc)
+        self.check = check
+
+    def normalize(self, value: Any, name: str, measure: str) -> Any:
+        """Return the value as the measure keeps it.
+
+        Raises:
+            ParameterError: the value has the wrong type, or is none of the choices.
+        """
+        kinds = self.dtype if isinstance(self.dtype, tuple) else (self.dtype,)
+        wrong_bool = isinstance(value, bool) and bool not in kinds
+        if value is not None and (wrong_bool or not isinstance(value, kinds)):
+            wanted = " or ".join(k.__name__ for k in kinds)
+            raise ParameterError(f"{measure}: {name} must be of type {wanted}; found {value!r}")
+        if self.choices is not NOT_GIVEN and value not in self.choices:
+            raise ParameterError(
+                f"{measure}: {name} must be one of {list(self.choices)}; found {value!r}"
+            )
+        problem = self.check(value) if self.check is not None and value is not None else ""
+        if problem:
+            raise ParameterError(f"{measure}: {name} {problem}; found {value!r}")
+        return value
+
+    def resolve(self, value: Any) -> Any:
+        """Return what a measure works with: the value itself, or the object it names."""
+        return value
+
+
+class ObjectParam(Param):
+    """A parameter that is an object with a string form.
+
+    Args:
+        read: turns the string form into the object; raises for an unknown name.
+        accepts: the type of object that may be given directly.
+        default: the string form of the default.
+        desc: one line for ``fairtk measures``.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[str], Any],
+        accepts: type,
+        default: Any = NOT_GIVEN,
+        desc: str = "",
+    ) -> None:
+        super().__init__(dtype=(str, accepts), default=default, desc=desc)
+        self.read = read
+        self.accepts = accepts
+        self._given: dict[str, Any] = {}
+
+    def normalize(self, value: Any, name: str, measure: str) -> Any:
+        """Return the string form, checked by reading it."""
+        if isinstance(value, type) and issubclass(value, self.accepts):
+            value = value()
+        if isinstance(value, self.accepts) and not isinstance(value, str):
+            text = repr(value)
+            try:
+                known = self.read(text) == value
+            except InputError:
+                known = False
+            if not known:
+                self._given[text] = value
+            return text
+        value = super().normalize(value, name, measure)
+        if value not in self._given:
+            try:
+                read = self.read(value)
+            except InputError as error:
+                raise ParameterError(f"{measure}: {name}: {error}") from None
+            return repr(read) if isinstance(read, BrowsingModel) else value
+        return value
+
+    def resolve(self, value: Any) -> Any:
+        """Return the object that the string form leads to."""
+        return self._given[value] if value in self._given else self.read(value)
+
+
+def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
+    """Split ``"Name(a=1, b='x')"`` into the name and its arguments.
+
+    Args:
+        text: the string form.
+        kind: what it is, for the message.
+
+    Raises:
+        ParameterError: the text is no name with named, literal arguments.
+    """
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+        if isinstance(node, ast.Name):
+            return node.id, {}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
+            return node.func.id, {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
+    except (SyntaxError, ValueError):
+        pass
+    raise ParameterError(f"cannot read the {kind} {text!r}; write Name or Name(option=value)")
+
+
+def read_browsing(text: str) -> BrowsingModel:
+    """Return the browsing model that a string like ``"RBP(p=0.8)"`` names."""
+    name, options = parse_call(text, "browsing model")
+    model = registry.browsing_models.get(name)
+    try:
+        result = model(**options)
+    except TypeError as error:
+        raise ParameterError(f"browsing model {text!r}: {error}") from None
+    return result  # type: ignore[no-any-return]
+
+
+def read_utility(text: str) -> Any:
+    """Return the utility that a string like ``"rougeL"`` names."""
+    from fairtk import utilities
+
+    name, options = parse_call(text, "utility")
+    return utilities.get(name, **options)
+
+
+def at_least(low: int) -> Callable[[Any], str]:
+    """Return a check that a number is at least `low`."""
+    return lambda value: "" if value >= low else f"must be at least {low}"
+
+
+CUTOFF = Param(int, desc="ranks read in each ranking (each sample on its own)", check=at_least(1))
+BROWSING = ObjectParam(
+    read_browsing,
+    BrowsingModel,
+    default="MU",
+    desc="browsing model: MU, RBP(p=0.5), GERR(p=0.5, u=0.5), DCG, TREC",
+)

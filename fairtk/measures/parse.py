@@ -1,0 +1,100 @@
+"""Reads measures from strings, with the shorthand that the command line uses.
+
+Everything that ``ir_measures.parse_measure`` reads, and ``E(nDCG@5)`` for
+``E(measure='nDCG@5')``. Unknown names and parameters come with the nearest known one.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import ir_measures
+
+from fairtk.errors import InputError, NotFoundError, ParameterError, suggestion
+
+
+def parse(text: Any) -> Any:
+    """Return the measure that a string names; a measure is returned as it is.
+
+    Args:
+        text: e.g. ``"EE_D@5"``, ``"EE_D(browsing='RBP(p=0.8)')"``, ``"E(nDCG@5)"``, ``"nDCG@10"``.
+
+    Raises:
+        ParameterError: the string is no measure, or a parameter is unknown or wrong.
+        NotFoundError: no measure has that name; the nearest is suggested.
+    """
+    if isinstance(text, ir_measures.Measure):
+        return text
+    try:
+        node = ast.parse(str(text).strip(), mode="eval").body
+    except SyntaxError:
+        raise ParameterError(_unreadable(text)) from None
+    return _measure(node, str(text))
+
+
+def known_names() -> list[str]:
+    """Return the names of all measures, those of ir_measures and those of plugins."""
+    from fairtk import registry
+
+    registry.measures.names()  # makes sure that plugins are loaded
+    return sorted(ir_measures.measures.registry)
+
+
+def _measure(node: ast.expr, text: str) -> Any:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return _checked(_measure(node.left, text) @ _literal(node.right, text))
+    if isinstance(node, ast.Call):
+        measure = _measure(node.func, text)
+        positional = [_argument(a, text) for a in node.args]
+        named = {str(k.arg): _argument(k.value, text) for k in node.keywords}
+        return _called(measure, positional, named)
+    if isinstance(node, ast.Name):
+        names = known_names()
+        if node.id not in names:
+            raise NotFoundError("measure", node.id, names)
+        return ir_measures.measures.registry[node.id]
+    raise ParameterError(_unreadable(text))
+
+
+def _called(measure: Any, positional: list[Any], named: dict[str, Any]) -> Any:
+    for name in named:
+        if name not in measure.SUPPORTED_PARAMS:
+            known = suggestion(name, measure.SUPPORTED_PARAMS)
+            raise ParameterError(f"{measure.NAME} has no parameter {name!r}{known}")
+    try:
+        return _checked(measure(*positional, **named))
+    except TypeError:
+        raise ParameterError(f"{measure.NAME}: parameters must be named, name=value") from None
+
+
+def _checked(measure: Any) -> Any:
+    try:
+        measure.validate_params()  # ir_measures checks by assertion, and only when asked
+    except AssertionError as error:
+        raise ParameterError(f"{measure.NAME}: {error}") from None
+    return measure
+
+
+def _argument(node: ast.expr, text: str) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        pass
+    try:
+        return _measure(node, text)
+    except NotFoundError:
+        raise
+    except InputError as error:
+        raise ParameterError(f"{_unreadable(text)} ({error})") from None
+
+
+def _literal(node: ast.expr, text: str) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise ParameterError(_unreadable(text)) from None
+
+
+def _unreadable(text: Any) -> str:
+    return f"cannot read the measure {text!r}; write Name, Name@5 or Name(parameter=value)@5"

@@ -1,0 +1,118 @@
+"""The way into ir_measures: a provider for all measures of fairtk, and their names.
+
+ir_measures' own provider for such measures sorts every run by its string ids and calls each
+measure alone. This one encodes labels and run once for all measures of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pandas as pd
+from ir_measures import Metric, providers
+from ir_measures.util import QrelsConverter, RunConverter
+
+from fairtk.errors import PluginError
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.evidence import TO_IR_MEASURES, Evidence, Judgments, from_ir_measures
+from fairtk.measures.expectation import Expectation
+
+HOOK = "fairtk_measures"
+
+
+class FairProvider(providers.Provider):  # type: ignore[misc]
+    """Computes every `FairMeasure`."""
+
+    NAME = "fairtk"
+
+    def supports(self, measure: Any) -> bool:
+        """Return whether the measure is one of fairtk's or of its plugins'."""
+        return isinstance(measure, FairMeasure)
+
+    def run_inputs(self, measures: Iterable[FairMeasure]) -> list[str]:
+        """Return the columns of the run that the measures read, in ir_measures' names."""
+        return _inputs(measures, "RUN_COLUMNS", ir_measures.run_inputs)
+
+    def qrel_inputs(self, measures: Iterable[FairMeasure]) -> list[str]:
+        """Return the columns of the qrels that the measures read, in ir_measures' names."""
+        return _inputs(measures, "QREL_COLUMNS", ir_measures.qrel_inputs)
+
+    def _evaluator(self, measures: Iterable[FairMeasure], qrels: Any) -> FairEvaluator:
+        frame = QrelsConverter(qrels, strict=False).as_pd_dataframe()
+        return FairEvaluator(list(measures), frame)
+
+
+class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
+    """Measures any number of runs against labels that are encoded once.
+
+    Args:
+        measures: the measures.
+        qrels: the labels, in ir_measures' names.
+    """
+
+    def __init__(self, measures: list[FairMeasure], qrels: pd.DataFrame) -> None:
+        self.where = ", ".join(sorted(map(repr, measures)))
+        self.judgments = Judgments(from_ir_measures(qrels), self.where)
+        super().__init__(measures, set(self.judgments.qids))
+
+    def values(self, run: Any) -> Iterator[tuple[FairMeasure, np.ndarray[Any, Any]]]:
+        """Yield each measure with its value for each query, in the order of ``judgments.qids``.
+
+        Args:
+            run: the run in any form that ir_measures takes.
+        """
+        frame = from_ir_measures(RunConverter(run, strict=False).as_pd_dataframe())
+        evidence = Evidence(self.judgments, frame, self.where)
+        evidence.cache["expectations"] = [m for m in self.measures if isinstance(m, Expectation)]
+        for measure in self.measures:
+            yield measure, measure.score_all(evidence)
+
+    def _iter_calc(self, run: Any) -> Iterator[Metric]:
+        for measure, values in self.values(run):
+            for qid, value in zip(self.judgments.qids, values.tolist(), strict=True):
+                yield Metric(query_id=qid, measure=measure, value=value)
+
+
+def _inputs(measures: Iterable[FairMeasure], attribute: str, of_others: Any) -> list[str]:
+    columns: dict[str, None] = {}
+    for measure in measures:
+        if isinstance(measure, Expectation):
+            columns.update(dict.fromkeys(of_others([measure.inner])))
+        for name in getattr(measure, attribute):
+            columns[TO_IR_MEASURES.get(name, name)] = None
+    return list(columns)
+
+
+def publish(hook: str, name: str, measure: Any) -> None:
+    """Make a measure known to ir_measures under its name; None takes it back.
+
+    Args:
+        hook: the hook that gave it; others are ignored.
+        name: the name.
+        measure: the measure.
+
+    Raises:
+        PluginError: ir_measures has another measure of that name.
+    """
+    known = ir_measures.measures.registry
+    if hook != HOOK:
+        return
+    if measure is None:
+        if isinstance(known.get(name), FairMeasure):
+            del known[name]
+        return
+    if not isinstance(measure, FairMeasure):
+        raise PluginError(f"{HOOK} must give instances of FairMeasure; found {measure!r}")
+    if name in known and not isinstance(known[name], FairMeasure):
+        raise PluginError(f"the measure {name!r} exists in ir_measures already; rename it")
+    known[name] = measure
+
+
+def connect() -> None:
+    """Put the provider in front of ir_measures' own; a second call does nothing."""
+    pipeline = ir_measures.DefaultPipeline.providers
+    if not any(isinstance(p, FairProvider) for p in pipeline):
+        pipeline.insert(0, FairProvider())
