@@ -51,7 +51,23 @@ def fairtk_utilities() -> Iterable[UtilitySpec]:
 @hookimpl
 def fairtk_prompts() -> Iterable[PromptSpec]:
     """Return the built-in prompt builders."""
-    return []
+    tasks = (
+        "citation identification",
+        "movie tagging",
+        "product rating",
+        "news headlines",
+        "scholarly titles",
+        "email subjects",
+        "tweet paraphrasing",
+    )
+    return [
+        PromptSpec("rag", "fairtk.prompts.rag:Rag", "numbered passages, then the question"),
+        PromptSpec("template", "fairtk.prompts.template:Template", "a template of your own"),
+        *(
+            PromptSpec(f"lamp-{number}", f"fairtk.prompts.lamp:Lamp{number}", f"LaMP: {task}")
+            for number, task in enumerate(tasks, start=1)
+        ),
+    ]
 
 
 @hookimpl

@@ -1,0 +1,110 @@
+"""Loading a tokenizer, a configuration and a model from a local folder, with one-line errors."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from fairtk.errors import MissingExtraError, ModelError, ParameterError
+
+_SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+_FAILURES = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RuntimeError)
+
+
+def require_packages(where: str) -> None:
+    """Raise a `MissingExtraError` unless torch and transformers are installed."""
+    for package in ("torch", "transformers"):
+        try:
+            __import__(package)
+        except ImportError:
+            raise MissingExtraError(package, "t5", where) from None
+
+
+def load_tokenizer(folder: str, model: str) -> Any:
+    """Return the Hugging Face tokenizer of a folder; it has a padding token."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **_SAFE)
+    except _FAILURES as error:
+        raise ModelError(
+            f"the tokenizer of {model!r} cannot be loaded from {folder!r} ({one_line(error)}); "
+            "needed are tokenizer.json and tokenizer_config.json"
+        ) from None
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_config(folder: str, model: str) -> Any:
+    """Return the configuration of a folder."""
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(folder, **_SAFE)
+    except _FAILURES as error:
+        raise ModelError(
+            f"config.json of {model!r} in {folder!r} cannot be read ({one_line(error)})"
+        ) from None
+
+
+def load_model(auto_class: Any, folder: str, model: str, device: Any, dtype: str) -> Any:
+    """Return the model of a folder on a device, from safetensors, in evaluation mode."""
+    try:
+        with _quiet_bar():
+            loaded = auto_class.from_pretrained(
+                folder, dtype=pick_dtype(dtype, device), use_safetensors=True, **_SAFE
+            )
+        return loaded.eval().to(device)
+    except _FAILURES as error:
+        raise ModelError(
+            f"the model {model!r} cannot be loaded from {folder!r} with {auto_class.__name__} "
+            f"on {device} ({one_line(error)})"
+        ) from None
+
+
+def pick_device(device: str, where: str) -> Any:
+    """Return the torch device of a name; ``"auto"`` is CUDA where there is one, else the CPU."""
+    import torch
+
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ParameterError(f"{where}: unknown device {device!r} ({one_line(error)})") from None
+
+
+def pick_dtype(dtype: str, device: Any) -> Any:
+    """Return the torch type of a name; ``"auto"`` is a half precision on CUDA, else float32."""
+    import torch
+
+    if dtype == "auto":
+        if device.type != "cuda":
+            return torch.float32
+        # bfloat16 first: T5's activations overflow float16
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    return getattr(torch, dtype)
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's text on one line of bounded length."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+@contextlib.contextmanager
+def _quiet_bar() -> Iterator[None]:
+    """Hide transformers' bar over weights unless someone watches a terminal."""
+    from transformers.utils import logging
+
+    hide = logging.is_progress_bar_enabled() and not sys.stderr.isatty()
+    if hide:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if hide:
+            logging.enable_progress_bar()

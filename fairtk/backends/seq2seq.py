@@ -1,0 +1,39 @@
+"""Encoder-decoder models: T5, FLAN-T5, BART."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairtk.backends.hugging_face import HuggingFaceBackend
+
+
+class HuggingFaceSeq2Seq(HuggingFaceBackend):
+    """An encoder-decoder model from the hub or a folder; beam search with 4 beams.
+
+    The prompt's window is the tokenizer's ``model_max_length`` (512 for T5), or else the model's
+    ``max_position_embeddings`` or ``n_positions``. T5's positions are relative, so a larger
+    ``max_prompt_tokens`` works there, at the price of lengths not seen in training.
+
+    See `HuggingFaceBackend` for the settings.
+    """
+
+    def _auto_class(self) -> Any:
+        from transformers import AutoModelForSeq2SeqLM
+
+        return AutoModelForSeq2SeqLM
+
+    def _longest_prompt(self, declared: int | None) -> int | None:
+        positions = self._positions or getattr(self._config, "n_positions", None)
+        return declared or positions
+
+    def _encode(self, prompts: list[str]) -> list[list[int]]:
+        # return_token_type_ids=False is not enough for every tokenizer: only the ids are taken
+        encoded = self._tokenizer(prompts, truncation=False, padding=False, verbose=False)
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
+        return self._filled(rows, left=False)
+
+    def _answers_of(self, output: Any, padded: int) -> Any:
+        return output

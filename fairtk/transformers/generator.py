@@ -1,0 +1,243 @@
+"""Answers from rankings: one prompt per ranking, one answer per prompt, on every row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.backends import Backend, PromptLengthError, as_backend
+from fairtk.backends.adapter import texts
+from fairtk.columns import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE
+from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.prompts import PromptBuilder, as_builder
+from fairtk.rankings import Rankings, encode_run
+from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.question_room import warn_of_long_questions
+
+IntArray = npt.NDArray[np.int64]
+
+
+class Generator(FairTransformer):
+    """Generates one answer per ranking (R or S) or per query (Q), with any backend and prompt.
+
+    ==========  =====================================================================
+    input       R or S: ``qid``, ``query`` (or ``question``), ``docno``, ``score`` and the
+                columns that the prompt reads (``prompt.fields``, often ``text``: put a
+                ``text_loader`` before it); ``sample`` if sampled. Q: ``qid``, ``query``.
+    output      the input's rows and columns, in their order, and ``qanswer``
+    ==========  =====================================================================
+
+    The prompt sees the first ``cutoff`` ranks of each ranking, and the column ``question`` if
+    there is one, else ``query``. The answer stands on every row of its ranking, those below the
+    cutoff included; an earlier ``qanswer`` is replaced. Equal prompts are built and generated
+    once: 100 samples of a peaked policy cost a few answers. On Q the prompt has no documents.
+
+    Args:
+        backend: a `fairtk.backends.Backend`, a pyterrier_rag backend, or a function from a list
+            of prompts to a list of answers.
+        prompt: a name (`fairtk.prompts.get`) or a prompt builder.
+        cutoff: how many documents a prompt has at most, at least 1.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = ("backend", "prompt", "cutoff")
+
+    def __init__(self, backend: Any, prompt: str | PromptBuilder = "rag", cutoff: int = 5) -> None:
+        super().__init__()
+        if not isinstance(cutoff, int | np.integer) or isinstance(cutoff, bool) or cutoff < 1:
+            raise ParameterError(
+                f"{type(self).__name__}: cutoff must be an integer from 1; found {cutoff!r} "
+                "(for answers without documents, give it a frame of queries)"
+            )
+        self.backend: Backend = as_backend(backend)
+        self.prompt: PromptBuilder = as_builder(prompt)
+        self.cutoff = int(cutoff)
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the frame with the column ``qanswer``.
+
+        Raises:
+            ColumnError: a column is missing (`TransformerInputError`).
+            InputError: a question or a document field is NaN, one query has several questions
+                in one ranking, or a prompt is longer than the model takes; names the qid.
+            DuplicateError: a document occurs twice in a ranking, or a qid twice in topics.
+            ModelError: the model cannot be loaded.
+        """
+        self._check_columns(inp)
+        out = inp.copy()
+        if inp.empty:
+            out[QANSWER] = pd.Series(dtype="str")
+        elif DOCNO in inp.columns:
+            out[QANSWER] = self._answer_rankings(inp)
+        else:
+            out[QANSWER] = self._answer_topics(inp)
+        return out
+
+    def _check_columns(self, inp: pd.DataFrame) -> None:
+        question = QUESTION if QUESTION in inp.columns else QUERY
+        topics = [QID, question]
+        run = [QID, question, DOCNO, SCORE, *self.prompt.fields]
+        if DOCNO not in inp.columns:
+            self.check_inputs(inp, run, topics)
+            return
+        lacking = [field for field in self.prompt.fields if field not in inp.columns]
+        if lacking and all(column in inp.columns for column in (QID, question, SCORE)):
+            # a frame of no rows comes from PyTerrier's inspection, which reads this error's type
+            self.check_inputs(inp, run) if inp.empty else self._refuse_without(lacking, inp)
+        self.check_inputs(inp, run)
+
+    def _refuse_without(self, lacking: list[str], inp: pd.DataFrame) -> None:
+        name = getattr(self.prompt, "name", type(self.prompt).__name__)
+        raise ColumnError(
+            f"{type(self).__name__} needs the document columns {list(self.prompt.fields)} for the "
+            f"prompt {name!r}; missing: {lacking}, found: {list(inp.columns)}; put a text_loader "
+            f"before it, e.g. retriever >> pt.text.get_text(dataset, {lacking!r}) >> "
+            f"{type(self).__name__}(...)"
+        )
+
+    # One row per query -------------------------------------------------------------------------
+
+    def _answer_topics(self, inp: pd.DataFrame) -> list[str]:
+        qids = inp[QID].astype(str).tolist()
+        twice = inp[QID].duplicated().to_numpy()
+        if twice.any():
+            raise DuplicateError(
+                f"{type(self).__name__}: qid {qids[int(np.flatnonzero(twice)[0])]!r} occurs twice "
+                "in the topics; one row per query is needed (a run needs the column 'docno')"
+            )
+        questions = _texts(inp, _question_column(inp))
+        self._refuse_missing(questions, inp, _question_column(inp))
+        return self._generate(qids, questions.tolist(), [()] * len(inp), [])
+
+    # Rankings ----------------------------------------------------------------------------------
+
+    def _answer_rankings(self, inp: pd.DataFrame) -> list[str]:
+        """Return the answer of each row's ranking, in the frame's row order."""
+        run = encode_run(inp, type(self).__name__)
+        top = np.flatnonzero(run.position < self.cutoff)  # sorted rows
+        rows = run.order[top]  # rows of the frame
+
+        column = _question_column(inp)
+        question = _texts(inp, column)
+        self._refuse_missing(question, inp, column)
+        question_code = self._question_codes(question, run, inp)
+
+        fields = list(self.prompt.fields)
+        content = np.zeros(len(rows), dtype=np.int64)
+        values = [_texts(inp, field, rows) for field in fields]
+        for field, value in zip(fields, values, strict=True):
+            self._refuse_missing(value, inp, field, rows)
+            code = pd.factorize(value)[0]
+            # pairs of codes become codes again, so that the product stays small
+            content = np.unique(content * (code.max(initial=0) + 1) + code, return_inverse=True)[1]
+
+        # One line per ranking: its question, then its documents by content; -1 where it is short.
+        lines = np.full((run.n_rankings, 1 + self.cutoff), -1, dtype=np.int64)
+        lines[:, 0] = question_code
+        lines[run.ranking[top], 1 + run.position[top]] = content
+        _, first, line_of = np.unique(lines, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")  # prompts in order of first appearance
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        first = first[order]
+
+        row_of_content = np.zeros(int(content.max(initial=-1)) + 1, dtype=np.int64)
+        row_of_content[content] = np.arange(len(rows))
+        documents = [
+            dict(zip(fields, parts, strict=True))
+            for parts in zip(*(value[row_of_content] for value in values), strict=True)
+        ] or [{}] * len(row_of_content)
+        answers = self._generate(
+            [str(run.qids[run.ranking_query[ranking]]) for ranking in first],
+            question[run.order[run.ranking_start[first]]].tolist(),
+            [tuple(line[line >= 0].tolist()) for line in lines[first, 1:]],
+            documents,
+        )
+        prompt_of_row = np.empty(len(inp), dtype=np.int64)
+        prompt_of_row[run.order] = place[line_of.ravel()][run.ranking]
+        return [answers[number] for number in prompt_of_row]
+
+    def _question_codes(
+        self, question: npt.NDArray[np.object_], run: Rankings, inp: pd.DataFrame
+    ) -> IntArray:
+        """Return a code of the question of each ranking; rows of a ranking must agree."""
+        codes = pd.factorize(question)[0][run.order]
+        of_ranking = codes[run.ranking_start[:-1]]
+        differ = codes != of_ranking[run.ranking]
+        if differ.any():
+            row = int(run.order[np.flatnonzero(differ)[0]])
+            raise InputError(
+                f"{type(self).__name__}: the rows of one ranking have different questions "
+                f"({_place(inp, row)}): found {question[row]!r}; each (qid, sample) needs one"
+            )
+        return np.asarray(of_ranking, dtype=np.int64)
+
+    def _refuse_missing(
+        self,
+        values: npt.NDArray[np.object_],
+        inp: pd.DataFrame,
+        column: str,
+        rows: IntArray | None = None,
+    ) -> None:
+        missing = np.asarray(pd.isna(values), dtype=bool)
+        if not missing.any():
+            return
+        bad = np.flatnonzero(missing)
+        row = int(bad[0]) if rows is None else int(rows[bad[0]])
+        raise InputError(
+            f"{type(self).__name__} needs a text in the column {column!r}, and {_place(inp, row)} "
+            f"has none (NaN; {len(bad)} such rows): load the text of every document, or fill it "
+            "with ''"
+        )
+
+    # Prompts and answers -----------------------------------------------------------------------
+
+    def _generate(
+        self,
+        qids: Sequence[str],
+        questions: Sequence[str],
+        rankings: Sequence[tuple[int, ...]],
+        documents: Sequence[dict[str, Any]],
+    ) -> list[str]:
+        """Return one answer per (question, documents); equal prompts go to the backend once."""
+        where = type(self).__name__
+        tokenizer = self.backend.tokenizer
+        warn_of_long_questions(where, self.prompt, tokenizer, qids, questions)
+        prompts = []
+        for qid, question, ranking in zip(qids, questions, rankings, strict=True):
+            try:
+                chosen = [documents[i] for i in ranking]
+                prompts.append(self.prompt(str(question), chosen, tokenizer))
+            except InputError as error:
+                raise InputError(f"{where}: qid {qid!r}: {error}") from error
+        try:
+            outputs = self.backend.generate(prompts)
+        except PromptLengthError as error:
+            raise PromptLengthError(
+                f"{where}: qid {qids[error.index]!r}: {error}", error.index
+            ) from error
+        return texts(outputs, len(prompts), getattr(self.backend, "name", where))
+
+
+def _question_column(inp: pd.DataFrame) -> str:
+    return QUESTION if QUESTION in inp.columns else QUERY
+
+
+def _texts(inp: pd.DataFrame, column: str, rows: IntArray | None = None) -> npt.NDArray[np.object_]:
+    values = inp[column] if rows is None else inp[column].iloc[rows]
+    return np.asarray(values.to_numpy(dtype=object), dtype=object)
+
+
+def _place(inp: pd.DataFrame, row: int) -> str:
+    parts = [f"qid {str(inp[QID].iloc[row])!r}"]
+    if SAMPLE in inp.columns:
+        parts.append(f"sample {inp[SAMPLE].iloc[row]}")
+    if DOCNO in inp.columns:
+        parts.append(f"docno {str(inp[DOCNO].iloc[row])!r}")
+    return ", ".join(parts)
