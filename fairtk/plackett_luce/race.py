@@ -25,20 +25,19 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError
+from fairtk.plackett_luce.arrivals import DRAWS, HEAVY, Placed, exponential, take
+from fairtk.plackett_luce.flat import race_flat
+from fairtk.plackett_luce.mixed import count_heavy, race_mixed
 from fairtk.plackett_luce.scaling import weight_gaps
 from fairtk.plackett_luce.streams import Stream
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-# (most heavy documents, light draws) of each stage; a stage runs only if it is small against n
-STAGES = ((32, 8), (128, 32), (512, 128), (2048, 512))
-# a document is light if it has at most this share of the weight of itself and all after it
-LIGHT_SHARE = 1 / 16
-# exp() of smaller numbers is too coarse (subnormal, 0) to build probabilities from
-TINY = -600.0
 # numbers held at once by the last stage
 CHUNK = 1 << 22
+# the name of the last stage's random numbers, apart from those of the stages 0, 1, 2, ...
+LAST = -1
 
 
 def sample_rankings(
@@ -88,183 +87,39 @@ def race(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntAr
         Indexes into the documents as sorted by weight; shape (n_samples, places).
     """
     size = len(gaps)
-    ranked = np.empty((n_samples, places), dtype=np.int64)
-    filled = np.zeros(n_samples, dtype=np.int64)
-    rows = np.arange(n_samples)
     if n_samples == 0 or places == 0:
-        return ranked
-    log_weight = -np.cumsum(gaps)
-    log_weight -= log_weight[0]
-    stages = [s for s in STAGES if 2 * sum(s) <= size]
+        return np.empty((n_samples, places), dtype=np.int64)
+    log_weight = -np.cumsum(gaps)  # gaps[0] is 0, so this starts at 0 and falls
+    depth = (size // (4 * (HEAVY + DRAWS))).bit_length()
+    placed = Placed(n_samples, places)
     # log(0) is a time of exactly 0 or a weight of exactly 0: both sort as they should
     with np.errstate(divide="ignore"):
-        split = _flat_from(log_weight, stages[-1][0]) if stages else 0
-        for number, (heavy, draws) in enumerate(stages):
-            field = _Field(log_weight, min(split, heavy), draws)
-            field.run(stream, number, rows, ranked, filled)
-            rows = rows[filled[rows] < places]
-            if len(rows) == 0:
-                return ranked
+        if depth:
+            weight = np.exp(log_weight)
+            heavy = count_heavy(log_weight, weight, HEAVY << (depth - 1))
+            if heavy:
+                race_mixed(log_weight, weight, heavy, depth, stream, placed)
+            else:
+                race_flat(weight.cumsum(), depth, stream, placed)
         step = max(1, CHUNK // size)
-        for first in range(0, len(rows), step):
-            some = rows[first : first + step]
-            _finish(log_weight, stream, len(STAGES), some, ranked, filled)
-    return ranked
+        for first in range(0, len(placed.rows), step):
+            _finish(log_weight, stream, placed.rows[first : first + step], placed)
+    return placed.ranked
 
 
-def _flat_from(log_weight: FloatArray, most: int) -> int:
-    """Return how many documents are heavy, at most `most`."""
-    weight = np.exp(log_weight)
-    rest = weight[::-1].cumsum()[::-1]
-    head = weight[:most]
-    light = (head <= LIGHT_SHARE * rest[:most]) & (log_weight[:most] > TINY)
-    found = int(light.argmax())
-    return found if light[found] else most
-
-
-class _Field:
-    """The runners of one stage: heavy documents, and the light rest as one process."""
-
-    def __init__(self, log_weight: FloatArray, heavy: int, draws: int) -> None:
-        self.heavy = heavy
-        self.draws = draws
-        self.log_weight = log_weight
-        light = log_weight[heavy:]
-        # relative to the lightest scale that exp() still resolves
-        self.reference = 0.0 if light[0] > TINY else float(light[0])
-        self.cumulated = np.exp(light - self.reference).cumsum()
-
-    def run(
-        self,
-        stream: Stream,
-        stage: int,
-        rows: npt.NDArray[np.intp],
-        ranked: IntArray,
-        filled: IntArray,
-    ) -> None:
-        """Run the stage for some samples and write what arrives behind what they have."""
-        heavy, draws = self.heavy, self.draws
-        uniform = stream.some_rows(stage, rows, draws + (heavy + draws if heavy else 0))
-        total = self.cumulated[-1]
-        light = self.cumulated.searchsorted(uniform[:, :draws] * total, side="right")
-        np.minimum(light, len(self.cumulated) - 1, out=light)
-        light += heavy
-        places = ranked.shape[1]
-        if stage == 0 and not heavy:
-            self._place_flat(light, places, ranked, filled)
-            return
-        fresh = _first_draws(light)
-        seen = None
-        if filled[rows].any():
-            seen = _seen(ranked, filled, rows, len(self.log_weight))
-            fresh &= ~np.take_along_axis(seen, light, axis=1)
-        if not heavy:
-            order = np.argsort(~fresh, axis=1, kind="stable")
-            _append(np.take_along_axis(light, order, 1), fresh.sum(1), rows, ranked, filled)
-            return
-        log_time = np.empty((len(rows), heavy + draws))
-        log_time[:, :heavy] = _log_exponential(uniform[:, draws : draws + heavy])
-        log_time[:, :heavy] -= self.log_weight[:heavy]
-        if seen is not None:
-            log_time[:, :heavy][seen[:, :heavy]] = np.inf
-        waits = -np.log(1.0 - uniform[:, draws + heavy :])
-        log_time[:, heavy:] = np.log(waits.cumsum(axis=1)) - (np.log(total) + self.reference)
-        horizon = log_time[:, -1:].copy()
-        log_time[:, heavy:][~fresh] = np.inf
-        runners = np.concatenate(
-            [np.broadcast_to(np.arange(heavy), (len(rows), heavy)), light], axis=1
-        )
-        order = np.argsort(log_time, axis=1, kind="stable")
-        arrived = (log_time <= horizon).sum(axis=1)
-        _append(np.take_along_axis(runners, order, 1), arrived, rows, ranked, filled)
-
-    @staticmethod
-    def _place_flat(light: IntArray, places: int, ranked: IntArray, filled: IntArray) -> None:
-        """Place the first draws of all samples where no document is heavy (the common case)."""
-        width = min(places, light.shape[1])
-        ranked[:, :width] = light[:, :width]
-        filled[:] = width
-        in_order = np.sort(light, axis=1)
-        doubtful = np.flatnonzero((in_order[:, 1:] == in_order[:, :-1]).any(axis=1))
-        if len(doubtful):
-            light = light[doubtful]
-            fresh = _first_draws(light)
-            order = np.argsort(~fresh, axis=1, kind="stable")[:, :width]
-            ranked[doubtful, :width] = np.take_along_axis(light, order, 1)
-            filled[doubtful] = np.minimum(fresh.sum(axis=1), width)
-
-
-def _finish(
-    log_weight: FloatArray,
-    stream: Stream,
-    stage: int,
-    rows: npt.NDArray[np.intp],
-    ranked: IntArray,
-    filled: IntArray,
-) -> None:
+def _finish(log_weight: FloatArray, stream: Stream, rows: IntArray, placed: Placed) -> None:
     """Give every document that is left its own arrival, and fill the samples up."""
-    size = len(log_weight)
-    places = ranked.shape[1]
-    log_time = _log_exponential(stream.some_rows(stage, rows, size))
-    log_time -= log_weight
-    if filled[rows].any():
-        log_time[_seen(ranked, filled, rows, size)] = np.inf
-    missing = places - int(filled[rows].min())
-    if missing * 8 < size:
-        nearest = np.argpartition(log_time, missing - 1, axis=1)[:, :missing]
-        within = np.argsort(np.take_along_axis(log_time, nearest, 1), axis=1)
-        order = np.take_along_axis(nearest, within, 1)
-    else:
-        order = np.argsort(log_time, axis=1)[:, :missing]
-    _append(order, places - filled[rows], rows, ranked, filled)
-
-
-def _log_exponential(uniform: FloatArray) -> FloatArray:
-    """Return the logarithm of standard exponential variates."""
-    time = np.subtract(1.0, uniform)  # (0, 1]
+    size, places = len(log_weight), placed.ranked.shape[1]
+    time = exponential(stream.some_rows(LAST, rows, size))
     np.log(time, out=time)
-    np.negative(time, out=time)
-    return np.asarray(np.log(time, out=time))
-
-
-def _first_draws(drawn: IntArray) -> npt.NDArray[np.bool_]:
-    """Return where a document is drawn for the first time in its row."""
-    if drawn.shape[1] <= 8:
-        same = drawn[:, :, None] == drawn[:, None, :]
-        same &= np.tri(drawn.shape[1], k=-1, dtype=bool)
-        return np.asarray(~same.any(axis=2))
-    order = np.argsort(drawn, axis=1, kind="stable")
-    in_order = np.take_along_axis(drawn, order, 1)
-    first = np.ones(drawn.shape, dtype=bool)
-    np.put_along_axis(first, order[:, 1:], in_order[:, 1:] != in_order[:, :-1], 1)
-    return first
-
-
-def _seen(
-    ranked: IntArray, filled: IntArray, rows: npt.NDArray[np.intp], size: int
-) -> npt.NDArray[np.bool_]:
-    """Return which documents each sample has placed already; shape (len(rows), size)."""
-    seen = np.zeros((len(rows), size), dtype=bool)
-    most = int(filled[rows].max())
-    line, place = np.nonzero(np.arange(most) < filled[rows][:, None])
-    seen[line, ranked[rows[line], place]] = True
-    return seen
-
-
-def _append(
-    order: IntArray,
-    count: IntArray,
-    rows: npt.NDArray[np.intp],
-    ranked: IntArray,
-    filled: IntArray,
-) -> None:
-    """Write the first `count` of each row of `order` behind what the samples have."""
-    places = ranked.shape[1]
-    have = filled[rows]
-    count = np.minimum(count, places - have)
-    if not have.any() and int(count.min()) == places:
-        ranked[rows] = order[:, :places]
+    time -= log_weight
+    if placed.filled[rows].any():
+        time[placed.mask(rows, size)] = np.inf
+    missing = places - placed.filled[rows]
+    most = int(missing.max())
+    if most * 8 < size:
+        nearest = np.argpartition(time, most - 1, axis=1)[:, :most]
+        order = take(nearest, np.argsort(take(time, nearest), axis=1))
     else:
-        line, place = np.nonzero(np.arange(order.shape[1]) < count[:, None])
-        ranked[rows[line], have[line] + place] = order[line, place]
-    filled[rows] = have + count
+        order = np.argsort(time, axis=1)[:, :most]
+    placed.append(rows, order, missing)

@@ -31,7 +31,7 @@ class Stream:
         self._prefix = f"fairtk.plackett_luce|{int(seed)}|"
         self._bits = np.random.PCG64DXSM(0)
         self._generator = np.random.Generator(self._bits)
-        self._state: dict[str, Any] = self._bits.state
+        self._state: Any = self._bits.state
         self._key = ""
 
     def open(self, key: str) -> None:

@@ -1,0 +1,113 @@
+"""The stages of a race with a few heavy documents: explicit arrivals among light draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.plackett_luce.arrivals import (
+    DRAWS,
+    HEAVY,
+    Placed,
+    draw,
+    exponential,
+    first_draws,
+    take,
+    with_repeats,
+)
+from fairtk.plackett_luce.streams import Stream
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+# a document is light if it has at most this share of the weight of itself and all after it
+LIGHT_SHARE = 1 / 16
+# exp() of smaller numbers is too coarse (subnormal, 0) to build probabilities from
+TINY = -600.0
+
+
+def count_heavy(log_weight: FloatArray, weight: FloatArray, most: int) -> int:
+    """Return how many documents are heavy, at most `most`."""
+    rest = weight[::-1].cumsum()[::-1]
+    light = (weight[:most] <= LIGHT_SHARE * rest[:most]) & (log_weight[:most] > TINY)
+    found = int(light.argmax())
+    return found if light[found] else most
+
+
+def race_mixed(
+    log_weight: FloatArray,
+    weight: FloatArray,
+    heavy: int,
+    depth: int,
+    stream: Stream,
+    placed: Placed,
+) -> None:
+    """Run the stages with heavy documents: their arrivals and the light draws merge by time."""
+    places = placed.ranked.shape[1]
+    for stage in range(depth):
+        field = _Field(log_weight, weight, min(heavy, HEAVY << stage), DRAWS << stage)
+        uniform = stream.some_rows(stage, placed.rows, field.width)
+        if stage == 0 and places <= DRAWS:
+            # most samples need the identity of few light draws: look at those first
+            placed.rows = np.flatnonzero(~field.glance(uniform, placed.ranked))
+            uniform = uniform[placed.rows]
+        if len(placed.rows):
+            field.run(uniform, placed)
+            placed.rows = placed.rows[placed.filled[placed.rows] < places]
+        if len(placed.rows) == 0:
+            return
+
+
+class _Field:
+    """The runners of a stage: some heavy documents, and the light rest as one Poisson process."""
+
+    def __init__(self, log_weight: FloatArray, weight: FloatArray, heavy: int, draws: int) -> None:
+        self.log_weight = log_weight
+        self.heavy, self.draws = heavy, draws
+        self.width = 2 * draws + heavy  # random numbers per sample
+        if log_weight[heavy] > TINY:
+            self.cumulated, reference = weight[heavy:].cumsum(), 0.0
+        else:
+            reference = float(log_weight[heavy])
+            self.cumulated = np.exp(log_weight[heavy:] - reference).cumsum()
+        self.log_rate = float(np.log(self.cumulated[-1])) + reference
+
+    def times(self, uniform: FloatArray) -> FloatArray:
+        """Return log arrival times of the heavy documents, then of the light draws in order."""
+        time = exponential(uniform[:, self.draws :])
+        light = time[:, self.heavy :]
+        np.cumsum(light, axis=1, out=light)
+        np.log(time, out=time)
+        time[:, : self.heavy] -= self.log_weight[: self.heavy]
+        light -= self.log_rate
+        return time
+
+    def glance(self, uniform: FloatArray, ranked: IntArray) -> npt.NDArray[np.bool_]:
+        """Write the first arrivals of each sample; return where they are distinct documents.
+
+        As there are at least as many light draws as places, these arrivals lie before the last
+        light draw.
+        """
+        order = np.argsort(self.times(uniform), axis=1)[:, : ranked.shape[1]]
+        line, place = np.nonzero(order >= self.heavy)
+        column = order[line, place] - self.heavy
+        order[line, place] = draw(self.cumulated, uniform[line, column]) + self.heavy
+        ranked[:] = order
+        return ~with_repeats(order)
+
+    def run(self, uniform: FloatArray, placed: Placed) -> None:
+        """Append all that arrives up to the last light draw to the samples that lack places."""
+        rows, heavy = placed.rows, self.heavy
+        light = draw(self.cumulated, uniform[:, : self.draws]) + heavy
+        time = self.times(uniform)
+        horizon = time[:, -1:].copy()
+        repeated = ~first_draws(light)
+        if placed.filled[rows].any():
+            out = placed.mask(rows, len(self.log_weight))
+            time[:, :heavy][out[:, :heavy]] = np.inf
+            repeated |= take(out, light)
+        time[:, heavy:][repeated] = np.inf
+        order = np.argsort(time, axis=1)[:, : placed.ranked.shape[1]]
+        arrived = np.count_nonzero(take(time, order) <= horizon, axis=1)
+        drawn = take(light, np.maximum(order - heavy, 0))
+        placed.append(rows, np.where(order < heavy, order, drawn), arrived)
