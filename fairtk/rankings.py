@@ -139,9 +139,15 @@ def _codes(column: pd.Series, name: str, where: str) -> tuple[IntArray, npt.NDAr
     if (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0])
         raise InputError(f"{where}: {name} is missing (NaN) in row {row}; every row needs one")
-    # ir_measures and PyTerrier know ids as strings only
-    strings = np.array([v if isinstance(v, str) else str(v) for v in values], dtype=object)
-    return codes.astype(np.int64, copy=False), strings
+    return codes.astype(np.int64, copy=False), as_strings(values)
+
+
+def as_strings(values: Any) -> npt.NDArray[np.object_]:
+    """Return ids as an array of Python strings: PyTerrier and ir_measures know no other ids."""
+    array = np.asarray(values, dtype=object)
+    if pd.api.types.infer_dtype(array, skipna=False) != "string":
+        array = np.array([str(v) for v in array], dtype=object)
+    return array
 
 
 def _scores(frame: pd.DataFrame, where: str) -> FloatArray:

@@ -7,7 +7,6 @@ difference between systems on the same labels is warned about.
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections import OrderedDict
 from typing import TYPE_CHECKING
@@ -32,11 +31,7 @@ def remember(measure: FairMeasure, evidence: Evidence, n: IntArray) -> None:
     pt.Experiment evaluates each system in a call of its own, so what is compared is kept for the
     process, by the labels' content; queries that a run lacks do not count.
     """
-    labels = evidence.judgments.labels
-    sums = np.bincount(evidence.judgments.query, weights=labels, minlength=len(n))
-    state = hashlib.blake2b("\0".join(evidence.qids).encode(), digest_size=16)
-    state.update(sums.tobytes() + str(len(labels)).encode())
-    key = state.hexdigest()
+    key = evidence.judgments.fingerprint
     now = np.where(evidence.present, n, -1)
     before = _SEEN.pop(key, None)
     _SEEN[key] = now

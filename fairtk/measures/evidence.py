@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ import pandas as pd
 
 from fairtk.columns import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, require
 from fairtk.errors import DuplicateError, InputError
-from fairtk.rankings import FloatArray, IntArray, Rankings, encode_run
+from fairtk.rankings import FloatArray, IntArray, Rankings, as_strings, encode_run
 
 QUERY_ID, DOC_ID, RELEVANCE = "query_id", "doc_id", "relevance"
 _FROM_IR_MEASURES = {QUERY_ID: QID, DOC_ID: DOCNO, RELEVANCE: LABEL}
@@ -39,7 +40,7 @@ class Judgments:
         self.where = where
         codes, values = pd.factorize(frame[QID])
         self.query: IntArray = codes.astype(np.int64, copy=False)
-        self.qids: npt.NDArray[np.object_] = np.array([str(v) for v in values], dtype=object)
+        self.qids: npt.NDArray[np.object_] = as_strings(values)
 
     @cached_property
     def documents(self) -> tuple[IntArray, pd.Index]:
@@ -54,7 +55,7 @@ class Judgments:
                 f"{self.where}: the qrels label docno {str(row[DOCNO])!r} twice for qid "
                 f"{str(row[QID])!r} ({int(twice.sum())} such rows); keep one label per document"
             )
-        return codes.astype(np.int64, copy=False), pd.Index(values)
+        return codes.astype(np.int64, copy=False), pd.Index(as_strings(values), dtype=object)
 
     @cached_property
     def labels(self) -> FloatArray:
@@ -74,6 +75,16 @@ class Judgments:
         return label
 
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of queries, documents and labels."""
+        codes, documents = self.documents
+        state = hashlib.blake2b("\0".join(self.qids).encode(), digest_size=16)
+        state.update("\0".join(documents).encode())
+        state.update(self.query.tobytes() + codes.tobytes() + self.labels.tobytes())
+        return state.hexdigest()
+
+
 class Evidence:
     """One run beside the labels.
 
@@ -89,9 +100,9 @@ class Evidence:
         self.judgments = judgments
         self.where = where
         self.qids = judgments.qids
-        self.index = pd.Index(judgments.qids)
+        self.index = pd.Index(judgments.qids, dtype=object)
         codes, values = pd.factorize(run[QID])
-        known = self.index.get_indexer([str(v) for v in values])
+        known = self.index.get_indexer(as_strings(values))
         if len(run) and (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0])
             raise InputError(f"{where}: {QID} is missing (NaN) in row {row} of the run")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from fairtk.browsing import GERR, RBP
 from fairtk.columns import DOCNO, LABEL, QID, SCORE
@@ -107,19 +108,21 @@ class ExposureMeasure(FairMeasure):
             result = self._fill_degenerate(result, values, useful, evidence)
         result = np.where(evidence.present, result, worst)
         if self.NEEDS_USEFUL:
-            empty = useful == 0
-            if self["variant"] == "expeval" and self["complete"]:
-                empty = np.zeros_like(empty)  # every grade has a target there
+            empty = self._without_useful(useful)
             result = np.where(empty, np.nan, result)
             self.warn_undefined(evidence.qids[empty], total, "no useful document in the labels")
         return result
+
+    def _without_useful(self, useful: IntArray) -> npt.NDArray[np.bool_]:
+        every_grade_has_a_target = self["variant"] == "expeval" and self["complete"]
+        return np.zeros(len(useful), dtype=bool) if every_grade_has_a_target else useful == 0
 
     def _fill_degenerate(
         self, result: FloatArray, values: ExposureValues, useful: IntArray, evidence: Evidence
     ) -> FloatArray:
         flat = np.isnan(result) & evidence.present
         if self.NEEDS_USEFUL:
-            flat &= useful > 0
+            flat &= ~self._without_useful(useful)
         default = values.degenerate[("disparity", "relevance", "loss").index(self.PART)]
         if np.isnan(default):
             self.warn_undefined(

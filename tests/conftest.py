@@ -1,0 +1,16 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """Return a loader of the reference numbers in tests/golden."""
+    return lambda name: json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
