@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fairtk.columns import GOLD_ANSWER, QID, require
-from fairtk.datasets.resolve import resolve
+from fairtk.dataset_ids import resolve_dataset
 from fairtk.errors import InputError, listed
 
 
@@ -23,7 +23,7 @@ def get_answers(dataset: Any) -> pd.DataFrame:
     Raises:
         InputError: the dataset's queries have no gold answers.
     """
-    found = resolve(dataset, "get_answers")
+    found = resolve_dataset(dataset, "get_answers")
     fields = found.queries_cls()._fields if found.has_queries() else ()
     if GOLD_ANSWER not in fields:
         raise InputError(
@@ -42,7 +42,7 @@ def get_topics(dataset: Any) -> pd.DataFrame:
     Returns:
         A frame with ``qid`` and the other fields of the queries; LaMP: ``query``, ``question``.
     """
-    found = resolve(dataset, "get_topics")
+    found = resolve_dataset(dataset, "get_topics")
     if not found.has_queries():
         raise InputError(f"get_topics: {dataset!r} has no queries")
     fields = [f for f in found.queries_cls()._fields if f not in ("query_id", GOLD_ANSWER)]

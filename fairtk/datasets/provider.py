@@ -15,8 +15,8 @@ import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
 
 from fairtk import registry
+from fairtk.dataset_ids import resolve_dataset
 from fairtk.datasets.answers import get_answers, get_topics
-from fairtk.datasets.resolve import resolve
 from fairtk.errors import NotFoundError
 
 
@@ -28,7 +28,7 @@ class FairDataset(IRDSDataset):
     """
 
     def __init__(self, dataset: Any) -> None:
-        found = resolve(dataset, "FairDataset")
+        found = resolve_dataset(dataset, "FairDataset")
         self._irds_id = found.dataset_id() if hasattr(found, "dataset_id") else repr(found)
         self._irds_ref = found
 

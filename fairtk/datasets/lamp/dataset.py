@@ -121,8 +121,9 @@ class LampDocumentation:
         content = yaml.load(text, Loader=yaml.BaseLoader)
         by = "time" if self._id.startswith("lamp/time/") else "user"
         own = dict(content["tasks"][str(self._task)])
-        own["desc"] = " ".join([own["desc"], content["separation"][by], content["all"]["desc"]])
-        return {**content["all"], **own}
+        parts = own["desc"], content["separation"][by], content["all"]["desc"]
+        own["desc"] = " ".join(part.strip() for part in parts)
+        return {key: value.strip() for key, value in {**content["all"], **own}.items()}
 
 
 def _assemble(dataset_id: str, questions: QuestionsFile, outputs: OutputsFile | None) -> Any:

@@ -9,7 +9,7 @@ import ir_datasets
 from fairtk.errors import InputError, NotFoundError
 
 
-def resolve(dataset: Any, where: str) -> Any:
+def resolve_dataset(dataset: Any, where: str) -> Any:
     """Return the ``ir_datasets.Dataset``.
 
     Args:
