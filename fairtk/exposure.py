@@ -42,7 +42,7 @@ class Levels:
 
     def per_query(self, values: FloatArray) -> FloatArray:
         """Sum values of levels inside each query; shape (n_queries,)."""
-        return np.bincount(self.query, weights=values, minlength=self.n_queries)
+        return total(self.query, values, self.n_queries)
 
     @property
     def n_documents(self) -> IntArray:
@@ -53,6 +53,12 @@ class Levels:
     def n_useful(self) -> IntArray:
         """Number of useful documents of each query; shape (n_queries,)."""
         return self.per_query((self.size * self.useful).astype(np.float64)).astype(np.int64)
+
+
+def total(index: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Return the sum of the values that have each index; shape (size,)."""
+    result: FloatArray = np.bincount(index, weights=values, minlength=size).astype(np.float64)
+    return result
 
 
 def attention(
@@ -78,8 +84,8 @@ def attention(
     if cutoff is not None:
         weight = np.where(position < cutoff, weight, 0.0)
     if model.stop > 0:
-        before = np.cumsum(useful) - useful
-        weight = weight * (1.0 - model.stop) ** (before - before[ranking_start[:-1]][ranking])
+        before: IntArray = np.cumsum(useful) - useful
+        weight *= (1.0 - model.stop) ** (before - before[ranking_start[:-1]][ranking])
     return weight
 
 
@@ -94,7 +100,7 @@ def expected_exposure(
         n_pairs: number of pairs.
         n_samples: number of rankings of each row's query; shape (n_rows,).
     """
-    return np.bincount(pair, weights=weight / n_samples, minlength=n_pairs)
+    return total(pair, weight / n_samples, n_pairs)
 
 
 def make_levels(
@@ -160,12 +166,13 @@ def ideal_attention(
     depth = rank if cutoff is None else np.minimum(rank, cutoff)
     deepest = int(depth.max(initial=0))
     plain = model.weights(np.arange(deepest, dtype=np.int64))
-    total = np.concatenate([[0.0], np.cumsum(plain)])
+    summed: FloatArray = np.concatenate([[0.0], np.cumsum(plain)])
     if model.stop == 0:
-        return total[depth]
-    fading = np.concatenate([[0.0], np.cumsum(plain * (1.0 - model.stop) ** np.arange(deepest))])
+        return summed[depth]
+    going_on = (1.0 - model.stop) ** np.arange(deepest)
+    fading: FloatArray = np.concatenate([[0.0], np.cumsum(plain * going_on)])
     inside = np.minimum(depth, n_useful)
-    return fading[inside] + (1.0 - model.stop) ** inside * (total[depth] - total[inside])
+    return fading[inside] + (1.0 - model.stop) ** inside * (summed[depth] - summed[inside])
 
 
 def target_exposure(levels: Levels, model: BrowsingModel, cutoff: int | None) -> FloatArray:
@@ -207,4 +214,5 @@ def rank_square(model: BrowsingModel, cutoff: int | None, n: IntArray) -> FloatA
     """
     depth = n if cutoff is None else np.minimum(n, cutoff)
     weight = model.weights(np.arange(int(depth.max(initial=0)), dtype=np.int64))
-    return np.concatenate([[0.0], np.cumsum(weight**2)])[depth]
+    summed: FloatArray = np.concatenate([[0.0], np.cumsum(weight**2)])
+    return summed[depth]

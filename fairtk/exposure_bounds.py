@@ -20,6 +20,7 @@ from fairtk.exposure import (
     ideal_attention,
     rank_square,
     target_exposure,
+    total,
     worst_relevance,
 )
 
@@ -91,7 +92,7 @@ def values_and_bounds(
     n_queries = levels.n_queries
     n = levels.n_documents
     target = target_exposure(levels, model, cutoff)
-    disparity = np.bincount(pair_query, weights=exposure**2, minlength=n_queries)
+    disparity = total(pair_query, exposure**2, n_queries)
     relevance = _inner(exposure, target, pair_query, levels)
     square = levels.per_query(levels.size * target**2)
     zero = np.zeros(n_queries)
@@ -105,9 +106,9 @@ def values_and_bounds(
             Bounds(zero, square),
             Bounds(zero, highest + square),
         )
-    total = ideal_attention(model, cutoff, n, levels.n_useful)
+    shown = ideal_attention(model, cutoff, n, levels.n_useful)
     with np.errstate(invalid="ignore", divide="ignore"):
-        lowest = np.where(n > 0, total**2 / np.maximum(n, 1), 0.0)
+        lowest = np.where(n > 0, shown**2 / np.maximum(n, 1), 0.0)
     worst = worst_relevance(levels, target, model, cutoff)
     if model.stop > 0:
         worst = np.full(n_queries, np.nan)
@@ -146,7 +147,7 @@ def fair_rag_values(
     m = levels.n_useful.astype(np.float64)
     rest = n_judged - m
     target = np.minimum(1.0, cutoff / levels.size)
-    disparity = np.bincount(pair_query, weights=exposure**2, minlength=n_queries)
+    disparity = total(pair_query, exposure**2, n_queries)
     relevance = _inner(exposure, target, pair_query, levels)
     square = levels.per_query(levels.size * target**2)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -193,7 +194,7 @@ def expeval_values(
     plain = (1.0 - model.stop) ** above * _block_mean(p, above, size)
     target = np.where(levels.useful, cascade, plain)
 
-    disparity = np.bincount(pair_query, weights=exposure**2, minlength=n_queries)
+    disparity = total(pair_query, exposure**2, n_queries)
     relevance = _inner(exposure, target, pair_query, levels)
     square = levels.per_query(size * target**2)
     zero = np.zeros(n_queries)
@@ -226,8 +227,8 @@ def expeval_values(
 def _block_mean(p: float, begin: IntArray, size: IntArray) -> FloatArray:
     """Return the mean of p^i over the ranks begin <= i < begin + size; 0 for an empty block."""
     base = float(p)
-    total = (base**begin - base ** (begin + size)) / (1.0 - base)
-    return np.asarray(total / np.maximum(size, 1))
+    block = (base**begin - base ** (begin + size)) / (1.0 - base)
+    return np.asarray(block / np.maximum(size, 1))
 
 
 def _inner(
@@ -235,4 +236,4 @@ def _inner(
 ) -> FloatArray:
     padded = np.append(target, 0.0)  # index -1: no target
     products = exposure * padded[levels.of_pair]
-    return np.bincount(pair_query, weights=products, minlength=levels.n_queries)
+    return total(pair_query, products, levels.n_queries)

@@ -139,7 +139,7 @@ class PluginHost:
             for name in names:
                 self._tell(hook, name, None)
 
-    def command_plugins(self) -> Iterator[tuple[Plugin, Callable[..., None]]]:
+    def command_plugins(self) -> Iterator[tuple[Plugin, Callable[..., object]]]:
         """Yield each plugin's ``fairtk_commands`` implementation with its owner."""
         for impl in self.manager.hook.fairtk_commands.get_hookimpls():
             yield self._objects[id(impl.plugin)], impl.function

@@ -152,7 +152,7 @@ def as_strings(values: Any) -> npt.NDArray[np.object_]:
 
 def _scores(frame: pd.DataFrame, where: str) -> FloatArray:
     try:
-        score = frame[SCORE].to_numpy(dtype=np.float64, na_value=np.nan)
+        score: FloatArray = frame[SCORE].to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
         raise ColumnError(f"{where}: scores must be numbers; found {frame[SCORE].dtype}") from None
     finite = np.isfinite(score)
@@ -187,7 +187,7 @@ def _samples(frame: pd.DataFrame, where: str) -> IntArray | None:
             f"{where}: {SAMPLE!r} must be an integer from 0; found {values.dtype} "
             f"({values[0]!r}); convert it with .astype(int)"
         )
-    result = values.astype(np.int64)
+    result: IntArray = values.astype(np.int64)
     if len(result) and result.min() < 0:
         raise ColumnError(f"{where}: {SAMPLE!r} must be an integer from 0; found {result.min()}")
     return result
@@ -198,7 +198,7 @@ def _ranks(frame: pd.DataFrame, where: str) -> IntArray:
     if len(values) == 0:
         return np.zeros(0, dtype=np.int64)
     try:
-        result = values.astype(np.int64)
+        result: IntArray = values.astype(np.int64)
         same = bool((result == values).all())
     except (TypeError, ValueError):
         same = False
@@ -237,9 +237,7 @@ def _known(score: FloatArray | None) -> FloatArray:
     return score
 
 
-def _check_order(
-    rankings: Rankings, rank: Any, score: FloatArray | None, where: str
-) -> None:
+def _check_order(rankings: Rankings, rank: Any, score: FloatArray | None, where: str) -> None:
     if rank is None:
         return
     same = rankings.ranking[1:] == rankings.ranking[:-1]

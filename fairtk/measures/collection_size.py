@@ -7,8 +7,8 @@ difference between systems on the same labels is warned about.
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,22 +21,25 @@ from fairtk.rankings import IntArray
 if TYPE_CHECKING:
     from fairtk.measures.base import FairMeasure
 
-_SEEN: OrderedDict[str, IntArray] = OrderedDict()
-_MOST = 256
+_EXPERIMENT: dict[str, IntArray] = {}
+
+
+def forget() -> None:
+    """Start a new comparison: pt.Experiment asks for the inputs of its measures once, at first."""
+    _EXPERIMENT.clear()
 
 
 def remember(measure: FairMeasure, evidence: Evidence, n: IntArray) -> None:
-    """Warn if another system was just measured on the same labels with other n.
+    """Warn if another system was measured on the same labels with other n, in the same call.
 
-    pt.Experiment evaluates each system in a call of its own, so what is compared is kept for the
-    process, by the labels' content; queries that a run lacks do not count.
+    One call is one evaluator, or one ``pt.Experiment``, which makes an evaluator for each system.
+    Queries that a run lacks do not count.
     """
+    seen = _EXPERIMENT if _inside_experiment() else evidence.judgments.seen_n
     key = evidence.judgments.fingerprint
     now = np.where(evidence.present, n, -1)
-    before = _SEEN.pop(key, None)
-    _SEEN[key] = now
-    while len(_SEEN) > _MOST:
-        _SEEN.popitem(last=False)
+    before = seen.get(key)
+    seen[key] = now
     if before is None:
         return
     differs = (before >= 0) & (now >= 0) & (before != now)
@@ -77,3 +80,14 @@ def from_column(measure: FairMeasure, evidence: Evidence, column: str) -> IntArr
             f"it does not for qid {bad}"
         )
     return n.astype(np.int64)
+
+
+def _inside_experiment() -> bool:
+    pyterrier = sys.modules.get("pyterrier")
+    code = getattr(getattr(pyterrier, "Experiment", None), "__code__", None)
+    frame = sys._getframe() if code is not None else None
+    while frame is not None:
+        if frame.f_code is code:
+            return True
+        frame = frame.f_back
+    return False

@@ -38,6 +38,7 @@ class Judgments:
         require(frame, [QID], f"{where}: the qrels")
         self.frame = frame
         self.where = where
+        self.seen_n: dict[str, IntArray] = {}
         codes, values = pd.factorize(frame[QID])
         self.query: IntArray = codes.astype(np.int64, copy=False)
         self.qids: npt.NDArray[np.object_] = as_strings(values)
@@ -61,7 +62,7 @@ class Judgments:
     def labels(self) -> FloatArray:
         """The labels as numbers; shape (n_labels,)."""
         try:
-            label = self.frame[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)
+            label: FloatArray = self.frame[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
             raise InputError(
                 f"{self.where}: labels must be numbers; found {self.frame[LABEL].dtype}"
@@ -70,10 +71,9 @@ class Judgments:
             row = self.frame.iloc[int(np.flatnonzero(~np.isfinite(label))[0])]
             raise InputError(
                 f"{self.where}: the label of qid {str(row[QID])!r}, docno {str(row[DOCNO])!r} "
-                f"is {row[LABEL]!r}; drop the row or give it a number"
+                f"is {row[LABEL]}; drop the row or give it a number"
             )
         return label
-
 
     @cached_property
     def fingerprint(self) -> str:

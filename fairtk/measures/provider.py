@@ -16,6 +16,7 @@ from ir_measures import Metric, providers
 from ir_measures.util import QrelsConverter, RunConverter
 
 from fairtk.errors import PluginError
+from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import TO_IR_MEASURES, Evidence, Judgments, from_ir_measures
 from fairtk.measures.expectation import Expectation
@@ -34,6 +35,7 @@ class FairProvider(providers.Provider):  # type: ignore[misc]
 
     def run_inputs(self, measures: Iterable[FairMeasure]) -> list[str]:
         """Return the columns of the run that the measures read, in ir_measures' names."""
+        collection_size.forget()
         return _inputs(measures, "RUN_COLUMNS", ir_measures.run_inputs)
 
     def qrel_inputs(self, measures: Iterable[FairMeasure]) -> list[str]:

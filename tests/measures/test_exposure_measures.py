@@ -1,0 +1,293 @@
+"""EE-D, EE-R and EE-L: hand-computed cases, bounds, missing queries, invariants, bad input."""
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_measures import calc_aggregate, iter_calc
+
+from fairtk import EE_D, EE_L, EE_R
+from fairtk.browsing import DCG, GERR, RBP, TREC
+from fairtk.errors import (
+    ColumnError,
+    DataWarning,
+    DuplicateError,
+    InputError,
+    ParameterError,
+    UndefinedWarning,
+)
+
+
+def run_of(samples, qid="q"):
+    rows = [
+        (qid, doc, -float(rank), rank, sample)
+        for sample, ranking in enumerate(samples)
+        for rank, doc in enumerate(ranking)
+    ]
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score", "rank", "sample"])
+
+
+def qrels_of(labels, qid="q"):
+    rows = [(qid, doc, label) for doc, label in labels.items()]
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
+
+
+def value(measure, qrels, run):
+    return calc_aggregate([measure], qrels, run)[measure]
+
+
+def test_machine_user_by_hand():
+    # k=2, n=4, m=1. exposure: a 2/2, b 1/2, c 1/2, d 0.
+    run = run_of([["a", "b"], ["c", "a"]])
+    qrels = qrels_of({"a": 1, "b": 0, "c": 0, "d": 0})
+    # EE-D = 1 + 1/4 + 1/4 = 1.5, largest 2
+    assert value(EE_D @ 2, qrels, run) == pytest.approx(0.75)
+    # target: a 1, others (2-1)/(4-1) = 1/3; EE-R = 1 + 1/6 + 1/6 = 4/3; largest 1 + 3/9 = 4/3
+    assert value(EE_R(normalize=False) @ 2, qrels, run) == pytest.approx(4 / 3)
+    assert value(EE_R @ 2, qrels, run) == pytest.approx(1.0)
+    # EE-L = 1.5 - 2 * 4/3 + 4/3 = 1/6; largest by the paper's bounds 2 + 4/3
+    assert value(EE_L(normalize=False) @ 2, qrels, run) == pytest.approx(1 / 6)
+    assert value(EE_L @ 2, qrels, run) == pytest.approx((1 / 6) / (10 / 3))
+
+
+def test_exact_bounds_by_hand():
+    run = run_of([["a", "b"], ["c", "a"]])
+    qrels = qrels_of({"a": 1, "b": 0, "c": 0, "d": 0})
+    # EE-D: floor k^2/n = 1, so (1.5 - 1) / (2 - 1)
+    assert value(EE_D(bounds="exact") @ 2, qrels, run) == pytest.approx(0.5)
+    # EE-R: worst order shows two documents that are not useful: 2 * 1/3; (4/3 - 2/3) / (4/3 - 2/3)
+    assert value(EE_R(bounds="exact") @ 2, qrels, run) == pytest.approx(1.0)
+    # EE-L: the worst fixed order loses 2 - 2 * 2/3 + 4/3 = 2
+    assert value(EE_L(bounds="exact") @ 2, qrels, run) == pytest.approx((1 / 6) / 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "weights"),
+    [
+        (RBP(p=0.8), [1, 0.8, 0.64]),
+        (DCG(), [1, 1 / np.log2(3), 0.5]),
+        (TREC(), [1, 1, 1 / np.log2(3)]),
+    ],
+)
+def test_position_models_by_hand(model, weights):
+    run = run_of([["a", "b", "c"]])
+    qrels = qrels_of({"a": 0, "b": 1, "c": 0})
+    # one fixed ranking: exposure is the weights; target: b gets w0, the others (w1 + w2) / 2
+    w = np.array(weights)
+    target = np.array([(w[1] + w[2]) / 2, w[0], (w[1] + w[2]) / 2])
+    assert value(EE_D(browsing=model, normalize=False), qrels, run) == pytest.approx(w @ w)
+    assert value(EE_D(browsing=model), qrels, run) == pytest.approx(1.0)
+    assert value(EE_R(browsing=model, normalize=False), qrels, run) == pytest.approx(w @ target)
+    assert value(EE_R(browsing=model), qrels, run) == pytest.approx(w @ target / (target @ target))
+
+
+def test_cascade_by_hand():
+    run = run_of([["a", "b", "c"]])
+    qrels = qrels_of({"a": 1, "b": 1, "c": 0})
+    model = GERR(p=0.5, u=0.25)
+    # exposure: a 1, b 0.5 * 0.75, c 0.25 * 0.75^2; it is an ideal order, so useful documents'
+    # target is the mean of the first two
+    e = np.array([1, 0.375, 0.140625])
+    t = np.array([0.6875, 0.6875, 0.140625])
+    assert value(EE_D(browsing=model, normalize=False), qrels, run) == pytest.approx(e @ e)
+    assert value(EE_R(browsing=model, normalize=False), qrels, run) == pytest.approx(e @ t)
+
+
+def test_graded_labels_by_hand():
+    run = run_of([["a", "b", "c"]])
+    qrels = qrels_of({"a": 1, "b": 2, "c": 0})
+    # RBP 0.5: grade 2 gets rank 0 (1), grade 1 rank 1 (1/2), the rest rank 2 (1/4)
+    graded = EE_R(browsing="RBP(p=0.5)", normalize=False)
+    assert value(graded, qrels, run) == pytest.approx(1 * 0.5 + 0.5 * 1 + 0.25 * 0.25)
+    binary = graded(graded=False)  # a and b share (1 + 1/2) / 2
+    assert value(binary, qrels, run) == pytest.approx(1.5 * 0.75 + 0.25 * 0.25)
+    only_two = graded(rel=2)  # b alone is useful; a and c share (1/2 + 1/4) / 2
+    assert value(only_two, qrels, run) == pytest.approx(0.5 * 1 + 1.25 * 0.375)
+
+
+def test_cutoff_is_taken_within_each_sample():
+    run = run_of([["a", "b"], ["b", "a"]])
+    qrels = qrels_of({"a": 1, "b": 0})
+    # at 1: a and b are each first once: EE-D = 1/4 + 1/4
+    assert value(EE_D(normalize=False) @ 1, qrels, run) == pytest.approx(0.5)
+
+
+def test_missing_query_gets_the_worst_value():
+    qrels = pd.concat([qrels_of({"a": 1, "b": 0, "c": 0}, q) for q in ("q1", "q2")])
+    run = run_of([["a"]], "q1")
+    got = {
+        (m.query_id, str(m.measure)): m.value
+        for m in iter_calc([EE_D @ 1, EE_R @ 1, EE_L @ 1], qrels, run)
+    }
+    assert got["q2", "EE_D@1"] == 1
+    assert got["q2", "EE_R@1"] == 0
+    assert got["q2", "EE_L@1"] == 1
+    raw = EE_L(normalize=False) @ 1
+    # upper bound of the raw value: 1 (EE-D) + 1 (target)
+    assert {m.query_id: m.value for m in iter_calc([raw], qrels, run)}["q2"] == pytest.approx(2)
+
+
+def test_a_query_without_labels_is_ignored_and_an_empty_run_is_the_worst():
+    qrels = qrels_of({"a": 1, "b": 0})
+    run = pd.concat([run_of([["a"]]), run_of([["x"]], "other")])
+    assert [m.query_id for m in iter_calc([EE_D @ 1], qrels, run)] == ["q"]
+    empty = pd.DataFrame({"query_id": [], "doc_id": [], "score": []})
+    assert value(EE_D @ 1, qrels, empty) == 1
+    assert value(EE_R @ 1, qrels, empty) == 0
+
+
+def test_no_useful_document_is_nan_with_a_warning():
+    qrels = pd.concat([qrels_of({"a": 1, "b": 0}, "q1"), qrels_of({"a": 0}, "q2")])
+    run = pd.concat([run_of([["a"]], "q1"), run_of([["a"]], "q2")])
+    with pytest.warns(UndefinedWarning, match="EE_R@1 .* 1 of 2 .*'q2'"):
+        got = {m.query_id: m.value for m in iter_calc([EE_R @ 1], qrels, run)}
+    assert np.isnan(got["q2"])
+    assert got["q1"] == 1
+
+
+def test_exact_bounds_that_coincide_are_nan_with_a_reason():
+    with pytest.warns(UndefinedWarning, match="bounds are equal"):
+        assert np.isnan(
+            value(EE_D(bounds="exact") @ 2, qrels_of({"a": 1, "b": 0}), run_of([["a", "b"]]))
+        )
+
+
+def test_machine_user_needs_a_cutoff():
+    with pytest.raises(ParameterError, match="needs a cutoff.*EE_D@5"):
+        value(EE_D, qrels_of({"a": 1}), run_of([["a"]]))
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"cutoff": 0}, "cutoff must be at least 1; found 0"),
+        ({"cutoff": 2.5}, "cutoff must be of type int"),
+        ({"bounds": "exactly"}, r"bounds must be one of \['paper', 'exact'\]"),
+        ({"browsing": "RPB(p=0.5)"}, "did you mean 'RBP'"),
+        ({"browsing": "RBP(p=1.5)"}, r"p must lie in \[0, 1\]; found 1.5"),
+        ({"browsing": "RBP(q=1)"}, "RBP"),
+        ({"brwsing": "MU"}, "did you mean 'browsing'"),
+        ({"variant": "fair-rag", "browsing": "DCG"}, "goes with browsing='MU'"),
+        ({"variant": "expeval"}, "goes with browsing='RBP"),
+        ({"variant": "expeval", "browsing": "RBP(p=0.5)", "cutoff": 5}, "no cutoff"),
+        ({"variant": "fair-rag", "bounds": "exact"}, "variant='paper' only"),
+        ({"complete": True}, "variant='expeval' only"),
+        ({"rel": 0}, "rel must be above 0"),
+        ({"normalize": "yes"}, "normalize must be of type bool"),
+    ],
+)
+def test_wrong_parameters(params, text):
+    with pytest.raises(ParameterError, match=text):
+        EE_D(**params)
+
+
+def frame(**columns):
+    base = {"query_id": ["q", "q"], "doc_id": ["a", "b"], "score": [2.0, 1.0]}
+    base.update(columns)
+    return pd.DataFrame({k: v for k, v in base.items() if v is not None})
+
+
+@pytest.mark.parametrize(
+    ("run", "error", "text"),
+    [
+        (frame(score=None), ColumnError, r"missing: \['score'\]"),
+        (frame(doc_id=None), ColumnError, r"missing: \['docno'\]"),
+        (frame(score=[1.0, np.nan]), InputError, "score of qid 'q', docno 'b' is nan"),
+        (frame(score=[np.inf, 1.0]), InputError, "docno 'a' is inf"),
+        (frame(doc_id=["a", "a"]), DuplicateError, "twice in one ranking .*docno 'a'"),
+        (frame(sample=[0.5, 1.0]), ColumnError, "'sample' must be an integer"),
+        (frame(sample=[-1, 0]), ColumnError, "integer from 0; found -1"),
+        (frame(sample=[0, np.nan]), InputError, "mixed.*docno 'b'"),
+        (frame(rank=[1, 0]), InputError, "ranks disagree with scores.*docno 'a'"),
+        (frame(rank=[0, 0]), DuplicateError, "rank 0 occurs twice"),
+    ],
+)
+def test_bad_runs(run, error, text):
+    with pytest.raises(error, match=text):
+        value(EE_D @ 1, qrels_of({"a": 1, "b": 0}), run)
+
+
+def test_bad_labels():
+    run = run_of([["a"]])
+    twice = pd.concat([qrels_of({"a": 1}), qrels_of({"a": 0})])
+    with pytest.raises(DuplicateError, match="docno 'a' twice for qid 'q'"):
+        value(EE_D @ 1, twice, run)
+    with pytest.raises(InputError, match="label of qid 'q', docno 'a' is nan"):
+        value(EE_D @ 1, qrels_of({"a": np.nan, "b": 1.0}), run)
+
+
+def test_number_of_documents():
+    run, qrels = run_of([["a", "x"]]), qrels_of({"a": 1, "b": 0}).assign(size=10)
+    # n: a, b, x = 3 | a, b = 2 | 10: target of what is not useful (2-1)/(n-1)
+    for n, rest in (("judged+retrieved", 1 / 2), ("judged", 1.0), (10, 1 / 9), ("size", 1 / 9)):
+        got = value(EE_R(n=n, normalize=False) @ 2, qrels, run)
+        assert got == pytest.approx(1 + rest), n
+    with pytest.raises(InputError, match="n is 2 for qid 'q', but 3"):
+        value(EE_R(n=2) @ 2, qrels, run)
+    with pytest.raises(ColumnError, match="no column 'sizes'"):
+        value(EE_R(n="sizes") @ 2, qrels, run)
+
+
+def test_systems_that_differ_in_n_are_warned_about():
+    qrels = qrels_of({"a": 1, "b": 0})
+    evaluator = ir_measures.evaluator([EE_R @ 1], qrels)
+    evaluator.calc_aggregate(run_of([["a"]]))
+    with pytest.warns(DataWarning, match="systems differ in the number n.*'q': 2 and 3"):
+        evaluator.calc_aggregate(run_of([["a", "x"]]))
+    # two calls that have nothing to do with each other
+    value(EE_R @ 1, qrels, run_of([["a"]]))
+    value(EE_R @ 1, qrels, run_of([["a", "x"]]))
+
+
+rankings = st.lists(st.permutations(["a", "b", "c", "d", "e"]), min_size=1, max_size=6)
+grades = st.lists(st.integers(0, 2), min_size=5, max_size=5).filter(any)
+models = st.sampled_from(["MU", "RBP(p=0.7)", "GERR(p=0.8, u=0.4)", "DCG", "TREC"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(rankings, grades, models, st.integers(1, 5), st.randoms())
+def test_invariants(samples, labels, model, cutoff, random):
+    qrels = qrels_of(dict(zip("abcde", labels, strict=True)))
+    run = run_of(samples)
+    measures = [m(browsing=model, cutoff=cutoff) for m in (EE_D, EE_R, EE_L)]
+    raw = [m(normalize=False) for m in measures]
+    want = calc_aggregate(measures + raw, qrels, run)
+    # row order carries no meaning
+    rows = list(range(len(run)))
+    random.shuffle(rows)
+    assert calc_aggregate(measures + raw, qrels.iloc[::-1], run.iloc[rows]) == pytest.approx(want)
+    # names of documents and numbers of samples do not either
+    renamed = run.assign(doc_id="z" + run.doc_id, sample=run["sample"].max() - run["sample"])
+    relabeled = qrels.assign(doc_id="z" + qrels.doc_id)
+    assert calc_aggregate(measures + raw, relabeled, renamed) == pytest.approx(want)
+    # ranges, and Eq. 3
+    assert 0 <= want[measures[0]] <= 1 + 1e-12
+    assert want[measures[2]] >= -1e-12
+    if "GERR" not in model:
+        assert want[measures[1]] <= 1 + 1e-12
+
+
+@settings(max_examples=40, deadline=None)
+@given(rankings, grades, st.sampled_from(["MU", "RBP(p=0.7)", "DCG", "TREC"]), st.integers(1, 4))
+def test_exact_bounds_hold(samples, labels, model, cutoff):
+    qrels, run = qrels_of(dict(zip("abcde", labels, strict=True))), run_of(samples)
+    measures = [m(browsing=model, cutoff=cutoff, bounds="exact") for m in (EE_D, EE_L)]
+    for got in calc_aggregate(measures, qrels, run).values():
+        assert -1e-9 <= got <= 1 + 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(rankings, min_size=2, max_size=4), grades)
+def test_queries_do_not_influence_each_other(queries, labels):
+    run = pd.concat([run_of(s, f"q{i}") for i, s in enumerate(queries)])
+    graded = dict(zip("abcde", labels, strict=True))
+    qrels = pd.concat([qrels_of(graded, f"q{i}") for i in range(len(queries))])
+    together = {
+        (m.query_id, m.measure): m.value for m in iter_calc([EE_D @ 3, EE_R @ 3], qrels, run)
+    }
+    for i in range(len(queries)):
+        mine = qrels[qrels.query_id == f"q{i}"], run[run.query_id == f"q{i}"]
+        for m in iter_calc([EE_D @ 3, EE_R @ 3], *mine):
+            assert together[m.query_id, m.measure] == pytest.approx(m.value)
