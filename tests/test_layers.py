@@ -1,0 +1,113 @@
+"""The layers of the design: imports point down, and importing fairtk stays light."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "fairtk"
+
+LAYERS = [
+    {"errors", "columns", "digest", "rankings", "browsing", "exposure", "exposure_bounds",
+     "plackett_luce", "divergence", "group_exposure"},
+    {"hookspecs", "registry", "plugins", "groups", "dataset_ids"},
+    {"utilities", "prompts", "backends", "io"},
+    {"measures", "transformers", "datasets"},
+    {"demo", "builtin", "testing"},
+    {"cli", "__main__"},
+]  # fmt: skip
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+SIBLINGS = {"measures", "transformers", "datasets"}
+FORBIDDEN_NAMES = {"utils", "helpers", "common", "core", "misc"}
+
+
+def modules():
+    return sorted(p for p in PACKAGE.rglob("*.py"))
+
+
+def top(module):
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def imports(path):
+    """Yield (imported fairtk module, whether it is imported when the module is)."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    guarded = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
+        for node in ast.walk(block)
+    }
+    lazy = {
+        id(node)
+        for f in ast.walk(tree)
+        if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(f)
+    }
+    for node in ast.walk(tree):
+        if id(node) in guarded:
+            continue
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module]
+            if node.module == "fairtk":
+                names = [f"fairtk.{alias.name}" for alias in node.names]
+        for name in names:
+            yield name, id(node) not in lazy
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_down(path):
+    me = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    if me == "__init__":
+        return  # the package itself ties everything together
+    assert me in LEVEL, f"{me} has no layer: give it one in LAYERS"
+    for name, _ in imports(path):
+        if not name.startswith("fairtk."):
+            continue
+        other = top(name)
+        if other == me or other not in LEVEL:
+            continue
+        assert LEVEL[other] <= LEVEL[me], f"{path.name} imports {name}, which lies above it"
+        if me in SIBLINGS and other in SIBLINGS:
+            pytest.fail(f"{path.name} imports {name}, its sibling")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_names_say_something(path):
+    assert not FORBIDDEN_NAMES & set(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def test_pure_mathematics_needs_numpy_pandas_and_scipy_only():
+    allowed = {"numpy", "pandas", "scipy", "fairtk"} | set(sys.stdlib_module_names)
+    for path in modules():
+        if path.relative_to(PACKAGE).with_suffix("").parts[0] in LAYERS[0]:
+            used = {name.split(".")[0] for name, _ in imports(path)}
+            assert used <= allowed, path
+
+
+def test_importing_fairtk_is_light():
+    code = (
+        "import fairtk, json, sys; heavy = ('torch', 'transformers', 'matplotlib', 'dask', 'click',"
+        " 'pyterrier', 'scipy'); print(json.dumps([m for m in heavy if m in sys.modules]))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(out.stdout) == []
+
+
+def test_citations_are_in_the_bibliography():
+    import fairtk
+    from fairtk import registry
+
+    known = (PACKAGE / "references.bib").read_text(encoding="utf-8")
+    cited = {e.value.CITATION for e in registry.measures.entries()}
+    cited |= {e.value.citation for e in registry.datasets.entries()}
+    assert fairtk.__version__
+    for key in cited - {"", None}:
+        assert f"{{{key}," in known, f"{key} is not in references.bib"
