@@ -4,7 +4,30 @@ They are registered with ir_datasets when fairtk is imported: ``ir_datasets.load
 ``pt.get_dataset("irds:lamp/4/dev")`` and ``pt.get_dataset("fair:lamp/4/dev")`` are the same data.
 """
 
-from fairtk.datasets import lamp
-from fairtk.datasets.answers import get_answers, get_topics, join_answers
+from __future__ import annotations
 
-__all__ = ["get_answers", "get_topics", "join_answers", "lamp"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairtk.datasets import lamp
+    from fairtk.datasets.answers import get_answers, get_topics, join_answers
+    from fairtk.datasets.provider import FairDataset
+
+__all__ = ["FairDataset", "get_answers", "get_topics", "join_answers", "lamp"]
+
+# on first use: registering the datasets, which every import of fairtk does, needs none of this
+_LAZY = {
+    "FairDataset": "fairtk.datasets.provider",
+    "get_answers": "fairtk.datasets.answers",
+    "get_topics": "fairtk.datasets.answers",
+    "join_answers": "fairtk.datasets.answers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    if name == "lamp":
+        return importlib.import_module("fairtk.datasets.lamp")
+    raise AttributeError(f"module 'fairtk.datasets' has no attribute {name!r}")

@@ -20,7 +20,7 @@ from fairtk.datasets.answers import get_answers, get_topics
 from fairtk.errors import NotFoundError
 
 
-class FairDataset(IRDSDataset):
+class FairDataset(IRDSDataset):  # type: ignore[misc]
     """A PyTerrier dataset with gold answers.
 
     Args:
@@ -50,7 +50,7 @@ class FairDataset(IRDSDataset):
         return f"FairDataset({self._irds_id!r})"
 
 
-class FairDatasetProvider(pt.datasets.DatasetProvider):
+class FairDatasetProvider(pt.datasets.DatasetProvider):  # type: ignore[misc]
     """Provides the datasets that fairtk and its plugins registered."""
 
     def get_dataset(self, name: str) -> FairDataset:

@@ -15,7 +15,7 @@ from ir_datasets.util.metadata import MetadataComponent
 from fairtk.registry import DatasetSpec, load_target
 
 
-class LazyDataset(ir_datasets.Dataset):
+class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
     """A dataset that is built on first use.
 
     Args:

@@ -95,9 +95,7 @@ class BM25Scorer(FairTransformer):
         out[RANK] = run.position
         return out
 
-    def _scores(
-        self, query: npt.NDArray[Any], texts: list[str], queries: list[str]
-    ) -> FloatArray:
+    def _scores(self, query: npt.NDArray[Any], texts: list[str], queries: list[str]) -> FloatArray:
         tokenize: Tokenizer = str.split if isinstance(self.tokenize, str) else self.tokenize
         score = np.zeros(len(texts))
         for rows, first, last in _blocks(query, texts, len(queries)):

@@ -150,9 +150,7 @@ class _Pool:
             lost = docs[DOCNO].to_numpy()[rows < 0]
             raise InputError(f"Candidates: these candidates are not among the docs: {listed(lost)}")
         docs = pd.concat([docs, texts[fields].iloc[rows].reset_index(drop=True)], axis=1)
-        spans = {
-            str(q): (int(s), int(n)) for q, s, n in zip(qids, start, count, strict=True)
-        }
+        spans = {str(q): (int(s), int(n)) for q, s, n in zip(qids, start, count, strict=True)}
         names = _query_fields(source)
         queries = pd.DataFrame(
             [(q.query_id, *(_query_value(q, n) for n in names)) for q in source.queries_iter()],

@@ -94,9 +94,7 @@ def okapi(
     return score.astype(np.float64, copy=False)
 
 
-def _idf(
-    words: Any, query: npt.NDArray[Any], n_docs: npt.NDArray[Any], epsilon: float
-) -> Any:
+def _idf(words: Any, query: npt.NDArray[Any], n_docs: npt.NDArray[Any], epsilon: float) -> Any:
     """Return the idf of each word among the candidates of each query, negative ones replaced."""
     shape = (len(n_docs), len(query))
     member = sparse.csr_array((np.ones(len(query)), (query, np.arange(len(query)))), shape=shape)

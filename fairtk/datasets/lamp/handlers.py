@@ -14,7 +14,7 @@ from fairtk.datasets.lamp.reading import OutputsFile, QuestionsFile
 from fairtk.datasets.lamp.records import DOC_TYPES, LampQuery, LampQuestion
 
 
-class LampDocs(BaseDocs):
+class LampDocs(BaseDocs):  # type: ignore[misc]
     """All profile entries of all queries, in file order."""
 
     def __init__(self, file: QuestionsFile) -> None:
@@ -94,7 +94,7 @@ class LampDocsIter:
         return itertools.islice(docs, rows[0] - offset, rows[-1] - offset + 1, rows.step)
 
 
-class LampDocstore(Docstore):
+class LampDocstore(Docstore):  # type: ignore[misc]
     """The documents by docno, read from the file's place for their query.
 
     Args:
@@ -123,7 +123,7 @@ class LampDocstore(Docstore):
         return LampDocsIter(self._file)
 
 
-class LampQueries(BaseQueries):
+class LampQueries(BaseQueries):  # type: ignore[misc]
     """The questions, with gold answers where there are outputs."""
 
     def __init__(self, file: QuestionsFile, outputs: OutputsFile | None) -> None:
@@ -162,7 +162,7 @@ class LampQueries(BaseQueries):
         return "en"
 
 
-class LampScoredDocs(BaseScoredDocs):
+class LampScoredDocs(BaseScoredDocs):  # type: ignore[misc]
     """Each query's own profile as its candidates, all with score 0."""
 
     def __init__(self, file: QuestionsFile) -> None:

@@ -1,0 +1,78 @@
+"""Reading a JSON array element by element: the same values as json.load, at the right places."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairtk.datasets.json_stream import iterate_array
+from fairtk.errors import FormatError
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(VALUES, max_size=6), st.integers(1, 40), st.booleans(), st.sampled_from([None, 2]))
+def test_same_as_json_load_and_bytes_lead_back(tmp_path_factory, values, chunk, ascii_only, indent):
+    path = tmp_path_factory.mktemp("stream") / "values.json"
+    text = json.dumps(values, ensure_ascii=ascii_only, indent=indent)
+    # lone surrogates cannot be written as UTF-8
+    path.write_bytes(text.encode("utf-8", "replace"))
+    expected = json.loads(path.read_bytes())
+    elements = list(iterate_array(path, chunk))
+    assert [e.value for e in elements] == expected
+    assert [e.number for e in elements] == list(range(len(values)))
+    raw = path.read_bytes()
+    assert [json.loads(raw[e.start : e.end]) for e in elements] == expected
+
+
+def test_lines_and_byte_order_mark(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_bytes(b'\xef\xbb\xbf[\n {"a": "\xc3\xa9"},\n\n {"b": 1}\n]\n')
+    first, second = iterate_array(path)
+    assert (first.line, second.line) == (2, 4)
+    assert path.read_bytes()[second.start : second.end] == b'{"b": 1}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"x\.json:1: expected a JSON array \('\['\); found the end of the file"),
+        ("<html>no</html>", r"expected a JSON array \('\['\); found '<"),
+        ('{"a": 1}', r"expected a JSON array"),
+        ("[1, 2", r"expected ',' or '\]' behind element 1; found the end of the file"),
+        ("[1,\n2,", r"x\.json:2: the file ends where element 2 should start"),
+        ('[{"a": 1},\n {"a" 2}]', r"x\.json:2: element 1 is not valid JSON: Expecting ':'"),
+        ('[{"a": "never', r"element 0 is not valid JSON: .*; the file ends inside it"),
+        ('[{"a": 1', r"element 0 is not valid JSON: .*; the file ends inside it"),
+        ("[1] 2", r"expected the end of the file behind the array; found '2'"),
+    ],
+)
+def test_errors_name_line_and_element(tmp_path, text, message):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    for chunk in (1, 1 << 20):
+        with pytest.raises(FormatError, match=message):
+            list(iterate_array(path, chunk))
+
+
+def test_an_early_error_does_not_read_the_whole_file(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('[{"a" 1},' + " " * 10_000 + '{"b": 2}]')
+    reader = iterate_array(path, 100)
+    with pytest.raises(FormatError, match="element 0"):
+        next(reader)
+
+
+def test_not_utf8(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_bytes(b'["\xff"]')
+    with pytest.raises(FormatError, match="not UTF-8"):
+        list(iterate_array(path))

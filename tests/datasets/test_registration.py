@@ -1,0 +1,89 @@
+"""Datasets known to ir_datasets: lazily, without taking anybody's id."""
+
+from __future__ import annotations
+
+import pickle
+
+import ir_datasets
+import pytest
+
+from fairtk.datasets import lamp
+from fairtk.datasets.registration import LazyDataset, listen, register, unregister
+from fairtk.registry import DatasetSpec
+
+BUILT = []
+
+
+def build(dataset_id):
+    BUILT.append(dataset_id)
+    return lamp.build("lamp/4/dev")
+
+
+def bare(dataset_id):
+    return ir_datasets.Dataset(ir_datasets.load("antique/test").queries_handler())
+
+
+@pytest.fixture
+def spec():
+    BUILT.clear()
+    yield DatasetSpec("fairtk-test/one", f"{__name__}:build", "a test")
+    unregister("fairtk-test/one")
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+
+
+def test_nothing_is_built_before_it_is_asked_for(spec):
+    assert register(spec)
+    dataset = ir_datasets.load("fairtk-test/one")
+    assert "fairtk-test/one" in list(ir_datasets.registry)
+    assert dataset.dataset_id() == "fairtk-test/one"
+    assert BUILT == []
+    assert dataset.has_docs() and not dataset.has_qrels()
+    assert dataset.docs_cls() is lamp.Lamp4Doc
+    assert "docs_iter" in dir(dataset)
+    assert BUILT == ["fairtk-test/one"]
+    assert set(dataset.metadata()) == {"docs", "queries", "scoreddocs"}
+    with pytest.raises(AttributeError):
+        dataset.qrels_iter()
+
+
+def test_an_id_is_registered_once(spec):
+    assert register(spec)
+    assert not register(spec)
+    unregister(spec.id)
+    with pytest.raises(KeyError):
+        ir_datasets.load(spec.id)
+
+
+def test_ir_datasets_own_ids_stay():
+    own = ir_datasets.load("antique/test")
+    assert not register(DatasetSpec("antique/test", f"{__name__}:build", "a test"))
+    unregister("antique/test")
+    assert ir_datasets.load("antique/test") is own
+
+
+def test_it_follows_the_plugins(spec):
+    listen("fairtk_measures", spec.id, spec)
+    with pytest.raises(KeyError):
+        ir_datasets.load(spec.id)
+    listen("fairtk_datasets", spec.id, spec)
+    assert isinstance(ir_datasets.load(spec.id), LazyDataset)
+    listen("fairtk_datasets", spec.id, None)
+    with pytest.raises(KeyError):
+        ir_datasets.load(spec.id)
+
+
+def test_a_target_without_metadata_gets_them():
+    dataset = LazyDataset(DatasetSpec("fairtk-test/bare", f"{__name__}:bare", "a test"))
+    assert dataset.metadata() == {"queries": {}}
+
+
+def test_a_lazy_dataset_can_be_pickled(spec):
+    copy = pickle.loads(pickle.dumps(LazyDataset(spec)))
+    assert BUILT == []
+    assert copy.has_queries() and copy.dataset_id() == spec.id
