@@ -1,0 +1,93 @@
+"""From the ranks and scores of a file to one order."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.columns import DOCNO, QID, RANK, SAMPLE, SCORE
+from fairtk.errors import DataWarning
+from fairtk.io.rows import Rows
+
+
+def place(rows: Rows, order: str) -> None:
+    """Set ``rank`` to 0, 1, ... within each ranking, and see to it that scores agree.
+
+    Rows are ordered by the file's rank (unless ``order="score"``), then score, then docno, both
+    descending.
+
+    Raises:
+        FormatError: with ``order="auto"``, a score is above the one before it in that order; with
+            ``order="rank"``, there is no rank.
+    """
+    frame = rows.frame
+    given = RANK in frame.columns
+    if order == "rank":
+        rows.require([QID, DOCNO, SCORE, RANK], "a run with order='rank'")
+    rank = frame[RANK].to_numpy(np.int64) if given else np.zeros(len(frame), dtype=np.int64)
+    used = np.zeros_like(rank) if order == "score" else rank
+    score = frame[SCORE].to_numpy(np.float64)
+    ranking = _rankings(frame)
+
+    sorted_rows = _sorted(ranking, used, score, frame[DOCNO])
+    ranking, score = ranking[sorted_rows], score[sorted_rows]
+    same = ranking[1:] == ranking[:-1]
+    rising = same & (score[1:] > score[:-1])
+    first = np.flatnonzero(np.concatenate([[True], ~same]))[: len(frame)]
+    position = np.arange(len(frame)) - np.repeat(first, np.diff([*first, len(frame)]))
+    ranks = np.empty(len(frame), dtype=np.int64)
+    ranks[sorted_rows] = position
+    if rising.any():
+        later = int(np.flatnonzero(rising)[0]) + 1
+        row, before = int(sorted_rows[later]), int(sorted_rows[later - 1])
+        found = (
+            f"rank {rank[row]} has score {score[later]:g}, above the {score[later - 1]:g} of rank "
+            f"{rank[before]} (qid {str(frame[QID].iloc[row])!r})"
+        )
+        if order == "auto":
+            rows.fail(
+                row,
+                f"ranks disagree with scores: {found}; choose what counts with order='score' (as "
+                "trec_eval) or order='rank' (as expeval)",
+            )
+        line = rows.line_of(row)
+        warnings.warn(
+            f"{rows.path}:{'' if line is None else f'{line}:'} {found}; the scores of this run are "
+            "replaced by -rank",
+            DataWarning,
+            stacklevel=4,
+        )
+        frame = frame.assign(**{SCORE: -ranks.astype(np.float64)})
+    rows.frame = frame.assign(**{RANK: ranks})
+
+
+def _rankings(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
+    codes: npt.NDArray[np.int64] = pd.factorize(frame[QID])[0].astype(np.int64)
+    if SAMPLE in frame.columns:
+        samples, distinct = pd.factorize(frame[SAMPLE])
+        codes = codes * max(1, len(distinct)) + samples
+    return codes
+
+
+def _sorted(
+    ranking: npt.NDArray[np.int64],
+    rank: npt.NDArray[np.int64],
+    score: npt.NDArray[np.float64],
+    docno: pd.Series,
+) -> npt.NDArray[np.int64]:
+    order = np.lexsort((-score, rank, ranking))
+    keys = [key[order] for key in (ranking, rank, score)]
+    tied = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
+    if not tied.any():
+        return order
+    # names are compared only for the documents that are tied: sorting strings is slow
+    involved = np.zeros(len(order), dtype=bool)
+    involved[1:] |= tied
+    involved[:-1] |= tied
+    rows = order[involved]
+    name = np.zeros(len(order), dtype=np.int64)
+    name[rows] = -pd.factorize(docno.iloc[rows], sort=True)[0]
+    return np.lexsort((name, -score, rank, ranking))

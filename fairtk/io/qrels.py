@@ -1,0 +1,94 @@
+"""Qrels files: labels of documents, and gold answers of queries."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+import numpy as np
+import pandas as pd
+
+from fairtk.columns import DOCNO, GOLD_ANSWER, LABEL, QID, require
+from fairtk.errors import InputError, listed
+from fairtk.io.atomic import atomic_text
+from fairtk.io.content import is_parquet_name, kind_of
+from fairtk.io.rows import Rows
+from fairtk.io.tables import has_header, read_table, strings_or_lists, write_table
+from fairtk.io.whitespace import Type, read_whitespace
+
+_TYPES: dict[str, Type] = {QID: "str", "iteration": "str", DOCNO: "str", LABEL: "float"}
+_NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
+
+
+def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
+    """Read qrels.
+
+    TREC's four columns ``qid iteration docno label`` (or three, without the iteration; it is not
+    kept, whatever it holds), or a TSV file with a header, JSON lines or Parquet with the columns
+    ``qid``, ``docno``, ``label`` and, for answers, ``gold_answer`` (a string or a list of them,
+    in TSV a JSON array). Each may be gzipped.
+
+    Returns:
+        Columns ``qid``, ``docno``, ``label`` (int64 if all labels are whole numbers, else
+        float64), and what else a file with named columns has.
+
+    Raises:
+        FormatError: a line is broken, a label is not a finite number, or a document is labeled
+            twice for one query; names the line.
+    """
+    if kind_of(path) == "text" and not has_header(path):
+        layouts = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
+        rows = read_whitespace(path, layouts, _TYPES)
+        rows.frame = rows.frame[[QID, DOCNO, LABEL]]
+    else:
+        rows = read_table(path)
+        rows.require([QID, DOCNO, LABEL], "qrels")
+    for column in (QID, DOCNO):
+        rows.as_strings(column)
+    rows.as_numbers(LABEL)
+    rows.unique([QID, DOCNO], "a document is labeled twice")
+    if GOLD_ANSWER in rows.frame.columns:
+        strings_or_lists(rows, GOLD_ANSWER)
+    rows.frame[LABEL] = _whole(rows)
+    first = [QID, DOCNO, LABEL]
+    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+
+
+def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
+    """Write qrels in one step.
+
+    ``.tsv``, ``.jsonl`` (each also ``.gz``) and ``.parquet`` keep all columns; any other suffix
+    means TREC's four columns.
+
+    Raises:
+        InputError: the frame has columns that TREC's format would lose, or an id has spaces.
+        ColumnError: ``qid``, ``docno`` or ``label`` is missing.
+    """
+    require(frame, [QID, DOCNO, LABEL], "write_qrels")
+    if is_parquet_name(path) or str(path).endswith(_NAMED):
+        write_table(frame, path)
+        return
+    lost = frame.columns.drop([QID, DOCNO, LABEL])
+    if len(lost):
+        raise InputError(
+            f"write_qrels: TREC's format has no place for the columns {listed(lost)}; write "
+            ".tsv, .jsonl or .parquet, or drop them"
+        )
+    for column in (QID, DOCNO):
+        texts = frame[column].astype("str")
+        wrong = texts[texts.str.contains(r"[\s\ufeff]|^$")]
+        if len(wrong):
+            raise InputError(
+                "write_qrels: TREC's format separates columns by spaces, so an id cannot be empty "
+                f"or have spaces; found {listed(wrong.unique(), 3)}: write .tsv or .parquet instead"
+            )
+    with atomic_text(path) as stream:
+        columns = (frame[c].tolist() for c in (QID, DOCNO, LABEL))
+        for qid, docno, label in zip(*columns, strict=True):
+            stream.write(f"{qid} 0 {docno} {label!r}\n")
+
+
+def _whole(rows: Rows) -> pd.Series:
+    labels: pd.Series = rows.frame[LABEL]
+    # beyond 2**53 a float no longer says which integer is meant
+    whole = bool(((labels == np.trunc(labels)) & (labels.abs() <= 2.0**53)).all())
+    return labels.astype(np.int64) if whole else labels

@@ -1,0 +1,165 @@
+"""Run files: what was retrieved, in which order, in one ranking per query or in samples.
+
+Text files have TREC's six columns ``qid sample docno rank score tag`` (the tag may be missing).
+The second column is the sample, as in Diaz et al.'s ``expeval``: integers, or ``Q0``, ``Q1``, ...
+A file that has one constant word there (``Q0``, as TREC prescribes) is an unsampled run.
+"""
+
+from __future__ import annotations
+
+import re
+from os import PathLike
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from fairtk.columns import DOCNO, QID, RANK, SAMPLE, SCORE
+from fairtk.errors import DataWarning, InputError, ParameterError, listed
+from fairtk.io.atomic import atomic_text
+from fairtk.io.content import is_parquet_name, kind_of, write_parquet
+from fairtk.io.order import place
+from fairtk.io.rows import Rows
+from fairtk.io.tables import has_header, read_table
+from fairtk.io.whitespace import Type, read_whitespace
+from fairtk.rankings import encode_run
+
+Order = Literal["auto", "rank", "score"]
+
+_COLUMNS = (QID, SAMPLE, DOCNO, RANK, SCORE)
+_TYPES: dict[str, Type] = {
+    QID: "str", SAMPLE: "str", DOCNO: "str", RANK: "int", SCORE: "float", "tag": "str",
+}  # fmt: skip
+_INTEGER = re.compile(r"[0-9]{1,18}")
+_Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
+_NOT_AN_ID = r"[\s\ufeff]|^$"
+
+
+def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
+    """Read a run.
+
+    Text (six or five columns, any spaces or tabs), TSV with a header, JSON lines and Parquet with
+    columns ``qid``, ``docno``, ``score`` (and ``rank``, ``sample``), each plain or gzipped.
+
+    The column ``rank`` of a file may start anywhere and have gaps or ties. By default it decides
+    the order, ties in it are broken by score, and those by docno, descending; a file in which a
+    lower rank has a higher score is refused. trec_eval ignores ranks and expeval ignores scores:
+    ``order="score"`` and ``order="rank"`` do the same. With ``"rank"``, scores that contradict it
+    are replaced by ``-rank`` in the whole run, with a warning.
+
+    Args:
+        path: the file.
+        order: ``"auto"``, ``"rank"`` or ``"score"``.
+
+    Returns:
+        Columns ``qid``, ``docno``, ``score``, ``rank`` (from 0, without gaps), ``sample`` if the
+        run is sampled, and what else a file with named columns has; rows as in the file.
+
+    Raises:
+        FormatError: a line is broken, a score not finite, a document twice in a ranking, samples
+            mixed with something else, or ranks and scores disagree; names the line.
+    """
+    if order not in ("auto", "rank", "score"):
+        raise ParameterError(f"order must be 'auto', 'rank' or 'score'; found {order!r}")
+    if kind_of(path) == "text" and not has_header(path):
+        rows = read_whitespace(path, [(*_COLUMNS, "tag"), _COLUMNS], _TYPES)
+        rows.frame = rows.frame[list(_COLUMNS)]
+    else:
+        rows = read_table(path)
+        rows.require([QID, DOCNO, SCORE], "a run")
+    for column in (QID, DOCNO):
+        rows.as_strings(column)
+    rows.as_numbers(SCORE)
+    if RANK in rows.frame.columns:
+        rows.as_integers(RANK)
+    if SAMPLE in rows.frame.columns:
+        _read_samples(rows)
+    sampled = [SAMPLE] if SAMPLE in rows.frame.columns else []
+    rows.unique([QID, *sampled, DOCNO], "a document occurs twice in one ranking")
+    place(rows, order)
+    if rows.frame.empty:
+        _warn(f"{path}: this run has no rows")
+    first = [QID, DOCNO, SCORE, RANK, *sampled]
+    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+
+
+def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
+    """Write a run in one step: Parquet if the suffix says so, else TREC's six columns.
+
+    The sample is the second column (``Q0`` if there is none) and the rank counts from 1, as
+    trec_eval and expeval expect. Scores are written with all their digits. TREC's format holds
+    nothing else: answers go into a file of their own (`write_answers`), or all into Parquet.
+
+    Args:
+        frame: R or S; validated as `fairtk.rankings.encode_run` does.
+        path: the file; ``.gz`` packs it, ``.parquet`` keeps all columns.
+        tag: the last column.
+
+    Raises:
+        InputError: the frame is not a run, or a qid, docno or the tag has a space in it.
+    """
+    coded = encode_run(frame, "write_run")
+    if is_parquet_name(path):
+        write_parquet(frame, path)
+        return
+    for what, names in ((QID, coded.qids), (DOCNO, coded.docnos), ("tag", [tag])):
+        texts = pd.Series(names, dtype="str")
+        wrong = texts[texts.str.contains(_NOT_AN_ID)]
+        if len(wrong):
+            raise InputError(
+                f"write_run: TREC's format separates columns by spaces, so a {what} cannot be "
+                f"empty or have spaces; found {listed(wrong, 3)}: write Parquet instead"
+            )
+    scores = frame[SCORE].to_numpy(dtype=np.float64)[coded.order].tolist()
+    samples = coded.ranking_sample[coded.ranking].tolist() if coded.sampled else None
+    qids, docnos = coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()
+    ranks = (coded.position + 1).tolist()
+    with atomic_text(path) as stream:
+        for row, (qid, docno, rank, score) in enumerate(
+            zip(qids, docnos, ranks, scores, strict=True)
+        ):
+            sample = "Q0" if samples is None else samples[row]
+            stream.write(f"{qid} {sample} {docno} {rank} {score!r} {tag}\n")
+
+
+def _read_samples(rows: Rows) -> None:
+    """Make ``sample`` integers, or drop it if the file is an unsampled run."""
+    column = rows.frame[SAMPLE]
+    if not isinstance(column.dtype, pd.StringDtype):
+        rows.fail_at(column.isna().to_numpy(), "sampled and unsampled rows are mixed", SAMPLE)
+        rows.as_integers(SAMPLE)
+        rows.fail_at(
+            (rows.frame[SAMPLE] < 0).to_numpy(), "sample must not be negative; found {}", SAMPLE
+        )
+        return
+    codes, found = pd.factorize(column)
+    words = [str(word) for word in found]
+    for pattern, start in ((_INTEGER, 0), (_Q_INTEGER, 1)):
+        fits = np.array([bool(pattern.fullmatch(word)) for word in words], dtype=bool)
+        if fits.all() and (start == 0 or len(words) > 1):
+            numbers = np.array([int(word[start:]) for word in words], dtype=np.int64)
+            rows.frame = rows.frame.assign(**{SAMPLE: numbers[codes]})
+            return
+        if fits.any() and not fits.all():
+            odd = fits if not fits[0] else ~fits
+            rows.fail_at(
+                odd[codes],
+                f"sampled and unsampled rows are mixed, or samples written in two ways: {{}} here, "
+                f"{words[0]!r} above; every second column must be an integer or Q and an integer "
+                "(sampled), or one constant word (unsampled)",
+                SAMPLE,
+            )
+    if len(words) > 1:
+        rows.fail_at(
+            codes != 0,
+            f"the second column must be the sample (an integer, or Q0, Q1, ...) or one constant "
+            f"word; found {{}} after {words[0]!r}",
+            SAMPLE,
+        )
+    rows.frame = rows.frame.drop(columns=SAMPLE)
+
+
+def _warn(text: str) -> None:
+    import warnings
+
+    warnings.warn(text, DataWarning, stacklevel=3)
