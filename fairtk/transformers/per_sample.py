@@ -70,7 +70,8 @@ class PerSample(FairTransformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return what the transformer makes of each sample."""
         if SAMPLE not in inp.columns:
-            return self.transformer.transform(inp)
+            unsampled: pd.DataFrame = self.transformer.transform(inp)
+            return unsampled
         self.check_inputs(inp, [QID])
         sample = _samples(inp)
         plain = inp.drop(columns=SAMPLE)
@@ -93,14 +94,14 @@ class PerSample(FairTransformer):
                 f"{self._name()} returned the qid {result[QID][unknown].iloc[0]!r}, which is not "
                 "in its input; PerSample needs a transformer that keeps qids"
             )
-        place = np.lexsort((result[SAMPLE].to_numpy(), qids.get_indexer(result[QID])))
+        place = np.lexsort((result[SAMPLE].to_numpy(), qids.get_indexer(pd.Index(result[QID]))))
         return result.take(place).reset_index(drop=True)
 
     def _all_at_once(
         self, plain: pd.DataFrame, sample: npt.NDArray[np.int64], qids: pd.Index
     ) -> pd.DataFrame:
         """Run the transformer once, with a temporary qid per (qid, sample)."""
-        query = qids.get_indexer(plain[QID])
+        query = qids.get_indexer(pd.Index(plain[QID]))
         pairs, first, code = np.unique(
             np.stack([sample, query]), axis=1, return_index=True, return_inverse=True
         )
@@ -109,7 +110,7 @@ class PerSample(FairTransformer):
         )
         part = self.transformer.transform(plain.assign(**{QID: names[np.ravel(code)]}))
         require(part, [QID], f"the output of {self._name()}")
-        pair = pd.Index(names).get_indexer(part[QID])
+        pair = pd.Index(names).get_indexer(pd.Index(part[QID]))
         if (pair < 0).any():
             raise InputError(
                 f"{self._name()} returned the qid {part[QID].iloc[int(np.argmin(pair))]!r}, which "
