@@ -1,16 +1,16 @@
 """Loads plugins one by one and fills the registries with what they give.
 
-A plugin that cannot be imported, or whose hook fails, becomes a `PluginWarning` and is left out;
-nothing else suffers. A misspelt hook, or a name that another plugin has, is a `PluginError`, raised
-at the next look-up so that ``fairtk plugins`` can still show who is who. The environment variable
-``FAIRTK_PLUGINS`` restricts loading to a comma-separated list of distributions (empty: built-ins
-only); ``FAIRTK_STRICT_PLUGINS=1`` raises everything at once.
+A plugin that cannot be imported, or whose hook fails, becomes a `PluginWarning` and is left out
+whole; nothing else suffers. A misspelt hook, or a name that another plugin has, is a `PluginError`,
+raised at the next look-up so that ``fairtk plugins`` can still show who is who. The environment
+variable ``FAIRTK_PLUGINS`` restricts loading to a comma-separated list of distributions (empty:
+built-ins only); ``FAIRTK_STRICT_PLUGINS=1`` raises everything at once.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +20,9 @@ from typing import Any
 import pluggy
 
 from fairtk import hookspecs
-from fairtk.errors import PluginError, PluginWarning
+from fairtk.errors import PluginError, PluginWarning, suggestion
+from fairtk.half_imported import half_imported, when_imported
+from fairtk.plugin_rules import BrokenPluginError, check_hooks, named
 from fairtk.registry import ALL, Registry
 
 RESTRICT = "FAIRTK_PLUGINS"
@@ -28,7 +30,7 @@ STRICT = "FAIRTK_STRICT_PLUGINS"
 BUILTIN = "fairtk"
 
 
-@dataclass
+@dataclass(eq=False)
 class Plugin:
     """What is known of one plugin.
 
@@ -59,6 +61,12 @@ class PluginHost:
 
     Args:
         registries: the registry that each value-returning hook fills.
+
+    Attributes:
+        manager: pluggy's manager.
+        plugins: all plugins found so far, the rejected ones with their `Plugin.problem`.
+        listeners: called with (hook, name, value) for everything a plugin gives, and with None as
+            the value when it is taken back.
     """
 
     def __init__(self, registries: dict[str, Registry[Any]]) -> None:
@@ -69,205 +77,239 @@ class PluginHost:
         self.listeners: list[Callable[[str, str, Any], None]] = []
         self._objects: dict[int, Plugin] = {}
         self._deferred: list[tuple[EntryPoint, Plugin]] = []
-        self._errors: list[PluginError] = []
+        self._errors: list[str] = []
         self._loaded = False
 
     def load(self) -> None:
-        """Load the plugins of all installed distributions; later calls do nothing."""
+        """Load the plugins of all installed distributions; later calls do nothing.
+
+        Raises:
+            PluginError: a plugin is broken in any way, and ``FAIRTK_STRICT_PLUGINS`` is 1.
+        """
         if self._loaded:
             return
         self._loaded = True
         wanted = os.environ.get(RESTRICT)
         chosen = None if wanted is None else {w.strip() for w in wanted.split(",") if w.strip()}
-        found = list(entry_points(group=hookspecs.PROJECT))
-        found.sort(key=lambda e: (_owner(e) != BUILTIN, _owner(e), e.name))  # built-ins first
-        if not any(_owner(e) == BUILTIN for e in found):
-            self._reject(
+        allowed = {_normal(name) for name in chosen or ()} | {BUILTIN}
+        found = [(point, _described(point)) for point in entry_points(group=hookspecs.PROJECT)]
+        found.sort(key=lambda f: (f[1].name != BUILTIN, f[1].name, f[0].name))  # built-ins first
+        if not any(plugin.name == BUILTIN for _, plugin in found):
+            self._left_out(
                 Plugin(BUILTIN, "", "fairtk.builtin"),
-                "its entry point is missing, so the built-in measures are too; "
+                "the built-in measures are missing, because the entry point of fairtk is: "
                 "install the package (pip install fairtk, or pip install -e . in a checkout)",
             )
-        for point in found:
-            owner = _owner(point)
-            if owner == BUILTIN or chosen is None or owner in chosen:
-                version = point.dist.version if point.dist is not None else ""
-                self._load_one(point, Plugin(owner, version, point.value))
-        if chosen:
-            for name in sorted(chosen - {_owner(e) for e in found}):
-                self._warn(f"{RESTRICT} names {name!r}, but no such plugin is installed")
+        for point, plugin in found:
+            if chosen is None or _normal(plugin.name) in allowed:
+                self._load_one(point, plugin)
+        names = {_normal(plugin.name) for _, plugin in found}
+        for name in sorted(chosen or ()):
+            if _normal(name) not in names:
+                others = [plugin.name for _, plugin in found]
+                tail = suggestion(name, others)
+                self._warn(f"{RESTRICT} names {name!r}, but no such plugin is installed{tail}")
+
+    def settle(self) -> None:
+        """Load what `load` had to put off because its module was half imported."""
+        self.load()
+        now = [d for d in self._deferred if not half_imported(_module(d[0].value))]
+        self._deferred = [d for d in self._deferred if d not in now]
+        for point, plugin in now:
+            self._load_one(point, plugin)
 
     def ready(self) -> None:
-        """Finish what `load` had to put off, and raise what `load` found wrong."""
-        self.load()
-        for point, plugin in self._take_deferred():
-            self._load_one(point, plugin)
+        """Load all plugins, and raise what was found wrong.
+
+        Raises:
+            PluginError: a plugin implements a hook that does not exist, or gives a name that
+                another plugin has.
+        """
+        self.settle()
         if self._errors:
-            raise self._errors[0]
+            more = len(self._errors) - 1
+            tail = f" (and {more} more such problems: see fairtk plugins)" if more else ""
+            raise PluginError(self._errors[0] + tail)
 
     def register(self, plugin: Any, name: str, version: str = "") -> Plugin:
         """Register an object with hook implementations, as an installed plugin would be.
 
-        For notebooks and tests. Errors are raised at once.
+        For notebooks and tests. Errors are raised at once, and leave nothing behind.
 
         Args:
             plugin: a module or an instance with methods marked by `fairtk.hookimpl`.
             name: the owner's name.
             version: the owner's version.
+
+        Raises:
+            PluginError: the plugin is broken in any way.
         """
         known = Plugin(name, version, getattr(plugin, "__name__", type(plugin).__name__))
-        before = len(self._errors)
-        self._collect(plugin, known)
-        if len(self._errors) > before:
-            error = self._errors.pop()
-            self._remove(plugin, known)
-            raise error
-        if known.problem:
-            self.plugins.remove(known)
-            raise PluginError(f"{known.label}: {known.problem}")
+        try:
+            self._collect(plugin, known)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(f"plugin {known.label}: {_reason(error)}") from error
+        self.plugins.append(known)
         return known
 
     def unregister(self, plugin: Any) -> None:
-        """Take back what `register` did."""
-        known = self._objects.pop(id(plugin))
-        self._remove(plugin, known)
+        """Take back what `register` did.
 
-    def _remove(self, plugin: Any, known: Plugin) -> None:
-        self.manager.unregister(plugin)
+        Raises:
+            PluginError: the object is not registered.
+        """
+        known = self._objects.get(id(plugin))
+        if known is None:
+            raise PluginError(f"{plugin!r} is not a registered plugin, so it cannot be taken back")
+        self._take_back(plugin, known)
         self.plugins.remove(known)
-        for hook, names in known.gave.items():
-            self.registries[hook].discard(names)
-            for name in names:
-                self._tell(hook, name, None)
 
     def command_plugins(self) -> Iterator[tuple[Plugin, Callable[..., object]]]:
         """Yield each plugin's ``fairtk_commands`` implementation with its owner."""
+        self.settle()
         for impl in self.manager.hook.fairtk_commands.get_hookimpls():
             yield self._objects[id(impl.plugin)], impl.function
 
     def reject(self, plugin: Plugin, why: str) -> None:
         """Note that a plugin's later work failed (a command that cannot be added)."""
-        self._reject(plugin, why)
-
-    def _take_deferred(self) -> list[tuple[EntryPoint, Plugin]]:
-        ready = [d for d in self._deferred if not _initializing(d[0].module)]
-        self._deferred = [d for d in self._deferred if d not in ready]
-        return ready
+        self._left_out(plugin, why)
 
     def _load_one(self, point: EntryPoint, plugin: Plugin) -> None:
-        # A plugin's module that itself imports fairtk is only half there when fairtk loads its
-        # plugins from within that import: its hooks would be missed without a word.
-        if _initializing(point.module):
-            self._deferred.append((point, plugin))
+        if self._defer(point.value, point, plugin):
             return
         try:
             loaded = point.load()
+        except (Exception, SystemExit) as error:
+            # a name missing from another module that is half imported will be there later
+            if isinstance(error, ImportError) and self._defer(error.name, point, plugin):
+                return
+            self._left_out(plugin, _reason(error), error)
+            return
+        if self._defer(point.value, point, plugin):
+            return
+        try:
+            self._collect(loaded, plugin)
+        except PluginError as error:
+            plugin.problem = str(error)
+            self.plugins.append(plugin)
+            self._errors.append(str(error))
+            if _strict():
+                raise
         except Exception as error:
-            self._reject(plugin, f"{type(error).__name__}: {_first_line(error)}", error)
-            return
-        if _initializing(point.module):
-            self._deferred.append((point, plugin))
-            return
-        self._collect(loaded, plugin)
+            self._left_out(plugin, _reason(error), error)
+        else:
+            self.plugins.append(plugin)
+
+    def _defer(self, module: str | None, point: EntryPoint, plugin: Plugin) -> bool:
+        """Put a plugin off if the module is half imported: its hooks would be missed silently."""
+        unfinished = half_imported(_module(module or ""))
+        if unfinished in ("", BUILTIN):  # fairtk is always half imported when it loads plugins
+            return False
+        self._deferred.append((point, plugin))
+        when_imported(unfinished, self.settle)
+        return True
 
     def _collect(self, loaded: Any, plugin: Plugin) -> None:
-        self.plugins.append(plugin)
+        """Take in all that a plugin gives, or raise and take in nothing.
+
+        Raises:
+            PluginError: a rule of the plugin system is broken.
+            Exception: anything that the plugin raises.
+        """
+        self._join(loaded, plugin)
+        self._objects[id(loaded)] = plugin
+        try:
+            callers = self.manager.get_hookcallers(loaded) or []
+            plugin.hooks = [caller.name for caller in callers]
+            check_hooks(loaded, plugin.hooks, plugin.label)
+            for caller in callers:
+                if caller.name in self.registries:
+                    for impl in caller.get_hookimpls():
+                        if impl.plugin is loaded:
+                            self._fill(caller.name, impl.function, plugin)
+        except BaseException:
+            self._take_back(loaded, plugin)
+            raise
+
+    def _join(self, loaded: Any, plugin: Plugin) -> None:
         try:
             self.manager.register(loaded, name=f"{plugin.name}:{plugin.module}")
-            self._objects[id(loaded)] = plugin
-            self.manager.check_pending()
         except pluggy.PluginValidationError as error:
-            plugin.problem = _first_line(error)
-            if self.manager.is_registered(loaded):
-                self.manager.unregister(loaded)
-            self._error(
-                PluginError(
-                    f"{plugin.label} implements a hook that {BUILTIN} does not have or in a wrong "
-                    f"form ({plugin.problem}); the hooks are {', '.join(sorted(_hook_names()))}"
-                )
-            )
-            return
-        for caller in self.manager.get_hookcallers(loaded) or []:
-            plugin.hooks.append(caller.name)
-            if caller.name in self.registries:
-                for impl in caller.get_hookimpls():
-                    if impl.plugin is loaded:
-                        self._fill(caller.name, impl.function, plugin)
+            raise PluginError(
+                f"plugin {plugin.label} implements a hook of {BUILTIN} in a wrong form: "
+                f"{' '.join(str(error).split())}"
+            ) from error
+        except ValueError as error:  # pluggy's message spans lines and lists all plugins
+            raise PluginError(
+                f"plugin {plugin.label}: {plugin.module} is registered already; "
+                "name a module in one entry point only, and unregister an object first"
+            ) from error
 
     def _fill(self, hook: str, function: Callable[[], Any], plugin: Plugin) -> None:
         registry = self.registries[hook]
-        try:
-            values = [(str(_name_of(v)), v) for v in function()]
-        except Exception as error:
-            why = f"{hook} failed: {type(error).__name__}: {_first_line(error)}"
-            self._reject(plugin, why, error)
-            return
-        for name, value in values:
+        for name, value in named(function(), hook):
+            if name in plugin.gave.get(hook, ()):
+                raise BrokenPluginError(f"{hook} gives the {registry.kind} {name!r} twice")
+            registry.add(name, value, plugin.label)
+            plugin.gave.setdefault(hook, []).append(name)
             try:
-                registry.add(name, value, plugin.label)
-                plugin.gave.setdefault(hook, []).append(name)
-                try:
-                    self._tell(hook, name, value)
-                except PluginError as error:
-                    raise PluginError(f"plugin {plugin.label}: {error}") from error
+                self._tell(hook, name, value)
             except PluginError as error:
-                plugin.problem = str(error)
-                self._error(error)
+                raise PluginError(f"plugin {plugin.label}: {error}") from error
+
+    def _take_back(self, loaded: Any, plugin: Plugin) -> None:
+        self._objects.pop(id(loaded), None)
+        self.manager.unregister(loaded)
+        for hook, names in plugin.gave.items():
+            self.registries[hook].discard(names)
+            for name in names:
+                self._tell(hook, name, None)
+        plugin.gave = {}
 
     def _tell(self, hook: str, name: str, value: Any) -> None:
         for listener in self.listeners:
             listener(hook, name, value)
 
-    def _reject(self, plugin: Plugin, why: str, error: Exception | None = None) -> None:
+    def _left_out(self, plugin: Plugin, why: str, error: BaseException | None = None) -> None:
         plugin.problem = why
         if plugin not in self.plugins:
             self.plugins.append(plugin)
-        text = (
-            f"plugin {plugin.label} is left out: {why}; update or uninstall it, "
-            f"or name the others in {RESTRICT}"
+        advice = f"update or uninstall it, or name the others in {RESTRICT}"
+        ours = plugin.name == BUILTIN
+        self._warn(
+            why if ours else f"plugin {plugin.label} is left out: {why}; {advice}", cause=error
         )
-        if os.environ.get(STRICT) == "1":
-            raise PluginError(text) from error
-        self._warn(text)
 
-    def _error(self, error: PluginError) -> None:
-        self._errors.append(error)
-        if os.environ.get(STRICT) == "1":
-            raise error
-
-    def _warn(self, text: str) -> None:
+    def _warn(self, text: str, cause: BaseException | None = None) -> None:
+        if _strict():
+            raise PluginError(text) from cause
         warnings.warn(text, PluginWarning, stacklevel=2)
 
 
-def _owner(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.value
+def _strict() -> bool:
+    return os.environ.get(STRICT) == "1"
 
 
-def _initializing(module: str) -> bool:
-    # A package's submodule counts as half there while the package itself is.
-    parts = module.split(".")
-    for end in range(1, len(parts) + 1):
-        loaded = sys.modules.get(".".join(parts[:end]))
-        spec = getattr(loaded, "__spec__", None)
-        if parts[0] != BUILTIN and getattr(spec, "_initializing", False):
-            return True
-    return False
+def _described(point: EntryPoint) -> Plugin:
+    # A folder that an interrupted installation left behind may have no name or version.
+    name = getattr(point.dist, "name", None) or point.value
+    return Plugin(str(name), str(getattr(point.dist, "version", None) or ""), point.value)
 
 
-def _name_of(value: Any) -> str:
-    name = getattr(value, "NAME", None) or getattr(value, "name", None)
-    name = name or getattr(value, "__name__", None)
-    if not isinstance(name, str):
-        raise PluginError(f"{value!r} has no name (NAME, name or __name__)")
-    return name
+def _module(value: str) -> str:
+    return value.partition(":")[0].strip()  # of an entry point's value, even a malformed one
 
 
-def _hook_names() -> list[str]:
-    return [n for n in vars(hookspecs) if n.startswith("fairtk_")]
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()  # fairtk_hello is fairtk-hello, as for pip
 
 
-def _first_line(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    text = lines[0] if lines else ""
+    return text if isinstance(error, BrokenPluginError) else f"{type(error).__name__}: {text}"
 
 
 HOST = PluginHost(ALL)
@@ -283,5 +325,5 @@ unregister = HOST.unregister
 
 def loaded() -> list[Plugin]:
     """Return all plugins found so far, the rejected ones with their `problem`."""
-    HOST.load()
+    HOST.settle()
     return list(HOST.plugins)
