@@ -10,7 +10,6 @@ from typing import Any
 from fairtk.errors import MissingExtraError, ModelError, ParameterError
 
 _SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-_FAILURES = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RuntimeError)
 
 
 def require_packages(where: str) -> None:
@@ -28,11 +27,11 @@ def load_tokenizer(folder: str, model: str) -> Any:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **_SAFE)
-    except _FAILURES as error:
+    except Exception as error:
         raise ModelError(
             f"the tokenizer of {model!r} cannot be loaded from {folder!r} ({one_line(error)}); "
             "needed are tokenizer.json and tokenizer_config.json"
-        ) from None
+        ) from error
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -44,10 +43,10 @@ def load_config(folder: str, model: str) -> Any:
 
     try:
         return AutoConfig.from_pretrained(folder, **_SAFE)
-    except _FAILURES as error:
+    except Exception as error:
         raise ModelError(
             f"config.json of {model!r} in {folder!r} cannot be read ({one_line(error)})"
-        ) from None
+        ) from error
 
 
 def load_model(auto_class: Any, folder: str, model: str, device: Any, dtype: str) -> Any:
@@ -58,11 +57,11 @@ def load_model(auto_class: Any, folder: str, model: str, device: Any, dtype: str
                 folder, dtype=pick_dtype(dtype, device), use_safetensors=True, **_SAFE
             )
         return loaded.eval().to(device)
-    except _FAILURES as error:
+    except Exception as error:
         raise ModelError(
             f"the model {model!r} cannot be loaded from {folder!r} with {auto_class.__name__} "
             f"on {device} ({one_line(error)})"
-        ) from None
+        ) from error
 
 
 def pick_device(device: str, where: str) -> Any:

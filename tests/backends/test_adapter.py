@@ -1,0 +1,85 @@
+"""Functions and foreign objects as backends."""
+
+from __future__ import annotations
+
+import pytest
+import tiny_models
+
+from fairtk.backends import CallableBackend, HuggingFaceSeq2Seq, as_backend
+from fairtk.errors import InputError, ParameterError
+
+
+class Output:
+    """The shape of pyterrier_rag's BackendOutput."""
+
+    def __init__(self, text):
+        self.text = text
+
+
+class RagBackend:
+    """The shape of pyterrier_rag's Hugging Face backends."""
+
+    model_id = "some/model"
+    max_input_length = 20
+
+    def __init__(self, tokenizer=None):
+        self.tokenizer = tokenizer
+        self.seen = []
+
+    def generate(self, inps, *, return_logprobs=False, max_new_tokens=None):
+        self.seen.append(list(inps))
+        return [Output(f" {text.upper()} ") for text in inps]
+
+    def __repr__(self):
+        return "RagBackend('some/model')"
+
+
+def test_a_function_gets_each_prompt_once():
+    seen = []
+
+    def shout(prompts):
+        seen.append(prompts)
+        return (prompt.upper() + "\n" for prompt in prompts)
+
+    backend = as_backend(shout)
+    assert backend.name == "shout" and backend.tokenizer is None
+    assert backend.generate(["b", "a", "b"]) == ["B", "A", "B"]
+    assert seen == [["b", "a"]]
+    assert backend.generate([]) == [] and len(seen) == 1
+
+
+def test_a_pyterrier_rag_backend_keeps_its_window():
+    foreign = RagBackend(tiny_models.make_tokenizer())
+    backend = as_backend(foreign)
+    assert backend.name == "some/model"
+    assert backend.tokenizer.model_max_length == 20  # where it would cut silently
+    assert foreign.tokenizer.model_max_length == tiny_models.WINDOW
+    assert backend.generate(["b", "a", "b"]) == ["B", "A", "B"]
+    assert foreign.seen == [["b", "a"]]
+
+
+def test_equality_is_by_the_wrapped_object():
+    first, second = RagBackend(), RagBackend()
+    assert repr(first) == repr(second)
+    assert as_backend(first) == as_backend(first)
+    assert as_backend(first).digest() == as_backend(first).digest()
+    assert as_backend(first) != as_backend(second)
+    assert as_backend(str.splitlines) == as_backend(str.splitlines)
+
+
+def test_a_whole_backend_is_used_as_it_is():
+    backend = HuggingFaceSeq2Seq("never/loaded")
+    assert as_backend(backend) is backend
+    assert vars(backend).keys() == set(HuggingFaceSeq2Seq.SETTINGS)  # nothing was loaded
+    wrapped = CallableBackend(str.splitlines)
+    assert as_backend(wrapped) is wrapped
+
+
+def test_what_is_no_backend():
+    for nothing in ("google/flan-t5-small", None, HuggingFaceSeq2Seq):
+        with pytest.raises(ParameterError, match="backend must be .*FlanT5"):
+            as_backend(nothing)
+    with pytest.raises(InputError, match="'short' must return one answer per prompt: got 1"):
+        CallableBackend(lambda prompts: prompts[:1], name="short").generate(["a", "b"])
+    with pytest.raises(InputError, match="must return strings .*found None"):
+        CallableBackend(lambda prompts: [None], name="none").generate(["a"])

@@ -1,0 +1,226 @@
+"""The Hugging Face backends on real (tiny, random) models."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import shutil
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+from fairtk.backends import HuggingFaceCausal, HuggingFaceSeq2Seq, PromptLengthError
+from fairtk.errors import InputError, ModelError, ParameterError
+
+NEW = 8
+
+
+def some_prompts(n=20, longest=9):
+    rng = random.Random(7)
+    return [" ".join(rng.choices(tiny_models.WORDS, k=rng.randint(1, longest))) for _ in range(n)]
+
+
+def one_at_a_time(auto_class, folder, prompts, beams, tokenize=None):
+    """The reference: transformers' own generate, a prompt at a time, no padding."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = auto_class.from_pretrained(folder)
+    answers = []
+    for prompt in prompts:
+        text = prompt if tokenize is None else tokenize(tokenizer, prompt)
+        inputs = tokenizer(text, return_tensors="pt", add_special_tokens=tokenize is None)
+        with torch.inference_mode():
+            output = model.generate(
+                input_ids=inputs["input_ids"],
+                attention_mask=inputs["attention_mask"],
+                num_beams=beams,
+                do_sample=False,
+                max_new_tokens=NEW,
+            )
+        start = 0 if model.config.is_encoder_decoder else inputs["input_ids"].shape[1]
+        answers.append(tokenizer.decode(output[0][start:], skip_special_tokens=True).strip())
+    return answers
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_batches_give_the_answers_of_one_prompt_at_a_time(t5_folder, beams):
+    prompts = some_prompts()
+    expected = one_at_a_time(AutoModelForSeq2SeqLM, t5_folder, prompts, beams)
+    assert len(set(expected)) > 8  # the model does answer differently
+    for batch_tokens in (None, 1, 100):
+        backend = HuggingFaceSeq2Seq(
+            t5_folder, num_beams=beams, max_new_tokens=NEW, batch_tokens=batch_tokens
+        )
+        assert backend.generate(prompts) == expected
+
+
+def test_order_and_repetition_do_not_matter(t5_folder):
+    backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
+    prompts = some_prompts(12)
+    answers = dict(zip(prompts, backend.generate(prompts), strict=True))
+    mixed = prompts[::-1] + prompts[3:7] * 3
+    assert backend.generate(mixed) == [answers[prompt] for prompt in mixed]
+    assert backend.generate([]) == []
+
+
+def test_each_distinct_prompt_is_generated_once(t5_folder, monkeypatch):
+    backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
+    sizes = []
+    inner = backend._model.generate
+    monkeypatch.setattr(
+        backend._model,
+        "generate",
+        lambda **inputs: sizes.append(len(inputs["input_ids"])) or inner(**inputs),
+    )
+    backend.generate(["movie", "lantern", "movie", "movie", "lantern"])
+    assert sum(sizes) == 2
+
+
+def test_out_of_memory_halves_the_batches_and_loses_nothing(t5_folder, monkeypatch):
+    prompts = some_prompts(20)
+    backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
+    expected = backend.generate(prompts)
+    inner, tried = backend._model.generate, []
+
+    def small_memory(**inputs):
+        tried.append(len(inputs["input_ids"]))
+        if tried[-1] > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return inner(**inputs)
+
+    monkeypatch.setattr(backend._model, "generate", small_memory)
+    assert backend.generate(prompts) == expected
+    # 20 fails, 10 fails, 5 fails; after that no batch as large is tried again
+    assert [size for size in tried if size > 3] == sorted(
+        (size for size in tried if size > 3), reverse=True
+    )
+    assert sum(size for size in tried if size <= 3) == len(set(prompts))
+
+    def no_memory(**inputs):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+
+    monkeypatch.setattr(backend._model, "generate", no_memory)
+    with pytest.raises(ModelError, match="memory on cpu does not hold one prompt of .* tokens"):
+        backend.generate(prompts)
+
+
+def test_other_runtime_errors_are_not_swallowed(t5_folder, monkeypatch):
+    backend = HuggingFaceSeq2Seq(t5_folder)
+
+    def broken(**inputs):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(backend._model, "generate", broken)
+    with pytest.raises(RuntimeError, match="mat1"):
+        backend.generate(["movie"])
+
+
+def test_too_long_prompt_names_the_place_and_generates_nothing(t5_folder):
+    backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
+    window = tiny_models.WINDOW
+    fits = " ".join(["movie"] * window)  # 64 tokens and </s>: the published code's longest
+    backend.generate([fits])
+    with pytest.raises(PromptLengthError, match="1 of 2 prompts .* 64 tokens .*first has 66") as e:
+        backend.generate(["movie", "movie", fits + " movie"])
+    assert e.value.index == 2
+    longer = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW, max_prompt_tokens=100)
+    assert longer.tokenizer.model_max_length == 100
+    assert len(longer.generate([fits + " movie"])) == 1
+    with pytest.raises(InputError, match="prompt 1 is no string: 3"):
+        backend.generate(["movie", 3])
+
+
+def test_the_window_comes_from_the_tokenizer_then_from_the_model(t5_folder, tmp_path):
+    assert HuggingFaceSeq2Seq(t5_folder).tokenizer.model_max_length == tiny_models.WINDOW
+    unlimited = tiny_models.save_t5(tmp_path / "t5", window=10**30)
+    tokenizer = HuggingFaceSeq2Seq(unlimited).tokenizer
+    assert tokenizer.model_max_length >= 10**9
+    assert tokenizer.num_special_tokens_to_add() == 1
+    assert tokenizer.convert_tokens_to_string(tokenizer.tokenize("movie tag")) == "movie tag"
+
+
+def test_sampling_defaults_of_the_model_are_ignored(t5_folder, tmp_path):
+    folder = shutil.copytree(t5_folder, tmp_path / "sampling")
+    (folder / "generation_config.json").write_text(
+        '{"do_sample": true, "temperature": 0.3, "top_k": 5, "max_length": 3, "num_beams": 2,'
+        ' "decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}'
+    )
+    prompts = some_prompts(5)
+    expected = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW).generate(prompts)
+    assert HuggingFaceSeq2Seq(folder, max_new_tokens=NEW).generate(prompts) == expected
+
+
+def test_settings_decide_equality_and_travel_without_the_model(t5_folder):
+    backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
+    answers = backend.generate(["movie tag"])
+    copy = pickle.loads(pickle.dumps(backend))
+    assert copy == backend and hash(copy) == hash(backend)
+    assert "_model" not in vars(copy) and "_model" in vars(backend)
+    assert copy.generate(["movie tag"]) == answers
+    assert backend != HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW + 1)
+    assert backend != HuggingFaceCausal(str(t5_folder), num_beams=4, max_new_tokens=NEW)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_beams": 0}, "num_beams must be an integer from 1; found 0"),
+        ({"max_new_tokens": 1.5}, "max_new_tokens must be an integer from 1; found 1.5"),
+        ({"batch_tokens": True}, "batch_tokens must be"),
+        ({"max_prompt_tokens": -1}, "max_prompt_tokens must be"),
+        ({"dtype": "float23"}, "unknown dtype 'float23'; did you mean 'float32'"),
+    ],
+)
+def test_settings_are_checked_at_once(options, message):
+    with pytest.raises(ParameterError, match=message):
+        HuggingFaceSeq2Seq("anything", **options)
+
+
+def test_unknown_device(t5_folder):
+    with pytest.raises(ParameterError, match="unknown device 'gpu'"):
+        HuggingFaceSeq2Seq(t5_folder, device="gpu").generate(["movie"])
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_causal_answers_are_those_of_one_prompt_at_a_time(llama_folder, beams):
+    prompts = some_prompts(12)
+    expected = one_at_a_time(AutoModelForCausalLM, llama_folder, prompts, beams)
+    assert len(set(expected)) > 5
+    backend = HuggingFaceCausal(llama_folder, num_beams=beams, max_new_tokens=NEW)
+    assert backend.generate(prompts) == expected
+    # 64 positions less the answer
+    assert backend.tokenizer.model_max_length == tiny_models.WINDOW - NEW
+
+
+def test_causal_uses_the_chat_template(tmp_path):
+    template = (
+        "{% for m in messages %}question {{ m['content'] }}{% endfor %}"
+        "{% if add_generation_prompt %} answer{% endif %}"
+    )
+    folder = tiny_models.save_llama(tmp_path / "chat", chat_template=template)
+    prompts = some_prompts(6)
+    expected = one_at_a_time(
+        AutoModelForCausalLM, folder, prompts, 1, lambda _, prompt: f"question {prompt} answer"
+    )
+    backend = HuggingFaceCausal(folder, max_new_tokens=NEW)
+    assert backend.generate(prompts) == expected
+    plain = HuggingFaceCausal(tiny_models.save_llama(tmp_path / "plain"), max_new_tokens=NEW)
+    assert backend.tokenizer.model_max_length < plain.tokenizer.model_max_length
+
+
+def test_half_precision_runs(t5_folder):
+    backend = HuggingFaceSeq2Seq(t5_folder, dtype="bfloat16", max_new_tokens=NEW)
+    assert all(isinstance(answer, str) for answer in backend.generate(some_prompts(4)))
+    assert next(backend._model.parameters()).dtype == torch.bfloat16
+
+
+def test_loading_is_quiet_and_leaves_global_state_alone(t5_folder, capfd):
+    state = torch.get_rng_state()
+    numbers = np.random.get_state()[1].copy()
+    HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW).generate(["movie tag " * 15])
+    captured = capfd.readouterr()
+    assert captured.out == "" and captured.err == ""
+    assert torch.equal(state, torch.get_rng_state())
+    assert (numbers == np.random.get_state()[1]).all()

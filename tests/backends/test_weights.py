@@ -1,0 +1,140 @@
+"""Where models are found, and what is said when they are not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+
+import pytest
+
+from fairtk.backends import HuggingFaceCausal, HuggingFaceSeq2Seq
+from fairtk.backends.weights import find_folder
+from fairtk.errors import ModelError
+
+NAME = "fairtk-tests/not-there"
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """Hugging Face's own switches, read at its import: an empty cache, and no connection."""
+    constants = pytest.importorskip("huggingface_hub").constants
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return constants
+
+
+def one_line(error):
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_offline_and_not_cached(hub, monkeypatch):
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError) as error:
+        HuggingFaceSeq2Seq(NAME).generate(["x"])
+    text = one_line(error)
+    assert NAME in text and "HF_HUB_OFFLINE is set" in text
+    assert "local folder" in text and "model.safetensors" in text
+
+
+def test_no_connection_and_not_cached(hub, monkeypatch):
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
+
+    def unresolved(*args, **kwargs):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unresolved)
+    with pytest.raises(ModelError) as error:
+        HuggingFaceSeq2Seq(NAME).tokenizer  # noqa: B018
+    assert "huggingface.co cannot be reached" in one_line(error)
+
+
+def test_a_cached_model_needs_no_connection(hub, monkeypatch, tmp_path, t5_folder):
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
+    repository = tmp_path / "cache" / "models--fairtk-tests--cached"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text("0" * 40)
+    snapshot = repository / "snapshots" / ("0" * 40)
+    shutil.copytree(t5_folder, snapshot)
+    name = "fairtk-tests/cached"
+    assert find_folder(name) == snapshot
+    answers = HuggingFaceSeq2Seq(name, max_new_tokens=4).generate(["movie"])
+    assert answers == HuggingFaceSeq2Seq(t5_folder, max_new_tokens=4).generate(["movie"])
+    (snapshot / "model.safetensors").unlink()  # a download that was broken off
+    with pytest.raises(ModelError, match="not in the local cache"):
+        find_folder(name)
+
+
+def test_no_name_at_all(hub, monkeypatch):
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match="'what is this\\?'"):
+        find_folder("what is this?")
+
+
+@pytest.mark.parametrize("path", ["./missing", "/not/a/folder", "~/not-a-folder", "a/b/c"])
+def test_missing_folder(path):
+    with pytest.raises(ModelError, match="there is no folder .*config.json, model.safetensors"):
+        HuggingFaceSeq2Seq(path).generate(["x"])
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(ModelError, match="is a file"):
+        find_folder(str(tmp_path / "model.safetensors"))
+
+
+def test_pickled_weights_are_refused(t5_folder, tmp_path):
+    folder = shutil.copytree(t5_folder, tmp_path / "pickled")
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"not read")
+    with pytest.raises(ModelError) as error:
+        HuggingFaceSeq2Seq(folder).generate(["x"])
+    text = one_line(error)
+    assert str(folder) in text and "pytorch_model.bin, which is never loaded" in text
+    assert "safe_serialization=True" in text
+
+
+def test_incomplete_folders(t5_folder, tmp_path):
+    with pytest.raises(ModelError, match="config.json is missing"):
+        find_folder(str(tmp_path))
+    folder = shutil.copytree(t5_folder, tmp_path / "none")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="as model.safetensors, and has none"):
+        find_folder(str(folder))
+    index = {"weight_map": {"shared.weight": "model-00001-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelError, match="lacks some of the weight files"):
+        find_folder(str(folder))
+    (folder / "model.safetensors.index.json").unlink()
+    shutil.copy(t5_folder / "model.safetensors", folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match="tokenizer of .* cannot be loaded"):
+        HuggingFaceSeq2Seq(folder).generate(["x"])
+
+
+def test_broken_weights_and_the_wrong_kind(t5_folder, tmp_path):
+    folder = shutil.copytree(t5_folder, tmp_path / "broken")
+    (folder / "model.safetensors").write_bytes(b"garbage")
+    with pytest.raises(ModelError, match="cannot be loaded from .*AutoModelForSeq2SeqLM on cpu"):
+        HuggingFaceSeq2Seq(folder).generate(["movie"])
+    with pytest.raises(ModelError, match="AutoModelForCausalLM"):
+        HuggingFaceCausal(t5_folder).generate(["movie"])
+
+
+def test_code_of_a_repository_is_never_run(t5_folder, tmp_path):
+    folder = shutil.copytree(t5_folder, tmp_path / "code")
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {
+        "AutoConfig": "evil.EvilConfig",
+        "AutoModelForSeq2SeqLM": "evil.EvilModel",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text(
+        f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n"
+    )
+    answers = HuggingFaceSeq2Seq(folder, max_new_tokens=4).generate(["movie"])
+    assert answers == HuggingFaceSeq2Seq(t5_folder, max_new_tokens=4).generate(["movie"])
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,106 @@
+"""Wording, lookup and the user's own template."""
+
+from __future__ import annotations
+
+import pytest
+
+import fairtk
+from fairtk import prompts
+from fairtk.errors import InputError, NotFoundError, ParameterError
+
+
+def test_rag_by_hand():
+    built = prompts.get("rag")("Who?", [{"text": "One."}, {"text": "Two."}], None)
+    assert built == (
+        "Answer the question with the help of the passages. "
+        "Passage 1: One. Passage 2: Two. Question: Who? Answer:"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "document", "expected"),
+    [
+        (2, {"text": "D", "tag": "T"}, "the tag for the movie: D is T. Q"),
+        (3, {"text": "R", "rating": 5}, "5 is the score for R. Q"),
+        (4, {"title": "T", "article": "A"}, "T is the title for A. Q"),
+        (
+            5,
+            {"title": "T", "abstract": "A"},
+            "T is the title for A. Following the given patterns Q",
+        ),
+        (6, {"title": "T", "text": "E"}, "T is the title for E. Q"),
+        (7, {"text": "W"}, "W are written by a person. Following the given patterns Q"),
+    ],
+)
+def test_lamp_by_hand(number, document, expected):
+    prompt = prompts.get(f"lamp-{number}")
+    assert prompt.name == f"lamp-{number}"
+    assert set(prompt.fields) == set(document)
+    assert prompt("Q", [document], None) == expected
+
+
+def test_all_names_are_registered():
+    assert set(fairtk.registry.prompts.names()) >= {
+        "rag",
+        "template",
+        *(f"lamp-{n}" for n in range(1, 8)),
+    }
+
+
+def test_builders_are_equal_by_options_and_print_them():
+    assert prompts.get("lamp-4") == prompts.get("lamp-4", truncate="keep-question")
+    assert prompts.get("lamp-4") != prompts.get("lamp-4", truncate="fair-rag")
+    assert prompts.get("lamp-4") != prompts.get("lamp-6")
+    assert repr(prompts.get("lamp-4")) == "Lamp4(truncate='keep-question')"
+
+
+def test_wrong_names_and_options():
+    with pytest.raises(NotFoundError, match="unknown prompt 'lamp4'; did you mean 'lamp-4'"):
+        prompts.get("lamp4")
+    with pytest.raises(ParameterError, match="no option 'trunkate'; did you mean 'truncate'"):
+        prompts.get("lamp-4", trunkate="fair-rag")
+    with pytest.raises(ParameterError, match="'keep-question' or 'fair-rag'; found 'head'"):
+        prompts.get("lamp-4", truncate="head")
+    with pytest.raises(ParameterError, match="'template' needs the option 'template'"):
+        prompts.get("template")
+    with pytest.raises(ParameterError, match="prompt must be a name"):
+        prompts.as_builder(7)
+
+
+def test_missing_field_and_missing_marker():
+    with pytest.raises(InputError, match="'lamp-2' needs the document field 'tag'; found: .'text'"):
+        prompts.get("lamp-2")("Q", [{"text": "D"}], None)
+    with pytest.raises(InputError, match="'lamp-1' puts titles before the words"):
+        prompts.get("lamp-1")("Which one?", [{"title": "T"}], None)
+
+
+def test_template_by_hand():
+    prompt = prompts.get(
+        "template",
+        template="Use {documents} for: {question}",
+        document="[{rank}] {title} - {text}",
+        joiner="; ",
+    )
+    assert prompt.fields == ("title", "text")
+    documents = [{"title": "A", "text": "x {question}"}, {"title": "B", "text": "y"}]
+    assert prompt("Q?", documents, None) == "Use [1] A - x {question}; [2] B - y for: Q?"
+    closed_book = prompts.get("template", template="{question} {{short}}")
+    assert closed_book.fields == ()
+    assert closed_book("Q?", documents, None) == "Q? {short}"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"template": "no place"}, "must contain {question}"),
+        ({"template": "{question} {docs}"}, "found {docs}; did you mean|found {docs}; known"),
+        ({"template": "{question"}, "cannot be read"),
+        ({"template": "{question.__class__}"}, "plain names"),
+        ({"template": "{question!r}"}, "plain names"),
+        ({"template": "{question} {documents}", "document": "text"}, "a column name"),
+        ({"template": "{question} {documents}", "document": "{}"}, "plain names"),
+    ],
+)
+def test_template_errors(options, message):
+    with pytest.raises(ParameterError, match=message):
+        prompts.get("template", **options)
