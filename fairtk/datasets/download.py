@@ -26,7 +26,8 @@ from fairtk.errors import DownloadError, FormatError
 Table = Mapping[str, Mapping[str, Mapping[str, str]]]
 """Dataset id -> file name -> ``url`` and ``sha256``, or ``instructions``."""
 
-_BLOCK = 1 << 18
+# what is lost when a connection breaks: requests hands out whole blocks only
+_BLOCK = 1 << 14
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 

@@ -97,8 +97,9 @@ class _Scanner:
                     ) from None
                 self._fill(len(self.buffer) - self.at)  # twice as much: linear in all
                 continue
-            # a number at the end of the buffer may go on behind it
-            if end == len(self.buffer) and not self.ended:
+            # the buffer may end inside a number ("1", "1.", "1e+" of "1e+5")
+            near = not self.ended and end > len(self.buffer) - _NEAR_END
+            if near and isinstance(value, int | float):
                 self._fill(self.chunk)
                 continue
             start, line = self.byte, self.line

@@ -36,7 +36,9 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
         return self._dataset().metadata()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # nothing private is delegated; unpickling asks for it too early
+        # unpickling asks for private names too early, and ir_datasets.load asks for "deprecated",
+        # which would build every dataset that is listed
+        if name.startswith("_") or name == "deprecated":
             raise AttributeError(name)
         return getattr(self._dataset(), name)
 

@@ -87,6 +87,11 @@ class BM25Scorer(FairTransformer):
         self.check_inputs(inp, [QID, QUERY, DOCNO, TEXT])
         self.refuse_samples(inp)
         query, qids = pd.factorize(inp[QID])
+        if (query < 0).any():
+            row = int(np.flatnonzero(query < 0)[0])
+            raise InputError(
+                f"BM25Scorer: {QID} is missing (NaN) in row {row}; every row needs one"
+            )
         texts = self._strings(inp, TEXT)
         queries = self._queries(inp, query, len(qids))
         scored = inp.assign(**{SCORE: self._scores(query, texts, queries)})

@@ -12,6 +12,9 @@ import fairtk  # noqa: F401
 from fairtk.datasets import lamp
 from fairtk.datasets.provider import FairDataset, FairDatasetProvider
 
+# PyTerrier 1.1.2 renames in place, which pandas 3.1 announces to drop
+pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
+
 
 @pytest.fixture
 def home(tmp_path, monkeypatch, lamp_folder):

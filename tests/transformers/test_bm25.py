@@ -1,0 +1,213 @@
+"""BM25 inside each query's candidates: the published numbers, and what they must not depend on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairtk import BM25Scorer
+from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.transformers import bm25
+from fairtk.transformers.base import TransformerInputError
+
+
+def frame(cases):
+    """Return R from (qid, query, texts)."""
+    rows = [
+        (qid, query, f"d{i:03}", text)
+        for qid, query, texts in cases
+        for i, text in enumerate(texts)
+    ]
+    return pd.DataFrame(rows, columns=["qid", "query", "docno", "text"])
+
+
+def scores(out, qid):
+    return out[out["qid"] == qid].sort_values("docno")["score"].to_numpy()
+
+
+@pytest.fixture(scope="module")
+def published(golden_cases):
+    run = frame((str(c["id"]), c["query"], c["corpus"]) for c in golden_cases)
+    return BM25Scorer()(run)
+
+
+@pytest.fixture(scope="module")
+def golden_cases(request):
+    return request.getfixturevalue("golden")("bm25_profile")["cases"]
+
+
+def test_scores_agree_with_the_published_code_in_one_call(published, golden_cases):
+    assert len(golden_cases) == 52
+    for case in golden_cases:
+        found = scores(published, str(case["id"]))
+        if "error" in case:
+            # the published code divides by zero; here nothing matches, so all scores are 0
+            assert found.tolist() == [0.0] * len(case["corpus"]), case["tag"]
+        else:
+            np.testing.assert_allclose(found, case["scores"], rtol=0, atol=1e-9)
+
+
+def test_by_hand():
+    # N = 3, "a" in 1 document: idf = ln 2.5 - ln 1.5 = 0.51083; lengths 2, 3, 1: mean 2
+    # d000: tf 1, length 2: 1 * 2.5 / (1 + 1.5) = 1, once per query word: 2 * 0.51083
+    out = BM25Scorer()(frame([("q", "a a", ["a b", "b c d", "e"])]))
+    assert scores(out, "q").tolist() == pytest.approx([2 * math.log(2.5 / 1.5), 0.0, 0.0])
+    # tf 2, length 3, mean 2: 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 1.5)) = 5 / 4.0625
+    out = BM25Scorer()(frame([("q", "a", ["a a b", "c", "d e"])]))
+    assert scores(out, "q")[0] == pytest.approx(math.log(2.5 / 1.5) * 5 / 4.0625)
+
+
+def test_negative_idf_becomes_a_share_of_the_mean():
+    # "a" in 3 of 3: ln 0.5 - ln 3.5 = -1.94591; "b", "c", "d" in 1: 0.51083 each
+    # mean = (-1.94591 + 3 * 0.51083) / 4 = -0.10336; tf part is 1 (all lengths 2)
+    texts = ["a b", "a c", "a d"]
+    mean = (math.log(0.5 / 3.5) + 3 * math.log(2.5 / 1.5)) / 4
+    for epsilon in (0.0, 0.25, 1.0):
+        out = BM25Scorer(epsilon=epsilon)(frame([("q", "a", texts)]))
+        assert scores(out, "q").tolist() == pytest.approx([epsilon * mean] * 3)
+
+
+def test_settings_change_the_scores_as_the_formula_says():
+    run = frame([("q", "a", ["a a a b", "c", "d"])])
+    # b = 0: no length: tf 3: 3 * (k1 + 1) / (3 + k1)
+    out = BM25Scorer(k1=1.2, b=0)(run)
+    assert scores(out, "q")[0] == pytest.approx(math.log(2.5 / 1.5) * 3 * 2.2 / 4.2)
+    # k1 = 0: only whether the word is there
+    assert scores(BM25Scorer(k1=0)(run), "q")[0] == pytest.approx(math.log(2.5 / 1.5))
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "A", "d.", "é"]), max_size=6).map(" ".join)
+RUNS = st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=1, max_size=6)), min_size=1, max_size=5)
+
+
+def simple_bm25(query, texts, k1=1.5, b=0.75, epsilon=0.25):
+    """The formula, word by word."""
+    docs = [t.split() for t in texts]
+    mean_length = sum(map(len, docs)) / len(docs)
+    df = {w: sum(w in d for d in docs) for d in docs for w in d}
+    raw = {w: math.log(len(docs) - n + 0.5) - math.log(n + 0.5) for w, n in df.items()}
+    mean = sum(raw.values()) / max(len(raw), 1)
+    total = [0.0] * len(docs)
+    for word in query.split():
+        for i, doc in enumerate(docs):
+            tf = doc.count(word)
+            if tf:
+                idf = raw[word] if raw[word] >= 0 else epsilon * mean
+                norm = tf + k1 * (1 - b + b * len(doc) / mean_length)
+                total[i] += idf * tf * (k1 + 1) / norm
+    return total
+
+
+@settings(max_examples=80)
+@given(RUNS, st.randoms(use_true_random=False))
+def test_any_run(cases, random):
+    run = frame((f"q{i}", query, texts) for i, (query, texts) in enumerate(cases))
+    out = BM25Scorer()(run)
+    for i, (query, texts) in enumerate(cases):
+        np.testing.assert_allclose(scores(out, f"q{i}"), simple_bm25(query, texts), atol=1e-12)
+    # the order of rows carries no meaning
+    order = random.sample(range(len(run)), len(run))
+    again = BM25Scorer()(run.iloc[order]).sort_values(["qid", "rank"])
+    columns = ["qid", "docno", "score", "rank"]
+    expected = out.sort_values(["qid", "rank"])[columns].reset_index(drop=True)
+    pd.testing.assert_frame_equal(again[columns].reset_index(drop=True), expected, check_exact=True)
+    # nor do the other queries, to the last bit
+    for qid, part in run.groupby("qid"):
+        alone = BM25Scorer()(part)
+        expected = out.loc[out["qid"] == qid, columns].reset_index(drop=True)
+        pd.testing.assert_frame_equal(alone[columns], expected, check_exact=True)
+
+
+def test_blocks_of_queries_change_nothing(monkeypatch, published, golden_cases):
+    run = frame((str(c["id"]), c["query"], c["corpus"]) for c in golden_cases)
+    for size in (1, 500, 5000):
+        monkeypatch.setattr(bm25, "_BLOCK_CHARACTERS", size)
+        pd.testing.assert_frame_equal(BM25Scorer()(run), published, check_exact=True)
+
+
+def test_ranks_and_ties():
+    run = frame([("q2", "a", ["x", "a", "y"]), ("q1", "a", ["z", "w"])])
+    out = BM25Scorer()(run.assign(score=7.0, rank=[2, 0, 1, 1, 0], title="kept"))
+    assert out["qid"].tolist() == ["q2", "q2", "q2", "q1", "q1"]  # order of first appearance
+    assert out["rank"].tolist() == [0, 1, 2, 0, 1]
+    # ties by docno, descending
+    assert out["docno"].tolist() == ["d001", "d002", "d000", "d001", "d000"]
+    assert list(out.columns) == ["qid", "query", "docno", "text", "score", "rank", "title"]
+    assert out["title"].eq("kept").all()
+
+
+def test_the_input_stays_and_its_index_does_not_matter():
+    run = frame([("q", "a", ["a", "b"])]).set_index(pd.Index([9, 9]))
+    before = run.copy()
+    out = BM25Scorer()(run)
+    pd.testing.assert_frame_equal(run, before)
+    assert out.index.tolist() == [0, 1]
+
+
+def test_tokenize():
+    run = frame([("q", "Tea", ["tea cup", "coffee", "pot", "pan", "jar"])])
+    assert scores(BM25Scorer()(run), "q").tolist() == [0.0] * 5
+    lower = BM25Scorer(tokenize=lambda text: text.lower().split())
+    assert scores(lower(run), "q")[0] > 0
+    assert repr(BM25Scorer()) == "BM25Scorer(k1=1.5, b=0.75, epsilon=0.25, tokenize='whitespace')"
+
+
+def test_equality():
+    assert BM25Scorer() == BM25Scorer() and hash(BM25Scorer()) == hash(BM25Scorer())
+    assert BM25Scorer() != BM25Scorer(k1=1.2)
+    assert BM25Scorer(tokenize=str.split) != BM25Scorer(tokenize=str.splitlines)
+
+
+def test_empty_frames_have_the_output_columns():
+    empty = frame([])
+    out = BM25Scorer()(empty)
+    assert list(out.columns) == ["qid", "query", "docno", "text", "score", "rank"] and not len(out)
+
+
+@pytest.mark.parametrize("bad", [None, float("nan"), 3])
+def test_missing_texts_are_named(bad):
+    run = frame([("q1", "a", ["a"]), ("q2", "a", ["a", "b"])]).astype(object)
+    run.loc[2, "text"] = bad
+    with pytest.raises(InputError, match=r"the text of qid 'q2', docno 'd001' must be a string"):
+        BM25Scorer()(run)
+
+
+def test_bad_queries_are_named():
+    run = frame([("q1", "a", ["a", "b"])])
+    with pytest.raises(InputError, match=r"qid 'q1' must have one query .* found 'c' at docno"):
+        BM25Scorer()(run.assign(query=["a", "c"]))
+    with pytest.raises(InputError, match=r"qid 'q1' must have one query"):
+        BM25Scorer()(run.assign(query=["a", None]))
+
+
+def test_bad_frames():
+    run = frame([("q", "a", ["a", "b"])])
+    with pytest.raises(TransformerInputError, match=r"BM25Scorer needs .*missing: \['text'\]"):
+        BM25Scorer()(run.drop(columns="text"))
+    with pytest.raises(ColumnError, match="BM25Scorer takes one ranking per query"):
+        BM25Scorer()(run.assign(sample=0))
+    with pytest.raises(DuplicateError, match="docno 'd000'"):
+        BM25Scorer()(run.assign(docno="d000"))
+    with pytest.raises(InputError, match="qid is missing"):
+        BM25Scorer()(run.assign(qid=["q", None]))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"k1": -1}, "k1 must be at least 0; found -1"),
+        ({"k1": float("nan")}, "k1 must be"),
+        ({"k1": float("inf")}, "k1 must be"),
+        ({"b": 1.5}, "b must be between 0 and 1; found 1.5"),
+        ({"epsilon": -0.1}, "epsilon must be at least 0"),
+        ({"tokenize": "stem"}, "tokenize must be 'whitespace' or a function"),
+    ],
+)
+def test_bad_settings(setting, message):
+    with pytest.raises(ParameterError, match=message):
+        BM25Scorer(**setting)
