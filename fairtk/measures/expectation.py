@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import ir_measures
@@ -102,23 +103,17 @@ class Expectation(FairMeasure):
 def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArray]:
     # One evaluator holds the labels for all samples; each call sees one ranking per query.
     n_queries = len(evidence.qids)
+    distinct = list(dict.fromkeys(measures))
     qrels = evidence.judgments.frame.rename(columns=TO_IR_MEASURES)
-    evaluator = ir_measures.evaluator(list(dict.fromkeys(measures)), qrels)
-    ranked = evidence.rankings
-    columns = [c for c in evidence.frame.columns if c not in (QID, DOCNO, SCORE)]
-    run = plain_run(evidence, columns).rename(columns=TO_IR_MEASURES)
-    sample_of_row = ranked.ranking_sample[ranked.ranking]
-    order = np.argsort(sample_of_row, kind="stable")
-    samples, start = np.unique(sample_of_row[order], return_index=True)
+    evaluator = ir_measures.evaluator(distinct, qrels)
+    plain = set(ir_measures.run_inputs(distinct)) <= {QUERY_ID, DOC_ID, SCORE}
+    ours = any(isinstance(m, FairMeasure) for m in distinct)
+    parts = _frames(evidence) if ours or not plain else _dicts(evidence)
     index = {qid: i for i, qid in enumerate(evidence.qids)}
-    total = {m: np.zeros(n_queries) for m in measures}
+    total = {m: np.zeros(n_queries) for m in distinct}
+    absent = {m: np.full(n_queries, np.nan) for m in distinct}
     count = np.zeros(n_queries)
-    parts: list[pd.DataFrame] = [run.iloc[rows] for rows in np.split(order, start[1:])]
-    if not len(samples):
-        parts = [pd.DataFrame({QUERY_ID: [], DOC_ID: [], SCORE: []})]
-    absent = {m: np.full(n_queries, np.nan) for m in measures}
-    for part in parts:
-        here = set(part[QUERY_ID])
+    for here, part in parts:
         for metric in evaluator.iter_calc(part):
             at = index[metric.query_id]
             if metric.query_id in here:
@@ -126,10 +121,42 @@ def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArr
             else:
                 absent[metric.measure][at] = metric.value
         count[[index[q] for q in here]] += 1
-    with np.errstate(invalid="ignore"):
-        return {
-            m: np.where(count > 0, total[m] / np.maximum(count, 1), absent[m]) for m in measures
-        }
+    return {m: np.where(count > 0, total[m] / np.maximum(count, 1), absent[m]) for m in distinct}
+
+
+def _frames(evidence: Evidence) -> Iterator[tuple[set[str], Any]]:
+    """Yield the queries and the run, as a frame, of each sample."""
+    columns = [c for c in evidence.frame.columns if c not in (QID, DOCNO, SCORE)]
+    run = plain_run(evidence, columns).rename(columns=TO_IR_MEASURES)
+    ranked = evidence.rankings
+    sample = ranked.ranking_sample[ranked.ranking]
+    order = np.argsort(sample, kind="stable")
+    start = np.flatnonzero(np.diff(sample[order])) + 1
+    for rows in np.split(order, start):
+        part = run.iloc[rows]
+        yield set(part[QUERY_ID]), part
+
+
+def _dicts(evidence: Evidence) -> Iterator[tuple[set[str], Any]]:
+    """Yield the queries and the run of each sample as nested mappings.
+
+    The form that most evaluators work on: much cheaper to make here than from a frame.
+    """
+    ranked = evidence.rankings
+    docnos = ranked.docnos[ranked.doc].tolist()
+    start = ranked.ranking_start.tolist()
+    longest = int(ranked.position.max(initial=-1)) + 1
+    scores = [float(-i) for i in range(longest)]
+    qids = ranked.qids[ranked.ranking_query].tolist()
+    samples: dict[int, dict[str, dict[str, float]]] = {}
+    for ranking, sample in enumerate(ranked.ranking_sample.tolist()):
+        docs = docnos[start[ranking] : start[ranking + 1]]
+        run = dict(zip(docs, scores, strict=False))
+        samples.setdefault(sample, {})[qids[ranking]] = run
+    if not samples:
+        yield set(), pd.DataFrame({QUERY_ID: [], DOC_ID: [], SCORE: []})
+    for part in samples.values():
+        yield set(part), part
 
 
 E = Expectation()
