@@ -124,6 +124,9 @@ def test_nearly_tied_scores_at_the_top_keep_their_gap():
 def test_gaps_survive_extreme_scores(scale):
     gaps = score_gaps(np.array([scale, 0.0, -scale]), np.array([0, 3]), 2)
     np.testing.assert_allclose(gaps, [0.0, 1.75, 1.25])  # 2, 1.5, 1 squared: 4, 2.25, 1
+    # a step from one query to the next means nothing, however large
+    apart = score_gaps(np.array([2.0, 1.0, -1.7e308, 1.7e308]), np.array([0, 1, 2, 3, 4]), 64)
+    assert apart.tolist() == [0.0] * 4
     widest = score_gaps(np.array([1.7e308, -1.7e308, 2.0, 1.0]), np.array([0, 2, 4]), 1)
     np.testing.assert_allclose(widest, [0.0, 1.0, 0.0, 1.0])
 

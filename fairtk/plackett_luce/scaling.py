@@ -64,12 +64,13 @@ def score_gaps(scores: FloatArray, start: IntArray, alpha: float) -> FloatArray:
     if len(scores) < 2:
         return gaps
     scores, low, spread = _spread(scores, start, scores[start[:-1]], scores[start[1:] - 1])
-    above = 1.0 + (scores[:-1] - low[:-1]) / spread[:-1]
-    step = (scores[:-1] - scores[1:]) / spread[:-1]
-    inside = step > 0.0
-    inside[start[1:-1] - 1] = False  # from one query to the next
-    # an overflowing power is a gap beyond SURE; where the step is 0 its product would be NaN
+    # what overflows is a gap beyond SURE; an infinite power times a step of 0 is NaN, not used
     with np.errstate(over="ignore", invalid="ignore"):
+        above = 1.0 + (scores[:-1] - low[:-1]) / spread[:-1]
+        step = (scores[:-1] - scores[1:]) / spread[:-1]
+        inside = step > 0.0
+        inside[start[1:-1] - 1] = False  # from one query to the next
+        step[~inside] = 0.0
         gap = above**alpha * -np.expm1(alpha * np.log1p(-step / above))
     np.minimum(gap, SURE, out=gaps[1:], where=inside)
     return gaps

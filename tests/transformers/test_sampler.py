@@ -1,0 +1,308 @@
+"""FairSampler: the policy of the paper, on frames, whatever their order and company."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.transformers.sampler import FairSampler
+
+
+def make_run(scores, qid="q1"):
+    return pd.DataFrame(
+        {"qid": qid, "docno": [f"d{i}" for i in range(len(scores))], "score": scores}
+    )
+
+
+def rankings(sampled, qid="q1"):
+    """Return docnos as an array (n_samples, places)."""
+    one = sampled[sampled["qid"] == qid]
+    return one["docno"].to_numpy().reshape(one["sample"].nunique(), -1)
+
+
+@st.composite
+def runs(draw):
+    """A run of a few queries, some with ties, one of them larger than a stage of the race."""
+    parts = []
+    for number in range(draw(st.integers(1, 4))):
+        size = draw(st.sampled_from([1, 2, 5, 30, 150]))
+        levels = draw(st.sampled_from([1, 3, 1000]))
+        seed = draw(st.integers(0, 999))
+        scores = np.random.default_rng(seed).integers(0, levels, size).astype(float)
+        parts.append(make_run(scores, qid=f"q{number}"))
+    return pd.concat(parts, ignore_index=True)
+
+
+SAMPLERS = st.builds(
+    FairSampler,
+    alpha=st.sampled_from([0, 1, 4, 8, 64]),
+    n_samples=st.integers(1, 12),
+    cutoff=st.sampled_from([None, 1, 5, 20]),
+    seed=st.integers(),
+)
+
+
+# --- the frame
+
+
+def test_output_frame():
+    run = pd.DataFrame(
+        {
+            "qid": ["b", "b", "b", "a"],
+            "query": ["x", "x", "x", "y"],
+            "docno": ["d1", "d2", "d3", "d9"],
+            "score": [3.0, 2.0, 1.0, 5.0],
+            "text": ["one", "two", "three", "nine"],
+        },
+        index=[7, 7, 8, 9],
+    )
+    before = run.copy()
+    result = FairSampler(alpha=1, n_samples=3, cutoff=2)(run)
+    pd.testing.assert_frame_equal(run, before)
+    assert list(result.columns) == ["qid", "query", "docno", "score", "text", "rank", "sample"]
+    assert list(result.index) == list(range(9))
+    assert result["qid"].tolist() == ["b"] * 6 + ["a"] * 3  # as in the input
+    assert result["sample"].tolist() == [0, 0, 1, 1, 2, 2, 0, 1, 2]
+    assert result["rank"].tolist() == [0, 1, 0, 1, 0, 1, 0, 0, 0]
+    assert result["score"].tolist() == [0.0, -1.0] * 3 + [0.0] * 3
+    assert result["rank"].dtype == result["sample"].dtype == np.int64
+    # every other column still belongs to its document
+    words = dict(zip(run["docno"], run["text"], strict=True))
+    assert result["text"].tolist() == [words[d] for d in result["docno"]]
+    assert not result.duplicated(["qid", "sample", "docno"]).any()
+
+
+def test_rank_keeps_its_column_and_is_set_anew():
+    run = make_run([3.0, 2.0]).assign(rank=[0, 1], text="t")[
+        ["rank", "qid", "score", "docno", "text"]
+    ]
+    result = FairSampler(n_samples=2)(run)
+    assert list(result.columns) == ["rank", "qid", "score", "docno", "text", "sample"]
+    assert result["rank"].tolist() == [0, 1, 0, 1]
+
+
+def test_empty_frames_declare_their_columns():
+    empty = FairSampler()(make_run([]).assign(text=[]))
+    assert list(empty.columns) == ["qid", "docno", "score", "text", "rank", "sample"]
+    assert len(empty) == 0
+    assert pt.inspect.transformer_outputs(FairSampler(), ["qid", "docno", "score"]) == [
+        "qid", "docno", "score", "rank", "sample",
+    ]  # fmt: skip
+    assert pt.inspect.transformer_inputs(FairSampler()) == [["qid", "docno", "score"]]
+
+
+def test_numeric_and_object_ids():
+    run = make_run([2.0, 1.0, 1.0])
+    numeric = run.assign(qid=1, docno=[10, 11, 12])
+    result = FairSampler(n_samples=4)(numeric)
+    assert result["qid"].unique().tolist() == [1]
+    strings = FairSampler(n_samples=4)(numeric.astype({"qid": object, "docno": object}))
+    assert result["docno"].tolist() == strings["docno"].tolist()
+
+
+def test_single_document_and_small_query():
+    result = FairSampler(n_samples=2, cutoff=5)(make_run([4.0]))
+    assert result["docno"].tolist() == ["d0", "d0"]
+    two = FairSampler(n_samples=50, cutoff=5)(make_run([4.0, 3.0]))
+    assert len(two) == 100
+
+
+# --- the distribution
+
+
+def test_first_places_and_inclusion_of_the_paper_policy(golden):
+    n_draws = 20_000
+    for case in golden("pl_sampling")["cases"]:
+        if case["oracle"] or not case["log_scores_paper"]:
+            continue
+        run = make_run(case["scores"])
+        sampled = FairSampler(case["alpha"], n_samples=n_draws)(run)
+        codes = run.set_index("docno").index.get_indexer(sampled["docno"])
+        ranked = codes.reshape(n_draws, -1)
+        inclusion = case.get("paper_inclusion_top_k", case["inclusion_top_k"])
+        for k, expected in inclusion.items():
+            share = np.bincount(ranked[:, : int(k)].ravel(), minlength=len(expected)) / n_draws
+            error = np.sqrt(np.maximum(np.multiply(expected, 1 - np.array(expected)), 1e-6))
+            assert (np.abs(share - expected) < 5 * error / math.sqrt(n_draws) + 1e-9).all()
+
+
+@pytest.mark.parametrize(("alpha", "scores"), [(0, [9.0, 1.0, 5.0, 5.0]), (8, [2.0] * 4)])
+def test_alpha_zero_and_equal_scores_are_uniform(alpha, scores):
+    ranked = rankings(FairSampler(alpha, n_samples=24_000)(make_run(scores)))
+    _, counts = np.unique(["".join(row) for row in ranked], return_counts=True)
+    assert len(counts) == 24  # all orders of four documents
+    assert chisquare(counts).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("alpha", range(1, 65))
+def test_tied_documents_share_the_second_place(alpha):
+    ranked = rankings(FairSampler(alpha, n_samples=10_000)(make_run([2.0, 1.0, 1.0])))
+    second = ranked[ranked[:, 0] == "d0", 1]
+    assert np.mean(second == "d1") == pytest.approx(0.5, abs=0.02)
+
+
+def test_large_alpha_is_the_deterministic_ranking():
+    scores = np.random.default_rng(0).permutation(100).astype(float)
+    ranked = rankings(FairSampler(64, n_samples=3, cutoff=20)(make_run(scores)))
+    best = [f"d{i}" for i in np.argsort(-scores)[:20]]
+    assert (ranked == best).all()
+
+
+# --- what the rankings depend on
+
+
+@settings(deadline=None, max_examples=40)
+@given(runs(), SAMPLERS, st.integers(0, 999))
+def test_order_of_rows_carries_no_meaning(run, sampler, shuffle):
+    expected = sampler(run)
+    shuffled = run.sample(frac=1, random_state=shuffle)
+    key = ["qid", "sample", "rank"]
+    pd.testing.assert_frame_equal(
+        sampler(shuffled).sort_values(key, ignore_index=True),
+        expected.sort_values(key, ignore_index=True),
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(runs(), SAMPLERS)
+def test_other_queries_and_batches_carry_no_meaning(run, sampler):
+    together = sampler(run)
+    alone = [sampler(part) for _, part in run.groupby("qid", sort=False)]
+    pd.testing.assert_frame_equal(together, pd.concat(alone, ignore_index=True))
+
+
+@settings(deadline=None, max_examples=40)
+@given(runs(), SAMPLERS)
+def test_samples_and_cutoff_only_truncate(run, sampler):
+    more = FairSampler(sampler.alpha, 12, None, sampler.seed)(run)
+    depth = math.inf if sampler.cutoff is None else sampler.cutoff
+    kept = more[(more["sample"] < sampler.n_samples) & (more["rank"] < depth)]
+    pd.testing.assert_frame_equal(sampler(run), kept.reset_index(drop=True))
+
+
+def test_ranks_given_to_ties_carry_no_meaning():
+    run = make_run([2.0, 2.0, 2.0, 1.0])
+    one = FairSampler(n_samples=30)(run.assign(rank=[0, 1, 2, 3]))
+    two = FairSampler(n_samples=30)(run.assign(rank=[2, 1, 0, 3]))
+    assert one["docno"].tolist() == two["docno"].tolist()
+
+
+def test_seed_and_qid_change_the_samples():
+    run = make_run(list(range(20)))
+    base = FairSampler(n_samples=5)(run)["docno"].tolist()
+    assert FairSampler(n_samples=5)(run)["docno"].tolist() == base
+    assert FairSampler(n_samples=5, seed=43)(run)["docno"].tolist() != base
+    assert FairSampler(n_samples=5)(run.assign(qid="q2"))["docno"].tolist() != base
+
+
+def test_the_global_random_state_is_left_alone():
+    np.random.seed(1)
+    before = np.random.get_state()[1].tolist()
+    FairSampler()(make_run([1.0, 2.0]))
+    assert np.random.get_state()[1].tolist() == before
+
+
+def test_in_a_pipeline_that_batches():
+    run = pd.concat([make_run(list(range(9)), q) for q in ("q1", "q2", "q3")])
+    pipeline = pt.Transformer.from_df(run) >> FairSampler(alpha=2, n_samples=4, cutoff=3)
+    topics = pd.DataFrame({"qid": ["q1", "q2", "q3"], "query": "x"})
+    batched = pd.concat(pipeline.transform_gen(topics, batch_size=2), ignore_index=True)
+    pd.testing.assert_frame_equal(pipeline(topics), batched)
+
+
+# --- settings
+
+
+def test_print_and_equality():
+    assert repr(FairSampler(alpha=2.0, n_samples=10)) == (
+        "FairSampler(alpha=2, n_samples=10, cutoff=None, seed=42)"
+    )
+    assert FairSampler(alpha=2) == FairSampler(alpha=2.0)
+    assert hash(FairSampler(alpha=2)) == hash(FairSampler(alpha=2.0))
+    others = [FairSampler(2), FairSampler(n_samples=3), FairSampler(cutoff=5), FairSampler(seed=1)]
+    assert all(FairSampler() != other for other in others)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("alpha", -1, "alpha must be a finite number of at least 0"),
+        ("alpha", math.nan, "found nan"),
+        ("alpha", math.inf, "found inf"),
+        ("alpha", "2", "found '2'"),
+        ("alpha", None, "found None"),
+        ("n_samples", 0, "n_samples must be an integer of at least 1; found 0"),
+        ("n_samples", 1.5, "found 1.5"),
+        ("n_samples", True, "found True"),
+        ("cutoff", 0, "cutoff must be an integer of at least 1; found 0; None gives full"),
+        ("cutoff", "5", "found '5'"),
+        ("seed", 1.0, "seed must be an integer; found 1.0"),
+        ("seed", None, "seed must be an integer; found None"),
+    ],
+)
+def test_settings_out_of_range(setting, value, message):
+    with pytest.raises(ParameterError, match=f"FairSampler: .*{message}"):
+        FairSampler(**{setting: value})
+
+
+def test_numpy_numbers_are_numbers():
+    sampler = FairSampler(np.float32(2), np.int64(3), np.int32(2), np.uint8(1))
+    assert sampler == FairSampler(2, 3, 2, 1)
+
+
+# --- broken frames
+
+
+def test_missing_column():
+    with pytest.raises(ColumnError, match=r"FairSampler needs .*missing: \['score'\]"):
+        FairSampler()(make_run([1.0]).drop(columns="score"))
+
+
+def test_sampled_run():
+    sampled = FairSampler(n_samples=2)(make_run([1.0, 2.0]))
+    with pytest.raises(ColumnError, match="FairSampler expects one ranking .* sampled already"):
+        FairSampler()(sampled)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_score_that_is_not_finite(bad):
+    with pytest.raises(InputError, match="FairSampler: the score of qid 'q1', docno 'd1'"):
+        FairSampler()(make_run([1.0, bad, 0.0]))
+
+
+def test_duplicate_document():
+    run = pd.concat([make_run([2.0, 1.0]), make_run([0.5])])
+    with pytest.raises(DuplicateError, match="FairSampler: .*qid 'q1', docno 'd0'"):
+        FairSampler()(run)
+
+
+def test_ranks_against_scores():
+    with pytest.raises(InputError, match="FairSampler: ranks disagree with scores"):
+        FairSampler()(make_run([1.0, 2.0]).assign(rank=[0, 1]))
+
+
+# --- size
+
+
+@pytest.mark.slow
+def test_a_million_rows():
+    generator = np.random.default_rng(0)
+    run = pd.DataFrame(
+        {
+            "qid": np.repeat([f"q{i}" for i in range(1000)], 1000),
+            "docno": np.tile([f"d{i}" for i in range(1000)], 1000),
+            "score": generator.normal(size=1_000_000),
+        }
+    )
+    assert len(FairSampler(alpha=4, cutoff=5)(run)) == 500_000
+    full = FairSampler(n_samples=1)(run)
+    assert len(full) == 1_000_000
+    assert not full.duplicated(["qid", "docno"]).any()
