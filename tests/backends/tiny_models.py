@@ -5,34 +5,11 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-WORDS = [
-    "harbour",
-    "lantern",
-    "willow",
-    "ladder",
-    "vector",
-    "kernel",
-    "marble",
-    "gentle",
-    "copper",
-    "ranking",
-    "silver",
-    "market",
-    "tensor",
-    "puzzle",
-    "orchard",
-    "meadow",
-    "sparse",
-    "movie",
-    "tag",
-    "is",
-    "the",
-    "for",
-    "title",
-    "question",
-    "answer",
-    "passage",
-]
+LINES = (
+    "harbour lantern willow ladder vector kernel marble gentle copper ranking silver market",
+    "tensor puzzle orchard meadow sparse movie tag is the for title question answer passage",
+)
+WORDS = " ".join(LINES).split()
 WINDOW = 64
 
 

@@ -1,0 +1,337 @@
+"""Generator and FlanT5: which prompts are built, and where their answers go."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fairtk
+from fairtk import prompts
+from fairtk.backends import HuggingFaceSeq2Seq
+from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
+from fairtk.transformers.flan_t5 import FlanT5
+from fairtk.transformers.generator import Generator
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def tiny_models():
+    path = Path(__file__).parents[1] / "backends" / "tiny_models.py"
+    spec = importlib.util.spec_from_file_location("tiny_models", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def t5_folder(tiny_models, tmp_path_factory):
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more threads slow models this small down
+    yield tiny_models.save_t5(tmp_path_factory.mktemp("t5"), window=256)
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def flan(t5_folder):
+    return FlanT5(t5_folder, cutoff=2, max_new_tokens=6)
+
+
+class Echo:
+    """A backend that answers with the prompt itself and counts what it is given."""
+
+    name = "echo"
+    tokenizer = None
+
+    def __init__(self):
+        self.given = []
+
+    def generate(self, given):
+        self.given += given
+        return list(given)
+
+    def __repr__(self):
+        return "Echo()"
+
+
+DOCUMENTS = prompts.get("template", template="{question}: {documents}", joiner=" ")
+RUN = pd.DataFrame(
+    [
+        ["q1", "movie", "d1", 3.0, 0, "harbour"],
+        ["q1", "movie", "d2", 2.0, 1, "lantern"],
+        ["q1", "movie", "d3", 1.0, 2, "willow"],
+        ["q2", "tag", "d2", 5.0, 0, "lantern"],
+    ],
+    columns=["qid", "query", "docno", "score", "rank", "text"],
+)
+
+
+def sampled(rankings, text=None):
+    """Return a frame S from {(qid, sample): [docno, ...]}."""
+    rows = [
+        (qid, f"ask {qid}", sample, docno, float(-rank), rank, (text or str)(docno))
+        for (qid, sample), docnos in rankings.items()
+        for rank, docno in enumerate(docnos)
+    ]
+    columns = ["qid", "query", "sample", "docno", "score", "rank", "text"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_prompts_by_hand():
+    out = Generator(Echo(), DOCUMENTS, cutoff=2)(RUN)
+    assert out.qanswer.tolist() == ["movie: harbour lantern"] * 3 + ["tag: lantern"]
+    assert out.columns.tolist() == [*RUN.columns, "qanswer"]
+    pd.testing.assert_frame_equal(out.drop(columns="qanswer"), RUN)
+
+
+def test_the_question_comes_before_the_query():
+    out = Generator(Echo(), DOCUMENTS, cutoff=1)(RUN.assign(question=["A?"] * 3 + ["B?"]))
+    assert out.qanswer.tolist() == ["A?: harbour"] * 3 + ["B?: lantern"]
+    without_query = RUN.rename(columns={"query": "question"})
+    assert Generator(Echo(), DOCUMENTS, cutoff=1)(without_query).qanswer[0] == "movie: harbour"
+
+
+def test_rank_decides_and_row_order_does_not():
+    mixed = RUN.sample(frac=1, random_state=3)
+    mixed.index = [7, 7, 1, 0]  # an index without meaning
+    out = Generator(Echo(), DOCUMENTS, cutoff=2)(mixed)
+    assert out.index.tolist() == [7, 7, 1, 0]
+    expected = {"q1": "movie: harbour lantern", "q2": "tag: lantern"}
+    assert out.qanswer.tolist() == [expected[qid] for qid in mixed.qid]
+    unranked = Generator(Echo(), DOCUMENTS, cutoff=2)(mixed.drop(columns="rank"))
+    assert unranked.qanswer.tolist() == out.qanswer.tolist()
+
+
+def test_topics_get_one_answer_per_query():
+    topics = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"], "extra": [1, 2]})
+    out = Generator(Echo(), DOCUMENTS)(topics)
+    assert out.columns.tolist() == ["qid", "query", "extra", "qanswer"]
+    assert out.qanswer.tolist() == ["b: ", "a: "]
+    with pytest.raises(DuplicateError, match="Generator: qid '1' occurs twice"):
+        Generator(Echo())(pd.DataFrame({"qid": ["1", "1"], "query": ["b", "a"]}))
+
+
+def test_equal_prompts_are_built_and_generated_once():
+    rankings = {("q1", s): ["a", "b", "c"] if s % 2 else ["b", "a", "c"] for s in range(50)}
+    rankings |= {("q2", s): ["a", "b"] for s in range(50)}
+    built = []
+
+    class Counting(prompts.Prompt):
+        name = "counting"
+        fields = ("text",)
+
+        def entry(self, document, rank):
+            return prompts.Entry("", document["text"])
+
+        def join(self, question, entries):
+            built.append(entries)
+            return question + "|" + "".join(entries)
+
+    echo = Echo()
+    out = Generator(echo, Counting(), cutoff=2)(sampled(rankings))
+    assert echo.given == ["ask q1|ba", "ask q1|ab", "ask q2|ab"]
+    assert len(built) == 3
+    by_sample = out.groupby(["qid", "sample"]).qanswer.unique()
+    assert by_sample["q1", 0].tolist() == ["ask q1|ba"]
+    assert by_sample["q1", 1].tolist() == ["ask q1|ab"]
+    assert by_sample["q2", 7].tolist() == ["ask q2|ab"]
+
+
+def test_documents_are_told_apart_by_their_text_not_their_name():
+    run = sampled({("q", 0): ["a"], ("q", 1): ["a"], ("q", 2): ["b"]})
+    run["text"] = ["one", "two", "one"]
+    echo = Echo()
+    out = Generator(echo, DOCUMENTS)(run)
+    assert out.qanswer.tolist() == ["ask q: one", "ask q: two", "ask q: one"]
+    assert len(echo.given) == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rankings=st.dictionaries(
+        st.tuples(st.sampled_from(["1", "2", "10"]), st.integers(0, 4)),
+        st.permutations("abcd").map(list).flatmap(lambda d: st.integers(1, 4).map(lambda n: d[:n])),
+        min_size=1,
+    ),
+    cutoff=st.integers(1, 5),
+    seed=st.integers(0, 3),
+)
+def test_every_row_has_the_answer_of_its_own_ranking(rankings, cutoff, seed):
+    run = sampled(rankings).sample(frac=1, random_state=seed)
+    before = run.copy()
+    out = Generator(Echo(), DOCUMENTS, cutoff=cutoff)(run)
+    pd.testing.assert_frame_equal(run, before)
+    for row in out.itertuples():
+        docnos = rankings[row.qid, row.sample][:cutoff]
+        assert row.qanswer == f"ask {row.qid}: {' '.join(docnos)}"
+
+
+def test_an_earlier_answer_is_replaced():
+    out = Generator(Echo(), DOCUMENTS, cutoff=1)(RUN.assign(qanswer="old"))
+    assert "old" not in set(out.qanswer)
+
+
+def test_prompts_with_several_fields_and_with_none():
+    run = RUN.assign(title=["T1", "T2", "T3", "T4"], article=RUN.text)
+    out = Generator(Echo(), "lamp-4", cutoff=1)(run)
+    assert out.qanswer.tolist()[0] == "T1 is the title for harbour. movie"
+    assert out.qanswer.tolist()[3] == "T4 is the title for lantern. tag"
+    closed_book = prompts.get("template", template="{question}")
+    out = Generator(Echo(), closed_book)(RUN.drop(columns="text"))
+    assert out.qanswer.tolist() == ["movie"] * 3 + ["tag"]
+
+
+def test_real_model_answers_like_its_backend(flan, t5_folder):
+    out = flan(RUN)
+    backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=6)
+    rag = prompts.get("rag")
+    documents = [{"text": "harbour"}, {"text": "lantern"}]
+    asked = [rag("movie", documents, backend.tokenizer), rag("tag", documents[1:], None)]
+    first, second = backend.generate(asked)
+    assert first != second
+    assert out.qanswer.tolist() == [first] * 3 + [second]
+
+
+def test_empty_frames_inspection_and_schematic_load_nothing():
+    generator = FlanT5("never/loaded", prompt="lamp-4")
+    run = ["qid", "query", "docno", "score", "title", "article"]
+    assert pt.inspect.transformer_inputs(generator) == [run, ["qid", "query"]]
+    assert pt.inspect.transformer_outputs(generator, [*run, "rank"]) == [*run, "rank", "qanswer"]
+    assert pt.inspect.transformer_outputs(generator, ["qid", "query"])[-1] == "qanswer"
+    assert pt.inspect.transformer_outputs(generator, run[:4], strict=False) is None
+    empty = generator(pd.DataFrame(columns=[*run, "sample"]))
+    assert empty.columns.tolist() == [*run, "sample", "qanswer"] and len(empty) == 0
+    assert "FlanT5" in pt.schematic.draw(generator)
+    assert "_model" not in vars(generator.backend)
+
+
+def test_settings_and_equality():
+    assert repr(FlanT5("m", "lamp-4", cutoff=3)).startswith(
+        "FlanT5(model='m', prompt=Lamp4(truncate='keep-question'), cutoff=3, device='auto'"
+    )
+    assert FlanT5("m") == FlanT5("m") and hash(FlanT5("m")) == hash(FlanT5("m"))
+    for other in (
+        FlanT5("n"),
+        FlanT5("m", "lamp-4"),
+        FlanT5("m", cutoff=3),
+        FlanT5("m", num_beams=2),
+        FlanT5("m", max_new_tokens=5),
+        FlanT5("m", batch_tokens=100),
+        Generator(HuggingFaceSeq2Seq("m")),
+    ):
+        assert FlanT5("m") != other
+    assert FlanT5("m", "lamp-4") != FlanT5("m", prompts.get("lamp-4", truncate="fair-rag"))
+    assert Generator(str.splitlines) == Generator(str.splitlines)
+    assert Generator(str.splitlines) != Generator(str.split)
+    assert fairtk.FlanT5 is FlanT5 and fairtk.Generator is Generator
+
+
+@pytest.mark.parametrize("cutoff", [0, -1, 2.0, None, True])
+def test_cutoff_is_checked(cutoff):
+    with pytest.raises(ParameterError, match="Generator: cutoff must be an integer from 1"):
+        Generator(Echo(), cutoff=cutoff)
+
+
+def test_missing_text_says_what_to_add():
+    with pytest.raises(ColumnError) as error:
+        Generator(Echo())(RUN.drop(columns="text"))
+    message = str(error.value)
+    assert "Generator needs the document columns ['text']" in message
+    assert "text_loader" in message and "pt.text.get_text" in message
+    with pytest.raises(ColumnError, match="missing: .'article'.*FlanT5"):
+        FlanT5("never/loaded", "lamp-4")(RUN.assign(title="t"))
+    with pytest.raises(ColumnError, match="missing: .'score'"):
+        Generator(Echo())(RUN.drop(columns="score"))
+
+
+def test_nan_names_the_row():
+    gaps = RUN.assign(text=["a", None, None, "d"])
+    for cutoff, rows in ((5, 2), (2, 1)):  # d3 is not read at cutoff 2
+        message = f"column 'text', and qid 'q1', docno 'd2' has none .NaN; {rows} such rows"
+        with pytest.raises(InputError, match=message):
+            Generator(Echo(), cutoff=cutoff)(gaps)
+    # below the cutoff a text may be missing: it is not read
+    out = Generator(Echo(), DOCUMENTS, cutoff=1)(RUN.assign(text=["a", np.nan, None, "d"]))
+    assert out.qanswer[0] == "movie: a"
+    with pytest.raises(InputError, match="column 'question', and qid 'q2', docno 'd2' has none"):
+        Generator(Echo())(RUN.assign(question=["a", "a", "a", None]))
+    with pytest.raises(InputError, match="column 'query', and qid '2' has none"):
+        Generator(Echo())(pd.DataFrame({"qid": ["1", "2"], "query": ["a", None]}))
+
+
+def test_bad_rankings():
+    with pytest.raises(DuplicateError, match="occurs twice in one ranking .*'q1'.*'d1'"):
+        Generator(Echo())(RUN.assign(docno=["d1", "d1", "d3", "d2"]))
+    with pytest.raises(InputError, match="different questions .qid 'q1', docno 'd2'.: found 'b'"):
+        Generator(Echo())(RUN.assign(query=["a", "b", "a", "c"]))
+    with pytest.raises(InputError, match="Generator: qid 'q1': the prompt 'lamp-1' puts titles"):
+        Generator(Echo(), "lamp-1")(RUN.assign(title="t"))
+
+
+class Raw:
+    """A third party's builder, which does not keep to any window."""
+
+    name = "raw"
+    fields = ("text",)
+
+    def __call__(self, question, documents, tokenizer):
+        return question + " " + " ".join(document["text"] for document in documents)
+
+
+def test_a_prompt_longer_than_the_model_takes_names_the_query(t5_folder):
+    run = RUN.assign(text=["movie", "movie", "movie", "movie " * 300])
+    with pytest.raises(InputError) as error:
+        FlanT5(t5_folder, Raw(), max_new_tokens=6)(run)
+    message = str(error.value)
+    assert "FlanT5: qid 'q2': 1 of 2 prompts are longer than the 256 tokens" in message
+    assert "max_prompt_tokens" in message and "\n" not in message
+    # the built-in prompts cut the document instead, and keep the question
+    assert len(FlanT5(t5_folder, max_new_tokens=6)(run)) == 4
+
+
+def test_long_questions_are_not_cut_silently(t5_folder):
+    flan = FlanT5(t5_folder, "lamp-7", max_new_tokens=6)
+    long = RUN.assign(query=["movie " * 300] * 3 + ["tag"])
+    with pytest.warns(DataWarning, match="1 queries are longer .*first: qid 'q1'.*cannot depend"):
+        cut = flan(long)
+    assert cut.qanswer[0] == flan.backend.generate(["movie " * 255])[0]
+    full = RUN.assign(query=[" ".join(["movie"] * 250)] * 3 + ["tag"])
+    with pytest.warns(DataWarning, match="1 queries fill .*leave no room .*'q1'"):
+        flan(full)
+
+
+def test_wrong_number_of_answers():
+    class Lossy(Echo):
+        def generate(self, given):
+            return given[:-1]
+
+    with pytest.raises(InputError, match="'echo' must return one answer per prompt: got 1 .* 2"):
+        Generator(Lossy())(RUN)
+
+
+@pytest.mark.filterwarnings("ignore:There are shared pipeline components")
+def test_inside_an_experiment_with_batches_and_a_tree(flan):
+    from ir_measures import RR
+
+    source = pt.Transformer.from_df(RUN)
+    topics = pd.DataFrame({"qid": ["q1", "q2"], "query": ["movie", "tag"]})
+    qrels = pd.DataFrame({"qid": ["q1", "q2"], "docno": ["d2", "d2"], "label": [1, 1]})
+    tables = [
+        pt.Experiment([source >> flan, source], topics, qrels, [RR], names=["a", "b"], **how)
+        for how in ({}, {"batch_size": 1}, {"plan": "tree"})
+    ]
+    for table in tables:
+        pd.testing.assert_frame_equal(table, tables[0])
+    together = (source >> flan)(topics)
+    apart = pd.concat([(source >> flan)(topics.iloc[[i]]) for i in range(2)])
+    assert together.qanswer.tolist() == apart.qanswer.tolist()
