@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "fairtk"
 LAYERS = [
     {"errors", "columns", "digest", "rankings", "browsing", "exposure", "exposure_bounds",
      "plackett_luce", "divergence", "group_exposure"},
-    {"hookspecs", "registry", "plugins", "groups", "dataset_ids"},
+    {"hookspecs", "registry", "plugins", "plugin_rules", "half_imported", "groups", "dataset_ids"},
     {"utilities", "prompts", "backends", "io"},
     {"measures", "transformers", "datasets"},
     {"demo", "builtin", "testing"},

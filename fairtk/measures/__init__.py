@@ -10,9 +10,10 @@ from fairtk.measures.eu import EU
 from fairtk.measures.expectation import E
 from fairtk.measures.params import BROWSING, CUTOFF, ObjectParam, Param
 from fairtk.measures.parse import parse
+from fairtk.measures.product import Product
 from fairtk.measures.undefined import drop_undefined
 
-MEASURES = ("E", "EE_D", "EE_L", "EE_R", "EU")
+MEASURES = ("E", "EE_D", "EE_L", "EE_R", "EU", "Product")
 """The built-in measures, by name."""
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "MEASURES",
     "ObjectParam",
     "Param",
+    "Product",
     "drop_undefined",
     "parse",
 ]

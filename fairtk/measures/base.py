@@ -93,6 +93,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return (type(self).__doc__ or "").strip().splitlines()[0]
 
     @property
+    def parts(self) -> list[Any]:
+        """The measures that this one is made of, whose columns it needs too."""
+        return []
+
+    @property
     def better(self) -> str:
         """``"higher"`` or ``"lower"``; parameters may turn the direction."""
         return self.BETTER
@@ -112,6 +117,12 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         param = self.SUPPORTED_PARAMS[key]
         value = self.params.get(key, param.default)
         return None if value is NOT_GIVEN or value is None else param.resolve(value)
+
+    def __mul__(self, other: Any) -> FairMeasure:
+        return _product(self, other)
+
+    def __rmul__(self, other: Any) -> FairMeasure:
+        return _product(other, self)
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query of the qrels; shape (n_queries,).
@@ -155,3 +166,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     @property
     def _cuts(self) -> bool:
         return "cutoff" in self.SUPPORTED_PARAMS
+
+
+def _product(left: Any, right: Any) -> FairMeasure:
+    from fairtk.measures.product import MeasureProduct
+
+    if not isinstance(left, ir_measures.Measure) or not isinstance(right, ir_measures.Measure):
+        return NotImplemented
+    return MeasureProduct(left=left, right=right)

@@ -13,32 +13,8 @@ from fairtk.columns import DOCNO, QID, SCORE
 from fairtk.errors import ParameterError
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import DOC_ID, QUERY_ID, TO_IR_MEASURES, Evidence, plain_run
-from fairtk.measures.params import NOT_GIVEN, Param
+from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
 from fairtk.rankings import FloatArray
-
-
-class MeasureParam(Param):
-    """A parameter that is itself a measure, kept as its string form."""
-
-    def __init__(self, desc: str) -> None:
-        super().__init__(dtype=(str, ir_measures.Measure), desc=desc)
-        self._given: dict[str, Any] = {}
-
-    def normalize(self, value: Any, name: str, measure: str) -> Any:
-        """Return the measure's string form, checked by parsing it."""
-        from fairtk.measures.parse import parse
-
-        value = super().normalize(value, name, measure)
-        inner = parse(value)
-        if not isinstance(value, str):
-            self._given[repr(inner)] = inner
-        return repr(inner)
-
-    def resolve(self, value: Any) -> Any:
-        """Return the measure."""
-        from fairtk.measures.parse import parse
-
-        return self._given[value] if value in self._given else parse(value)
 
 
 class Expectation(FairMeasure):
@@ -82,6 +58,11 @@ class Expectation(FairMeasure):
         if "measure" not in self.params:
             raise ParameterError("E needs a measure: write E(nDCG@5)")
         return self["measure"]
+
+    @property
+    def parts(self) -> list[Any]:
+        """The measures that this one is made of."""
+        return [self.inner]
 
     @property
     def better(self) -> str:

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+import ir_measures
 from ir_measures import ParamInfo
 
 from fairtk import registry
@@ -114,6 +115,30 @@ class ObjectParam(Param):
     def resolve(self, value: Any) -> Any:
         """Return the object that the string form leads to."""
         return self._given[value] if value in self._given else self.read(value)
+
+
+class MeasureParam(Param):
+    """A parameter that is itself a measure, kept as its string form."""
+
+    def __init__(self, desc: str) -> None:
+        super().__init__(dtype=(str, ir_measures.Measure), desc=desc)
+        self._given: dict[str, Any] = {}
+
+    def normalize(self, value: Any, name: str, measure: str) -> Any:
+        """Return the measure's string form, checked by parsing it."""
+        from fairtk.measures.parse import parse
+
+        value = super().normalize(value, name, measure)
+        inner = parse(value)
+        if not isinstance(value, str):
+            self._given[repr(inner)] = inner
+        return repr(inner)
+
+    def resolve(self, value: Any) -> Any:
+        """Return the measure."""
+        from fairtk.measures.parse import parse
+
+        return self._given[value] if value in self._given else parse(value)
 
 
 def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Reads measures from strings, with the shorthand that the command line uses.
 
-Everything that ``ir_measures.parse_measure`` reads, and ``E(nDCG@5)`` for
-``E(measure='nDCG@5')``. Unknown names and parameters come with the nearest known one.
+Everything that ``ir_measures.parse_measure`` reads, ``E(nDCG@5)`` for ``E(measure='nDCG@5')``, and
+``A * B`` for ``Product(left='A', right='B')``. Unknown names and parameters come with the nearest
+known one.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ def known_names() -> list[str]:
 def _measure(node: ast.expr, text: str) -> Any:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return _checked(_measure(node.left, text) @ _literal(node.right, text))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        from fairtk.measures.product import Product
+
+        return Product(left=_measure(node.left, text), right=_measure(node.right, text))
     if isinstance(node, ast.Call):
         measure = _measure(node.func, text)
         positional = [_argument(a, text) for a in node.args]

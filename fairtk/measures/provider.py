@@ -81,8 +81,8 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 def _inputs(measures: Iterable[FairMeasure], attribute: str, of_others: Any) -> list[str]:
     columns: dict[str, None] = {}
     for measure in measures:
-        if isinstance(measure, Expectation):
-            columns.update(dict.fromkeys(of_others([measure.inner])))
+        if measure.parts:
+            columns.update(dict.fromkeys(of_others(measure.parts)))
         for name in getattr(measure, attribute):
             columns[TO_IR_MEASURES.get(name, name)] = None
     return list(columns)

@@ -1,0 +1,54 @@
+"""Products of measures: query by query, cutoffs, forms."""
+
+import pandas as pd
+import pytest
+from ir_measures import RR, calc_aggregate, iter_calc, nDCG, parse_measure
+
+from fairtk import EE_D, EE_R, E
+from fairtk.errors import InputError, ParameterError
+from fairtk.measures import Product, parse
+
+QRELS = pd.DataFrame(
+    {"query_id": ["q1", "q1", "q2", "q2"], "doc_id": list("abab"), "relevance": [1, 0, 1, 0]}
+)
+RUN = pd.DataFrame(
+    {"query_id": ["q1", "q1", "q2", "q2"], "doc_id": list("abba"), "score": [2.0, 1.0, 2.0, 1.0]}
+)
+
+
+def test_product_is_taken_before_the_mean():
+    # RR: 1 and 1/2; EE_R@1 (n=2, m=1, k=1): 1 and 0. Mean of products 1/2, not 3/4 * 1/2
+    product = RR * (EE_R @ 1)
+    assert {m.query_id: m.value for m in iter_calc([product], QRELS, RUN)} == {"q1": 1, "q2": 0}
+    assert calc_aggregate([product], QRELS, RUN)[product] == 0.5
+
+
+def test_the_cutoff_goes_to_the_factors_that_have_none():
+    # Python reads a @ 2 * b @ 1 as ((a @ 2) * b) @ 1
+    assert nDCG @ 2 * EE_R @ 1 == Product(left="nDCG@2", right="EE_R@1")
+    assert (nDCG * EE_R) @ 1 == Product(left="nDCG@1", right="EE_R@1")
+    with pytest.raises(ParameterError, match="both factors have a cutoff"):
+        (nDCG @ 2 * (EE_R @ 1)) @ 5
+
+
+def test_forms():
+    product = E(nDCG @ 2) * (EE_R @ 1)
+    assert parse_measure(repr(product)) == product == parse("E(nDCG@2) * EE_R @ 1")
+    assert parse("nDCG@2 * EE_R@1") == nDCG @ 2 * EE_R @ 1
+    assert parse("RR * nDCG@2") == Product(left="RR@2", right="nDCG@2")
+    nested = product * (EE_R @ 2)
+    assert parse_measure(repr(nested)) == nested
+
+
+def test_directions_must_agree():
+    with pytest.raises(ParameterError, match="has no direction"):
+        nDCG @ 2 * (EE_D @ 1)
+    with pytest.raises(TypeError):
+        2 * EE_R
+
+
+def test_a_plain_measure_does_not_read_samples():
+    sampled = RUN.assign(sample=0)
+    with pytest.raises(InputError, match=r"write E\(nDCG@2\)"):
+        calc_aggregate([nDCG @ 2 * (EE_R @ 1)], QRELS, sampled)
+    calc_aggregate([E(nDCG @ 2) * (EE_R @ 1)], QRELS, sampled)
