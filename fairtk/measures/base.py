@@ -118,10 +118,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         value = self.params.get(key, param.default)
         return None if value is NOT_GIVEN or value is None else param.resolve(value)
 
-    def __mul__(self, other: Any) -> FairMeasure:
+    def __mul__(self, other: Any) -> Any:
         return _product(self, other)
 
-    def __rmul__(self, other: Any) -> FairMeasure:
+    def __rmul__(self, other: Any) -> Any:
         return _product(other, self)
 
     def score_all(self, evidence: Evidence) -> FloatArray:
@@ -168,7 +168,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return "cutoff" in self.SUPPORTED_PARAMS
 
 
-def _product(left: Any, right: Any) -> FairMeasure:
+def _product(left: Any, right: Any) -> Any:
     from fairtk.measures.product import MeasureProduct
 
     if not isinstance(left, ir_measures.Measure) or not isinstance(right, ir_measures.Measure):

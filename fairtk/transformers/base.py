@@ -15,7 +15,7 @@ from fairtk.errors import ColumnError
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 
 
-class TransformerInputError(ColumnError, InputValidationError):
+class TransformerInputError(ColumnError, InputValidationError):  # type: ignore[misc]
     """A transformer got a frame without the columns it needs.
 
     It is an `InputValidationError` too, which is how PyTerrier's inspection learns what a
@@ -25,7 +25,7 @@ class TransformerInputError(ColumnError, InputValidationError):
     __str__ = ColumnError.__str__
 
 
-class FairTransformer(pt.Transformer):
+class FairTransformer(pt.Transformer):  # type: ignore[misc]
     """A transformer whose settings decide what it does, what it prints and what it equals.
 
     A subclass names its settings in `SETTINGS` and keeps each as an attribute of that name. Two
@@ -50,7 +50,7 @@ class FairTransformer(pt.Transformer):
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.digest() == other.digest()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.digest() == other.digest()
 
     def __hash__(self) -> int:
         return hash(self.digest())
