@@ -49,7 +49,7 @@ def race_mixed(
         uniform = stream.some_rows(stage, placed.rows, field.width)
         if stage == 0 and places <= DRAWS:
             # most samples need the identity of few light draws: look at those first
-            placed.rows = np.flatnonzero(~field.glance(uniform, placed.ranked))
+            placed.rows = field.glance(uniform, placed.ranked)
             uniform = uniform[placed.rows]
         if len(placed.rows):
             field.run(uniform, placed)
@@ -82,18 +82,31 @@ class _Field:
         light -= self.log_rate
         return time
 
-    def glance(self, uniform: FloatArray, ranked: IntArray) -> npt.NDArray[np.bool_]:
-        """Write the first arrivals of each sample; return where they are distinct documents.
+    def glance(self, uniform: FloatArray, ranked: IntArray) -> IntArray:
+        """Write the first arrivals of each sample; return the samples that need a closer look.
 
-        As there are at least as many light draws as places, these arrivals lie before the last
-        light draw.
+        As there are at least as many light draws as arrivals looked at, all of these lie before
+        the last light draw.
         """
-        order = np.argsort(self.times(uniform), axis=1)[:, : ranked.shape[1]]
+        places = ranked.shape[1]
+        order = np.argsort(self.times(uniform), axis=1)[:, : min(places + 2, self.draws)]
+        ranked[:] = self._documents(order[:, :places], uniform)
+        doubtful = np.flatnonzero(with_repeats(ranked))
+        if len(doubtful):  # a document drawn twice: the arrivals after it move up
+            some = self._documents(order[doubtful], uniform[doubtful])
+            fresh = first_draws(some)
+            distinct = np.argsort(~fresh, axis=1, kind="stable")[:, :places]
+            ranked[doubtful] = take(some, distinct)
+            doubtful = doubtful[np.count_nonzero(fresh, axis=1) < places]
+        return doubtful
+
+    def _documents(self, order: IntArray, uniform: FloatArray) -> IntArray:
+        """Return the documents of arrivals: heavy ones by name, light ones by their draw."""
+        documents = order.copy()
         line, place = np.nonzero(order >= self.heavy)
-        column = order[line, place] - self.heavy
-        order[line, place] = draw(self.cumulated, uniform[line, column]) + self.heavy
-        ranked[:] = order
-        return ~with_repeats(order)
+        drawn = uniform[line, order[line, place] - self.heavy]
+        documents[line, place] = draw(self.cumulated, drawn) + self.heavy
+        return documents
 
     def run(self, uniform: FloatArray, placed: Placed) -> None:
         """Append all that arrives up to the last light draw to the samples that lack places."""
