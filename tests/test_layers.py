@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "fairtk"
 
 LAYERS = [
-    {"errors", "columns", "digest", "rankings", "browsing", "exposure", "exposure_bounds",
+    {"errors", "columns", "digest", "rankings", "browsing", "exposure", "exposure_bounds", "ndcg",
      "plackett_luce", "divergence", "group_exposure"},
     {"hookspecs", "registry", "plugins", "plugin_rules", "half_imported", "groups", "dataset_ids"},
     {"utilities", "prompts", "backends", "io"},

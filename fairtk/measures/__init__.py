@@ -8,12 +8,13 @@ from fairtk.measures.ee_l import EE_L
 from fairtk.measures.ee_r import EE_R
 from fairtk.measures.eu import EU
 from fairtk.measures.expectation import E
+from fairtk.measures.ndcg_trec import nDCG_TREC
 from fairtk.measures.params import BROWSING, CUTOFF, ObjectParam, Param
 from fairtk.measures.parse import parse
 from fairtk.measures.product import Product
 from fairtk.measures.undefined import drop_undefined
 
-MEASURES = ("E", "EE_D", "EE_L", "EE_R", "EU", "Product")
+MEASURES = ("E", "EE_D", "EE_L", "EE_R", "EU", "Product", "nDCG_TREC")
 """The built-in measures, by name."""
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "Param",
     "Product",
     "drop_undefined",
+    "nDCG_TREC",
     "parse",
 ]
