@@ -127,7 +127,7 @@ class _Pool:
 
     @classmethod
     def empty(cls, fields: list[str], query_fields: list[str]) -> _Pool:
-        columns = {DOCNO: object, SCORE: np.float64, RANK: np.int64}
+        columns = {DOCNO: str, SCORE: np.float64, RANK: np.int64}
         docs = pd.DataFrame({n: pd.Series(dtype=t) for n, t in columns.items()})
         docs[fields] = pd.DataFrame(columns=fields, dtype=object)
         return cls(docs, {}, pd.DataFrame(columns=query_fields, dtype=object))
@@ -149,7 +149,9 @@ class _Pool:
         if (rows < 0).any():
             lost = docs[DOCNO].to_numpy()[rows < 0]
             raise InputError(f"Candidates: these candidates are not among the docs: {listed(lost)}")
-        docs = pd.concat([docs, texts[fields].iloc[rows].reset_index(drop=True)], axis=1)
+        if not np.array_equal(rows, np.arange(len(texts))):  # LaMP's are in order: no copy
+            texts = texts.iloc[rows].reset_index(drop=True)
+        docs = pd.concat([docs, texts[fields]], axis=1)
         spans = {str(q): (int(s), int(n)) for q, s, n in zip(qids, start, count, strict=True)}
         names = _query_fields(source)
         queries = pd.DataFrame(
@@ -173,12 +175,15 @@ def _fields(source: Any) -> list[str]:
 
 
 def _texts(source: Any, docnos: list[str], fields: list[str]) -> pd.DataFrame:
+    docs = list(source.docs_store().get_many_iter(list(dict.fromkeys(docnos))))
     own_text = TEXT in source.docs_cls()._fields
-    rows = []
-    for doc in source.docs_store().get_many_iter(list(dict.fromkeys(docnos))):
-        text = doc.text if own_text else doc.default_text()
-        rows.append((doc.doc_id, text, *(getattr(doc, f) for f in fields[1:])))
-    return pd.DataFrame(rows, columns=[DOCNO, *fields])
+    texts = pd.DataFrame({DOCNO: [d.doc_id for d in docs]})
+    # object columns share the strings; pandas' own string type would copy them at every selection
+    values = [d.text if own_text else d.default_text() for d in docs]
+    texts[TEXT] = pd.Series(values, dtype=object)
+    for field in fields[1:]:
+        texts[field] = pd.Series([getattr(d, field) for d in docs], dtype=object)
+    return texts
 
 
 def _query_fields(source: Any) -> list[str]:

@@ -108,7 +108,7 @@ def from_folder(
 
 
 class LampDocumentation:
-    """What ir_datasets' documentation says of one dataset (from ``docs/lamp.yaml``)."""
+    """What ir_datasets' documentation says of one dataset (from ``documentation.yaml``)."""
 
     def __init__(self, task: int, dataset_id: str) -> None:
         self._task = task
@@ -117,7 +117,7 @@ class LampDocumentation:
     def documentation(self) -> dict[str, str]:
         """Return name, description, meaning of the labels, and citation."""
         yaml = ir_datasets.lazy_libs.yaml()
-        text = (files("fairtk.datasets") / "docs" / "lamp.yaml").read_text(encoding="utf-8")
+        text = (files("fairtk.datasets.lamp") / "documentation.yaml").read_text(encoding="utf-8")
         content = yaml.load(text, Loader=yaml.BaseLoader)
         by = "time" if self._id.startswith("lamp/time/") else "user"
         own = dict(content["tasks"][str(self._task)])
