@@ -1,0 +1,80 @@
+"""The embedded demo: an invented movie-tagging collection and a tiny T5 trained for it.
+
+Both need no network: ``fairtk demo`` and the tutorials run on them. The collection has LaMP-2's
+form; the README in its folder says how it was made and what it must not be used for.
+
+    from fairtk import demo
+    data = demo.load()
+    generator = FlanT5(model=demo.model_folder(), prompt="lamp-2")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class DemoData:
+    """The collection as frames.
+
+    Attributes:
+        topics: ``qid``, ``query`` (the movie's description), ``question`` (the whole LaMP-2
+            question), ``gold_answer`` (the viewer's tag).
+        candidates: run R with each query's profile: ``qid``, ``query``, ``question``, ``docno``
+            ("qid/pid"), ``score`` (0 for all), ``rank`` (file order), ``text``, ``tag``, ``date``.
+        qrels: ``qid``, ``docno``, ``label`` (1 = the packaged model answers better with the entry
+            alone than without any, else 0), ``gold_answer``.
+        groups: ``docno``, ``group``, ``weight``, ``attribute`` ("production" or "origin").
+    """
+
+    topics: pd.DataFrame
+    candidates: pd.DataFrame
+    qrels: pd.DataFrame
+    groups: pd.DataFrame
+
+
+def model_folder() -> Path:
+    """The folder of the tiny T5, as ``FlanT5(model=...)`` takes it."""
+    return _HERE / "model"
+
+
+def collection_folder() -> Path:
+    """The folder of the invented collection, as ``fairtk.datasets.lamp.from_folder`` takes it."""
+    return _HERE / "collection_files"
+
+
+def load() -> DemoData:
+    """Read the packaged collection.
+
+    Raises:
+        FormatError: a file is malformed.
+    """
+    import pandas as pd
+
+    topics, candidates = load_topics_and_candidates()
+    texts = {"qid": str, "docno": str}
+    qrels = pd.read_csv(collection_folder() / "qrels.tsv", sep="\t", dtype=texts)
+    qrels = qrels[["qid", "docno", "label"]].merge(topics[["qid", "gold_answer"]], on="qid")
+    groups = pd.read_csv(collection_folder() / "groups.tsv", sep="\t", dtype={"docno": str})
+    return DemoData(topics, candidates, qrels, groups)
+
+
+def load_topics_and_candidates() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read what needs no utility labels: `DemoData.topics` and `DemoData.candidates`."""
+    import pandas as pd
+
+    from fairtk.datasets.lamp import from_folder
+    from fairtk.transformers.candidates import Candidates
+
+    dataset = from_folder(collection_folder(), task=2)
+    topics = pd.DataFrame(dataset.queries_iter()).rename(columns={"query_id": "qid"})
+    topics = topics[["qid", "query", "question", "gold_answer"]]
+    candidates = Candidates(dataset).transform(topics.drop(columns="gold_answer"))
+    return topics, candidates

@@ -1,0 +1,89 @@
+"""The study of ``fairtk demo``, on few queries, through the real parts."""
+
+import pandas as pd
+import pytest
+
+from fairtk.demo import study
+from fairtk.errors import ParameterError
+from fairtk.transformers.generator import Generator
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+COLUMNS = ["alpha", "EE_D@5", "EE_R@5", "E(measure='nDCG@5')", "EU(utility='accuracy')"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    calls = []
+    result = study.run(n_samples=5, queries=6, progress=lambda *call: calls.append(call))
+    return result, calls
+
+
+def test_table(table):
+    result, _ = table
+    assert list(result.columns) == COLUMNS
+    assert result["alpha"].tolist() == [0, 1, 2, 4, 8, "deterministic"]
+    assert result[COLUMNS[1:]].apply(lambda column: column.between(0, 1).all()).all()
+    # a single ranking has the greatest disparity: 1 of each of the 5 shown documents, normalized 1
+    assert result["EE_D@5"].iloc[-1] == pytest.approx(1)
+    assert result["EE_D@5"].iloc[0] < result["EE_D@5"].iloc[4]
+
+
+def test_progress_ends_at_the_end(table):
+    _, calls = table
+    stages = list(dict.fromkeys(stage for stage, _, _ in calls))
+    assert stages == ["sampling", "answers", "measures"]
+    for stage in stages:
+        done = [(d, t) for s, d, t in calls if s == stage]
+        assert done == sorted(done)
+        assert done[-1][0] == done[-1][1]
+
+
+def test_systems_share_prompts_but_not_answers():
+    rankings, _ = study.prepare(n_samples=3, queries=2)
+    asked = []
+
+    def echo(prompts):
+        asked.extend(prompts)
+        return prompts
+
+    answered = study.answer(rankings, Generator(echo, "lamp-2"), block=1)
+    assert len(asked) == len(set(asked))
+    prompts = set()
+    for system, frame in answered.items():
+        assert len(frame) == len(rankings[system])
+        assert ("sample" in frame) == (system != "deterministic")
+        for _, part in frame.groupby(["qid", "sample"] if "sample" in frame else ["qid"]):
+            entries = [
+                f"the tag for the movie: {text} is {tag}"
+                for text, tag in part.sort_values("rank")[["text", "tag"]].itertuples(index=False)
+            ]
+            assert part["qanswer"].nunique() == 1
+            assert part["qanswer"].iloc[0].startswith(", and ".join(entries) + ". Which tag")
+        prompts |= set(frame["qanswer"])
+    assert prompts == set(asked)
+
+
+def test_refuses_no_queries():
+    with pytest.raises(ParameterError, match="at least 1; found 0"):
+        study.run(queries=0)
+
+
+def _table(disparity, utility):
+    rows = zip([0, 8, "deterministic"], disparity, [0.4, 0.5, 0.6], [0.5] * 3, utility, strict=True)
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def test_summary_names_the_fairest_policy_without_a_loss():
+    text = study.summary(_table([0.1, 0.8, 1.0], [0.5, 0.70, 0.7]))
+    assert "\n" not in text
+    assert "EE_D@5 goes from 1.00 to 0.10" in text
+    assert "accuracy is alpha 8 (0.70 at EE_D@5 0.80)" in text
+    assert "is alpha 0 (0.70" in study.summary(_table([0.1, 0.8, 1.0], [0.695, 0.70, 0.7]))
+
+
+def test_summary_says_when_every_policy_loses():
+    text = study.summary(_table([0.1, 0.8, 1.0], [0.5, 0.6, 0.7]))
+    assert "every sampled policy answers worse" in text
+    assert "alpha 8 comes closest (0.60 at EE_D@5 0.80)" in text
