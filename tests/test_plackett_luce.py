@@ -30,7 +30,7 @@ LEAST = 1e-5
 def p_value(counts, probabilities, n_draws):
     """Chi-square p-value; outcomes expected fewer than 8 times are pooled, impossible ones fail."""
     expected = np.asarray(probabilities) * n_draws
-    impossible = expected < 1e-9 * n_draws
+    impossible = expected < 1e-15 * n_draws
     if counts[impossible].any():
         return 0.0
     rare = (expected < 8) & ~impossible
