@@ -202,7 +202,9 @@ def test_real_model_answers_like_its_backend(flan, t5_folder):
     assert out.qanswer.tolist() == [first] * 3 + [second]
 
 
-def test_empty_frames_inspection_and_schematic_load_nothing():
+def test_empty_frames_inspection_and_schematic_load_nothing(monkeypatch):
+    # PyTerrier fetches the index of its manual for links in a schematic; no network in tests
+    monkeypatch.setattr(pt.documentation, "_cached_objects_inv", {})
     generator = FlanT5("never/loaded", prompt="lamp-4")
     run = ["qid", "query", "docno", "score", "title", "article"]
     assert pt.inspect.transformer_inputs(generator) == [run, ["qid", "query"]]
