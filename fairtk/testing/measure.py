@@ -1,0 +1,355 @@
+"""What every measure must keep to."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.columns import DOCNO, LABEL, QANSWER, QID, QUERY, RANK, SAMPLE, SCORE
+from fairtk.errors import DataWarning, UndefinedWarning
+from fairtk.measures import FairMeasure, parse
+from fairtk.measures.evidence import TO_IR_MEASURES, from_ir_measures
+from fairtk.testing.agreement import check, check_values, same_number, snapshot
+from fairtk.testing.toys import toy_answers, toy_qrels, toy_topics
+
+Values = dict[str, float]
+
+
+class MeasureContract:
+    """Tests of a measure; subclass it and set `measure`.
+
+    Attributes:
+        measure: the measure under test, with a cutoff if it needs one.
+        missing: the value of a query that the run lacks; None: the one that the measure declares.
+            To be set where a parameter changes it.
+    """
+
+    measure: Any
+    missing: float | None = None
+
+    def qrels(self) -> pd.DataFrame:
+        """Return labels for the tests; at least two queries, every retrieved document labeled."""
+        return toy_qrels()
+
+    def samples(self) -> pd.DataFrame:
+        """Return a sampled run for the tests, with all columns that the measure reads."""
+        return toy_answers()
+
+    def run(self) -> pd.DataFrame:
+        """Return a plain run for the tests: sample 0 of `samples`."""
+        samples = self.samples()
+        return samples[samples[SAMPLE] == 0].drop(columns=SAMPLE).reset_index(drop=True)
+
+    def values(self, qrels: pd.DataFrame, run: pd.DataFrame) -> Values:
+        """Return the measure's value by qid, and check that NaN comes with a warning.
+
+        Args:
+            qrels: labels in PyTerrier's names.
+            run: a run in PyTerrier's names.
+        """
+        import ir_measures
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            metrics = list(ir_measures.iter_calc([self.measure], _theirs(qrels), _theirs(run)))
+        values = {str(m.query_id): m.value for m in metrics}
+        check(len(values) == len(metrics), f"{self.measure!r} gives a query two values")
+        for qid, value in values.items():
+            check(
+                isinstance(value, float | np.floating) and not math.isinf(value),
+                f"{self.measure!r}: the value of qid {qid!r} is {value!r}, not a finite float",
+            )
+        undefined = [qid for qid, value in values.items() if math.isnan(value)]
+        warned = any(issubclass(w.category, UndefinedWarning) for w in caught)
+        check(
+            warned or not undefined,
+            f"{self.measure!r} is NaN for qids {undefined} without an UndefinedWarning",
+        )
+        for warning in caught:
+            if not issubclass(warning.category, UndefinedWarning | DataWarning):
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
+        return values
+
+    def policies(self) -> dict[str, pd.DataFrame]:
+        """Return runs that are unlike each other."""
+        run, samples = self.run(), self.samples()
+        turned = run.assign(**{SCORE: -run[SCORE]}).drop(columns=RANK, errors="ignore")
+        strange = run.assign(**{DOCNO: "unjudged-" + run[DOCNO]})
+        if QANSWER in strange.columns:
+            strange[QANSWER] = "nothing"
+        return {
+            "a plain run": run,
+            "a sampled run": samples,
+            "a reversed run": turned,
+            "a run of unjudged documents": strange,
+        }
+
+    # What a measure declares -------------------------------------------------------------------
+
+    def test_declarations(self) -> None:
+        """A measure says what it is called, what it means and which direction is better."""
+        measure = self.measure
+        check(isinstance(measure, FairMeasure), f"{measure!r} must be a FairMeasure")
+        for name in ("NAME", "PRETTY_NAME"):
+            value = getattr(measure, name, None)
+            check(isinstance(value, str) and bool(value), f"{measure!r} must declare {name}")
+        check(
+            measure.better in ("higher", "lower"),
+            f"{measure!r}: better must be 'higher' or 'lower'; found {measure.better!r}",
+        )
+        check(bool(measure.SHORT_DESC), f"{measure!r} needs a docstring; its first line is shown")
+        columns = {*measure.RUN_COLUMNS, *measure.QREL_COLUMNS}
+        check(
+            not columns & set(TO_IR_MEASURES.values()),
+            f"{measure!r}: columns are declared in PyTerrier's names (qid, docno, label); found "
+            f"{sorted(columns)}",
+        )
+
+    def test_reads_back_what_it_prints(self) -> None:
+        """``ir_measures.parse_measure(repr(measure))`` is the measure, with all parameters."""
+        import ir_measures
+
+        variants = [self.measure]
+        if "cutoff" in self.measure.SUPPORTED_PARAMS:
+            variants += [self.measure @ 7, self.measure @ 8]
+        for measure in variants:
+            text = repr(measure)
+            try:
+                read = [ir_measures.parse_measure(text), parse(text)]
+            except Exception as error:
+                raise AssertionError(
+                    f"{text!r} cannot be read back ({type(error).__name__}: {error}); is the "
+                    "plugin installed, and does its fairtk_measures hook give the measure?"
+                ) from error
+            for other in read:
+                check(
+                    type(other) is type(measure) and other == measure,
+                    f"{text!r} is read back as {other!r} ({type(other).__name__})",
+                )
+                check(
+                    other.params == measure.params,
+                    f"{text!r} is read back with the parameters {other.params}; they were "
+                    f"{measure.params}, so two different measures print alike",
+                )
+        check(
+            len({repr(m) for m in variants}) == len({str(m.params) for m in variants}),
+            f"{self.measure!r} prints the same for different cutoffs",
+        )
+
+    # What must not matter ----------------------------------------------------------------------
+
+    def test_order_of_rows_does_not_matter(self) -> None:
+        """Shuffled labels and runs have the same values."""
+        rng = np.random.default_rng(11)
+        for name, run in self.policies().items():
+            wanted = self.values(self.qrels(), run)
+            for _ in range(3):
+                qrels, shuffled = _shuffled(self.qrels(), rng), _shuffled(run, rng)
+                message = f"{self.measure!r} depends on the order of rows ({name})"
+                check_values(self.values(qrels, shuffled), wanted, message)
+
+    def test_names_of_documents_do_not_matter(self) -> None:
+        """Other docnos, in another alphabetical order, have the same values."""
+        qrels = self.qrels()
+        for name, run in self.policies().items():
+            docnos = sorted({*qrels[DOCNO], *run[DOCNO]}, reverse=True)
+            renamed = {docno: f"doc{index:04}" for index, docno in enumerate(docnos)}
+            found = self.values(
+                qrels.assign(**{DOCNO: qrels[DOCNO].map(renamed)}),
+                run.assign(**{DOCNO: run[DOCNO].map(renamed)}),
+            )
+            message = f"{self.measure!r} depends on the names of documents ({name})"
+            check_values(found, self.values(qrels, run), message)
+
+    def test_numbers_of_samples_do_not_matter(self) -> None:
+        """Samples in another order and with other numbers have the same values."""
+        samples = self.samples()
+        other = samples.assign(**{SAMPLE: 3 * (samples[SAMPLE].max() - samples[SAMPLE]) + 1})
+        message = f"{self.measure!r} depends on how samples are numbered"
+        wanted = self.values(self.qrels(), samples)
+        check_values(self.values(self.qrels(), other), wanted, message)
+
+    def test_one_sample_is_a_plain_run(self) -> None:
+        """A run with one sample has the values of the same run without ``sample``."""
+        found = self.values(self.qrels(), self.run().assign(**{SAMPLE: 0}))
+        message = f"{self.measure!r} differs between a plain run and the same run as one sample"
+        check_values(found, self.values(self.qrels(), self.run()), message)
+
+    def test_other_queries_do_not_matter(self) -> None:
+        """A query has the same value alone; a query without labels is ignored."""
+        qrels, samples = self.qrels(), self.samples()
+        wanted = self.values(qrels, samples)
+        for qid, value in wanted.items():
+            alone = self.values(qrels[qrels[QID] == qid], samples[samples[QID] == qid])
+            message = f"{self.measure!r} depends on other queries"
+            check_values(alone, {qid: value}, message)
+        extra = samples[samples[QID] == samples[QID].iloc[0]].assign(**{QID: "without-labels"})
+        found = self.values(qrels, pd.concat([samples, extra], ignore_index=True))
+        check_values(found, wanted, f"{self.measure!r} does not ignore queries without labels")
+
+    def test_declared_columns_are_enough(self) -> None:
+        """Nothing is read but `RUN_COLUMNS`, ``sample`` and `QREL_COLUMNS`."""
+        import ir_measures
+
+        run_columns = {*ir_measures.run_inputs([self.measure]), SAMPLE}
+        qrel_columns = set(ir_measures.qrel_inputs([self.measure]))
+        qrels = _only(self.qrels(), qrel_columns)
+        for name, run in {"plain": self.run(), "sampled": self.samples()}.items():
+            try:
+                found = self.values(qrels, _only(run, run_columns))
+            except Exception as error:
+                raise AssertionError(
+                    f"{self.measure!r} reads a column that it does not declare ({name} run): "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+            message = f"{self.measure!r} reads columns that it does not declare ({name} run)"
+            check_values(found, self.values(self.qrels(), run), message)
+
+    def test_inputs_stay_as_they_are(self) -> None:
+        """The frames are not changed."""
+        for name, run in self.policies().items():
+            qrels = self.qrels()
+            before = [snapshot(qrels), snapshot(run)]
+            self.values(qrels, run)
+            same = before == [snapshot(qrels), snapshot(run)]
+            check(same, f"{self.measure!r} changes its input ({name})")
+
+    # Cutoff, missing queries, open values ------------------------------------------------------
+
+    def test_cutoff_is_within_each_sample(self) -> None:
+        """``@k`` reads the first k ranks of each sample, and nothing below them."""
+        cutoff = self.measure.params.get("cutoff")
+        if cutoff is None:
+            return
+        samples = self.samples()
+        cut = samples[samples.groupby([QID, SAMPLE])[SCORE].rank(ascending=False) <= cutoff]
+        message = f"{self.measure!r} reads ranks below its cutoff, or cuts across samples"
+        wanted = self.values(self.qrels(), cut)
+        check_values(self.values(self.qrels(), samples), wanted, message)
+
+    def test_missing_query_gets_the_worst_value(self) -> None:
+        """A query without rankings has the declared value, and no ranking has a worse one."""
+        missing = self.measure.MISSING if self.missing is None else self.missing
+        qrels = self.qrels()
+        qids = list(dict.fromkeys(qrels[QID]))
+        for name, run in self.policies().items():
+            values = self.values(qrels, run)
+            absent = self.values(qrels, run[run[QID] != qids[0]])
+            check(
+                same_number(absent[qids[0]], missing),
+                f"{self.measure!r}: a query that the run lacks gets {absent[qids[0]]!r}, but "
+                f"{missing!r} is declared (MISSING of the measure, or missing of the test)",
+            )
+            check_values(
+                {q: absent[q] for q in qids[1:]},
+                {q: values[q] for q in qids[1:]},
+                f"{self.measure!r}: a missing query changes the others",
+            )
+            for qid, value in values.items():
+                gain = missing - value if self.measure.better == "higher" else value - missing
+                check(
+                    not gain > 1e-9,
+                    f"{self.measure!r}: returning nothing ({missing!r}) is better than {name} "
+                    f"({value!r}, qid {qid!r}; {self.measure.better} is better)",
+                )
+
+    def test_empty_run(self) -> None:
+        """An empty run gives every query the missing value; without labels there is no value."""
+        missing = self.measure.MISSING if self.missing is None else self.missing
+        usual = self.values(self.qrels(), self.run())
+        # what the labels alone leave open stays open
+        wanted = {qid: value if math.isnan(value) else missing for qid, value in usual.items()}
+        bare = pd.DataFrame([], columns=[QID, DOCNO, SCORE])  # what pt.Experiment makes
+        for run in (self.samples()[:0], self.run()[:0], bare):
+            found = self.values(self.qrels(), run)
+            check_values(found, wanted, f"{self.measure!r} on an empty run")
+        check(
+            not self.values(self.qrels()[:0], self.run()),
+            f"{self.measure!r} gives values for queries that have no labels",
+        )
+
+    def test_no_useful_document(self) -> None:
+        """Labels without a useful document give a value, or NaN with a warning; no error."""
+        qrels = self.qrels()
+        if LABEL in qrels.columns:
+            for run in self.policies().values():
+                found = self.values(qrels.assign(**{LABEL: 0}), run)
+                check(set(found) == set(map(str, qrels[QID])), f"{self.measure!r} loses queries")
+
+    # Where it is used --------------------------------------------------------------------------
+
+    def test_ways_through_ir_measures_agree(self) -> None:
+        """`calc`, `calc_aggregate`, `iter_calc` and one evaluator for two runs agree."""
+        import ir_measures
+
+        measure, qrels = self.measure, _theirs(self.qrels())
+        evaluator = ir_measures.evaluator([measure], qrels)
+        for run in (self.samples(), self.run()):
+            wanted = self.values(self.qrels(), run)
+            mean = float(np.mean(list(wanted.values())))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                whole = ir_measures.calc([measure], qrels, _theirs(run))
+                results = {
+                    "calc": whole.aggregated[measure],
+                    "calc_aggregate": ir_measures.calc_aggregate([measure], qrels, _theirs(run)),
+                    "evaluator": evaluator.calc_aggregate(_theirs(run)),
+                }
+                again = {str(m.query_id): m.value for m in evaluator.iter_calc(_theirs(run))}
+            check_values({str(m.query_id): m.value for m in whole.per_query}, wanted, "calc")
+            check_values(again, wanted, f"{measure!r}: an evaluator that is used twice")
+            for name, value in results.items():
+                number = value[measure] if isinstance(value, dict) else value
+                check(
+                    same_number(number, mean),
+                    f"{measure!r}: {name} gives {number!r}, but the mean over queries is {mean!r}",
+                )
+
+    def test_experiment(self) -> None:
+        """``pt.Experiment`` gives the same values, with and without ``batch_size``."""
+        import pyterrier as pt
+
+        qrels = self.qrels()
+        topics = toy_topics()
+        topics = topics[topics[QID].isin(qrels[QID])]
+        lost = set(qrels[QID]) - set(topics[QID])
+        more = pd.DataFrame({QID: sorted(lost)}).assign(**{QUERY: "query", "question": "question"})
+        topics = pd.concat([topics, more], ignore_index=True) if lost else topics
+        systems = {"plain": self.run(), "sampled": self.samples()}
+        for batch_size in (None, 1, 3):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UndefinedWarning)
+                warnings.simplefilter("ignore", DataWarning)
+                table = pt.Experiment(
+                    [pt.Transformer.from_df(run) for run in systems.values()],
+                    topics,
+                    qrels,
+                    [self.measure],
+                    names=list(systems),
+                    perquery=True,
+                    batch_size=batch_size,
+                    validate="error",
+                )
+            for name, run in systems.items():
+                rows = table[table["name"] == name]
+                found = dict(zip(rows[QID].astype(str), rows["value"], strict=True))
+                message = f"{self.measure!r} in pt.Experiment, batch_size={batch_size}, {name} run"
+                check_values(found, self.values(qrels, run), message)
+
+
+def _theirs(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.rename(columns=TO_IR_MEASURES)
+
+
+def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
+    return from_ir_measures(_theirs(frame)[[c for c in _theirs(frame).columns if c in columns]])
+
+
+def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    return frame.iloc[rng.permutation(len(frame))]

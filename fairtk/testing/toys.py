@@ -1,0 +1,116 @@
+"""Toy frames: four queries, six documents, small enough to compute by hand.
+
+The queries share documents. ``q3`` has four documents and ``q4`` one, so that cutoffs are larger
+than rankings; ``q2`` has two gold answers. Every document is labeled for every query. All frames
+are made anew by each call, so a test may change them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from fairtk.columns import (
+    DOCNO,
+    GOLD_ANSWER,
+    LABEL,
+    QANSWER,
+    QID,
+    QUERY,
+    QUESTION,
+    RANK,
+    SAMPLE,
+    SCORE,
+    TEXT,
+)
+
+_TEXTS = {
+    "d1": "the red fox lives in the forest",
+    "d2": "ships cross the sea at night",
+    "d3": "a fox hunts mice in winter",
+    "d4": "the old lighthouse warns ships",
+    "d5": "bread is baked before dawn",
+    "d6": "mice eat bread in the kitchen",
+}
+_QUERIES = {"q1": "red fox", "q2": "ships at sea", "q3": "mice bread", "q4": "dawn"}
+_ORDER = {
+    "q1": ["d3", "d1", "d5", "d2", "d6", "d4"],
+    "q2": ["d2", "d4", "d6", "d1", "d3", "d5"],
+    "q3": ["d6", "d1", "d4", "d2"],
+    "q4": ["d5"],
+}
+_LABELS = {
+    "q1": {"d1": 2, "d3": 1},
+    "q2": {"d2": 1, "d4": 1, "d6": 1},
+    "q3": {"d3": 1, "d5": 1, "d6": 2},
+    "q4": {"d5": 1},
+}
+_GOLD: dict[str, Any] = {
+    "q1": "a red fox",
+    "q2": ["ships cross the sea", "a lighthouse"],
+    "q3": "mice eat bread",
+    "q4": "bread is baked",
+}
+
+
+def toy_topics() -> pd.DataFrame:
+    """Return topics (Q): ``qid``, ``query``, ``question``."""
+    rows = [(qid, query, f"What is known of {query}?") for qid, query in _QUERIES.items()]
+    return pd.DataFrame(rows, columns=[QID, QUERY, QUESTION])
+
+
+def toy_documents() -> pd.DataFrame:
+    """Return the documents: ``docno``, ``text``."""
+    return pd.DataFrame({DOCNO: list(_TEXTS), TEXT: list(_TEXTS.values())})
+
+
+def toy_run() -> pd.DataFrame:
+    """Return a run (R): ``qid``, ``query``, ``docno``, ``score``, ``rank``, ``text``; no ties."""
+    rows = [
+        (qid, _QUERIES[qid], docno, 9.5 - 1.5 * rank, rank, _TEXTS[docno])
+        for qid, order in _ORDER.items()
+        for rank, docno in enumerate(order)
+    ]
+    return pd.DataFrame(rows, columns=[QID, QUERY, DOCNO, SCORE, RANK, TEXT])
+
+
+def toy_samples(n_samples: int = 4) -> pd.DataFrame:
+    """Return a sampled run (S): the columns of `toy_run`, and ``sample``.
+
+    Sample 0 is the order of `toy_run`; the others are rotations of it, every second one reversed.
+
+    Args:
+        n_samples: rankings per query.
+    """
+    rows = []
+    for qid, order in _ORDER.items():
+        for sample in range(n_samples):
+            turn = sample % len(order)
+            ranking = order[turn:] + order[:turn]
+            for rank, docno in enumerate(ranking[::-1] if sample % 2 else ranking):
+                rows.append((qid, _QUERIES[qid], docno, -float(rank), rank, _TEXTS[docno], sample))
+    return pd.DataFrame(rows, columns=[QID, QUERY, DOCNO, SCORE, RANK, TEXT, SAMPLE])
+
+
+def toy_answers(n_samples: int = 4) -> pd.DataFrame:
+    """Return sampled answers: `toy_samples` and ``qanswer``, the text of each first document.
+
+    Args:
+        n_samples: rankings per query.
+    """
+    samples = toy_samples(n_samples)
+    first = samples[samples[RANK] == 0].set_index([QID, SAMPLE])[TEXT]
+    answers = first.loc[list(zip(samples[QID], samples[SAMPLE], strict=True))]
+    samples[QANSWER] = answers.to_numpy()
+    return samples
+
+
+def toy_qrels() -> pd.DataFrame:
+    """Return labels: ``qid``, ``docno``, ``label`` (0 to 2), ``gold_answer``."""
+    rows = [
+        (qid, docno, labels.get(docno, 0), _GOLD[qid])
+        for qid, labels in _LABELS.items()
+        for docno in _TEXTS
+    ]
+    return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL, GOLD_ANSWER])

@@ -1,0 +1,205 @@
+"""What every transformer must keep to."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.columns import DOCNO, QID, SCORE
+from fairtk.errors import InputError
+from fairtk.rankings import encode_run
+from fairtk.testing.agreement import check, check_frames, snapshot
+from fairtk.testing.toys import toy_run
+
+
+class TransformerContract:
+    """Tests of a transformer; subclass it and define `make`.
+
+    Attributes:
+        per_query: whether a query's rows depend on nothing but the query's own input, so that
+            batches may be split between queries.
+    """
+
+    per_query: bool = True
+
+    def make(self) -> Any:
+        """Return the transformer under test, made anew."""
+        raise NotImplementedError(f"{type(self).__name__} must define make()")
+
+    def others(self) -> Sequence[Any]:
+        """Return transformers with other settings: no two of them, and `make`, are equal."""
+        return ()
+
+    def inp(self) -> pd.DataFrame:
+        """Return an input frame with several queries."""
+        return toy_run()
+
+    def _name(self) -> str:
+        return type(self.make()).__name__
+
+    # Frames ------------------------------------------------------------------------------------
+
+    def test_input_stays_as_it_is(self) -> None:
+        """``transform`` does not change its input, and its output can be changed freely."""
+        inp = self.inp()
+        before = snapshot(inp)
+        out = self.make().transform(inp)
+        check(snapshot(inp) == before, f"{self._name()} changes its input")
+        check(out is not inp, f"{self._name()} returns its input frame itself, not a new one")
+        for column in out.columns:
+            out[column] = None
+        check(
+            snapshot(inp) == before,
+            f"{self._name()} hands out its input's own data",
+        )
+
+    def test_empty_frame_has_the_output_columns(self) -> None:
+        """No rows in, no rows out, and the same columns as otherwise."""
+        wanted = list(self.make().transform(self.inp()).columns)
+        untyped = pd.DataFrame([], columns=self.inp().columns)
+        for empty in (self.inp()[:0], untyped):
+            out = self.make().transform(empty)
+            check(len(out) == 0, f"{self._name()} makes {len(out)} rows from none")
+            check(
+                list(out.columns) == wanted,
+                f"{self._name()} gives the columns {list(out.columns)} on an empty frame, but "
+                f"{wanted} otherwise",
+            )
+
+    def test_rankings_are_in_order(self) -> None:
+        """Scores are finite and agree with ranks; no document or rank occurs twice."""
+        out = self.make().transform(self.inp())
+        if {QID, DOCNO, SCORE} <= set(out.columns):
+            try:
+                encode_run(out, self._name())
+            except InputError as error:
+                raise AssertionError(f"{self._name()} gives a broken run: {error}") from error
+
+    def test_output_has_no_other_queries(self) -> None:
+        """Only queries of the input occur in the output."""
+        out = self.make().transform(self.inp())
+        new = set(out[QID]) - set(self.inp()[QID])
+        check(not new, f"{self._name()} gives rows for the qids {sorted(map(str, new))}")
+
+    # What must not matter ----------------------------------------------------------------------
+
+    def test_deterministic(self) -> None:
+        """The same settings and input give the same output, each time and in each object."""
+        first = self.make()
+        wanted = first.transform(self.inp())
+        message = f"{self._name()} gives another output"
+        check_frames(first.transform(self.inp()), wanted, f"{message} when it is used twice")
+        check_frames(self.make().transform(self.inp()), wanted, f"{message} when it is made twice")
+
+    def test_global_random_state_stays(self) -> None:
+        """Numpy's global random state is neither read nor changed."""
+        np.random.seed(5)  # noqa: NPY002 - the global state is what is looked at
+        wanted = self.make().transform(self.inp())
+        state = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
+        np.random.seed(5)  # noqa: NPY002
+        untouched = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
+        check(
+            bool(np.array_equal(state, untouched)),
+            f"{self._name()} uses numpy's global random state",
+        )
+        np.random.seed(6)  # noqa: NPY002
+        message = f"{self._name()} depends on numpy's global random state"
+        check_frames(self.make().transform(self.inp()), wanted, message)
+
+    def test_batches_do_not_matter(self) -> None:
+        """Queries one by one give the rows that all at once give."""
+        if not self.per_query:
+            return
+        inp = self.inp()
+        wanted = self.make().transform(inp)
+        transformer = self.make()
+        parts = [transformer.transform(inp[inp[QID] == qid]) for qid in inp[QID].unique()]
+        found = pd.concat([p for p in parts if len(p)], ignore_index=True)
+        check_frames(found, wanted, f"{self._name()} depends on how queries are batched")
+
+    def test_order_of_rows_does_not_matter(self) -> None:
+        """A shuffled input, with a shuffled index, gives the same rows."""
+        inp = self.inp()
+        wanted = self.make().transform(inp)
+        rng = np.random.default_rng(3)
+        for _ in range(2):
+            found = self.make().transform(inp.iloc[rng.permutation(len(inp))])
+            check_frames(found, wanted, f"{self._name()} depends on the order of rows")
+
+    # Settings ----------------------------------------------------------------------------------
+
+    def test_equality_is_by_settings(self) -> None:
+        """Equal settings make equal transformers, others unequal ones."""
+        one = self.make()
+        check(one == self.make(), f"{one!r}: two with the same settings are not equal")
+        check(hash(one) == hash(self.make()), f"{one!r}: two equal ones have different hashes")
+        check(one == copy.copy(one), f"{one!r} is not equal to its copy")
+        check(one != "something else", f"{one!r} is equal to a string")
+        every = [one, *self.others()]
+        for i, left in enumerate(every):
+            for right in every[i + 1 :]:
+                check(left != right, f"{left!r} and {right!r} are equal, but do different things")
+
+    def test_printable(self) -> None:
+        """The printed form names the class and the settings, and no address."""
+        every = [self.make(), *self.others()]
+        text = repr(every[0])
+        check(self._name() in text, f"{text!r} does not name the class {self._name()}")
+        check(
+            not re.search(r"0x[0-9a-f]{6,}", text),
+            f"{text!r} has a memory address in it; print the settings (FairTransformer does)",
+        )
+        check(text == repr(self.make()), f"{text!r} prints differently when it is made again")
+        check(
+            len({repr(t) for t in every}) == len(every),
+            f"transformers with different settings print alike: {sorted(map(repr, every))}",
+        )
+
+    # Where it is used --------------------------------------------------------------------------
+
+    def test_inspect(self) -> None:
+        """PyTerrier can tell which columns go in and come out, and draws it."""
+        import pyterrier as pt
+
+        transformer = self.make()
+        inputs = pt.inspect.transformer_inputs(transformer)
+        columns = list(self.inp().columns)
+        check(
+            any(set(mode) <= set(columns) for mode in inputs),
+            f"{self._name()} takes {inputs} as pt.inspect sees it; the test's input has {columns}",
+        )
+        found = pt.inspect.transformer_outputs(transformer, columns)
+        wanted = list(transformer.transform(self.inp()).columns)
+        check(
+            found == wanted,
+            f"{self._name()} gives {found} as pt.inspect sees it, but really {wanted}",
+        )
+        pt.schematic.transformer_schematic(transformer)
+
+    def test_missing_columns_are_named(self) -> None:
+        """Without a column that it needs, the error names the transformer and the column."""
+        import pyterrier as pt
+
+        inputs = pt.inspect.transformer_inputs(self.make())
+        if len(inputs) != 1:
+            return
+        for column in inputs[0]:
+            try:
+                self.make().transform(self.inp().drop(columns=column))
+            except (ValueError, pt.validate.InputValidationError) as error:
+                named = self._name() in str(error) and column in str(error)
+                check(named, f"the error must name {self._name()} and {column!r}; it says: {error}")
+            except Exception as error:
+                raise AssertionError(
+                    f"{self._name()} without the column {column!r} must raise a ValueError that "
+                    f"names both; found {type(error).__name__}: {error}"
+                ) from error
+            else:
+                raise AssertionError(
+                    f"{self._name()} says that it needs the column {column!r}, but works without"
+                )

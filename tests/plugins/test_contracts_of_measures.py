@@ -1,0 +1,71 @@
+"""Every registered measure passes the contract that plugin authors' measures have to pass."""
+
+import numpy as np
+import pytest
+from ir_measures import nDCG, parse_measure
+
+from fairtk import EE_D, EE_L, EE_R, EU, E, registry
+from fairtk.measures import nDCG_TREC, parse
+from fairtk.testing import MeasureContract
+
+# measure, value of a missing query where the parameters change it
+MEASURES = [
+    (EE_D @ 3, None),
+    (EE_D(browsing="RBP(p=0.8)"), None),
+    (EE_D(browsing="DCG", bounds="exact", n=20) @ 2, None),
+    (EE_D(normalize=False) @ 3, 3.0),  # one fixed ranking: 3 documents with exposure 1
+    (EE_R @ 3, None),
+    (EE_R(browsing="GERR(p=0.9, u=0.4)", graded=False) @ 4, None),
+    (EE_R(browsing="TREC", rel=2, n="judged") @ 3, None),
+    (EE_L @ 3, None),
+    (EE_L(bounds="exact", n=20) @ 2, None),
+    (EE_R(variant="fair-rag") @ 3, None),
+    (EU(utility="rougeL"), None),
+    (EU(utility="f1"), None),
+    (E(nDCG @ 3), None),
+    (E(EE_D @ 2), 1.0),  # the inner measure's own
+    (E(nDCG @ 3) * EE_R @ 3, None),
+    (nDCG_TREC @ 3, None),
+    (nDCG_TREC(ideal=50, rel=2), None),
+]
+
+
+@pytest.mark.parametrize(("measure", "missing"), MEASURES, ids=lambda v: repr(v))
+class TestBuiltins(MeasureContract):
+    @pytest.fixture(autouse=True)
+    def _set(self, measure, missing):
+        self.measure, self.missing = measure, missing
+
+
+def test_every_registered_measure_is_read_back_bare():
+    for entry in registry.measures.entries():
+        for read in (parse, parse_measure):
+            back = read(repr(entry.value))
+            assert back == entry.value
+            assert back.params == entry.value.params
+
+
+def test_every_registered_measure_is_tested_here():
+    assert {type(m).NAME for m, _ in MEASURES} >= set(registry.measures.names())
+
+
+class TestErrorUtility(MeasureContract):
+    """LaMP-3's error: turned around by upper_bound, or without a worst value."""
+
+    measure = EU(utility="mae", upper_bound=4)
+
+    def qrels(self):
+        return super().qrels().assign(gold_answer="3")
+
+    def samples(self):
+        samples = super().samples()
+        return samples.assign(qanswer=(samples["sample"] % 5 + 1).astype(str))
+
+    def policies(self):
+        # the contract's run of unjudged documents answers "nothing", which is no number
+        return {k: v for k, v in super().policies().items() if "unjudged" not in k}
+
+
+class TestPlainError(TestErrorUtility):
+    measure = EU(utility="mae")
+    missing = np.nan

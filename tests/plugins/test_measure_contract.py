@@ -1,0 +1,274 @@
+"""The contract of measures fails for broken measures, and for the right reason."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from failing import failing
+
+from fairtk import FairMeasure, hookimpl, plugins
+from fairtk.measures import CUTOFF, Param
+from fairtk.testing import MeasureContract, toy_answers, toy_qrels
+
+
+class Share(FairMeasure):
+    """How much of the first k ranks useful documents have."""
+
+    NAME = "ToyShare"
+    PRETTY_NAME = "Share of useful documents"
+    BETTER = "higher"
+    MISSING = 0.0
+    SUPPORTED_PARAMS = {"cutoff": CUTOFF, "rel": Param(int, default=1)}
+
+    def score_query(self, qrels, run):
+        useful = qrels.loc[qrels["label"] >= self["rel"], "docno"]
+        return float(run["docno"].isin(useful).mean())
+
+
+class Waste(Share):
+    """How much of the first k ranks useful documents lack."""
+
+    BETTER = "lower"
+    MISSING = 1.0
+
+    def score_query(self, qrels, run):
+        return 1 - super().score_query(qrels, run)
+
+
+@contextmanager
+def given(measure):
+    """Register a measure for as long as the block lasts."""
+
+    class Plugin:
+        @hookimpl
+        def fairtk_measures(self):
+            return [type(measure)()]
+
+    plugin = Plugin()
+    plugins.register(plugin, "toy", "1")
+    try:
+        yield
+    finally:
+        plugins.unregister(plugin)
+
+
+def failures(cls, of=lambda m: m @ 2, only="test_"):
+    class Contract(MeasureContract):
+        measure = of(cls())
+
+    with given(cls()):
+        return failing(Contract, only)
+
+
+@pytest.mark.parametrize("cls", [Share, Waste])
+def test_good_measures_pass(cls):
+    assert failures(cls) == {}
+    assert failures(cls, lambda m: m(rel=2)) == {}
+
+
+def test_not_registered():
+    class Contract(MeasureContract):
+        measure = Share() @ 2
+
+    errors = failing(Contract)
+    assert list(errors) == ["test_reads_back_what_it_prints"]
+    assert "is the plugin installed" in errors["test_reads_back_what_it_prints"]
+
+
+class NotOurs:
+    """Not even a measure."""
+
+
+def test_no_measure_at_all():
+    class Contract(MeasureContract):
+        measure = NotOurs()
+
+    assert "test_declarations" in failing(Contract)
+
+
+# One flaw each -----------------------------------------------------------------------------------
+
+
+class FirstLabel(Share):
+    """Looks at the label that happens to come first."""
+
+    def score_query(self, qrels, run):
+        return float(qrels["label"].iloc[0])
+
+
+class Alphabet(Share):
+    """Prefers documents by name."""
+
+    def score_query(self, qrels, run):
+        return float(min(run["docno"]) <= "d1")
+
+
+class FirstSample(Share):
+    """Reads one sample only."""
+
+    def score_query(self, qrels, run):
+        return super().score_query(qrels, run[run["sample"] == run["sample"].min()])
+
+
+class CutAcross(Share):
+    """Cuts as ir_measures' own runtime measures do: the first rows of a query."""
+
+    def score_all(self, evidence):
+        whole = list(evidence.by_query(None))
+        return np.array(
+            [
+                0.0 if run is None else self.score_query(qrels, run.head(self["cutoff"]))
+                for _, qrels, run in whole
+            ]
+        )
+
+
+class NoCut(Share):
+    """Forgets its cutoff."""
+
+    def score_all(self, evidence):
+        return np.array(
+            [
+                0.0 if run is None else self.score_query(qrels, run)
+                for _, qrels, run in evidence.by_query(None)
+            ]
+        )
+
+
+class Relative(Share):
+    """Divides by the number of queries."""
+
+    def score_all(self, evidence):
+        return super().score_all(evidence) / len(evidence.qids)
+
+
+class Flattering(Waste):
+    """Counts a missing query as perfect."""
+
+    MISSING = 0.0
+
+
+class Invented(Share):
+    """Gives a missing query a value that it does not declare."""
+
+    MISSING = -1.0
+
+    def score_all(self, evidence):
+        return np.maximum(super().score_all(evidence), 0.0)
+
+
+class Undeclared(Share):
+    """Reads the text, and does not say so."""
+
+    def score_query(self, qrels, run):
+        return float(run["text"].str.contains("fox").mean())
+
+
+class Silent(Share):
+    """Is undefined without a word."""
+
+    def score_all(self, evidence):
+        values = super().score_all(evidence)
+        return np.where(evidence.judgments.labels.max() > 1, np.nan, values)
+
+
+class Infinite(Share):
+    """Has no upper end."""
+
+    def score_all(self, evidence):
+        return super().score_all(evidence) + np.inf
+
+
+class Changing(Share):
+    """Adds a gold answer to the user's own list."""
+
+    QREL_COLUMNS = (*FairMeasure.QREL_COLUMNS, "gold_answer")
+
+    def score_query(self, qrels, run):
+        for gold in qrels["gold_answer"]:
+            if isinstance(gold, list):
+                gold.append("and this")
+        return super().score_query(qrels, run)
+
+
+class Mumbling(Share):
+    """Prints its name and cutoff alone."""
+
+    def __repr__(self):
+        return f"{self.NAME}@{self['cutoff']}"
+
+
+class Forgetful(Share):
+    """Is right the first time only."""
+
+    calls = 0
+
+    def score_all(self, evidence):
+        Forgetful.calls += 1
+        return super().score_all(evidence) / Forgetful.calls
+
+
+class Fragile(Share):
+    """Cannot do without useful documents."""
+
+    def score_query(self, qrels, run):
+        return super().score_query(qrels, run) / max(qrels["label"].tolist()) * 1.0
+
+
+class NotEmpty(Share):
+    """Cannot do without rankings."""
+
+    def score_all(self, evidence):
+        return super().score_all(evidence) * evidence.frame["score"].ne(0).iloc[0]
+
+
+class ForeignColumns(Share):
+    """Declares ir_measures' names."""
+
+    RUN_COLUMNS = ("query_id", "doc_id", "score")
+
+
+FLAWS = [
+    (FirstLabel, "test_order_of_rows_does_not_matter"),
+    (Alphabet, "test_names_of_documents_do_not_matter"),
+    (FirstSample, "test_numbers_of_samples_do_not_matter"),
+    (CutAcross, "test_numbers_of_samples_do_not_matter"),
+    (NoCut, "test_cutoff_is_within_each_sample"),
+    (Relative, "test_other_queries_do_not_matter"),
+    (Relative, "test_experiment"),
+    (Flattering, "test_missing_query_gets_the_worst_value"),
+    (Invented, "test_missing_query_gets_the_worst_value"),
+    (Undeclared, "test_declared_columns_are_enough"),
+    (Silent, "test_order_of_rows_does_not_matter"),
+    (Infinite, "test_order_of_rows_does_not_matter"),
+    (Changing, "test_inputs_stay_as_they_are"),
+    (Forgetful, "test_ways_through_ir_measures_agree"),
+    (Fragile, "test_no_useful_document"),
+    (NotEmpty, "test_empty_run"),
+    (ForeignColumns, "test_declarations"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("cls", "test"), FLAWS, ids=lambda v: getattr(v, "__name__", v))
+def test_a_flaw_is_found(cls, test):
+    assert test in failures(cls, only=test)
+
+
+def test_a_parameter_that_is_not_printed_is_found():
+    errors = failures(Mumbling, lambda m: m(rel=2) @ 2)
+    assert "print alike" in errors["test_reads_back_what_it_prints"]
+
+
+def test_own_frames():
+    class Contract(MeasureContract):
+        measure = Share() @ 1
+
+        def qrels(self):
+            return toy_qrels().replace({"qid": {"q1": "another"}})
+
+        def samples(self):
+            return toy_answers(2).replace({"qid": {"q1": "another"}})
+
+    with given(Share()):
+        assert failing(Contract) == {}
