@@ -36,6 +36,7 @@ _MODULES = (
 )
 
 from fairtk import plugins  # noqa: E402
+from fairtk.datasets import registration as _registration  # noqa: E402
 from fairtk.hookspecs import hookimpl  # noqa: E402
 from fairtk.measures import EE_D, EE_L, EE_R, EU, E, FairMeasure, drop_undefined  # noqa: E402
 from fairtk.measures import provider as _provider  # noqa: E402
@@ -84,4 +85,5 @@ def __dir__() -> list[str]:
 
 _provider.connect()
 plugins.HOST.listeners.append(_provider.publish)
+plugins.HOST.listeners.append(_registration.listen)
 plugins.load()

@@ -22,6 +22,10 @@ class TransformerInputError(ColumnError, InputValidationError):  # type: ignore[
     transformer takes.
     """
 
+    def __init__(self, message: str, modes: list[Any]) -> None:
+        ColumnError.__init__(self, message)
+        self.modes = modes
+
     __str__ = ColumnError.__str__
 
 
