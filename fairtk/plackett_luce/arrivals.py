@@ -32,8 +32,11 @@ class Placed:
     def append(self, rows: IntArray, order: IntArray, count: IntArray) -> None:
         """Write the first `count` of each row of `order` behind what the samples have."""
         have = self.filled[rows]
-        count = np.minimum(count, self.ranked.shape[1] - have)
-        if order.shape[1] > 64:  # long lines are copied faster one by one
+        places = self.ranked.shape[1]
+        count = np.minimum(count, places - have)
+        if count.min() == places:  # so nothing was there before
+            self.ranked[rows] = order[:, :places]
+        elif order.shape[1] > 64:  # long lines are copied faster one by one
             for line, (row, at, length) in enumerate(
                 zip(rows.tolist(), have.tolist(), count.tolist(), strict=True)
             ):
