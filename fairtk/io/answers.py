@@ -39,30 +39,20 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
 
 
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read gold answers.
+    """Read gold answers; `fairtk.join_answers` puts them into qrels.
 
-    The same gold answer may stand on several rows of a query (as in answer files and qrels); two
-    different ones may not: a list of strings says that any of them is right.
+    A query may stand on several rows, with the same gold answer (as in answer files and qrels) or
+    with others, each of which is right.
 
     Returns:
-        Columns ``qid`` and ``gold_answer`` (a string or a list of strings), one row per query.
+        Columns ``qid`` and ``gold_answer`` (a string or a list of strings); rows as in the file.
 
     Raises:
-        FormatError: a column is missing, a line is broken, or a query has two different gold
-            answers; names the line.
+        FormatError: a column is missing or a line is broken; names the line.
     """
     rows = _keyed(path, "gold answers", GOLD_ANSWER)
     strings_or_lists(rows, GOLD_ANSWER)
-    known: dict[str, object] = {}
-    for row, (qid, gold) in enumerate(zip(rows.frame[QID], rows.frame[GOLD_ANSWER], strict=True)):
-        if known.setdefault(qid, gold) != gold:
-            rows.fail(
-                row,
-                f"qid {qid!r} has the gold answers {known[qid]!r} and {gold!r}; write one list of "
-                "them if each is right",
-            )
-    kept = rows.frame.drop_duplicates(QID)[[QID, GOLD_ANSWER]]
-    return kept.reset_index(drop=True)
+    return rows.frame[[QID, GOLD_ANSWER]]
 
 
 def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:

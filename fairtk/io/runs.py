@@ -125,14 +125,16 @@ def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk
 def _read_samples(rows: Rows) -> None:
     """Make ``sample`` integers, or drop it if the file is an unsampled run."""
     column = rows.frame[SAMPLE]
-    if not isinstance(column.dtype, pd.StringDtype):
-        rows.fail_at(column.isna().to_numpy(), "sampled and unsampled rows are mixed", SAMPLE)
+    mixed = "sampled and unsampled rows are mixed: sample is missing"
+    rows.fail_at(column.isna().to_numpy(), mixed, SAMPLE)
+    if pd.api.types.is_numeric_dtype(column.dtype):
         rows.as_integers(SAMPLE)
         rows.fail_at(
             (rows.frame[SAMPLE] < 0).to_numpy(), "sample must not be negative; found {}", SAMPLE
         )
         return
-    codes, found = pd.factorize(column)
+    rows.as_strings(SAMPLE)
+    codes, found = pd.factorize(rows.frame[SAMPLE])
     words = [str(word) for word in found]
     for pattern, start in ((_INTEGER, 0), (_Q_INTEGER, 1)):
         fits = np.array([bool(pattern.fullmatch(word)) for word in words], dtype=bool)

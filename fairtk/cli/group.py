@@ -1,0 +1,224 @@
+"""The group of all commands: loaded late, from plugins too, with errors of one line."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+
+from fairtk import __version__, plugins
+from fairtk.errors import FairtkError, InputError, PluginError, UndefinedWarning, suggestion
+
+COMMANDS = {
+    "demo": "Run the whole pipeline on the packaged collection and model.",
+    "evaluate": "Measure run files against qrels.",
+    "measures": "List measures, string utilities and browsing models.",
+    "datasets": "List the data sets that fairtk adds to ir_datasets.",
+    "plugins": "List plugins, what each gave, and what is wrong with it.",
+}
+"""The built-in commands; each is the attribute ``command`` of a module of this package."""
+
+_DEBUG = "--debug"
+WRONG_INPUT = 2
+FAILED_WORK = 1
+
+
+class FailedWork(click.ClickException):
+    """An error that the input is not to blame for."""
+
+    exit_code = FAILED_WORK
+
+
+class WrongInput(click.ClickException):
+    """An error that the user can mend in what was given."""
+
+    exit_code = WRONG_INPUT
+
+
+class FairtkGroup(click.Group):
+    """A click group that imports its commands when they are called, and asks plugins for more.
+
+    Attributes:
+        builtin: the name and the one-line help of each built-in command.
+    """
+
+    def __init__(self, *args: Any, builtin: dict[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.builtin = builtin or {}
+        self._plugins_asked = False
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the built-in commands, then those of plugins."""
+        self._ask_plugins()
+        return [*self.builtin, *sorted(self.commands.keys() - self.builtin.keys())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, importing its module; None if there is no such command."""
+        if cmd_name in self.builtin:
+            command = importlib.import_module(f"fairtk.cli.{cmd_name}").command
+            return command if isinstance(command, click.Command) else None
+        self._ask_plugins()
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command to run; an unknown one comes with the nearest known name."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = suggestion(name, self.list_commands(ctx))
+            ctx.fail(f"unknown command {name!r}{known}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing the built-in ones."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.commands.get(name)
+            text = self.builtin.get(name) or (command.get_short_help_str(80) if command else "")
+            if command is None or not command.hidden:
+                rows.append((name, text))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; errors become one line on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            debug = bool(ctx.params.get("debug"))
+            if debug:
+                traceback.print_exc()
+            raise _described(error, debug) from error
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line; in standalone mode (the default) exit with its code.
+
+        ``--debug`` may stand anywhere. Wrong usage is one line, too.
+        """
+        given = sys.argv[1:] if args is None else list(args)
+        if _DEBUG in given:
+            given = [_DEBUG, *(word for word in given if word != _DEBUG)]
+        run: Callable[[], Any] = functools.partial(
+            super().main, given, prog_name, complete_var, standalone_mode=False, **extra
+        )
+        with _plain_warnings(_DEBUG in given):
+            return self._exit_after(run) if standalone_mode else run()
+
+    def _exit_after(self, run: Callable[[], Any]) -> NoReturn:
+        try:
+            code: Any = run()
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            code = error.exit_code
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "fairtk"
+            text = error.format_message().rstrip(".")
+            click.echo(f"Error: {text} (see {where} --help)", err=True)
+            code = error.exit_code
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except click.Abort:
+            click.echo("Aborted.", err=True)
+            code = FAILED_WORK
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def _ask_plugins(self) -> None:
+        if self._plugins_asked:
+            return
+        self._plugins_asked = True
+        owners = dict.fromkeys(self.builtin, "fairtk")
+        for plugin, add_commands in list(plugins.HOST.command_plugins()):
+            # A group of its own shows what this plugin adds, and keeps it from replacing others.
+            given = click.Group()
+            try:
+                add_commands(given)
+                for name in given.commands:
+                    if name in owners:
+                        raise PluginError(
+                            f"the command {name!r} is given by two plugins, {owners[name]} and "
+                            f"{plugin.label}; uninstall one of them"
+                        )
+            except Exception as error:
+                plugins.HOST.reject(plugin, f"fairtk_commands: {type(error).__name__}: {error}")
+                continue
+            for name, command in given.commands.items():
+                owners[name] = plugin.label
+                self.add_command(command, name)
+
+
+@click.group(
+    "fairtk",
+    cls=FairtkGroup,
+    builtin=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "--version", prog_name="fairtk")
+@click.option(_DEBUG, is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Measure and change how fairly retrieval and RAG pipelines expose documents."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 if all is well, 2 for wrong input, 1 for failed work.
+
+    Args:
+        args: the arguments; None takes the process's.
+    """
+    cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
+
+
+def _described(error: Exception, debug: bool) -> click.ClickException:
+    # an error has one line, whatever the library below wrote
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError) and not isinstance(error, FairtkError) and error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    if isinstance(error, InputError):
+        return WrongInput(text)
+    if isinstance(error, FairtkError | OSError):
+        return FailedWork(text)
+    hint = "" if debug else "; the option --debug shows where"
+    return FailedWork(f"{type(error).__name__}: {text or 'no message'}{hint}")
+
+
+@contextmanager
+def _plain_warnings(debug: bool) -> Iterator[None]:
+    """Show warnings as one line on stderr, and each only once."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        text = " ".join(str(message).split())
+        if issubclass(category, UndefinedWarning):
+            # the rest is about plain means, which the command line does not take
+            text = text.partition(". Plain means")[0] + ". Means are over the others."
+        if text not in said and (debug or not issubclass(category, _NOT_FOR_USERS)):
+            said.add(text)
+            click.echo(f"Warning: {text}", err=True)
+
+    if not sys.warnoptions:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = show
+            yield
+    else:
+        yield
+
+
+_NOT_FOR_USERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)

@@ -1,0 +1,146 @@
+"""``fairtk measures``: what can be measured."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import click
+
+from fairtk.cli.output import echo_csv, echo_json, echo_table, format_option
+from fairtk.errors import InputError
+
+_COLUMNS = ["kind", "name", "better", "summary", "from"]
+
+
+@click.command("measures")
+@click.argument("name", required=False)
+@click.option("--all", "everything", is_flag=True, help="List ir_measures' own measures, too.")
+@format_option
+def command(name: str | None, everything: bool, form: str) -> None:
+    """List measures, string utilities and browsing models, or explain the measure NAME."""
+    if name is not None:
+        _explain(name)
+        return
+    rows = _measures() + _utilities() + _browsing_models()
+    if everything:
+        rows += _others()
+    if form != "table":
+        (echo_csv if form == "csv" else echo_json)(_COLUMNS, rows)
+        return
+    titles = {
+        "measure": "Measures (fairtk measures NAME explains one)",
+        "utility": "String utilities, for EU(utility='...')",
+        "browsing model": "Browsing models, for browsing='...'",
+        "ir_measures": "Measures of ir_measures; over samples: E(...)",
+    }
+    for number, (kind, title) in enumerate(titles.items()):
+        chosen = [row[1:] for row in rows if row[0] == kind]
+        if not chosen:
+            continue
+        click.echo("\n" * bool(number) + title)
+        if kind in ("measure", "utility"):
+            echo_table(
+                ["name", "better", "from", "summary"], [[n, b, o, s] for n, b, s, o in chosen]
+            )
+        else:
+            echo_table(["name", "from", "summary"], [[n, o, s] for n, b, s, o in chosen])
+
+
+def _measures() -> list[list[str]]:
+    from fairtk import registry
+
+    return [
+        ["measure", entry.name, _direction(entry.value), _first_line(entry.value), entry.owner]
+        for entry in registry.measures.entries()
+    ]
+
+
+def _utilities() -> list[list[str]]:
+    from fairtk import registry
+
+    return [
+        [
+            "utility",
+            entry.name,
+            "higher" if entry.value.higher_is_better else "lower",
+            entry.value.summary + _extra(entry.value.extra),
+            entry.owner,
+        ]
+        for entry in registry.utilities.entries()
+    ]
+
+
+def _browsing_models() -> list[list[str]]:
+    from fairtk import registry
+
+    return [
+        [
+            "browsing model",
+            entry.name + _signature(entry.value),
+            "",
+            _first_line(entry.value),
+            entry.owner,
+        ]
+        for entry in registry.browsing_models.entries()
+    ]
+
+
+def _others() -> list[list[str]]:
+    import ir_measures
+
+    from fairtk import registry
+
+    ours = set(registry.measures.names())
+    return [
+        ["ir_measures", name, "", measure.SHORT_DESC or _first_line(measure), "ir_measures"]
+        for name, measure in sorted(ir_measures.measures.registry.items())
+        if name not in ours
+    ]
+
+
+def _explain(name: str) -> None:
+    from fairtk.measures import parse
+
+    measure = parse(name)
+    title = getattr(measure, "PRETTY_NAME", None)
+    click.echo(f"{measure.NAME}: {title}" if title else measure.NAME)
+    click.echo()
+    click.echo(inspect.getdoc(type(measure)) or "no description")
+    rows = [
+        [parameter, _default(info), info.desc or ""]
+        for parameter, info in measure.SUPPORTED_PARAMS.items()
+    ]
+    if rows:
+        click.echo()
+        echo_table(["parameter", "default", "meaning"], rows)
+
+
+def _direction(measure: Any) -> str:
+    try:
+        return str(measure.better)
+    except InputError:  # E, EU: the direction is that of what they are given
+        return "as inside"
+
+
+def _default(info: Any) -> str:
+    from ir_measures import ParamInfo
+
+    nothing = info.default is ParamInfo().default or info.default is None
+    return "" if nothing else repr(info.default)
+
+
+def _signature(model: type) -> str:
+    fields = inspect.signature(model).parameters.values()
+    inside = ", ".join(f"{f.name}={f.default!r}" for f in fields)
+    return f"({inside})" if inside else ""
+
+
+def _first_line(thing: Any) -> str:
+    kind = thing if isinstance(thing, type) else type(thing)
+    lines = (inspect.getdoc(kind) or "").splitlines()
+    return lines[0] if lines else ""
+
+
+def _extra(extra: str | None) -> str:
+    return f" (pip install 'fairtk[{extra}]')" if extra else ""

@@ -1,0 +1,254 @@
+import json
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import click
+import pytest
+
+import fairtk as package
+from fairtk import hookimpl, plugins, registry
+from fairtk.cli.group import COMMANDS, FairtkGroup, main
+from fairtk.errors import DataWarning, InputError, ModelError
+
+
+def group_with(action):
+    """A group like the real one, with one command that does something."""
+
+    @click.group(cls=FairtkGroup)
+    @click.option("--debug", is_flag=True)
+    def cli(debug):
+        pass
+
+    @cli.command("act")
+    def act():
+        action()
+
+    return cli
+
+
+def run(action, *words):
+    return click.testing.CliRunner().invoke(group_with(action), words or ["act"])
+
+
+def raising(error):
+    def action():
+        raise error
+
+    return action
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("error", "code", "line"),
+        [
+            (InputError("the score is\n  NaN"), 2, "Error: the score is NaN"),
+            (ModelError("no weights"), 1, "Error: no weights"),
+            (FileNotFoundError(2, "No such file", "x.txt"), 1, "Error: x.txt: No such file"),
+            (KeyError("x"), 1, "Error: KeyError: 'x'; the option --debug shows where"),
+            (RuntimeError(), 1, "Error: RuntimeError: no message; the option --debug shows where"),
+            (click.ClickException("said"), 1, "Error: said"),
+            (click.UsageError("wrong use."), 2, "Error: wrong use (see "),
+            (click.Abort(), 1, "Aborted."),
+        ],
+    )
+    def test_one_line_and_a_code(self, error, code, line):
+        result = run(raising(error))
+        assert result.exit_code == code
+        assert result.stdout == ""
+        assert result.stderr.startswith(line)
+        assert len(result.stderr.splitlines()) == 1
+
+    @pytest.mark.parametrize("words", [("--debug", "act"), ("act", "--debug")])
+    def test_debug_shows_the_traceback(self, words):
+        result = run(raising(InputError("bad")), *words)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Traceback (most recent call last):")
+        assert result.stderr.endswith("Error: bad\n")
+
+    def test_exit_codes_of_commands_are_kept(self):
+        assert run(lambda: sys.exit(5)).exit_code == 5
+        assert run(lambda: click.get_current_context().exit(3)).exit_code == 3
+        assert run(lambda: None).exit_code == 0
+
+    def test_warnings_are_one_line_each_and_given_once(self):
+        import warnings
+
+        def action():
+            for text in ("first\nwarning", "second", "first\nwarning"):
+                warnings.warn(text, DataWarning, stacklevel=1)
+            warnings.warn("for developers", DeprecationWarning, stacklevel=1)
+
+        result = run(action)
+        assert result.exit_code == 0
+        assert result.stderr == "Warning: first warning\nWarning: second\n"
+
+
+class TestGroup:
+    def test_help_lists_all_commands_without_importing_them(self, fairtk):
+        result = fairtk("--help")
+        assert result.exit_code == 0
+        for name, text in COMMANDS.items():
+            assert f"  {name} " in result.stdout
+            assert text in result.stdout
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_each_command_has_help(self, fairtk, name):
+        result = fairtk(name, "--help")
+        assert result.exit_code == 0
+        assert result.stdout.startswith(f"Usage: cli {name}") or "Usage:" in result.stdout
+
+    def test_mistyped_command(self, fairtk):
+        result = fairtk("evalute")
+        assert result.exit_code == 2
+        assert result.stderr.startswith(
+            "Error: unknown command 'evalute'; did you mean 'evaluate'?"
+        )
+
+    def test_no_command(self, fairtk):
+        result = fairtk()
+        assert result.exit_code == 2
+        assert "Commands:" in result.output
+
+    def test_version(self, fairtk):
+        assert fairtk("--version").stdout.strip().endswith(package.__version__)
+
+    def test_main(self, capsys):
+        with pytest.raises(SystemExit) as caught:
+            main(["plugins", "--format", "json"])
+        assert caught.value.code == 0
+        assert json.loads(capsys.readouterr().out)
+
+
+class Adding:
+    """A plugin that adds a command."""
+
+    def __init__(self, name):
+        self.name = name
+
+    @hookimpl
+    def fairtk_commands(self, cli):
+        @cli.command(self.name)
+        def command():
+            """Say hello."""
+            click.echo("hello")
+
+
+@pytest.fixture
+def with_plugin(monkeypatch):
+    added = []
+
+    def add(plugin, name):
+        plugins.register(plugin, name, "0.2")
+        added.append(plugin)
+
+    yield add
+    for plugin in added:
+        plugins.unregister(plugin)
+
+
+def fresh(*words):
+    @click.group(cls=FairtkGroup, builtin=COMMANDS)
+    @click.option("--debug", is_flag=True)
+    def cli(debug):
+        pass
+
+    return click.testing.CliRunner().invoke(cli, words)
+
+
+class TestPluginCommands:
+    def test_a_plugin_adds_a_command(self, with_plugin):
+        with_plugin(Adding("hello"), "fairtk-hello-test")
+        assert fresh("hello").stdout == "hello\n"
+        assert "Say hello." in fresh("--help").stdout
+        assert "did you mean 'hello'" in fresh("helo").stderr
+
+    @pytest.mark.filterwarnings("default::fairtk.errors.PluginWarning")
+    def test_a_plugin_cannot_replace_a_command(self, with_plugin):
+        with_plugin(Adding("evaluate"), "fairtk-thief")
+        result = fresh("--help")
+        assert result.exit_code == 0
+        assert COMMANDS["evaluate"] in result.stdout
+        thief = next(p for p in plugins.loaded() if p.name == "fairtk-thief")
+        assert "given by two plugins, fairtk and fairtk-thief 0.2" in thief.problem
+
+    @pytest.mark.filterwarnings("default::fairtk.errors.PluginWarning")
+    def test_a_plugin_that_fails_leaves_the_others_alone(self, with_plugin):
+        class Failing:
+            @hookimpl
+            def fairtk_commands(self, cli):
+                raise RuntimeError("no luck")
+
+        with_plugin(Failing(), "fairtk-failing")
+        with_plugin(Adding("hello"), "fairtk-hello-test")
+        assert fresh("hello").stdout == "hello\n"
+        assert "RuntimeError: no luck" in fresh("plugins").stdout
+
+
+class TestListings:
+    def test_measures(self, fairtk):
+        result = fairtk("measures")
+        assert result.exit_code == 0
+        for name in [*registry.measures.names(), *registry.utilities.names(), "RBP(p=0.5)"]:
+            assert f"\n{name} " in result.stdout
+        assert max(map(len, result.stdout.splitlines())) <= 100
+        assert "\nnDCG " not in result.stdout
+        assert "\nnDCG " in fairtk("measures", "--all").stdout
+
+    def test_measures_as_data(self, fairtk):
+        rows = json.loads(fairtk("measures", "--format", "json").stdout)
+        [row] = [r for r in rows if r["name"] == "EE_D"]
+        assert row["kind"] == "measure"
+        assert row["better"] == "lower"
+        assert row["from"].startswith("fairtk ")
+        assert fairtk("measures", "--format", "csv").stdout.startswith("kind,name,better,summary,")
+
+    def test_one_measure(self, fairtk):
+        result = fairtk("measures", "EE_D")
+        assert "browsing   'MU'" in result.stdout
+        assert "cutoff" in result.stdout
+        assert fairtk("measures", "nDCG").exit_code == 0
+        assert "did you mean 'EE_D'" in fairtk("measures", "EED").stderr
+
+    def test_plugins(self, fairtk):
+        result = fairtk("plugins")
+        assert "fairtk_measures" in result.stdout
+        assert package.__version__ in result.stdout
+        rows = json.loads(fairtk("plugins", "--format", "json").stdout)
+        gave = {r["hook"]: r["gave"] for r in rows if r["distribution"] == "fairtk"}
+        assert "EE_D" in gave["fairtk_measures"].split(", ")
+
+    def test_datasets(self, fairtk):
+        result = fairtk("datasets")
+        assert result.exit_code == 0
+        ids = registry.datasets.names()
+        assert all(f"\n{name} " in result.stdout for name in ids)
+        assert [r["id"] for r in json.loads(fairtk("datasets", "--format", "json").stdout)] == ids
+
+
+class TestInstalledScript:
+    SCRIPT = Path(sysconfig.get_path("scripts")) / "fairtk"
+
+    def test_it_runs(self, folder):
+        if not self.SCRIPT.exists():
+            pytest.skip("fairtk is not installed as a script here")
+        words = ["evaluate", "qrels.txt", "fair.run", "-m", "EE_D@1", "--format", "csv"]
+        done = subprocess.run([self.SCRIPT, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[1] == "fair,EE_D@1,0.5,2,2"
+        done = subprocess.run([self.SCRIPT, "evalute"], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith("Error: unknown command 'evalute'; did you mean 'evaluate'?")
+        assert "see fairtk --help" in done.stderr
+
+    def test_commands_are_imported_when_called(self):
+        code = (
+            "import sys; from fairtk.cli.group import cli; "
+            "cli.main(['--help'], standalone_mode=False); "
+            "late = [m for m in sys.modules if m.startswith('fairtk.cli.')]; "
+            "heavy = {'torch', 'transformers', 'pyterrier', 'scipy'} & set(sys.modules); "
+            "print(sorted(late), sorted(heavy))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stdout.strip().splitlines()[-1] == "['fairtk.cli.group'] []", done.stderr
