@@ -12,11 +12,15 @@ class ToyTokenizer:
     """A tokenizer whose tokens are words, with the part of Hugging Face's interface in use.
 
     Args:
-        model_max_length: the window in tokens; one of them is the end token.
+        model_max_length: the window in tokens; one of them is for an end token.
     """
 
     def __init__(self, model_max_length: int = 1_000) -> None:
         self.model_max_length = model_max_length
+
+    def num_special_tokens_to_add(self) -> int:
+        """Return 1: an end token."""
+        return 1
 
     def tokenize(self, text: str) -> list[str]:
         """Return the words."""
@@ -117,7 +121,7 @@ class PromptContract:
         tokenizer = ToyTokenizer(120)
         prompt = self.build(self.documents(3, words=500), tokenizer)
         count = len(tokenizer.tokenize(prompt))
-        check(count < 120, f"prompt {self.name}: {count} tokens and the end token; 120 fit")
+        check(count < 120, f"prompt {self.name}: {count} tokens and an end token, but 120 fit")
         bare = self.build([], None)
         words = set(self.question.split()) & set(bare.split())
         lost = words - set(prompt.split())

@@ -163,7 +163,7 @@ class TransformerContract:
     # Where it is used --------------------------------------------------------------------------
 
     def test_inspect(self) -> None:
-        """PyTerrier can tell which columns go in and come out, and draws it."""
+        """PyTerrier can tell which columns go in and which come out."""
         import pyterrier as pt
 
         transformer = self.make()
@@ -179,7 +179,6 @@ class TransformerContract:
             found == wanted,
             f"{self._name()} gives {found} as pt.inspect sees it, but really {wanted}",
         )
-        pt.schematic.transformer_schematic(transformer)
 
     def test_missing_columns_are_named(self) -> None:
         """Without a column that it needs, the error names the transformer and the column."""
@@ -188,11 +187,13 @@ class TransformerContract:
         inputs = pt.inspect.transformer_inputs(self.make())
         if len(inputs) != 1:
             return
+        inner = pt.inspect.subtransformers(self.make()).values()
+        names = [self._name(), *(type(t).__name__ for t in inner)]
         for column in inputs[0]:
             try:
                 self.make().transform(self.inp().drop(columns=column))
             except (ValueError, pt.validate.InputValidationError) as error:
-                named = self._name() in str(error) and column in str(error)
+                named = any(name in str(error) for name in names) and column in str(error)
                 check(named, f"the error must name {self._name()} and {column!r}; it says: {error}")
             except Exception as error:
                 raise AssertionError(

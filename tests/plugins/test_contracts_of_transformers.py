@@ -1,0 +1,164 @@
+"""Every built-in transformer passes the contract that plugin authors' transformers have to pass."""
+
+from functools import cache
+
+import pandas as pd
+import pytest
+
+from fairtk import (
+    BM25Scorer,
+    Candidates,
+    FairSampler,
+    FlanT5,
+    Generator,
+    OracleSampler,
+    PerSample,
+    demo,
+    registry,
+)
+from fairtk.datasets import lamp
+from fairtk.testing import TransformerContract, toy_qrels, toy_run, toy_samples, toy_topics
+
+
+class TestFairSampler(TransformerContract):
+    def make(self):
+        return FairSampler(alpha=2, n_samples=5, cutoff=3)
+
+    def others(self):
+        return [FairSampler(alpha=2, n_samples=5), FairSampler(), FairSampler(seed=1)]
+
+
+class TestFairSamplerOnTies(TestFairSampler):
+    def inp(self):
+        return toy_run().assign(score=1.0).drop(columns="rank")
+
+
+class TestOracleSampler(TransformerContract):
+    def make(self):
+        return OracleSampler(toy_qrels(), n_samples=5)
+
+    def others(self):
+        other = toy_qrels().assign(label=1)
+        return [OracleSampler(toy_qrels(), n_samples=6), OracleSampler(other, n_samples=5)]
+
+
+class TestBM25Scorer(TransformerContract):
+    def make(self):
+        return BM25Scorer()
+
+    def others(self):
+        return [BM25Scorer(k1=1.2), BM25Scorer(b=0.4), BM25Scorer(tokenize=str.split)]
+
+
+class TestPerSample(TransformerContract):
+    def make(self):
+        return PerSample(BM25Scorer())
+
+    def others(self):
+        return [PerSample(BM25Scorer(), joint=True), PerSample(BM25Scorer(b=0.1))]
+
+    def inp(self):
+        return toy_samples()
+
+
+class TestPerSampleJointly(TestPerSample):
+    def make(self):
+        return PerSample(BM25Scorer(), joint=True)
+
+    def others(self):
+        return [PerSample(BM25Scorer())]
+
+
+class TestPerSampleOnPlainRuns(TestPerSample):
+    def inp(self):
+        return toy_run()
+
+
+@cache
+def movies():
+    return lamp.from_folder(demo.collection_folder(), task=2)
+
+
+class TestCandidates(TransformerContract):
+    def make(self):
+        return Candidates(movies())
+
+    def others(self):
+        return [Candidates("lamp/2/dev"), Candidates("lamp/4/dev")]
+
+    def inp(self):
+        queries = pd.DataFrame(list(movies().queries_iter())[:4])
+        return queries.rename(columns={"query_id": "qid"})[["qid", "query"]]
+
+
+class Shouting:
+    """A backend that answers with the prompt's last words."""
+
+    name = "shouting"
+    tokenizer = None
+
+    def __init__(self, words=3):
+        self.words = words
+
+    def generate(self, prompts):
+        return [" ".join(prompt.split()[-self.words :]).upper() for prompt in prompts]
+
+    def __repr__(self):
+        return f"Shouting({self.words})"
+
+    def __eq__(self, other):
+        return repr(self) == repr(other)
+
+    def __hash__(self):
+        return hash(repr(self))
+
+
+class TestGenerator(TransformerContract):
+    def make(self):
+        return Generator(Shouting(), cutoff=2)
+
+    def others(self):
+        return [Generator(Shouting(4), cutoff=2), Generator(Shouting(), cutoff=3)]
+
+
+class TestGeneratorOnSamples(TestGenerator):
+    def inp(self):
+        return toy_samples()
+
+
+class TestGeneratorOnTopics(TestGenerator):
+    def inp(self):
+        return toy_topics()
+
+
+class TestFlanT5(TransformerContract):
+    @pytest.fixture(autouse=True)
+    def _one_thread(self):
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        yield
+        torch.set_num_threads(before)
+
+    def make(self):
+        return FlanT5(
+            model=demo.model_folder(), prompt="rag", cutoff=1, num_beams=2, max_new_tokens=3
+        )
+
+    def others(self):
+        return [FlanT5(model=demo.model_folder(), prompt="lamp-2"), FlanT5()]
+
+    def inp(self):
+        return toy_run().iloc[[0, 6, 7]]  # two queries
+
+
+def test_every_registered_transformer_is_tested_here():
+    tested = {name[4:] for name, value in globals().items() if isinstance(value, type)}
+    assert tested >= set(registry.transformers.names())
+
+
+@pytest.mark.parametrize("name", registry.transformers.names())
+def test_every_spec_leads_to_its_class(name):
+    assert registry.transformers.load(name).__name__ == name
+    assert registry.transformers.get(name).summary
