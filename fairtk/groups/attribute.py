@@ -1,0 +1,147 @@
+"""The memberships of all documents in the levels of one attribute, compactly."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.divergence import FloatArray, IntArray, spread
+from fairtk.groups.documents import Documents
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """One attribute: a sparse matrix of documents by levels, in compressed rows.
+
+    A one-hot attribute of 6.5 million documents takes 40 megabytes beside the docnos, which
+    attributes of the same documents share.
+
+    Attributes:
+        name: the attribute.
+        levels: its levels, in order.
+        unknown: place of the unknown level among them; -1: there is none.
+        documents: the documents that have a row.
+        start: first entry of each row, and the number of entries; shape (n_documents + 1,).
+        level: level of each entry, increasing inside a row.
+        weights: weight of each entry; None: all 1.
+        normalized: whether each row was divided by its sum.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    unknown: int
+    documents: Documents
+    start: npt.NDArray[Any]
+    level: npt.NDArray[Any]
+    weights: FloatArray | None
+    normalized: bool
+
+    @classmethod
+    def build(
+        cls,
+        name: str,
+        levels: tuple[str, ...],
+        unknown: int,
+        documents: Documents,
+        row: IntArray,
+        level: IntArray,
+        weight: FloatArray,
+        normalized: bool,
+    ) -> Attribute:
+        """Return the attribute of entries that are checked, distinct and in any order."""
+        key = row * np.int64(len(levels)) + level
+        if not bool((key[1:] > key[:-1]).all()):
+            order = np.argsort(key, kind="stable")
+            row, level, weight = row[order], level[order], weight[order]
+        del key
+        n = len(documents)
+        if normalized:
+            total = np.bincount(row, weights=weight, minlength=n)
+            total[np.abs(total - 1) < _ROUNDING] = 1  # so that writing and reading changes nothing
+            weight = weight / total[row]
+        size = np.bincount(row, minlength=n)
+        start = np.concatenate([[0], np.cumsum(size)])
+        return cls(
+            name,
+            levels,
+            unknown,
+            documents,
+            start.astype(np.int32 if len(row) < 2**31 else np.int64),
+            level.astype(np.int16 if len(levels) < 2**15 else np.int32),
+            None if bool((weight == 1.0).all()) else weight,
+            normalized,
+        )
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether every document has exactly one level, with weight 1."""
+        return self.weights is None and len(self.level) == len(self.documents)
+
+    def entries(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return size of each row, and level and weight of their entries, one after the other.
+
+        Args:
+            rows: rows of the attribute; -1 has no entries.
+        """
+        begin = self.start[rows].astype(np.int64)
+        size = np.where(rows >= 0, self.start[rows + 1] - begin, 0)
+        _, entry = spread(begin, size)
+        weight = np.ones(len(entry)) if self.weights is None else self.weights[entry]
+        return size, self.level[entry].astype(np.int64), weight
+
+    def renamed(self, name: str) -> Attribute:
+        """Return the same memberships under another name."""
+        return Attribute(
+            name,
+            self.levels,
+            self.unknown,
+            self.documents,
+            self.start,
+            self.level,
+            self.weights,
+            self.normalized,
+        )
+
+    def all_weights(self) -> FloatArray:
+        """Return the weight of each entry; shape (n_entries,)."""
+        return np.ones(len(self.level)) if self.weights is None else self.weights
+
+    @cached_property
+    def hash(self) -> bytes:
+        """A digest of name, levels and memberships; the order of documents does not count."""
+        state = hashlib.blake2b(digest_size=16)
+        for text in (self.name, str(self.unknown), *self.levels):
+            state.update(f"{len(text)}:{text}".encode())
+        of_document = _string_hashes(self.documents)
+        with np.errstate(over="ignore"):
+            entry = self.level.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            entry = _mixed(entry ^ self.all_weights().view(np.uint64))
+            owner = np.repeat(of_document, np.diff(self.start))
+            # a sum per document would cost as much as hashing each entry with its document
+            mixed = _mixed(entry ^ owner)
+        state.update(np.sort(of_document).tobytes())
+        state.update(np.sort(mixed).tobytes())
+        return state.digest()
+
+
+def _string_hashes(documents: Documents) -> npt.NDArray[np.uint64]:
+    if documents.numeric:
+        return _mixed(documents.values.astype(np.uint64))
+    hashes = pd.util.hash_array(np.asarray(documents.values, dtype=object), categorize=False)
+    return np.asarray(hashes, dtype=np.uint64)
+
+
+def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Scramble 64-bit numbers one to one (the finalizer of splitmix64)."""
+    with np.errstate(over="ignore"):
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return values ^ (values >> np.uint64(31))

@@ -1,0 +1,170 @@
+"""From tables of (document, group, weight) to an `Attribute`, with everything checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.columns import DOCNO, GROUP, WEIGHT, require
+from fairtk.divergence import FloatArray, IntArray
+from fairtk.errors import DuplicateError, InputError, ParameterError, listed
+from fairtk.groups.attribute import Attribute
+from fairtk.groups.documents import Documents
+from fairtk.rankings import as_strings
+
+SPLITS = ("count", "equal")
+
+Fail = Callable[[int, str, type[InputError]], NoReturn]
+"""Raises for a row of the table; files put their path and line in front."""
+
+
+def attribute_from_frame(
+    frame: pd.DataFrame,
+    name: str,
+    *,
+    unknown: str | None,
+    levels: Sequence[str] | None,
+    split: str,
+    normalize: bool,
+    fail: Fail | None = None,
+) -> Attribute:
+    """Return the attribute that a groups frame describes; see `fairtk.Groups.from_frame`."""
+    where = f"Groups {name!r}"
+    if split not in SPLITS:
+        raise ParameterError(f"{where}: split must be 'count' or 'equal'; found {split!r}")
+    require(frame, [DOCNO, GROUP], where)
+    fail = fail or failing(where)
+    doc, docnos = pd.factorize(frame[DOCNO])
+    if (doc < 0).any():
+        fail(_first(doc < 0), "docno is missing", InputError)
+    documents, order = Documents.ordered(docnos)
+    del docnos
+    row = doc.astype(np.int64, copy=False)
+    if order is not None:
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        row = place[row]
+    names, code = _levels(frame[GROUP], levels, unknown, where, fail)
+    weight = _weights(frame, fail)
+    key = row * np.int64(len(names)) + code
+    if not bool((key[1:] > key[:-1]).all()):
+        twice = pd.Series(key).duplicated().to_numpy()
+        if twice.any():
+            at = _first(twice)
+            fail(
+                at,
+                f"docno {str(frame[DOCNO].iloc[at])!r} and group {names[code[at]]!r} occur twice "
+                f"({int(twice.sum())} such rows); give each pair once, with a weight",
+                DuplicateError,
+            )
+    total = np.bincount(row, weights=weight, minlength=len(documents))
+    if not total.all():
+        at = _first((total == 0)[row])
+        fail(
+            at,
+            f"the weights of docno {str(frame[DOCNO].iloc[at])!r} sum to 0; leave the document out "
+            "or give it a group",
+            InputError,
+        )
+    if not weight.all():
+        used = weight > 0
+        row, code, weight = row[used], code[used], weight[used]
+    if split == "equal":
+        weight = np.ones(len(row))
+    place_of = -1 if unknown is None or unknown not in names else names.index(unknown)
+    return Attribute.build(name, names, place_of, documents, row, code, weight, normalize)
+
+
+def failing(where: str) -> Fail:
+    """Return the function that raises for a row of a frame."""
+
+    def fail(row: int, message: str, kind: type[InputError]) -> NoReturn:
+        raise kind(f"{where}: row {row}: {message}")
+
+    return fail
+
+
+def level_order(found: Sequence[str], unknown: str | None) -> tuple[str, ...]:
+    """Return levels in their default order: the unknown one first, then by name."""
+    rest = sorted(set(found) - {unknown})
+    return (unknown, *rest) if unknown is not None and unknown in found else tuple(rest)
+
+
+def checked_levels(levels: Sequence[str], where: str) -> tuple[str, ...]:
+    """Return given levels as a tuple.
+
+    Raises:
+        InputError: they are no list of distinct strings.
+    """
+    if isinstance(levels, str) or not all(isinstance(v, str) for v in levels):
+        raise ParameterError(f"{where}: levels must be a list of strings; found {levels!r}")
+    names = tuple(levels)
+    twice = [v for i, v in enumerate(names) if v in names[:i]]
+    if twice:
+        raise DuplicateError(f"{where}: the level {twice[0]!r} is listed twice")
+    return names
+
+
+def _levels(
+    column: pd.Series, levels: Sequence[str] | None, unknown: str | None, where: str, fail: Fail
+) -> tuple[tuple[str, ...], IntArray]:
+    codes, values = pd.factorize(column)
+    found = list(as_strings(values))
+    codes = codes.astype(np.int64)
+    if (codes < 0).any():
+        if unknown is None:
+            fail(_first(codes < 0), "the group is missing and unknown=None", InputError)
+        if unknown not in found:
+            found.append(unknown)
+        codes[codes < 0] = found.index(unknown)
+    names = level_order(found, unknown) if levels is None else checked_levels(levels, where)
+    places = {level: place for place, level in enumerate(names)}
+    lacking = [level for level in found if level not in places]
+    if lacking:
+        hint = "; the unknown level must be listed too" if lacking == [unknown] else ""
+        at = _first(codes == found.index(lacking[0]))
+        fail(
+            at,
+            f"group {lacking[0]!r} is none of the levels {listed(names, 40)}{hint}",
+            InputError,
+        )
+    if not names and len(column) == 0:
+        names = (unknown,) if unknown is not None else ()
+    table = np.array([places[level] for level in found], dtype=np.int64)
+    return names, table[codes] if len(codes) else codes
+
+
+def _weights(frame: pd.DataFrame, fail: Fail) -> FloatArray:
+    if WEIGHT not in frame.columns:
+        return np.ones(len(frame))
+    column = frame[WEIGHT]
+    try:
+        weight = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        numeric = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+        at = _first(np.isnan(numeric))
+        fail(
+            at, f"{_of(frame, at)}: weight must be a number; found {column.iloc[at]!r}", InputError
+        )
+    wrong = ~np.isfinite(weight) | (weight < 0)
+    if wrong.any():
+        at = _first(wrong)
+        fail(
+            at,
+            f"{_of(frame, at)}: weight must be a finite number, 0 or above; found {weight[at]} "
+            f"({int(wrong.sum())} such rows)",
+            InputError,
+        )
+    return np.asarray(weight, dtype=np.float64)
+
+
+def _of(frame: pd.DataFrame, at: int) -> str:
+    return f"docno {str(frame[DOCNO].iloc[at])!r}, group {str(frame[GROUP].iloc[at])!r}"
+
+
+def _first(wrong: npt.NDArray[Any]) -> int:
+    return int(np.flatnonzero(wrong)[0])

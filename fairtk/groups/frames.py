@@ -1,0 +1,54 @@
+"""Groups as frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.columns import DOCNO, GROUP, WEIGHT
+from fairtk.divergence import IntArray
+from fairtk.groups.attribute import Attribute
+from fairtk.groups.levels import LevelSpace
+
+if TYPE_CHECKING:
+    from fairtk.groups.groups import Groups
+
+
+def attribute_frame(attribute: Attribute) -> pd.DataFrame:
+    """Return ``docno``, ``group`` and ``weight`` of one attribute."""
+    owner = np.repeat(np.arange(len(attribute.documents)), np.diff(attribute.start))
+    levels = np.array(attribute.levels, dtype=object)
+    return pd.DataFrame(
+        {
+            DOCNO: pd.Series(attribute.documents.docnos[owner], dtype="str"),
+            GROUP: pd.Series(levels[attribute.level] if len(owner) else [], dtype="str"),
+            WEIGHT: attribute.all_weights(),
+        }
+    )
+
+
+def groups_frame(groups: Groups) -> pd.DataFrame:
+    """Return the memberships as a frame; see `fairtk.Groups.to_frame`."""
+    if len(groups.factors) == 1:
+        return attribute_frame(groups.factors[0])
+    found = groups.memberships(groups.docnos)
+    owner = np.repeat(np.arange(len(groups)), found.size)
+    return pd.DataFrame(
+        {
+            DOCNO: pd.Series(groups.docnos[owner], dtype="str"),
+            **level_columns(groups.space, found.cell),
+            WEIGHT: found.weight,
+        }
+    )
+
+
+def level_columns(space: LevelSpace, cell: IntArray) -> dict[str, pd.Series]:
+    """Return the levels of cells as columns: ``group``, or one for each crossed attribute."""
+    columns = {}
+    for place, name in enumerate(space.names):
+        levels = np.array(space.levels[place], dtype=object)
+        values: Any = levels[space.codes(cell, place)] if len(cell) else []
+        columns[name if space.crossed else GROUP] = pd.Series(values, dtype="str")
+    return columns

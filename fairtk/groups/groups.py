@@ -1,0 +1,332 @@
+"""`Groups`: which documents belong to which groups."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.divergence import IntArray
+from fairtk.errors import InputError
+from fairtk.group_exposure import Memberships
+from fairtk.groups.attribute import Attribute
+from fairtk.groups.building import attribute_from_frame
+from fairtk.groups.levels import UNKNOWN, Levels, LevelSpace
+
+
+class Groups:
+    """Memberships of documents in the levels of one attribute, or of several crossed ones.
+
+    A document may belong to one level, to several, or in part; a document whose group is not known
+    belongs to the unknown level; a document may also have no row at all (see `memberships` for
+    what happens to it). Make one with `from_frame`, `from_docs` or `read`; ``a * b`` crosses the
+    attributes of two. A crossed attribute is kept as its factors: the product is formed for the
+    documents that are asked for, so eight attributes with 11 million combinations cost no more
+    than the eight.
+
+    Two objects are equal if name, levels and memberships are; the order of documents and rows
+    carries no meaning.
+    """
+
+    def __init__(self, factors: Sequence[Attribute]) -> None:
+        self.factors: tuple[Attribute, ...] = tuple(factors)
+        self.space = LevelSpace(
+            tuple(f.name for f in self.factors),
+            tuple(f.levels for f in self.factors),
+            tuple(f.unknown for f in self.factors),
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        name: str = "group",
+        unknown: str | None = UNKNOWN,
+        levels: Sequence[str] | None = None,
+        split: str = "count",
+        normalize: bool = True,
+    ) -> Groups:
+        """Return the groups that a frame lists.
+
+        Args:
+            frame: ``docno``, ``group`` and optionally ``weight`` (1 where there is no column), one
+                row per document and group. A missing group (NaN) is the unknown one. Not changed.
+            name: the attribute.
+            unknown: the level of documents whose group is not known; None: there is no such level.
+            levels: the levels in order; by default those of the frame, the unknown one first and
+                the others by name. Give them where a level may have no document: a target must
+                not have levels that the groups lack.
+            split: how a document of several groups is shared out: ``"count"``: in proportion to
+                the weights, ``"equal"``: alike, whatever the weights.
+            normalize: whether each document's weights are divided by their sum. TREC Fair Ranking
+                2022 does so for all its attributes but gender, where a page with two genders
+                counts fully for both: ``normalize=False``.
+
+        Raises:
+            ColumnError: a column is missing.
+            DuplicateError: a document and group occur twice.
+            InputError: a weight is negative, NaN or no number, those of a document sum to 0, or a
+                group is none of the levels.
+        """
+        return cls(
+            [
+                attribute_from_frame(
+                    frame, name, unknown=unknown, levels=levels, split=split, normalize=normalize
+                )
+            ]
+        )
+
+    @classmethod
+    def from_docs(
+        cls,
+        dataset: Any,
+        field: str,
+        name: str | None = None,
+        unknown: str | None = UNKNOWN,
+        levels: Sequence[str] | None = None,
+        split: str = "count",
+        normalize: bool = True,
+        recode: Mapping[str, str] | None = None,
+    ) -> Groups:
+        """Return the groups that a field of an ir_datasets data set's documents holds.
+
+        Args:
+            dataset: an ir_datasets data set, or anything with ``docs_iter()``.
+            field: the field: a string, a list of strings, or counts by string; empty or None: the
+                document's group is unknown. The first document of an id counts.
+            name: the attribute; by default the field's name.
+            unknown: as in `from_frame`.
+            levels: as in `from_frame`.
+            split: as in `from_frame`; counts of levels that `recode` merges are added.
+            normalize: as in `from_frame`.
+            recode: other names for some values, e.g. ``{"UNK": "@UNKNOWN"}``.
+
+        Raises:
+            InputError: the documents have no such field, or as for `from_frame`.
+        """
+        from fairtk.groups.reading_docs import frame_from_docs
+
+        frame = frame_from_docs(dataset, field, unknown, recode or {})
+        return cls.from_frame(frame, name or field, unknown, levels, split, normalize)
+
+    @classmethod
+    def read(
+        cls,
+        path: str | PathLike[str],
+        name: str | None = None,
+        unknown: str | None = UNKNOWN,
+        levels: Sequence[str] | None = None,
+        split: str = "count",
+        normalize: bool | None = None,
+    ) -> Groups:
+        """Read groups from a TSV, CSV or Parquet file with the columns of `from_frame`.
+
+        Text files have a header and may be gzipped; an empty group is the unknown one. What
+        `write` noted in the file (name, order of levels) is used where it is not given here.
+
+        Args:
+            path: the file.
+            name: the attribute; by default what the file notes, or its name without suffixes.
+            unknown: as in `from_frame`.
+            levels: as in `from_frame`.
+            split: as in `from_frame`.
+            normalize: as in `from_frame`; None: as the file notes, which is usually True.
+
+        Raises:
+            FormatError: the file lacks a column or holds something `from_frame` rejects; names
+                file and line.
+        """
+        from fairtk.groups.files import read_attribute
+
+        return cls([read_attribute(path, name, unknown, levels, split, normalize)])
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the groups, in one step; the suffix chooses TSV, CSV (both ``.gz`` too) or Parquet.
+
+        `read` gives equal groups back. A text file starts with a comment line that notes name and
+        levels where the rows alone would not tell them.
+
+        Raises:
+            InputError: the attribute is crossed; write its factors.
+        """
+        from fairtk.groups.files import write_attribute
+
+        write_attribute(self._single("write"), path)
+
+    @property
+    def name(self) -> str:
+        """The attribute; crossed ones are joined by ``*``."""
+        return "*".join(self.space.names)
+
+    @property
+    def levels(self) -> Levels:
+        """The levels in order, as a sequence; tuples if attributes are crossed.
+
+        A sequence that makes its items when asked: crossed attributes can have millions.
+        """
+        return Levels(self.space)
+
+    @property
+    def attributes(self) -> tuple[Groups, ...]:
+        """The attributes that are crossed, each by itself."""
+        return tuple(Groups([f]) for f in self.factors)
+
+    @cached_property
+    def docnos(self) -> npt.NDArray[np.object_]:
+        """The documents with a row (of all attributes, if crossed), as strings; (n_documents,)."""
+        return self.factors[0].documents.docnos_at(self._common)
+
+    @cached_property
+    def _common(self) -> IntArray:
+        first = self.factors[0].documents
+        found = np.ones(len(first), dtype=bool)
+        for factor in self.factors[1:]:
+            if not factor.documents.same(first):
+                found &= factor.documents.rows(first.values) >= 0
+        return np.flatnonzero(found)
+
+    def __len__(self) -> int:
+        return len(self._common)
+
+    def rows(self, docnos: Iterable[str]) -> IntArray:
+        """Return the place of each docno in `docnos`, -1 for a document without a row; (n,)."""
+        wanted = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
+        found = self.factors[0].documents.rows(wanted)
+        if len(self.factors) == 1:
+            return found
+        place = np.full(len(self.factors[0].documents) + 1, -1, dtype=np.int64)
+        place[self._common] = np.arange(len(self._common))
+        return place[found]
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The memberships as a ``scipy.sparse.csr_array``; shape (n_documents, n_levels)."""
+        from scipy import sparse
+
+        found = self.memberships(self.docnos)
+        shape = (len(self), self.space.size)
+        return sparse.csr_array((found.weight, found.cell, found.start), shape=shape)
+
+    def memberships(self, docnos: Iterable[str], missing: str = "drop") -> Memberships:
+        """Return the groups of some documents, by flat level number.
+
+        Args:
+            docnos: the documents; shape (n,).
+            missing: what becomes of documents without a row, and of unknown levels.
+                ``"drop"`` (TREC Fair Ranking): a document without a row in every attribute does
+                not count; the unknown level is a level like any other.
+                ``"unknown"``: a document without a row belongs to the unknown level.
+                ``"uniform"``: it belongs to all known levels alike, and so does whatever belongs
+                to the unknown level.
+                ``"bounds"``: it may belong to any known level, and so may whatever belongs to the
+                unknown level (`Memberships.free`); for one attribute only.
+
+        Raises:
+            ParameterError: `missing` is none of these, or ``"bounds"`` is asked of crossed
+                attributes.
+            InputError: ``"unknown"`` is asked of an attribute that has no unknown level and lacks
+                a document, or ``"uniform"`` would make too many cells.
+        """
+        from fairtk.groups.product import memberships
+
+        return memberships(self, docnos, missing)
+
+    def coverage(self, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
+        """Return how much of a run the groups know.
+
+        Args:
+            run: R or S.
+            cutoff: ranks that are looked at in each ranking; None: all.
+
+        Returns:
+            A frame with one row per query, in the run's order: ``qid``, ``retrieved`` (documents
+            in the ranks looked at, over all samples), ``with_row``, ``with_label`` (those with at
+            least one known level of every attribute), ``row_share`` and ``label_share``, the same
+            divided by ``retrieved``.
+        """
+        from fairtk.groups.coverage import coverage
+
+        return coverage(self, run, cutoff)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return ``docno``, ``group`` and ``weight``, one row per document and group.
+
+        Crossed attributes have a column each, named like them, instead of ``group``.
+        """
+        from fairtk.groups.frames import groups_frame
+
+        return groups_frame(self)
+
+    def renamed(self, name: str) -> Groups:
+        """Return the same groups under another name.
+
+        Raises:
+            InputError: attributes are crossed.
+        """
+        return Groups([self._single("renamed").renamed(name)])
+
+    def __mul__(self, other: object) -> Groups:
+        """Cross the attributes of both.
+
+        Raises:
+            InputError: the two share an attribute, or no document.
+        """
+        if not isinstance(other, Groups):
+            return NotImplemented
+        result = Groups(self.factors + other.factors)
+        for ours in self.factors:
+            for theirs in other.factors:
+                if not ours.documents.same(theirs.documents) and not ours.documents.shared_with(
+                    theirs.documents
+                ):
+                    raise InputError(
+                        f"the attributes {ours.name!r} and {theirs.name!r} have no documents in "
+                        f"common ({_example(ours)} and {_example(theirs)}); check that both use "
+                        "the same docnos"
+                    )
+        return result
+
+    def digest(self) -> str:
+        """Return a digest of the content; see `fairtk.digest.digest`."""
+        state = hashlib.blake2b(digest_size=16)
+        for factor in self.factors:
+            state.update(factor.hash)
+        return state.hexdigest()
+
+    @property
+    def key(self) -> str:
+        """Name and content digest, e.g. ``gender#1a2b3c4d``: equal exactly for equal groups."""
+        return f"{self.name}#{self.digest()[:8]}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Groups):
+            return NotImplemented
+        return self.space == other.space and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.space)
+
+    def __repr__(self) -> str:
+        counts = " x ".join(str(n) for n in self.space.shape)
+        return f"<Groups {self.name}: {counts} levels, {len(self.factors[0].documents)} documents>"
+
+    def _single(self, what: str) -> Attribute:
+        if len(self.factors) > 1:
+            raise InputError(
+                f"{what} takes one attribute; {self.name!r} is crossed: use .attributes"
+            )
+        return self.factors[0]
+
+
+def _example(attribute: Attribute) -> str:
+    if not len(attribute.documents):
+        return "no documents"
+    return (
+        f"{len(attribute.documents)}, e.g. {str(attribute.documents.docnos_at(slice(0, 1))[0])!r}"
+    )

@@ -1,0 +1,193 @@
+"""The levels of one attribute or of several crossed ones, as flat numbers.
+
+A cell of the crossed attributes ``gender`` and ``region`` is one pair of levels; its number counts
+the last attribute fastest, as numpy's C order does. Nothing is ever stored per cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+
+from fairtk.divergence import BoolArray, FloatArray, IntArray
+from fairtk.errors import InputError, listed
+
+UNKNOWN = "@UNKNOWN"
+"""The level of documents whose group is not known, as TREC Fair Ranking names it."""
+
+Level = str | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LevelSpace:
+    """The attributes and their levels, in order.
+
+    Attributes:
+        names: the attributes.
+        levels: the levels of each attribute.
+        unknown: the place of each attribute's unknown level among its levels; -1: it has none.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+    unknown: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        twice = [n for i, n in enumerate(self.names) if n in self.names[:i]]
+        if twice:
+            raise InputError(
+                f"the attribute {twice[0]!r} occurs twice; only attributes with different names "
+                "can be crossed (give one another name)"
+            )
+        if self.size >= 1 << 62:
+            raise InputError(
+                f"crossing {list(self.names)} gives {float(self.size):.1e} groups, more than can "
+                "be numbered; cross fewer attributes"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of levels of each attribute."""
+        return tuple(len(levels) for levels in self.levels)
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return math.prod(self.shape)
+
+    @property
+    def crossed(self) -> bool:
+        """Whether there is more than one attribute."""
+        return len(self.names) > 1
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart neighboring levels of each attribute are among the cells."""
+        return tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
+
+    def codes(self, cell: IntArray, attribute: int) -> IntArray:
+        """Return the level number of one attribute in each cell; shape of `cell`."""
+        return (cell // self.strides[attribute]) % self.shape[attribute]
+
+    def part(self, attributes: Sequence[int]) -> LevelSpace:
+        """Return the space of some of the attributes, given by place."""
+        return LevelSpace(
+            tuple(self.names[i] for i in attributes),
+            tuple(self.levels[i] for i in attributes),
+            tuple(self.unknown[i] for i in attributes),
+        )
+
+    def project(self, cell: IntArray, attributes: Sequence[int]) -> IntArray:
+        """Return the cells' numbers in the `part` of some attributes; shape of `cell`."""
+        result = np.zeros(len(cell), dtype=np.int64)
+        for attribute in attributes:
+            result = result * self.shape[attribute] + self.codes(cell, attribute)
+        return result
+
+    def known(self, cell: IntArray) -> BoolArray:
+        """Return whether no attribute is unknown in each cell; shape of `cell`."""
+        result = np.ones(len(cell), dtype=bool)
+        for attribute, unknown in enumerate(self.unknown):
+            if unknown >= 0:
+                result &= self.codes(cell, attribute) != unknown
+        return result
+
+    def label(self, cell: int) -> Level:
+        """Return the level with this number: a string, or a tuple if attributes are crossed."""
+        if not 0 <= cell < self.size:
+            raise IndexError(cell)
+        found = [
+            levels[(cell // stride) % len(levels)]
+            for levels, stride in zip(self.levels, self.strides, strict=True)
+        ]
+        return tuple(found) if self.crossed else found[0]
+
+    def cell(self, level: Level) -> int:
+        """Return the number of a level.
+
+        Raises:
+            InputError: there is no such level.
+        """
+        parts = (level,) if isinstance(level, str) else tuple(level)
+        if len(parts) != len(self.names):
+            raise InputError(
+                f"a level of {list(self.names)} has {len(self.names)} parts: {level!r}"
+            )
+        result = 0
+        for name, levels, part, stride in zip(
+            self.names, self.levels, parts, self.strides, strict=True
+        ):
+            if part not in levels:
+                raise InputError(f"{name!r} has no level {part!r}; it has {listed(levels, 40)}")
+            result += levels.index(part) * stride
+        return result
+
+    def index(self, attribute: str) -> int:
+        """Return the place of an attribute.
+
+        Raises:
+            InputError: there is no such attribute.
+        """
+        if attribute not in self.names:
+            raise InputError(f"there is no attribute {attribute!r} among {list(self.names)}")
+        return self.names.index(attribute)
+
+    def known_levels(self, attribute: int) -> FloatArray:
+        """Return 1 for each level of an attribute that is not the unknown one, else 0."""
+        result = np.ones(self.shape[attribute])
+        if self.unknown[attribute] >= 0:
+            result[self.unknown[attribute]] = 0.0
+        return result
+
+
+class Levels(Sequence[Level]):
+    """All levels of a space in order, each made when it is asked for.
+
+    Args:
+        space: the space.
+    """
+
+    def __init__(self, space: LevelSpace) -> None:
+        self.space = space
+
+    def __len__(self) -> int:
+        return self.space.size
+
+    @overload
+    def __getitem__(self, place: int) -> Level: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Level]: ...
+    def __getitem__(self, place: int | slice) -> Level | list[Level]:
+        if isinstance(place, slice):
+            return [self.space.label(i) for i in range(*place.indices(len(self)))]
+        return self.space.label(place + len(self) if place < 0 else place)
+
+    def __iter__(self) -> Iterator[Level]:
+        return (self.space.label(i) for i in range(len(self)))
+
+    def __contains__(self, level: object) -> bool:
+        try:
+            self.space.cell(level)  # type: ignore[arg-type]
+        except (InputError, TypeError):
+            return False
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Levels):
+            return self.space.levels == other.space.levels
+        return (
+            isinstance(other, list | tuple)
+            and len(other) == len(self)
+            and all(a == b for a, b in zip(self, other, strict=True))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.space.levels)
+
+    def __repr__(self) -> str:
+        return f"[{listed(self[:20], 20)}{', ...' if len(self) > 20 else ''}]"

@@ -1,0 +1,189 @@
+"""The groups of given documents, crossed on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.divergence import FloatArray, IntArray, spread
+from fairtk.errors import InputError, ParameterError
+from fairtk.exposure import total
+from fairtk.group_exposure import Memberships
+from fairtk.groups.attribute import Attribute
+
+if TYPE_CHECKING:
+    from fairtk.groups.groups import Groups
+
+MISSING = ("drop", "unknown", "uniform", "bounds")
+"""The policies for documents without a label or a row."""
+
+_MOST_ENTRIES = 50_000_000
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The levels of some documents in one attribute: entries, sorted by document."""
+
+    size: IntArray
+    level: IntArray
+    weight: FloatArray
+
+    @property
+    def single(self) -> bool:
+        """Whether every document has exactly one entry."""
+        return len(self.level) == len(self.size) and bool((self.size == 1).all())
+
+
+def memberships(groups: Groups, docnos: Iterable[str], missing: str) -> Memberships:
+    """Return the groups of documents; see `fairtk.Groups.memberships`."""
+    if missing not in MISSING:
+        raise ParameterError(f"missing must be one of {list(MISSING)}; found {missing!r}")
+    if missing == "bounds" and len(groups.factors) > 1:
+        raise ParameterError(
+            f"missing='bounds' is for one attribute; {groups.name!r} is crossed: measure its "
+            "attributes one by one"
+        )
+    wanted = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
+    rows = _rows(groups.factors, wanted)
+    known = np.ones(len(wanted), dtype=bool)
+    if missing == "drop":
+        for found in rows:
+            known &= found >= 0
+        rows = [np.where(known, found, -1) for found in rows]
+    parts = []
+    free = np.zeros(len(wanted))
+    for factor, found in zip(groups.factors, rows, strict=True):
+        part = _Part(*factor.entries(found))
+        if missing == "unknown":
+            part = _as_unknown(factor, part, found, wanted)
+        elif missing == "uniform":
+            part, share = _known_only(factor, part, found)
+            part = _spread_evenly(groups, factor, part, share)
+        elif missing == "bounds":
+            part, free = _known_only(factor, part, found)
+        parts.append(part)
+    crossed = _cross(groups, parts)
+    start = np.concatenate([[0], np.cumsum(crossed.size)]).astype(np.int64)
+    return Memberships(start, crossed.level, crossed.weight, known, free, groups.space.size)
+
+
+def _rows(factors: tuple[Attribute, ...], docnos: npt.NDArray[np.object_]) -> list[IntArray]:
+    result: list[IntArray] = []
+    for place, factor in enumerate(factors):
+        for before in range(place):
+            if factors[before].documents.same(factor.documents):
+                result.append(result[before])
+                break
+        else:
+            result.append(factor.documents.rows(docnos))
+    return result
+
+
+def _as_unknown(
+    factor: Attribute, part: _Part, rows: IntArray, docnos: npt.NDArray[np.object_]
+) -> _Part:
+    absent = rows < 0
+    if not absent.any():
+        return part
+    if factor.unknown < 0:
+        at = int(np.flatnonzero(absent)[0])
+        raise InputError(
+            f"missing='unknown': docno {str(docnos[at])!r} has no row in {factor.name!r}, which "
+            "has no unknown level; use missing='drop' or 'uniform'"
+        )
+    return _with_extra(
+        part, absent.astype(np.int64), np.array([factor.unknown]), np.where(absent, 1.0, 0.0)
+    )
+
+
+def _known_only(factor: Attribute, part: _Part, rows: IntArray) -> tuple[_Part, FloatArray]:
+    """Take the unknown level out; the second result is the share of each document that it had."""
+    n = len(part.size)
+    owner = np.repeat(np.arange(n), part.size)
+    lost = part.level == factor.unknown
+    share = total(owner[lost], part.weight[lost], n)
+    share[rows < 0] = 1.0
+    kept = ~lost
+    size = np.bincount(owner[kept], minlength=n)
+    return _Part(size, part.level[kept], part.weight[kept]), share
+
+
+def _spread_evenly(groups: Groups, factor: Attribute, part: _Part, share: FloatArray) -> _Part:
+    levels = np.array([i for i in range(len(factor.levels)) if i != factor.unknown], dtype=np.int64)
+    if not len(levels):
+        raise InputError(f"missing='uniform': {factor.name!r} has no known level")
+    count = np.where(share > 0, len(levels), 0)
+    if int(count.sum()) > _MOST_ENTRIES:
+        raise InputError(_too_many(groups, int(count.sum())))
+    return _with_extra(part, count, levels, share / len(levels))
+
+
+def _with_extra(part: _Part, count: IntArray, levels: IntArray, weight: FloatArray) -> _Part:
+    """Append the first `count` of some levels to each document's entries, all with one weight."""
+    begin = np.zeros(len(count), dtype=np.int64)
+    owner, place = spread(begin, count)
+    own = np.repeat(np.arange(len(part.size)), part.size)
+    every = np.concatenate([own, owner])
+    level = np.concatenate([part.level, levels[place]])
+    weights = np.concatenate([part.weight, weight[owner]])
+    order = np.lexsort((level, every))
+    return _summed(every[order], level[order], weights[order], len(count))
+
+
+def _summed(owner: IntArray, level: IntArray, weight: FloatArray, n: int) -> _Part:
+    fresh = np.ones(len(owner), dtype=bool)
+    fresh[1:] = (owner[1:] != owner[:-1]) | (level[1:] != level[:-1])
+    first = np.flatnonzero(fresh)
+    sums = np.add.reduceat(weight, first) if len(first) else weight
+    return _Part(np.bincount(owner[first], minlength=n), level[first], np.asarray(sums))
+
+
+def _cross(groups: Groups, parts: list[_Part]) -> _Part:
+    """Return the entries of all combinations of levels, numbered as the space does."""
+    if len(parts) == 1:
+        return parts[0]
+    n = len(parts[0].size)
+    count = np.ones(n)
+    for part in parts:
+        count *= part.size
+    if count.sum() > _MOST_ENTRIES:
+        raise InputError(_too_many(groups, int(count.sum())))
+    scaled = [
+        _Part(part.size, part.level * stride, part.weight)
+        for part, stride in zip(parts, groups.space.strides, strict=True)
+    ]
+    # attributes with one level per document first: they cost one number per document
+    single: list[bool] = [part.single for part in scaled]
+    result = _Part(np.ones(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.ones(n))
+    for part, is_single in zip(scaled, single, strict=True):
+        if is_single:
+            result = _Part(result.size, result.level + part.level, result.weight * part.weight)
+    for part, is_single in zip(scaled, single, strict=True):
+        if not is_single:
+            result = _outer(result, part)
+    return result
+
+
+def _outer(left: _Part, right: _Part) -> _Part:
+    size = left.size * right.size
+    begin_left = np.cumsum(left.size) - left.size
+    begin_right = np.cumsum(right.size) - right.size
+    owner, place = spread(np.zeros(len(size), dtype=np.int64), size)
+    if bool((left.size <= 1).all()):
+        i, j = begin_left[owner], begin_right[owner] + place
+    else:
+        width = right.size[owner]
+        high = place // width
+        i, j = begin_left[owner] + high, begin_right[owner] + place - high * width
+    return _Part(size, left.level[i] + right.level[j], left.weight[i] * right.weight[j])
+
+
+def _too_many(groups: Groups, count: int) -> str:
+    return (
+        f"the documents have {count} combinations of levels of {groups.name!r}; cross fewer "
+        "attributes, or use missing='drop'"
+    )

@@ -1,0 +1,322 @@
+"""`Target`: the distribution over groups that exposure should have."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.digest import digest
+from fairtk.divergence import Distributions, SparseRows
+from fairtk.errors import DataWarning, InputError
+from fairtk.groups.factored import ProductRows
+from fairtk.groups.levels import LevelSpace
+from fairtk.groups.relevant import (
+    WORK_ORDER,
+    Relevant,
+    backgrounds_by_attribute,
+    mean_memberships,
+    with_background,
+)
+
+if TYPE_CHECKING:
+    from fairtk.groups.groups import Groups
+
+_SMALL = 1 << 12  # spaces of so many cells are written out
+
+
+class Target:
+    """A distribution over the levels of groups, one for all queries or one for each.
+
+    Make one with `uniform`, `population`, `from_qrels`, `from_work_needed`, `from_frame` or
+    `read`. Distributions over crossed attributes are kept sparse or as factors: the official joint
+    target over all eight attributes of TREC Fair Ranking 2022, 11 million cells, takes as much
+    memory as the relevant documents.
+
+    Two targets are equal if their levels, queries and weights are.
+
+    Attributes:
+        space: attributes and levels.
+        distributions: the weights, one row per query (or one row).
+        qids: the queries, in the order of the rows; None: one distribution for all queries.
+        undefined: for queries that have no target, the reason.
+    """
+
+    def __init__(
+        self,
+        space: LevelSpace,
+        distributions: Distributions,
+        qids: npt.NDArray[np.object_] | None = None,
+        undefined: Mapping[str, str] | None = None,
+    ) -> None:
+        self.space = space
+        self.distributions = distributions
+        self.qids = qids
+        self.undefined: dict[str, str] = dict(undefined or {})
+
+    @classmethod
+    def uniform(cls, groups: Groups, unknown: bool = True) -> Target:
+        """Return equal shares of all levels, for all queries.
+
+        Args:
+            groups: the groups.
+            unknown: whether the unknown level, where there is one, is among them.
+        """
+        space = groups.space
+        shares = []
+        for place in range(len(space.names)):
+            share = np.ones(space.shape[place]) if unknown else space.known_levels(place)
+            if not share.any():
+                raise InputError(f"Target.uniform: {space.names[place]!r} has no known level")
+            shares.append(share / share.sum())
+        return cls(space, _small(ProductRows(space, tuple(shares), np.ones(1, dtype=bool))))
+
+    @classmethod
+    def population(
+        cls, shares: pd.Series | Mapping[Any, Any], groups: Groups | None = None
+    ) -> Target:
+        """Return shares of a population, for all queries.
+
+        Args:
+            shares: counts or shares by level, divided by their sum. For crossed attributes either
+                by tuple of levels (a series with a MultiIndex), or shares by level for each
+                attribute, taken as independent.
+            groups: the groups; None: the levels are those of `shares`. `fairtk.groups.background`
+                gives the populations of TREC Fair Ranking 2022.
+
+        Raises:
+            InputError: a share is negative or NaN, all are 0, or the groups lack a level.
+        """
+        from fairtk.groups.target_frames import population
+
+        return population(shares, groups)
+
+    @classmethod
+    def from_qrels(
+        cls,
+        qrels: pd.DataFrame,
+        groups: Groups,
+        background: Mapping[str, Any] | pd.Series | None = None,
+        missing: str = "drop",
+        rel: float | None = None,
+    ) -> Target:
+        """Return what the relevant documents' groups are, as TREC Fair Ranking 2022, Task 1.
+
+        The mean membership of each query's relevant documents. Where a background is given, the
+        part whose level is known is averaged with it half and half, and the unknown part stays;
+        for crossed attributes that is done for each pattern of known and unknown attributes
+        (METHODS of the track's ``avg_with_bg``; see `fairtk.groups.factored.BackgroundRows`).
+
+        Args:
+            qrels: ``qid``, ``docno``, ``label``.
+            groups: the groups.
+            background: shares by level; for crossed attributes, by attribute. Attributes without
+                one are not averaged.
+            missing: what becomes of relevant documents without a row; see `Groups.memberships`.
+            rel: smallest label of a relevant document; None: any above 0.
+
+        Raises:
+            InputError: the background names levels that the groups lack, or does not sum to 1.
+            DuplicateError: a document is labeled twice.
+        """
+        relevant = Relevant(qrels, rel, "Target.from_qrels")
+        return cls._of_relevant(relevant, groups, None, background, missing)
+
+    @classmethod
+    def from_work_needed(
+        cls,
+        qrels: pd.DataFrame,
+        groups: Groups,
+        work: Mapping[str, str] | pd.Series,
+        background: Mapping[str, Any] | pd.Series | None = None,
+        order: Sequence[str] = WORK_ORDER,
+        missing: str = "drop",
+        rel: float | None = None,
+    ) -> Target:
+        """Return the target of TREC Fair Ranking 2022, Task 2.
+
+        As `from_qrels`, but a relevant document counts by its exposure in an ideal ranking, which
+        shows what needs most work first: the mean of 1 / log2(max(rank, 2)) over the ranks that
+        its class occupies among the relevant documents.
+
+        Args:
+            qrels: as in `from_qrels`.
+            groups: the groups.
+            work: the class of each document, by docno. Relevant documents without one are left
+                out, as in the track's code, with a warning.
+            background: as in `from_qrels`.
+            order: the classes, most work needed first.
+            missing: as in `from_qrels`.
+            rel: as in `from_qrels`.
+
+        Raises:
+            InputError: as for `from_qrels`, or a class is not in `order`.
+        """
+        relevant = Relevant(qrels, rel, "Target.from_work_needed")
+        exposure, unstated = relevant.work_exposure(work, order)
+        if unstated:
+            warnings.warn(
+                f"Target.from_work_needed: {unstated} of {len(exposure)} relevant documents have "
+                "no class of work needed and are left out",
+                DataWarning,
+                stacklevel=2,
+            )
+        return cls._of_relevant(relevant, groups, exposure, background, missing)
+
+    @classmethod
+    def _of_relevant(
+        cls, relevant: Relevant, groups: Groups, weight: Any, background: Any, missing: str
+    ) -> Target:
+        space = groups.space
+        shares = backgrounds_by_attribute(background, space)
+        rows, undefined = mean_memberships(relevant, groups, weight, missing)
+        return cls(space, with_background(rows, space, shares), relevant.qids, undefined)
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, groups: Groups | None = None) -> Target:
+        """Return the target that a frame lists.
+
+        Args:
+            frame: ``weight`` and ``group``, or a column for each crossed attribute, named like it,
+                instead of ``group``; ``qid`` if it differs by query. Levels that are not listed
+                have weight 0. Not changed.
+            groups: the groups; None: the levels are those of the frame.
+
+        Raises:
+            ColumnError: a column is missing.
+            InputError: a weight is negative or NaN, the weights of a query do not sum to 1, or a
+                level is one that the groups lack.
+            DuplicateError: a level is listed twice.
+        """
+        from fairtk.groups.target_frames import target_from_frame
+
+        return target_from_frame(frame, groups)
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], groups: Groups | None = None) -> Target:
+        """Read a target from a TSV, CSV or Parquet file with the columns of `from_frame`.
+
+        Raises:
+            FormatError: the file holds something that `from_frame` rejects; names file and line.
+        """
+        from fairtk.groups.target_frames import read_target
+
+        return read_target(path, groups)
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the target in one step; the suffix chooses TSV, CSV (``.gz`` too) or Parquet."""
+        from fairtk.groups.files import write_frame
+
+        write_frame(self.to_frame(), {}, path)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the weights above 0 in the form of `from_frame`.
+
+        Raises:
+            InputError: there are too many to write out.
+        """
+        from fairtk.groups.target_frames import frame_of_target
+
+        return frame_of_target(self)
+
+    def for_groups(self, groups: Groups) -> Target:
+        """Return the target over the levels of these groups, in their order.
+
+        Attributes are matched by name, levels by name. A target over one attribute that has no
+        name (the column ``group``) fits any one attribute.
+
+        Raises:
+            InputError: attributes differ, or the groups lack a level that has weight.
+        """
+        from fairtk.groups.target_frames import realigned
+
+        return realigned(self, groups.space)
+
+    def for_qids(self, qids: Iterable[str]) -> Distributions:
+        """Return one row for each query, empty for a query without a target.
+
+        Args:
+            qids: the queries; shape (n,).
+        """
+        wanted = np.array([str(q) for q in qids], dtype=object)
+        if self.qids is None:
+            return self.distributions.take(np.zeros(len(wanted), dtype=np.int64))
+        return self.distributions.take(np.asarray(self._index.get_indexer(wanted), dtype=np.int64))
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        return pd.Index(self.qids, dtype=object)
+
+    def marginal(self, *attributes: str) -> Target:
+        """Return the target over some of the crossed attributes: sums over the others.
+
+        Args:
+            attributes: the attributes that stay.
+        """
+        places = tuple(self.space.index(name) for name in attributes)
+        space = self.space.part(places)
+        n = self.distributions.n_rows
+        parts = []
+        for row in range(n):  # one by one: written out, a query can have a million weights
+            whole = self.distributions.take(np.array([row])).expanded()
+            cell = self.space.project(whole.cell, places)
+            parts.append(SparseRows.collect(whole.row, cell, whole.weight, 1, space.size))
+        rows = SparseRows(
+            np.concatenate([np.full(len(p.cell), i) for i, p in enumerate(parts)]),
+            np.concatenate([p.cell for p in parts]),
+            np.concatenate([p.weight for p in parts]),
+            n,
+            space.size,
+        )
+        return Target(space, rows, self.qids, self.undefined)
+
+    def digest(self) -> str:
+        """Return a digest of the content; see `fairtk.digest.digest`."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        rows, qids = self.distributions, None
+        if self.qids is not None:
+            order = np.argsort(self.qids.astype(str), kind="stable")
+            rows = rows.take(order)
+            defined = rows.total() > 0
+            rows, qids = rows.take(np.flatnonzero(defined)), list(self.qids[order][defined])
+        return digest([list(self.space.names), list(self.space.levels), qids, _parts(rows)])
+
+    @property
+    def key(self) -> str:
+        """Attributes and content digest, e.g. ``gender#1a2b3c4d``."""
+        return f"{'*'.join(self.space.names)}#{self.digest()[:8]}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Target):
+            return NotImplemented
+        return self.space == other.space and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.space)
+
+    def __repr__(self) -> str:
+        queries = "all queries" if self.qids is None else f"{len(self.qids)} queries"
+        return f"<Target over {'*'.join(self.space.names)} for {queries}>"
+
+
+def _small(rows: ProductRows) -> Distributions:
+    return rows.expanded() if rows.space.size <= _SMALL else rows
+
+
+def _parts(rows: Distributions) -> list[Any]:
+    """Return what a digest of distributions is made of."""
+    if isinstance(rows, SparseRows):
+        return ["rows", rows.row, rows.cell, rows.weight, rows.n_rows]
+    if isinstance(rows, ProductRows):
+        return ["product", list(rows.shares), rows.present]
+    parts = [_parts(getattr(rows, name)) for name in ("stored", "seen", "tail")]
+    return ["background", *parts, list(rows.shares), rows.mass]  # type: ignore[attr-defined]
