@@ -75,11 +75,13 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
                 known = suggestion(name, self.SUPPORTED_PARAMS)
                 raise ParameterError(f"{self.NAME} has no parameter {name!r}{known}")
         self.params: dict[str, Any] = {}
+        self._objects: dict[str, Any] = {}  # what string forms stand for, kept alive
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
             if name in params:
                 value = param.normalize(params[name], name, self.NAME)
                 if param.default is NOT_GIVEN or value != param.default:
                     self.params[name] = value
+                    self._objects[name] = param.resolve(value)
         self.validated = True
         self.check_params()
 
@@ -114,6 +116,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         Args:
             key: the parameter.
         """
+        if key in self._objects:
+            return self._objects[key]
         param = self.SUPPORTED_PARAMS[key]
         value = self.params.get(key, param.default)
         return None if value is NOT_GIVEN or value is None else param.resolve(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import ir_measures
 from ir_measures import ParamInfo
@@ -71,11 +72,15 @@ class Param(ParamInfo):  # type: ignore[misc]
 class ObjectParam(Param):
     """A parameter that is an object with a string form.
 
+    An object whose string form cannot be read back (a browsing model of no plugin) is remembered
+    under it as long as a measure uses it.
+
     Args:
         read: turns the string form into the object; raises for an unknown name.
         accepts: the type of object that may be given directly.
         default: the string form of the default.
         desc: one line for ``fairtk measures``.
+        write: the string form of an object; equal for equal objects alone.
     """
 
     def __init__(
@@ -84,61 +89,58 @@ class ObjectParam(Param):
         accepts: type,
         default: Any = NOT_GIVEN,
         desc: str = "",
+        write: Callable[[Any], str] = repr,
     ) -> None:
         super().__init__(dtype=(str, accepts), default=default, desc=desc)
         self.read = read
+        self.write = write
         self.accepts = accepts
-        self._given: dict[str, Any] = {}
+        self._given: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
     def normalize(self, value: Any, name: str, measure: str) -> Any:
         """Return the string form, checked by reading it."""
         if isinstance(value, type) and issubclass(value, self.accepts):
             value = value()
         if isinstance(value, self.accepts) and not isinstance(value, str):
-            text = repr(value)
-            try:
-                known = self.read(text) == value
-            except InputError:
-                known = False
-            if not known:
-                self._given[text] = value
-            return text
+            return self._remembered(value, name, measure)
         value = super().normalize(value, name, measure)
-        if value not in self._given:
-            try:
-                read = self.read(value)
-            except InputError as error:
-                raise ParameterError(f"{measure}: {name}: {error}") from None
-            return repr(read) if isinstance(read, BrowsingModel) else value
-        return value
+        try:
+            return self.write(self.resolve(value))
+        except InputError as error:
+            raise ParameterError(f"{measure}: {name}: {error}") from None
+
+    def _remembered(self, value: Any, name: str, measure: str) -> str:
+        text = self.write(value)
+        try:
+            other = self.resolve(text)
+        except InputError:
+            self._given[text] = value
+            return text
+        if other != value:
+            raise ParameterError(
+                f"{measure}: {name}: {type(value).__module__}.{type(value).__name__} prints as "
+                f"{text!r}, like another object; give it another name"
+            )
+        return text
 
     def resolve(self, value: Any) -> Any:
         """Return the object that the string form leads to."""
-        return self._given[value] if value in self._given else self.read(value)
+        given = self._given.get(value)
+        return self.read(value) if given is None else given
 
 
-class MeasureParam(Param):
+class MeasureParam(ObjectParam):
     """A parameter that is itself a measure, kept as its string form."""
 
     def __init__(self, desc: str) -> None:
-        super().__init__(dtype=(str, ir_measures.Measure), desc=desc)
-        self._given: dict[str, Any] = {}
+        super().__init__(read_measure, ir_measures.Measure, desc=desc)
 
-    def normalize(self, value: Any, name: str, measure: str) -> Any:
-        """Return the measure's string form, checked by parsing it."""
-        from fairtk.measures.parse import parse
 
-        value = super().normalize(value, name, measure)
-        inner = parse(value)
-        if not isinstance(value, str):
-            self._given[repr(inner)] = inner
-        return repr(inner)
+def read_measure(text: str) -> Any:
+    """Return the measure that a string like ``"nDCG@5"`` names."""
+    from fairtk.measures.parse import parse
 
-    def resolve(self, value: Any) -> Any:
-        """Return the measure."""
-        from fairtk.measures.parse import parse
-
-        return self._given[value] if value in self._given else parse(value)
+    return parse(text)
 
 
 def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
