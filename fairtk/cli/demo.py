@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -30,7 +30,9 @@ def command(n_samples: int, queries: int | None, form: str) -> None:
     table shows how disparity of exposure (EE_D), exposure of useful documents (EE_R), nDCG and the
     quality of the answers (EU) change together. Needs no network.
     """
+    from fairtk.cli.report import label, number
     from fairtk.demo import study
+    from fairtk.measures import parse
 
     started = time.monotonic()
     table = study.run(n_samples=n_samples, queries=queries, progress=Progress())
@@ -40,38 +42,43 @@ def command(n_samples: int, queries: int | None, form: str) -> None:
         (echo_csv if form == "csv" else echo_json)(columns, rows)
         return
     click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.", err=True)
-    echo_table(columns, [[_shown(cell) for cell in row] for row in rows], range(1, len(columns)))
+    shown = [columns[0], *(label(parse(column)) for column in columns[1:])]
+    cells = [[f"{row[0]}", *(number(value) for value in row[1:])] for row in rows]
+    echo_table(shown, cells, range(1, len(columns)))
     click.echo()
     click.echo(study.summary(table))
 
 
 class Progress:
-    """Shows how far each stage is, on stderr: a bar on a terminal, plain lines otherwise."""
+    """Shows how far each stage is, on stderr: a bar on a terminal, plain lines otherwise.
 
-    def __init__(self) -> None:
+    Args:
+        clock: gives the time in seconds.
+    """
+
+    PAUSE = 5.0
+    """Seconds between two plain lines of a stage."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
         self.stage = ""
         self.bar: Any = None
         self.done = 0
+        self.said = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Note that ``done`` of ``total`` parts of a stage are finished."""
+        fresh = stage != self.stage
+        if fresh:
+            self.stage, self.done = stage, 0
         if sys.stderr.isatty():
-            self._move_bar(stage, done, total)
-        elif stage != self.stage or done == total:
+            if fresh:
+                self.bar = click.progressbar(length=total, label=f"{stage:<10}", file=sys.stderr)
+                self.bar.render_progress()
+            self.bar.update(done - self.done)
+            if done >= total > self.done:
+                self.bar.render_finish()
+        elif fresh or done >= total > self.done or self.clock() - self.said > self.PAUSE:
             click.echo(f"{stage}: {done}/{total}", err=True)
-        self.stage = stage
-
-    def _move_bar(self, stage: str, done: int, total: int) -> None:
-        if stage != self.stage:
-            self.bar = click.progressbar(length=total, label=f"{stage:<10}", file=sys.stderr)
-            self.done = 0
-        self.bar.update(done - self.done)
+            self.said = self.clock()
         self.done = done
-        if done >= total:
-            self.bar.render_finish()
-
-
-def _shown(cell: Any) -> str:
-    if isinstance(cell, float):
-        return "undefined" if math.isnan(cell) else f"{cell:.4f}" if cell % 1 else f"{cell:g}"
-    return str(cell)

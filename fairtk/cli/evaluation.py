@@ -223,13 +223,9 @@ def _is_ours(measure: Any) -> bool:
 
 def _parts(measure: Any) -> Iterator[Any]:
     """Yield a measure and the measures that it is made of."""
-    import ir_measures
-
     yield measure
-    for name in measure.SUPPORTED_PARAMS if _is_ours(measure) else ():
-        part = measure[name] if name in measure.params else None
-        if isinstance(part, ir_measures.Measure):
-            yield from _parts(part)
+    for part in measure.parts if _is_ours(measure) else ():
+        yield from _parts(part)
 
 
 def _evaluator(ir_measures: Any, measures: list[Any], labels: pd.DataFrame) -> Any:

@@ -42,11 +42,11 @@ def echo_queries(values: Values, form: str) -> None:
     """
     if form == "table":
         rows = [
-            [run.name, qid, *[_number(run.values[m][qid]) for m in values.measures]]
+            [run.name, qid, *[number(run.values[m][qid]) for m in values.measures]]
             for run in values.runs
             for qid in values.qids
         ]
-        header = ["run", "qid", *map(_label, values.measures)]
+        header = ["run", "qid", *map(label, values.measures)]
         echo_table(header, rows, range(2, len(header)))
         return
     columns = ["run", "qid", "measure", "value"]
@@ -60,7 +60,7 @@ def echo_queries(values: Values, form: str) -> None:
 
 
 def _echo_mean_table(values: Values) -> None:
-    header = ["run", "queries", *map(_label, values.measures)]
+    header = ["run", "queries", *map(label, values.measures)]
     columns = [_means(values.runs, m) for m in values.measures]
     rows = [
         [run.name, str(len(values.qids)), *[column[i] for column in columns]]
@@ -71,12 +71,12 @@ def _echo_mean_table(values: Values) -> None:
         echo_table(header, rows, range(1, len(header)))
     else:
         long = [
-            [run.name, _label(m), _number(run.mean(m)), f"{run.defined(m)}/{run.total(m)}"]
+            [run.name, label(m), number(run.mean(m)), f"{run.defined(m)}/{run.total(m)}"]
             for run in values.runs
             for m in values.measures
         ]
         echo_table(["run", "measure", "mean", "queries"], long, (2, 3))
-    lower = [_label(m) for m in values.measures if getattr(m, "better", "higher") == "lower"]
+    lower = [label(m) for m in values.measures if getattr(m, "better", "higher") == "lower"]
     if lower:
         click.echo(f"\nLower is better: {', '.join(lower)}.")
 
@@ -87,16 +87,22 @@ def _means(runs: list[RunValues], measure: Any) -> list[str]:
     counts = [f" ({some}/{every})" if some < every else "" for some, every in parts]
     room = max(map(len, counts))
     return [
-        _number(run.mean(measure)) + count.ljust(room)
+        number(run.mean(measure)) + count.ljust(room)
         for run, count in zip(runs, counts, strict=True)
     ]
 
 
-def _label(measure: Any) -> str:
-    """Return the measure as it is written on the command line: ``E(nDCG@5)``."""
-    inner = getattr(measure, "inner", None)
-    return repr(measure) if inner is None else f"{measure.NAME}({_label(inner)})"
+def label(measure: Any) -> str:
+    """Return a measure as it is written on the command line: ``E(nDCG@5)``, ``P@5 * EE_R@5``."""
+    if hasattr(measure, "inner"):
+        return f"{measure.NAME}({label(measure.inner)})"
+    if hasattr(measure, "factors"):
+        left, right = measure.factors
+        tail = f"({label(right)})" if hasattr(right, "factors") else label(right)
+        return f"{label(left)} * {tail}"
+    return repr(measure)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a value for a table, or the word for a value that is not defined."""
     return "undefined" if math.isnan(value) else f"{value:.4f}"

@@ -89,6 +89,14 @@ class TestTable:
         )
         assert result.stdout.splitlines()[0] == "run    queries  E(P@1)"
 
+    def test_a_product_is_labeled_as_it_is_written(self, folder, fairtk):
+        result = fairtk("evaluate", "qrels.txt", "fair.run", "-m", "E(P@1) * EE_R@1")
+        # q1: 1/2 * 1/2, q2: 1 * 1
+        assert result.stdout.splitlines()[::2] == [
+            "run   queries  E(P@1) * EE_R@1",
+            "fair        2           0.6250",
+        ]
+
     def test_a_measure_that_is_no_mean(self, folder, fairtk):
         result = fairtk("evaluate", "qrels.txt", "plain.run", "-m", "NumQ")
         assert result.stdout.splitlines()[2].split() == ["plain", "2", "2.0000"]

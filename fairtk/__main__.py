@@ -1,0 +1,5 @@
+"""``python -m fairtk``: the command line."""
+
+from fairtk.cli import main
+
+main()

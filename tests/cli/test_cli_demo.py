@@ -1,0 +1,43 @@
+import json
+
+import pytest
+
+from fairtk.cli.demo import Progress
+
+
+@pytest.mark.slow
+def test_the_whole_study(fairtk):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    result = fairtk("demo", "--queries", "2", "--n-samples", "3")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["alpha", "EE_D@5", "EE_R@5", "E(nDCG@5)", "EU(utility='accuracy')"]
+    assert [line.split()[0] for line in lines[2:8]] == ["0", "1", "2", "4", "8", "deterministic"]
+    assert all(0 <= float(cell) <= 1 for line in lines[2:8] for cell in line.split()[1:])
+    assert "EE_D@5" in lines[-1]
+    assert "answers: 2/2" in result.stderr
+
+    rows = json.loads(
+        fairtk("demo", "--queries", "2", "--n-samples", "3", "--format", "json").stdout
+    )
+    assert [row["alpha"] for row in rows] == [0, 1, 2, 4, 8, "deterministic"]
+
+
+def test_settings_out_of_range(fairtk):
+    for words in (["--n-samples", "0"], ["--queries", "0"], ["--queries", "many"]):
+        result = fairtk("demo", *words)
+        assert result.exit_code == 2
+        assert f"Invalid value for '{words[0]}'" in result.stderr
+
+
+def test_plain_lines_of_progress(capsys):
+    now = 0.0
+    progress = Progress(clock=lambda: now)
+    calls = [(0, "a", 0), (1, "a", 1), (7, "a", 2), (8, "a", 4), (8, "a", 4), (9, "b", 0)]
+    for now, stage, done in [*calls, (10, "b", 4)]:  # noqa: B007 - the clock reads it
+        progress(stage, done, 4)
+    # the first and the last of a stage, and what comes more than five seconds after the last line
+    assert capsys.readouterr().err.split("\n")[:-1] == [
+        "a: 0/4", "a: 2/4", "a: 4/4", "b: 0/4", "b: 4/4"
+    ]  # fmt: skip
