@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator
 from os import PathLike
@@ -30,6 +32,11 @@ def opened(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     file = Path(path)
     try:
         with file.open("rb") as raw:
+            if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+                raise InputError(
+                    f"{path}: this is a pipe or a device, which can be read only once; save its "
+                    "content to a file first"
+                )
             packed = raw.read(2) == _GZIP
             raw.seek(0)
             if packed:

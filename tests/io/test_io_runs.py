@@ -1,5 +1,6 @@
 import gzip
 import math
+import os
 
 import hypothesis.strategies as st
 import numpy as np
@@ -209,6 +210,19 @@ class TestFilesThatCannotBeRead:
         with pytest.raises(InputError, match="this is a folder"):
             read_run(tmp_path)
 
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX pipes")
+    def test_pipe(self):
+        reading, writing = os.pipe()
+        os.write(writing, SAMPLED.encode())
+        os.close(writing)
+        try:
+            with pytest.raises(
+                InputError, match="a pipe or a device, .* save its content to a file"
+            ):
+                read_run(f"/dev/fd/{reading}")
+        finally:
+            os.close(reading)
+
     def test_truncated_gzip(self, file):
         packed = gzip.compress(SAMPLED.encode() * 100)
         with pytest.raises(FormatError, match="broken gzip file"):
@@ -358,7 +372,9 @@ def runs(draw):
 
 
 @pytest.mark.parametrize("suffix", ["txt", "gz", "parquet"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+)
 @given(run=runs())
 def test_round_trip(tmp_path, suffix, run):
     if suffix == "parquet":

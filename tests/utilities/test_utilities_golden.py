@@ -33,6 +33,14 @@ def test_every_case_is_used():
     assert len(GOLDEN["cases"]) == 79 == sum(map(len, CASES.values()))
 
 
+def test_the_rule_for_answers_without_content():
+    for case in CASES["accuracy"] + CASES["mae"]:
+        assert utilities.answer_text(case["prediction"]) == case["after_empty_rule"]
+    for case in CASES["rouge"]:
+        if case["empty_rule_applied"]:
+            assert utilities.answer_text(case["prediction"]) == case["scored_prediction"].strip()
+
+
 @pytest.mark.parametrize("case", CASES["accuracy"], ids=name_of)
 def test_accuracy(case):
     utility = utilities.get("accuracy", labels=GOLDEN["labels"][str(case["task"])])
