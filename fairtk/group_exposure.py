@@ -14,7 +14,7 @@ import numpy as np
 
 from fairtk.browsing import GERR, RBP, TREC
 from fairtk.divergence import BoolArray, Distributions, FloatArray, IntArray, SparseRows, spread
-from fairtk.exposure import total
+from fairtk.exposure import Levels, target_exposure, total
 from fairtk.exposure_bounds import Bounds, ExposureValues
 from fairtk.rankings import Rankings
 
@@ -147,6 +147,20 @@ def loss_parts(
     relevance = scale * system.per_row(system.weight * found)
     loss = disparity - 2 * relevance + scale**2 * target.square()
     return disparity, relevance, np.maximum(loss, 0.0)
+
+
+def expeval_target(levels: Levels, model: RBP | GERR) -> FloatArray:
+    """Return the target exposure of a document of each level, as expeval has it; (n_levels,).
+
+    It differs from `fairtk.exposure.target_exposure` under `GERR` where documents that are not
+    useful have several grades: every document of a better grade counts as a stop there.
+
+    Args:
+        levels: a level for each grade.
+        model: the browsing model, with p below 1.
+    """
+    plain = (1.0 - model.stop) ** levels.above * target_exposure(levels, RBP(model.p), None)
+    return np.where(levels.useful, target_exposure(levels, model, None), plain)
 
 
 def expeval_group_values(
