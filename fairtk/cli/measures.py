@@ -18,7 +18,7 @@ _COLUMNS = ["kind", "name", "better", "summary", "from"]
 @click.option("--all", "everything", is_flag=True, help="List ir_measures' own measures, too.")
 @format_option
 def command(name: str | None, everything: bool, form: str) -> None:
-    """List measures, string utilities and browsing models, or explain the measure NAME."""
+    """List measures, string utilities and browsing models, or explain the one called NAME."""
     if name is not None:
         _explain(name)
         return
@@ -29,7 +29,7 @@ def command(name: str | None, everything: bool, form: str) -> None:
         (echo_csv if form == "csv" else echo_json)(_COLUMNS, rows)
         return
     titles = {
-        "measure": "Measures (fairtk measures NAME explains one)",
+        "measure": "Measures (`fairtk measures NAME` explains one, as it does with those below)",
         "utility": "String utilities, for EU(utility='...')",
         "browsing model": "Browsing models, for browsing='...'",
         "ir_measures": "Measures of ir_measures; over samples: E(...)",
@@ -100,20 +100,45 @@ def _others() -> list[list[str]]:
 
 
 def _explain(name: str) -> None:
-    from fairtk.measures import parse
+    """Print what a measure, utility or browsing model is, and its parameters."""
+    from fairtk import registry
 
-    measure = parse(name)
-    title = getattr(measure, "PRETTY_NAME", None)
-    click.echo(f"{measure.NAME}: {title}" if title else measure.NAME)
-    click.echo()
-    click.echo(inspect.getdoc(type(measure)) or "no description")
-    rows = [
-        [parameter, _default(info), info.desc or ""]
-        for parameter, info in measure.SUPPORTED_PARAMS.items()
-    ]
+    if name in registry.utilities:
+        factory = registry.utilities.load(name)
+        title, described, rows = f"{name}: string utility", factory, _options(factory)
+    elif name in registry.browsing_models:
+        described = registry.browsing_models.get(name)
+        title, rows = f"{name}: browsing model", _options(described)
+    else:
+        from fairtk.measures import parse
+
+        measure = parse(name)
+        pretty = getattr(measure, "PRETTY_NAME", None)
+        title, described = (f"{measure.NAME}: {pretty}" if pretty else measure.NAME), type(measure)
+        rows = [
+            [p, _default(info), info.desc or ""] for p, info in measure.SUPPORTED_PARAMS.items()
+        ]
+    click.echo(f"{title}\n\n{_description(described)}")
     if rows:
         click.echo()
-        echo_table(["parameter", "default", "meaning"], rows)
+        columns = ["parameter", "default", "meaning"]
+        if not any(row[2] for row in rows):  # an Args section says it
+            columns, rows = columns[:2], [row[:2] for row in rows]
+        echo_table(columns, rows)
+
+
+def _description(thing: Any) -> str:
+    # without the marks of documentation tools
+    lines = (inspect.getdoc(thing) or "no description").splitlines()
+    text = "\n".join(line for line in lines if not line.startswith(".. "))
+    return text.replace("``", "`").strip()
+
+
+def _options(factory: Any) -> list[list[str]]:
+    parameters = inspect.signature(factory).parameters.values()
+    return [
+        [p.name, "" if p.default in (p.empty, None) else repr(p.default), ""] for p in parameters
+    ]
 
 
 def _direction(measure: Any) -> str:

@@ -38,20 +38,36 @@ class RougeScore(Utility):
 
 
 def rouge1(use_stemmer: bool = False) -> RougeScore:
-    """Return ``rouge_score_rouge1``: single words."""
+    """F-measure of single words, by Google's ``rouge_score``; 0 to 1, higher is better.
+
+    Args:
+        use_stemmer: whether words are reduced to their stems first (Porter).
+    """
     return RougeScore("rouge1", use_stemmer)
 
 
 def rouge2(use_stemmer: bool = False) -> RougeScore:
-    """Return ``rouge_score_rouge2``: pairs of words."""
+    """F-measure of pairs of words, by Google's ``rouge_score``; 0 to 1, higher is better.
+
+    Args:
+        use_stemmer: whether words are reduced to their stems first (Porter).
+    """
     return RougeScore("rouge2", use_stemmer)
 
 
 def rougeL(use_stemmer: bool = False) -> RougeScore:
-    """Return ``rouge_score_rougeL``: longest common subsequence of the whole texts."""
+    """F-measure of the longest common subsequence of the whole texts, by Google's ``rouge_score``; 0 to 1, higher is better.
+
+    Args:
+        use_stemmer: whether words are reduced to their stems first (Porter).
+    """
     return RougeScore("rougeL", use_stemmer)
 
 
 def rougeLsum(use_stemmer: bool = False) -> RougeScore:
-    """Return ``rouge_score_rougeLsum``: union of subsequences, one sentence per line."""
+    """F-measure of a union of subsequences, one sentence per line, by Google's ``rouge_score``; 0 to 1, higher is better.
+
+    Args:
+        use_stemmer: whether words are reduced to their stems first (Porter).
+    """
     return RougeScore("rougeLsum", use_stemmer)
