@@ -56,7 +56,9 @@ def rouge2(use_stemmer: bool = False) -> RougeScore:
 
 
 def rougeL(use_stemmer: bool = False) -> RougeScore:
-    """F-measure of the longest common subsequence of the whole texts, by Google's ``rouge_score``; 0 to 1, higher is better.
+    """F-measure of the longest common subsequence, by Google's ``rouge_score``.
+
+    The whole texts are compared; 0 to 1, higher is better.
 
     Args:
         use_stemmer: whether words are reduced to their stems first (Porter).
@@ -65,7 +67,9 @@ def rougeL(use_stemmer: bool = False) -> RougeScore:
 
 
 def rougeLsum(use_stemmer: bool = False) -> RougeScore:
-    """F-measure of a union of subsequences, one sentence per line, by Google's ``rouge_score``; 0 to 1, higher is better.
+    """F-measure of a union of common subsequences, by Google's ``rouge_score``.
+
+    Each line is a sentence; 0 to 1, higher is better.
 
     Args:
         use_stemmer: whether words are reduced to their stems first (Porter).
