@@ -32,7 +32,9 @@ def label(topics: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     """
     from fairtk.transformers.flan_t5 import FlanT5
 
-    generator = FlanT5(model=model_folder(), prompt="lamp-2", cutoff=1, device="cpu")
+    generator = FlanT5(
+        model=model_folder(), prompt="lamp-2", cutoff=1, device="cpu", batch_tokens=4096
+    )
     accuracy = utilities.get("accuracy")
     golds = topics.set_index(QID)[GOLD_ANSWER]
 

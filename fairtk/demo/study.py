@@ -23,6 +23,8 @@ ALPHAS: tuple[float, ...] = (0, 1, 2, 4, 8)
 DETERMINISTIC = "deterministic"
 CUTOFF = 5
 TAG = "tag"
+BATCH_TOKENS = 4096
+"""For a model this small, batches that fit into the processor's cache are the fastest."""
 TOLERANCE = 0.01
 """A loss of accuracy that `summary` takes for none."""
 
@@ -31,7 +33,10 @@ Progress = Callable[[str, int, int], None]
 
 
 def run(
-    n_samples: int = 100, queries: int | None = None, progress: Progress | None = None
+    n_samples: int = 100,
+    queries: int | None = None,
+    progress: Progress | None = None,
+    n_answers: int = 25,
 ) -> pd.DataFrame:
     """Run the study.
 
@@ -42,6 +47,9 @@ def run(
         n_samples: rankings per query and alpha, at least 1.
         queries: how many queries, at least 1; None for all.
         progress: told how the work goes; None for silence.
+        n_answers: for how many of the rankings of a query and alpha, the first ones, answers are
+            generated. Exposure and nDCG are cheap and measured on all; answers take almost all of
+            the time, and their mean over many queries is settled by few.
 
     Returns:
         One row per system: ``alpha`` (0, 1, 2, 4, 8 or "deterministic") and the means over the
@@ -54,8 +62,9 @@ def run(
         MissingExtraError: torch or transformers is not installed.
     """
     rankings, qrels = prepare(n_samples, queries, progress)
-    answered = answer(rankings, generator(), progress)
-    return evaluate(answered, qrels, progress)
+    first = {system: _first_samples(ranking, n_answers) for system, ranking in rankings.items()}
+    answered = answer(first, generator(), progress)
+    return evaluate(rankings, answered, qrels, progress)
 
 
 def prepare(
@@ -99,7 +108,12 @@ def generator() -> FlanT5:
     from fairtk.transformers.flan_t5 import FlanT5
 
     return FlanT5(
-        model=model_folder(), prompt="lamp-2", cutoff=CUTOFF, device="cpu", max_new_tokens=8
+        model=model_folder(),
+        prompt="lamp-2",
+        cutoff=CUTOFF,
+        device="cpu",
+        max_new_tokens=8,
+        batch_tokens=BATCH_TOKENS,
     )
 
 
@@ -144,7 +158,14 @@ def answer(
     return result
 
 
+def _first_samples(ranking: pd.DataFrame, n_answers: int) -> pd.DataFrame:
+    if n_answers < 1:
+        raise ParameterError(f"the demo's n_answers must be at least 1; found {n_answers}")
+    return ranking[ranking[SAMPLE] < n_answers] if SAMPLE in ranking else ranking
+
+
 def evaluate(
+    rankings: dict[float | str, pd.DataFrame],
     answered: dict[float | str, pd.DataFrame],
     qrels: pd.DataFrame,
     progress: Progress | None = None,
@@ -152,7 +173,8 @@ def evaluate(
     """Measure each system; see `run` for the columns.
 
     Args:
-        answered: one run with ``qanswer`` per system.
+        rankings: one run per system.
+        answered: one run with ``qanswer`` per system, all or some samples.
         qrels: ``qid``, ``docno``, ``label``, ``gold_answer``.
         progress: told how the work goes.
     """
@@ -161,17 +183,19 @@ def evaluate(
 
     from fairtk.measures import EE_D, EE_R, EU, E
 
-    measures = [EE_D @ CUTOFF, EE_R @ CUTOFF, E(nDCG @ CUTOFF), EU(utility="accuracy")]
+    of_rankings = [EE_D @ CUTOFF, EE_R @ CUTOFF, E(nDCG @ CUTOFF)]
+    of_answers = [EU(utility="accuracy")]
     names = {QID: "query_id", DOCNO: "doc_id", LABEL: "relevance"}
     labels = qrels.rename(columns=names)
     rows = []
-    for done, (system, run_frame) in enumerate(answered.items()):
-        _tell(progress, "measures", done, len(answered))
-        values = ir_measures.calc_aggregate(measures, labels, run_frame.rename(columns=names))
+    for done, system in enumerate(rankings):
+        _tell(progress, "measures", done, len(rankings))
         row: dict[str, Any] = {"alpha": system}
-        row.update({repr(measure): values[measure] for measure in measures})
+        for measures, frame in ((of_rankings, rankings[system]), (of_answers, answered[system])):
+            values = ir_measures.calc_aggregate(measures, labels, frame.rename(columns=names))
+            row.update({repr(measure): values[measure] for measure in measures})
         rows.append(row)
-    _tell(progress, "measures", len(answered), len(answered))
+    _tell(progress, "measures", len(rankings), len(rankings))
     return pd.DataFrame(rows)
 
 

@@ -1,4 +1,4 @@
-"""The packaged collection: counts, form, and that the committed files are what the command makes."""
+"""The packaged collection: its form, and that the committed files are what the command makes."""
 
 import json
 
@@ -28,7 +28,9 @@ def test_the_command_makes_the_committed_files(tmp_path, capsys):
 def test_counts(questions):
     assert len(questions) >= 60
     assert all(10 <= len(q["profile"]) <= 60 for q in questions)
-    assert all(set(e) == {"id", "tag", "description", "date"} for q in questions for e in q["profile"])
+    assert all(
+        set(e) == {"id", "tag", "description", "date"} for q in questions for e in q["profile"]
+    )
     for q in questions:
         assert len({e["id"] for e in q["profile"]}) == len(q["profile"])
     size = sum(path.stat().st_size for path in demo.collection_folder().iterdir())
