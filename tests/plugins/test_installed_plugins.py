@@ -1,0 +1,230 @@
+"""Distributions as users install them, good and bad, seen by a new process."""
+
+import json
+
+import pytest
+from distributions import BROKEN, HELLO, copied, environment, fairtk, pip, python, write
+
+EXPERIMENT = """
+import fairtk, ir_measures, pyterrier as pt
+from fairtk.testing import toy_qrels, toy_run, toy_samples, toy_topics
+measure = ir_measures.parse_measure("ExposureGini@2")
+print(repr(measure), fairtk.registry.measures.get("ExposureGini") @ 2 == measure)
+systems = [pt.Transformer.from_df(frame) for frame in (toy_run(), toy_samples())]
+table = pt.Experiment(systems, toy_topics(), toy_qrels(), [measure, fairtk.EE_D @ 2])
+print(table[["ExposureGini@2", "EE_D@2"]].round(4).to_numpy().tolist())
+"""
+
+NAMES = "import fairtk; print(fairtk.registry.measures.names())"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Write a qrels file and a run file with two samples."""
+    qrels, run = tmp_path / "qrels.txt", tmp_path / "run.txt"
+    qrels.write_text("q1 0 a 1\nq1 0 b 1\nq1 0 c 0\n")
+    run.write_text("q1 0 a 1 2 x\nq1 0 b 2 1 x\nq1 1 a 1 2 x\nq1 1 c 2 1 x\n")
+    return [str(qrels), str(run)]
+
+
+@pytest.mark.slow
+def test_hello_from_installation_to_removal(tmp_path, runs):
+    pytest.importorskip("setuptools")
+    venv = environment(tmp_path / "venv")
+    pip(["install", copied(HELLO, tmp_path)], venv)
+    out = python(EXPERIMENT, interpreter=venv)[0]
+    # plain run, first two ranks. q1: useful d1 and d3 are both shown: 0. q2: d2, d4 shown, d6 not:
+    # counts 0, 1, 1, G = 2 / (3 * 2) = 1/3. q3: d6 of d3, d5, d6: 1 - 1/3. q4: 0. Mean 1/4.
+    assert out.splitlines()[0] == "ExposureGini@2 True"
+    assert json.loads(out.splitlines()[1])[0][0] == 0.25
+    assert "ExposureGini" in fairtk(["measures"], interpreter=venv)[0]
+    assert "fairtk-hello" in fairtk(["plugins"], interpreter=venv)[0]
+    evaluate = ["evaluate", *runs, "-m", "ExposureGini@2", "-m", "EE_D@2", "--format", "json"]
+    # a is shown twice, b once: G = (-1 * 1 + 1 * 2) / (2 * 3) = 1/6
+    assert "0.1666" in fairtk(evaluate, interpreter=venv)[0]
+
+    pip(["uninstall", "--yes", "fairtk-hello"], venv)
+    assert "ExposureGini" not in fairtk(["measures"], interpreter=venv)[0]
+    assert "fairtk-hello" not in fairtk(["plugins"], interpreter=venv)[0]
+    assert "unknown measure 'ExposureGini'" in fairtk(evaluate, interpreter=venv, exits=2)[1]
+
+
+@pytest.mark.slow
+def test_a_broken_distribution_is_named_and_all_else_works(tmp_path, runs):
+    pytest.importorskip("setuptools")
+    venv = environment(tmp_path / "venv")
+    pip(["install", copied(BROKEN, tmp_path)], venv)
+    good = write(tmp_path / "good", "fairtk-hello", (HELLO / "fairtk_hello.py").read_text())
+    out, err = python(EXPERIMENT, good, interpreter=venv)
+    assert out.startswith("ExposureGini@2 True")
+    assert err.count("PluginWarning") == 1
+    assert "plugin fairtk-broken 0.2 is left out: ModuleNotFoundError: No module named" in err
+    for command in (["--help"], ["measures"], ["datasets"]):
+        out, err = fairtk(command, good, interpreter=venv)
+        assert "fairtk-broken 0.2 is left out" in err
+        assert "Traceback" not in err
+    listed = fairtk(["plugins"], good, interpreter=venv)[0]
+    assert "fairtk-broken" in listed
+    assert "a_package_that_nobody_has" in listed
+    out = fairtk(["evaluate", *runs, "-m", "ExposureGini@2"], good, interpreter=venv)[0]
+    assert "ExposureGini@2" in out
+
+
+def test_a_broken_plugin_is_a_warning_or_an_error_or_left_aside(tmp_path):
+    broken = write(tmp_path / "b", "fairtk-broken", (BROKEN / "fairtk_broken.py").read_text())
+    out, err = python(NAMES, broken)
+    assert "EE_D" in out
+    assert "plugin fairtk-broken 1.0 is left out: ModuleNotFoundError" in err
+    err = python(NAMES, broken, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
+    assert "PluginError: plugin fairtk-broken 1.0 is left out" in err
+    out, err = python(NAMES, broken, FAIRTK_PLUGINS="", FAIRTK_STRICT_PLUGINS="1")
+    assert "EE_D" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("value", ["fairtk-one", "fairtk_one,", " Fairtk.One , fairtk"])
+def test_restricted_loading(tmp_path, value):
+    code = (HELLO / "fairtk_hello.py").read_text()
+    folder = write(tmp_path / "both", "fairtk-one", code)
+    write(folder, "fairtk-two", code.replace("ExposureGini", "Another"))
+    out, err = python(NAMES, folder, FAIRTK_PLUGINS=value)
+    assert "ExposureGini" in out
+    assert "Another" not in out
+    assert err == ""
+
+
+def test_restricted_to_something_that_is_not_installed(tmp_path):
+    folder = write(tmp_path / "p", "fairtk-hello", (HELLO / "fairtk_hello.py").read_text())
+    out, err = python(NAMES, folder, FAIRTK_PLUGINS="fairtk-helo")
+    assert "ExposureGini" not in out
+    assert "FAIRTK_PLUGINS names 'fairtk-helo', but no such plugin" in err
+    assert "did you mean 'fairtk-hello'?" in err
+    err = python(NAMES, folder, exits=1, FAIRTK_PLUGINS="x", FAIRTK_STRICT_PLUGINS="1")[1]
+    assert "PluginError: FAIRTK_PLUGINS names 'x'" in err
+
+
+MISSPELT = """
+from fairtk import hookimpl
+
+@hookimpl
+def fairtk_mesures():
+    return []
+"""
+
+
+def test_a_misspelt_hook(tmp_path):
+    folder = write(tmp_path / "p", "fairtk-typo", MISSPELT)
+    python("import fairtk", folder)  # nothing is looked up yet
+    err = python(NAMES, folder, exits=1)[1]
+    wanted = (
+        "plugin fairtk-typo 1.0 implements the hook 'fairtk_mesures', which fairtk does not have; "
+        "did you mean 'fairtk_measures'?"
+    )
+    assert f"PluginError: {wanted}" in err
+    err = fairtk(["measures"], folder, exits=1)[1]
+    assert wanted in err
+    assert "Traceback" not in err
+    out = fairtk(["plugins"], folder)[0]
+    assert "fairtk-typo" in out
+    assert "fairtk_mesures" in out
+    assert wanted in python("import fairtk", folder, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
+
+
+def test_two_owners_of_one_name(tmp_path):
+    code = (HELLO / "fairtk_hello.py").read_text()
+    folder = write(tmp_path / "p", "fairtk-hello", code, "0.1.0")
+    write(folder, "fairtk-clash", code, "2.0")
+    err = python(NAMES, folder, exits=1)[1]
+    assert "'ExposureGini' is given by two plugins, fairtk-clash 2.0 and fairtk-hello 0.1.0" in err
+    assert "ExposureGini" in python(NAMES, folder, FAIRTK_PLUGINS="fairtk-hello")[0]
+    out = fairtk(["plugins"], folder)[0]
+    assert "fairtk-clash" in out
+    assert "fairtk-hello" in out
+
+
+def test_a_name_of_the_builtins_or_of_ir_measures(tmp_path):
+    code = (HELLO / "fairtk_hello.py").read_text()
+    folder = write(tmp_path / "a", "fairtk-clash", code.replace('NAME = "Exp', 'NAME = "EE_D" #'))
+    err = python(NAMES, folder, exits=1)[1]
+    assert "'EE_D' is given by two plugins, fairtk 0" in err
+    assert "and fairtk-clash 1.0" in err
+    folder = write(tmp_path / "b", "fairtk-clash", code.replace('NAME = "Exp', 'NAME = "nDCG" #'))
+    err = python(NAMES, folder, exits=1)[1]
+    assert "plugin fairtk-clash 1.0: the measure 'nDCG' exists in ir_measures already" in err
+
+
+# Order of imports --------------------------------------------------------------------------------
+
+PARSE = "import ir_measures; print(repr(ir_measures.parse_measure('ExposureGini@5')))"
+
+
+@pytest.mark.parametrize("first", ["fairtk_hello", "fairtk.measures", "fairtk"])
+def test_importing_the_plugin_first(tmp_path, first):
+    folder = write(tmp_path / "p", "fairtk-hello", (HELLO / "fairtk_hello.py").read_text())
+    out, err = python(f"import {first}; {PARSE}; {NAMES}", folder)
+    assert out.splitlines()[0] == "ExposureGini@5"
+    assert out.count("'ExposureGini'") == 1
+    assert err == ""
+
+
+def test_a_package_that_imports_fairtk_before_its_plugin_module(tmp_path):
+    folder = write(tmp_path / "p", "fairtk-lab", "", entry="lab.plugin")
+    (folder / "lab").mkdir()
+    (folder / "lab" / "__init__.py").write_text(
+        "import fairtk\nfrom lab import plugin\nDEPTH = 5\n"
+    )
+    code = (HELLO / "fairtk_hello.py").read_text()
+    (folder / "lab" / "plugin.py").write_text(code)
+    for first in ("lab", "lab.plugin", "fairtk"):
+        out, err = python(f"import {first}; {PARSE}", folder)
+        assert out == "ExposureGini@5\n"
+        assert err == ""
+
+
+def test_a_plugin_whose_own_library_imports_fairtk_first(tmp_path):
+    code = "from lab_library import DEPTH\n" + (HELLO / "fairtk_hello.py").read_text().replace(
+        "from __future__ import annotations\n", ""
+    )
+    folder = write(tmp_path / "p", "fairtk-hello", code)
+    (folder / "lab_library.py").write_text("import fairtk\nDEPTH = 5\n")
+    for first in ("lab_library", "fairtk_hello", "fairtk"):
+        out, err = python(f"import {first}; {PARSE}", folder)
+        assert out == "ExposureGini@5\n"
+        assert err == ""
+
+
+def test_a_half_imported_plugin_that_fails(tmp_path):
+    code = (HELLO / "fairtk_hello.py").read_text() + "\nraise RuntimeError('half way')\n"
+    folder = write(tmp_path / "p", "fairtk-hello", code)
+    # the user's own import fails with the plugin's error, and fairtk works
+    script = f"try:\n    import fairtk_hello\nexcept RuntimeError as e: print(e)\n{NAMES}"
+    out, err = python(script, folder)
+    assert out.startswith("half way\n")
+    assert "'EE_D'" in out
+    assert "plugin fairtk-hello 1.0 is left out: RuntimeError: half way" in err
+
+
+# Metadata that is not as it should be ------------------------------------------------------------
+
+
+def test_strange_metadata(tmp_path):
+    folder = tmp_path / "p"
+    write(folder, "fairtk-value", "", entry="not a module!")
+    write(folder, "fairtk-attribute", "x = 1", entry="fairtk_attribute:y")
+    write(folder, "fairtk-exit", "raise SystemExit(3)")
+    write(folder, "fairtk-leftover", (HELLO / "fairtk_hello.py").read_text())
+    (folder / "fairtk_leftover-1.0.dist-info" / "METADATA").unlink()  # an interrupted uninstall
+    out, err = python(NAMES, folder)
+    assert "'EE_D'" in out
+    for name in ("fairtk-value", "fairtk-attribute", "fairtk-exit"):
+        assert f"plugin {name} 1.0 is left out: " in err
+
+
+def test_without_its_entry_point_fairtk_says_so():
+    hide = (
+        "import importlib.metadata as m; real = m.entry_points; "
+        "m.entry_points = lambda **k: [e for e in real(**k) if e.group != 'fairtk']; import fairtk"
+    )
+    err = python(hide)[1]
+    assert "the built-in measures are missing" in err
+    assert "pip install -e ." in err
