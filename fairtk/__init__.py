@@ -17,6 +17,10 @@ _LAZY = {
     "FairSampler": "fairtk.transformers.sampler",
     "FlanT5": "fairtk.transformers.flan_t5",
     "Generator": "fairtk.transformers.generator",
+    "Groups": "fairtk.groups",
+    "Target": "fairtk.groups",
+    "register_groups": "fairtk.groups.registered",
+    "register_target": "fairtk.groups.registered",
     "OracleSampler": "fairtk.transformers.oracle",
     "PerSample": "fairtk.transformers.per_sample",
     "join_answers": "fairtk.datasets.answers",
@@ -26,6 +30,7 @@ _MODULES = (
     "datasets",
     "demo",
     "errors",
+    "groups",
     "io",
     "measures",
     "plugins",
@@ -38,11 +43,13 @@ _MODULES = (
 from fairtk import plugins  # noqa: E402
 from fairtk.datasets import registration as _registration  # noqa: E402
 from fairtk.hookspecs import hookimpl  # noqa: E402
-from fairtk.measures import EE_D, EE_L, EE_R, EU, E, FairMeasure, drop_undefined  # noqa: E402
+from fairtk.measures import AWRF, EE_D, EE_L, EE_R, EU, E, FairMeasure, drop_undefined  # noqa: E402
 from fairtk.measures import provider as _provider  # noqa: E402
 
 if TYPE_CHECKING:
     from fairtk.datasets.answers import join_answers
+    from fairtk.groups import Groups, Target
+    from fairtk.groups.registered import register_groups, register_target
     from fairtk.transformers.bm25 import BM25Scorer
     from fairtk.transformers.candidates import Candidates
     from fairtk.transformers.flan_t5 import FlanT5
@@ -52,6 +59,7 @@ if TYPE_CHECKING:
     from fairtk.transformers.sampler import FairSampler
 
 __all__ = [
+    "AWRF",
     "BM25Scorer",
     "Candidates",
     "E",
@@ -66,6 +74,10 @@ __all__ = [
     "OracleSampler",
     "PerSample",
     "drop_undefined",
+    "Groups",
+    "Target",
+    "register_groups",
+    "register_target",
     "hookimpl",
     "join_answers",
 ]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.ee_d import EE_D
 from fairtk.measures.ee_l import EE_L
 from fairtk.measures.ee_r import EE_R
 from fairtk.measures.eu import EU
 from fairtk.measures.expectation import E
+from fairtk.measures.ndcg_awrf import nDCG_AWRF
 from fairtk.measures.ndcg_trec import nDCG_TREC
 from fairtk.measures.params import BROWSING, CUTOFF, ObjectParam, Param
 from fairtk.measures.parse import parse
 from fairtk.measures.product import Product
 from fairtk.measures.undefined import drop_undefined
 
-MEASURES = ("E", "EE_D", "EE_L", "EE_R", "EU", "Product", "nDCG_TREC")
+MEASURES = ("AWRF", "E", "EE_D", "EE_L", "EE_R", "EU", "Product", "nDCG_AWRF", "nDCG_TREC")
 """The built-in measures, by name."""
 
 __all__ = [
+    "AWRF",
     "BROWSING",
     "CUTOFF",
     "E",
@@ -31,6 +34,7 @@ __all__ = [
     "Param",
     "Product",
     "drop_undefined",
+    "nDCG_AWRF",
     "nDCG_TREC",
     "parse",
 ]

@@ -105,9 +105,10 @@ class ObjectParam(Param):
             return self._remembered(value, name, measure)
         value = super().normalize(value, name, measure)
         try:
-            return self.write(self.resolve(value))
+            found = self.resolve(value)
         except InputError as error:
             raise ParameterError(f"{measure}: {name}: {error}") from None
+        return self._remembered(found, name, measure)
 
     def _remembered(self, value: Any, name: str, measure: str) -> str:
         text = self.write(value)

@@ -1,0 +1,163 @@
+"""AWRF: attention-weighted rank fairness."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairtk.browsing import BrowsingModel
+from fairtk.divergence import jensen_shannon
+from fairtk.errors import DataWarning, ParameterError, listed
+from fairtk.exposure import attention
+from fairtk.group_exposure import free_attention, group_exposure, shown_documents
+from fairtk.groups import Groups, Target
+from fairtk.groups.completions import jensen_shannon_bounds
+from fairtk.groups.coverage import coverage_of
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.group_params import AMORTIZE, GROUPS, TARGET, UNLABELED
+from fairtk.measures.params import CUTOFF, ObjectParam, Param, read_browsing
+from fairtk.rankings import FloatArray, IntArray
+
+BASE = Param((str, int, float), default="e", desc="base of the logarithm: 'e' (TREC) or 2")
+DISCOUNT = ObjectParam(
+    read_browsing, BrowsingModel, default="TREC", desc="browsing model: attention of each rank"
+)
+
+
+class AttentionWeightedRankFairness(FairMeasure):
+    """How close the groups' shares of attention are to a target distribution.
+
+    1 - JSD(exposure of the groups, target), with the attention of each rank spread over the groups
+    of its document (Sapiezynski et al. 2019; TREC Fair Ranking 2022, Task 1). Higher is closer to
+    the target. With natural logarithm (the track's) in [1 - ln 2, 1] = [0.307, 1]; with
+    ``base=2`` in [0, 1]. Documents without a row in the groups are dropped, as in the track, and
+    the others keep their ranks; `missing` has other policies, among them the ``best`` and
+    ``worst`` value over all ways to complete what is unknown. On a sampled run exposure is
+    averaged over samples before it is compared (``amortize=True``); otherwise the value of each
+    sample is averaged, and a policy gets no credit for evening out over time.
+
+    Undefined (NaN) for a query without a target, or with no labeled document in its ranking. A
+    query that the run lacks gets 0. It compares with a target that somebody chose, on labels that
+    have limits of their own; it does not say that the target is right.
+    """
+
+    NAME = "AWRF"
+    PRETTY_NAME: ClassVar[str] = "Attention-weighted rank fairness"
+    CITATION: ClassVar[str] = "sapiezynski2019quantifying"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "cutoff": CUTOFF,
+        "groups": GROUPS,
+        "target": TARGET,
+        "base": BASE,
+        "discount": DISCOUNT,
+        "missing": UNLABELED,
+        "amortize": AMORTIZE,
+    }
+
+    def check_params(self) -> None:
+        """Raise if groups and target do not fit, or the base is none."""
+        base = self["base"]
+        if base != "e" and (isinstance(base, str) or base <= 1):
+            raise ParameterError(f"AWRF: base must be 'e' or a number above 1; found {base!r}")
+        if "groups" in self.params and "target" in self.params:
+            self.target_for(self.groups)
+
+    @property
+    def groups(self) -> Groups:
+        """The groups."""
+        if "groups" not in self.params:
+            raise ParameterError("AWRF needs groups: write AWRF(groups=..., target=...)@20")
+        result: Groups = self["groups"]
+        return result
+
+    def target_for(self, groups: Groups) -> Target:
+        """Return the target over the levels of the groups."""
+        if "target" not in self.params:
+            raise ParameterError(
+                "AWRF needs a target: write AWRF(groups=..., target=...)@20, e.g. with "
+                "target=Target.uniform(groups) or Target.from_qrels(qrels, groups)"
+            )
+        target: Target = self["target"]
+        return target.for_groups(groups)
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the value of each query."""
+        groups, ranked = self.groups, evidence.rankings
+        target = self.target_for(groups)
+        n_queries = len(evidence.qids)
+        rows_query = evidence.query_of_run
+        if not self["amortize"]:
+            rows_query = rows_query[ranked.ranking_query]
+        distance = self._divergence(evidence, groups, target, rows_query)
+        count = np.bincount(rows_query, minlength=n_queries)
+        mean = np.bincount(rows_query, weights=distance, minlength=n_queries)
+        value = np.where(evidence.present, 1.0 - mean / np.maximum(count, 1), self.MISSING)
+        self._warn(evidence, value, target, groups)
+        return value
+
+    def _divergence(
+        self, evidence: Evidence, groups: Groups, target: Target, rows_query: IntArray
+    ) -> FloatArray:
+        ranked, missing = evidence.rankings, self["missing"]
+        completed = missing in ("best", "worst")
+        memberships = groups.memberships(ranked.docnos, "bounds" if completed else missing)
+        shown = shown_documents(ranked, self._attention(evidence), amortize=self["amortize"])
+        system = group_exposure(shown, memberships)
+        wanted = target.for_qids(evidence.qids[rows_query])
+        if not completed:
+            return jensen_shannon(system, wanted, self["base"])
+        known = groups.space.known(np.arange(groups.space.size))
+        lowest, highest = jensen_shannon_bounds(
+            system, free_attention(shown, memberships), wanted, known, self["base"]
+        )
+        return lowest if missing == "best" else highest
+
+    def _attention(self, evidence: Evidence) -> FloatArray:
+        ranked, model = evidence.rankings, self["discount"]
+        useful = np.zeros(len(ranked.doc), dtype=bool)
+        if model.stop > 0:
+            useful = (evidence.pairs.label > 0)[evidence.pairs.of_row]
+        return attention(
+            model,
+            self["cutoff"],
+            ranked.position,
+            ranked.ranking,
+            ranked.ranking_start,
+            useful,
+        )
+
+    def _warn(self, evidence: Evidence, value: FloatArray, target: Target, groups: Groups) -> None:
+        undefined = np.isnan(value)
+        total = len(value)
+        untargeted = np.array([q in target.undefined for q in evidence.qids]) & undefined
+        if target.qids is not None:
+            untargeted |= ~np.isin(evidence.qids, target.qids) & undefined
+        self.warn_undefined(evidence.qids[untargeted], total, "there is no target")
+        rest = undefined & ~untargeted
+        self.warn_undefined(
+            evidence.qids[rest], total, "none of the documents in the ranking has a group"
+        )
+        known = coverage_of(groups, evidence.rankings, self["cutoff"])
+        thin = known[known["label_share"] < 0.5]
+        if len(thin):
+            worst = thin.loc[thin["label_share"].idxmin()]
+            warnings.warn(
+                f"{self!r}: groups are known for under half of the documents of {len(thin)} of "
+                f"{len(known)} queries ({listed(thin['qid'].tolist(), 3)}; {worst['with_label']} "
+                f"of {worst['retrieved']} for qid {worst['qid']!r}); see groups.coverage(run)",
+                DataWarning,
+                stacklevel=2,
+            )
+
+
+AWRF = AttentionWeightedRankFairness()
+
+
+def awrf_params() -> dict[str, Any]:
+    """Return the parameters of AWRF other than the cutoff, for measures that contain it."""
+    return {k: v for k, v in AWRF.SUPPORTED_PARAMS.items() if k != "cutoff"}

@@ -1,0 +1,28 @@
+"""Parameters of group measures: the groups, the target, what becomes of unlabeled documents."""
+
+from __future__ import annotations
+
+from fairtk.groups import Groups, Target
+from fairtk.groups.registered import find_groups, find_target, groups_key, target_key
+from fairtk.measures.params import ObjectParam, Param
+
+GROUPS = ObjectParam(
+    find_groups,
+    Groups,
+    desc="the groups of the documents: an object, a registered name, or a file",
+    write=groups_key,
+)
+TARGET = ObjectParam(
+    find_target,
+    Target,
+    desc="the distribution to compare with: an object, a registered name, or a file",
+    write=target_key,
+)
+UNLABELED = Param(
+    str,
+    default="drop",
+    choices=("drop", "unknown", "uniform", "best", "worst"),
+    desc="documents without a group: drop (TREC), unknown, uniform; best and worst: over all ways "
+    "to complete what is unknown",
+)
+AMORTIZE = Param(bool, default=True, desc="average exposure over samples first, then compare")

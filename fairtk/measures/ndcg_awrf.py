@@ -1,0 +1,65 @@
+"""nDCG x AWRF: the score of TREC Fair Ranking 2022."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ir_measures import nDCG
+
+from fairtk.measures.awrf import AWRF, awrf_params
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.expectation import E
+from fairtk.measures.ndcg_trec import nDCG_TREC
+from fairtk.measures.params import CUTOFF, Param
+from fairtk.rankings import FloatArray
+
+WHICH = Param(
+    str,
+    default="TREC",
+    choices=("TREC", "trec_eval"),
+    desc="TREC: the track's nDCG; trec_eval: ir_measures' nDCG, with another discount",
+)
+
+
+class NDCGxAWRF(FairMeasure):
+    """Relevance times closeness to the groups' target: the score of TREC Fair Ranking 2022.
+
+    nDCG x AWRF for each query, then the mean. With ``ndcg="TREC"`` (the track's, see nDCG_TREC) it
+    is the official score of Task 1; ``ndcg="trec_eval"`` uses the usual nDCG and gives other
+    numbers. Report the two factors too: many pairs of them have the same product, and the mean
+    of products is not the product of means. In [0, 1], higher is better. Undefined (NaN) where a
+    factor is; a query that the run lacks gets 0.
+    """
+
+    NAME = "nDCG_AWRF"
+    PRETTY_NAME: ClassVar[str] = "nDCG x AWRF"
+    CITATION: ClassVar[str] = "ekstrand2022overview"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "cutoff": CUTOFF,
+        "ndcg": WHICH,
+        **awrf_params(),
+    }
+
+    @property
+    def factors(self) -> list[FairMeasure]:
+        """The two measures whose product this is."""
+        cutoff = {} if self["cutoff"] is None else {"cutoff": self["cutoff"]}
+        shared = {name: self[name] for name in awrf_params() if name in self.params}
+        relevance: Any = E(nDCG(**cutoff)) if self["ndcg"] == "trec_eval" else nDCG_TREC(**cutoff)
+        return [relevance, AWRF(**cutoff, **shared)]
+
+    def check_params(self) -> None:
+        """Raise if groups and target do not fit."""
+        if "groups" in self.params:
+            _ = self.factors
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the product for each query."""
+        relevance, awrf = self.factors
+        return relevance.score_all(evidence) * awrf.score_all(evidence)
+
+
+nDCG_AWRF = NDCGxAWRF()
