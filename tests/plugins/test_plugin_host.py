@@ -1,0 +1,454 @@
+"""The plugin host in this process: what a plugin gives, what is refused, what is taken back."""
+
+import types
+
+import ir_measures
+import pytest
+from test_measure_contract import Share, Waste
+
+from fairtk import EE_D, hookimpl, plugins, registry
+from fairtk.browsing import DCG, BrowsingModel
+from fairtk.errors import NotFoundError, ParameterError, PluginError, PluginWarning
+from fairtk.half_imported import half_imported, when_imported
+from fairtk.plugins import Plugin, PluginHost
+from fairtk.registry import (
+    ALL,
+    DatasetSpec,
+    PromptSpec,
+    Registry,
+    TransformerSpec,
+    UtilitySpec,
+)
+
+
+class Generous:
+    """Implements every hook that returns values."""
+
+    @hookimpl
+    def fairtk_measures(self):
+        return [Share(), EE_D_of_twice()]
+
+    @hookimpl
+    def fairtk_utilities(self):
+        return (UtilitySpec("toy-u", "pkg:u", "a utility") for _ in range(1))
+
+    @hookimpl
+    def fairtk_browsing_models(self):
+        return [Twice]
+
+    @hookimpl
+    def fairtk_transformers(self):
+        return [TransformerSpec("ToyT", "pkg:T", "a transformer", "R", "R")]
+
+    @hookimpl
+    def fairtk_datasets(self):
+        return [DatasetSpec("toy/data", "pkg:load", "data")]
+
+    @hookimpl
+    def fairtk_prompts(self):
+        return [PromptSpec("toy-p", "pkg:P", "a prompt")]
+
+    @hookimpl
+    def fairtk_commands(self, cli):
+        cli.append("command")
+
+
+class Twice(BrowsingModel):
+    """Pays every rank the same attention."""
+
+    def weights(self, ranks):
+        return 2.0 + 0 * ranks
+
+
+def EE_D_of_twice():  # noqa: N802
+    return type(
+        "Given",
+        (Waste,),
+        {"NAME": "ToyGiven", "__doc__": "A measure.", "model": EE_D(browsing="Twice")},
+    )()
+
+
+@pytest.fixture
+def host(monkeypatch):
+    """Return a host of its own, with registries of its own."""
+    monkeypatch.delenv(plugins.RESTRICT, raising=False)
+    monkeypatch.delenv(plugins.STRICT, raising=False)
+    host = PluginHost({hook: Registry(r.kind) for hook, r in ALL.items()})
+    for own in host.registries.values():
+        own.before_use = host.ready
+    return host
+
+
+def empty(host):
+    return not any(r._entries for r in host.registries.values()) and not host.plugins
+
+
+@pytest.fixture
+def unloaded(host, monkeypatch):
+    """Return a host that finds no installed plugin."""
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+    with pytest.warns(PluginWarning):
+        host.load()
+    host.plugins.clear()
+    return host
+
+
+# Register and unregister -------------------------------------------------------------------------
+
+
+def test_register_and_unregister():
+    before = {hook: r.names() for hook, r in ALL.items()}
+    plugin = Generous()
+    known = plugins.register(plugin, "fairtk-toy", "3.1")
+    try:
+        assert known in plugins.loaded()
+        assert (known.name, known.version, known.module) == ("fairtk-toy", "3.1", "Generous")
+        assert known.label == "fairtk-toy 3.1"
+        assert sorted(known.hooks) == sorted(n for n in dir(Generous) if n.startswith("fairtk_"))
+        assert known.gave == {
+            "fairtk_browsing_models": ["Twice"],
+            "fairtk_datasets": ["toy/data"],
+            "fairtk_measures": ["ToyShare", "ToyGiven"],
+            "fairtk_prompts": ["toy-p"],
+            "fairtk_transformers": ["ToyT"],
+            "fairtk_utilities": ["toy-u"],
+        }
+        assert registry.measures.get("ToyShare") == Share()
+        assert ir_measures.parse_measure("ToyShare(rel=2)@5") == Share(rel=2) @ 5
+        assert registry.browsing_models.get("Twice") is Twice
+        owners = {e.name: e.owner for e in registry.utilities.entries()}
+        assert owners["toy-u"] == "fairtk-toy 3.1"
+        assert owners["rougeL"].startswith("fairtk 0")
+        got = []
+        for owner, function in plugins.HOST.command_plugins():
+            if owner is known:
+                function(cli=got)
+        assert got == ["command"]
+    finally:
+        plugins.unregister(plugin)
+    assert {hook: r.names() for hook, r in ALL.items()} == before
+    assert known not in plugins.loaded()
+    with pytest.raises(NameError):
+        ir_measures.parse_measure("ToyShare")
+    with pytest.raises(NotFoundError):
+        registry.utilities.get("toy-u")
+    assert not [o for o, _ in plugins.HOST.command_plugins() if o is known]
+
+
+def test_a_module_is_a_plugin():
+    module = types.ModuleType("toy_module")
+
+    @hookimpl
+    def fairtk_measures():
+        return [Share()]
+
+    module.fairtk_measures = fairtk_measures
+    known = plugins.register(module, "fairtk-toy")
+    try:
+        assert known.module == "toy_module"
+        assert known.label == "fairtk-toy"
+        assert "ToyShare" in registry.measures
+    finally:
+        plugins.unregister(module)
+
+
+def test_the_builtins_are_a_plugin_like_any_other():
+    builtin = plugins.loaded()[0]
+    assert (builtin.name, builtin.module) == ("fairtk", "fairtk.builtin")
+    assert builtin.problem == ""
+    for hook, own in ALL.items():
+        # every name has an owner that says so
+        given = {n for p in plugins.loaded() for n in p.gave.get(hook, [])}
+        assert given == set(own.names())
+
+
+def test_listeners_hear_everything(unloaded):
+    heard = []
+    unloaded.listeners.append(lambda hook, name, value: heard.append((hook, name, value)))
+
+    class Toy:
+        @hookimpl
+        def fairtk_measures(self):
+            return [Share()]
+
+    toy = Toy()
+    unloaded.register(toy, "fairtk-toy")
+    unloaded.unregister(toy)
+    assert heard == [
+        ("fairtk_measures", "ToyShare", Share()),
+        ("fairtk_measures", "ToyShare", None),
+    ]
+
+
+# What is refused, and leaves nothing behind ------------------------------------------------------
+
+
+def refused(host, plugin, message):
+    with pytest.raises(PluginError, match=message):
+        host.register(plugin, "fairtk-bad", "0.3")
+    assert empty(host)
+    assert not host.manager.get_plugins()
+    host.ready()  # and the error is not raised again
+
+
+def make(**hooks):
+    """Return a plugin with the given hooks; each gives what its function returns."""
+    return type("Toy", (), {name: hookimpl(function) for name, function in hooks.items()})()
+
+
+def test_misspelt_hook(unloaded):
+    plugin = make(fairtk_measure=lambda self: [], fairtk_utilities=lambda self: [])
+    refused(unloaded, plugin, "fairtk-bad 0.3 implements the hook 'fairtk_measure', .*did you mean")
+
+
+def test_hook_with_an_argument_it_does_not_have(unloaded):
+    plugin = make(fairtk_measures=lambda self, register: [])
+    refused(unloaded, plugin, "wrong form: .*'register'")
+
+
+def test_hook_without_its_mark(unloaded):
+    class Forgotten:
+        def fairtk_measures(self):
+            return [Share()]
+
+        @hookimpl
+        def fairtk_utilities(self):
+            return []
+
+    refused(unloaded, Forgotten(), "defines fairtk_measures without marking it.*hookimpl")
+
+
+def test_no_hook_at_all(unloaded):
+    refused(unloaded, types.ModuleType("nothing"), "implements no hook; the hooks are fairtk_b")
+
+
+@pytest.mark.parametrize(
+    ("hook", "given", "message"),
+    [
+        ("fairtk_measures", None, "must return a list; found None"),
+        ("fairtk_measures", Share(), "must return a list"),
+        ("fairtk_measures", [Share], r"must give instances, Share\(\); found the class"),
+        ("fairtk_measures", ["ToyShare"], "has no name"),
+        ("fairtk_measures", [Share(), Share() @ 5], "the measure 'ToyShare' twice"),
+        ("fairtk_utilities", ["rouge"], "must give UtilitySpec objects; found 'rouge'"),
+        ("fairtk_utilities", "rouge", "must return a list"),
+        ("fairtk_utilities", {"rouge": 1}, "must return a list"),
+        ("fairtk_datasets", [UtilitySpec("u", "p:u", "")], "must give DatasetSpec objects"),
+        ("fairtk_prompts", [PromptSpec("", "p:u", "")], "has no name"),
+        ("fairtk_browsing_models", [DCG()], "classes, not objects"),
+        ("fairtk_browsing_models", [Share], "must give subclasses of BrowsingModel"),
+    ],
+)
+def test_wrong_values(unloaded, hook, given, message):
+    # a good hook, called before or after, is taken back too
+    good = "fairtk_prompts" if hook != "fairtk_prompts" else "fairtk_measures"
+    values = [PromptSpec("good", "p:u", "")] if hook != "fairtk_prompts" else [Share()]
+    plugin = make(**{hook: lambda self: given, good: lambda self: values})
+    refused(unloaded, plugin, message)
+
+
+def test_a_hook_that_fails_half_way(unloaded):
+    def half(self):
+        yield Share()
+        raise KeyError("half")
+
+    first = make(fairtk_browsing_models=lambda self: [Twice], fairtk_measures=half)
+    refused(unloaded, first, "fairtk-bad 0.3: KeyError: 'half'")
+
+
+def test_a_listener_that_fails(unloaded):
+    def listener(hook, name, value):
+        if value is not None:
+            raise RuntimeError("cannot take it")
+
+    unloaded.listeners.append(listener)
+    refused(unloaded, make(fairtk_measures=lambda self: [Share()]), "RuntimeError: cannot take it")
+
+
+def test_not_a_fair_measure():
+    class Other(ir_measures.Measure):
+        NAME = "ToyOther"
+        __name__ = "ToyOther"
+
+    with pytest.raises(PluginError, match="fairtk-toy: fairtk_measures must give instances of"):
+        plugins.register(make(fairtk_measures=lambda self: [Other()]), "fairtk-toy")
+    assert "ToyOther" not in registry.measures
+    assert "ToyOther" not in ir_measures.measures.registry
+
+
+def test_a_name_of_ir_measures():
+    named = type("Named", (Share,), {"NAME": "nDCG", "__doc__": "A clash."})
+    with pytest.raises(PluginError, match="'nDCG' exists in ir_measures already; rename it"):
+        plugins.register(make(fairtk_measures=lambda self: [named()]), "fairtk-toy")
+    assert ir_measures.parse_measure("nDCG@5") == ir_measures.nDCG @ 5
+    assert "nDCG" not in registry.measures
+
+
+def test_a_name_that_is_taken():
+    plugin = make(
+        fairtk_browsing_models=lambda self: [Twice],
+        fairtk_utilities=lambda self: [UtilitySpec("f1", "p:u", "")],
+    )
+    with pytest.raises(PluginError, match=r"'f1' is given by two plugins, fairtk 0.* and fairtk-t"):
+        plugins.register(plugin, "fairtk-toy")
+    assert registry.utilities.get("f1").target.startswith("fairtk.")
+    assert "Twice" not in registry.browsing_models
+    with pytest.raises(ParameterError):
+        EE_D(browsing="Twice")
+
+
+def test_registered_twice(unloaded):
+    plugin = make(fairtk_measures=lambda self: [Share()])
+    unloaded.register(plugin, "fairtk-toy")
+    with pytest.raises(PluginError, match="registered already"):
+        unloaded.register(plugin, "fairtk-toy")
+    with pytest.raises(PluginError, match="registered already"):
+        unloaded.register(plugin, "fairtk-other")
+    assert [p.name for p in unloaded.plugins] == ["fairtk-toy"]
+    unloaded.unregister(plugin)
+    assert empty(unloaded)
+    with pytest.raises(PluginError, match="not a registered plugin"):
+        unloaded.unregister(plugin)
+
+
+def test_strict_leaves_nothing_behind_either(unloaded, monkeypatch):
+    monkeypatch.setenv(plugins.STRICT, "1")
+    refused(unloaded, make(fairtk_mesures=lambda self: []), "fairtk_mesures")
+    refused(unloaded, make(fairtk_measures=lambda self: 1 / 0), "ZeroDivisionError")
+
+
+# Loading entry points ----------------------------------------------------------------------------
+
+
+class Point:
+    """An entry point, as importlib.metadata gives it."""
+
+    def __init__(self, name, load, value="toy_module", version="1.0"):
+        self.dist = types.SimpleNamespace(name=name, version=version)
+        self.name = self.value = value
+        self.load = load
+
+
+def points(monkeypatch, *more):
+    """Make entry points the installed ones, with a stand-in for the built-ins."""
+    builtin = Point(
+        "fairtk", lambda: make(fairtk_measures=lambda self: [Waste0()]), "fairtk.builtin"
+    )
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [*more, builtin])
+
+
+class Waste0(Waste):
+    """A built-in measure."""
+
+    NAME = "ToyBuiltin"
+
+
+def good(name="ToyShare"):
+    measure = type("Good", (Share,), {"NAME": name, "__doc__": "A measure."})
+    return lambda: make(fairtk_measures=lambda self: [measure()])
+
+
+def failing(error):
+    def load():
+        raise error
+
+    return load
+
+
+def test_errors_are_raised_at_the_next_look_up(host, monkeypatch):
+    points(
+        monkeypatch,
+        Point("a-typo", lambda: make(fairtk_mesures=lambda self: []), "a"),
+        Point("b-clash", good("ToyBuiltin"), "b"),
+        Point("c-good", good(), "c"),
+    )
+    host.load()
+    measures = host.registries["fairtk_measures"]
+    for use in (measures.names, lambda: measures.get("ToyShare"), lambda: "x" in measures):
+        with pytest.raises(PluginError, match=r"a-typo 1.0 .*\(and 1 more such problems"):
+            use()
+    assert [(p.name, bool(p.problem)) for p in host.plugins] == [
+        ("fairtk", False),
+        ("a-typo", True),
+        ("b-clash", True),
+        ("c-good", False),
+    ]
+    assert "fairtk 1.0 and b-clash 1.0" in host.plugins[2].problem
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ImportError("no such thing"), SystemExit(2), SyntaxError("bad"), PluginError("by itself")],
+)
+def test_a_broken_one_is_a_warning(host, monkeypatch, error):
+    points(monkeypatch, Point("bad", failing(error), "a"), Point("good", good(), "b"))
+    with pytest.warns(PluginWarning, match=f"plugin bad 1.0 is left out: {type(error).__name__}"):
+        host.load()
+    assert host.registries["fairtk_measures"].names() == ["ToyBuiltin", "ToyShare"]
+
+
+def test_strict_raises_it(host, monkeypatch):
+    monkeypatch.setenv(plugins.STRICT, "1")
+    points(monkeypatch, Point("bad", failing(ImportError("x"))))
+    with pytest.raises(PluginError, match="bad 1.0 is left out: ImportError: x"):
+        host.load()
+
+
+def test_a_hook_that_looks_something_up(host, monkeypatch):
+    def hook(self):
+        assert "ToyBuiltin" in host.registries["fairtk_measures"]  # built-ins come first
+        return [Share()]
+
+    points(monkeypatch, Point("a-curious", lambda: make(fairtk_measures=hook)))
+    host.load()
+    assert host.registries["fairtk_measures"].names() == ["ToyBuiltin", "ToyShare"]
+
+
+def test_restriction(host, monkeypatch):
+    monkeypatch.setenv(plugins.RESTRICT, "Toy.One")
+    points(monkeypatch, Point("toy_one", good(), "a"), Point("toy-two", failing(OSError()), "b"))
+    host.load()
+    assert [p.name for p in host.plugins] == ["fairtk", "toy_one"]
+
+
+def test_no_name_and_no_version(host, monkeypatch):
+    points(monkeypatch, Point(None, good(), "nameless", None), Point("other", good("B"), "b"))
+    host.load()
+    assert {"nameless", "other"} <= {p.label.split()[0] for p in host.plugins}
+
+
+def test_a_rejected_command(unloaded):
+    known = Plugin("fairtk-toy", "1", "toy")
+    with pytest.warns(PluginWarning, match="fairtk-toy 1 is left out: no such option"):
+        unloaded.reject(known, "no such option")
+    assert known.problem == "no such option"
+    assert known in unloaded.plugins
+
+
+# Half imported modules ---------------------------------------------------------------------------
+
+
+def test_half_imported(tmp_path, monkeypatch):
+    (tmp_path / "toy_package").mkdir()
+    (tmp_path / "toy_package" / "__init__.py").write_text("import toy_package.inner\n")
+    (tmp_path / "toy_package" / "inner.py").write_text(
+        "from test_plugin_host import SEEN, look\nlook()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(__file__.rpartition("/")[0])
+    import test_plugin_host  # the module that toy_package imports, under pytest's name or anew
+
+    test_plugin_host.SEEN.clear()
+    import toy_package  # noqa: F401
+
+    assert test_plugin_host.SEEN == ["toy_package", "done"]
+    assert half_imported("toy_package.inner") == ""
+    assert half_imported("never.heard.of.it") == ""
+
+
+SEEN = []
+
+
+def look():
+    SEEN.append(half_imported("toy_package.inner"))
+    when_imported("toy_package", lambda: SEEN.append("done"))

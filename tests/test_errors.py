@@ -1,0 +1,88 @@
+"""Errors: kinds that callers can catch, and messages of one line."""
+
+import pytest
+
+from fairtk import errors
+from fairtk.errors import (
+    ColumnError,
+    DownloadError,
+    DuplicateError,
+    FairtkError,
+    FairtkWarning,
+    FormatError,
+    InputError,
+    MissingExtraError,
+    ModelError,
+    NotFoundError,
+    ParameterError,
+    PluginError,
+    listed,
+    suggestion,
+)
+
+
+def test_one_class_catches_all():
+    for value in vars(errors).values():
+        if isinstance(value, type) and issubclass(value, Warning):
+            assert issubclass(value, FairtkWarning)
+            assert issubclass(value, UserWarning)
+        elif isinstance(value, type) and issubclass(value, Exception):
+            assert issubclass(value, FairtkError)
+
+
+@pytest.mark.parametrize(
+    ("error", "usual"),
+    [
+        (InputError, ValueError),
+        (ColumnError, ValueError),
+        (DuplicateError, ValueError),
+        (ParameterError, ValueError),
+        (FormatError, ValueError),
+        (NotFoundError, ValueError),
+        (MissingExtraError, ImportError),
+        (ModelError, OSError),
+        (DownloadError, OSError),
+    ],
+)
+def test_the_usual_kind_catches_too(error, usual):
+    assert issubclass(error, usual)
+    assert not issubclass(PluginError, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ({}, "expected six fields"),
+        ({"path": "run.txt"}, "run.txt: expected six fields"),
+        ({"path": "run.txt", "line": 12}, "run.txt:12: expected six fields"),
+    ],
+)
+def test_a_format_error_says_where(place, text):
+    error = FormatError("expected six fields", **place)
+    assert str(error) == text
+    assert (error.path, error.line) == (place.get("path"), place.get("line"))
+
+
+def test_a_missing_extra_says_what_to_install():
+    error = MissingExtraError("torch", "t5", "FlanT5")
+    assert str(error) == (
+        "FlanT5 needs the package 'torch', which is not installed: pip install 'fairtk[t5]'"
+    )
+
+
+def test_suggestions():
+    assert suggestion("rougeLL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"
+    assert suggestion("ROUGEL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"
+    assert suggestion("x", ["b", "a", "a"]) == "; known: a, b"
+    assert suggestion("x", []) == "; none is registered"
+    many = [f"name{i:02}" for i in range(20)]
+    assert suggestion("x", many).endswith("name11, ...")
+    assert suggestion("x", ["a", "b", "c"], limit=2) == "; known: a, b, ..."
+    assert suggestion("", ["a"]) == "; known: a"
+
+
+def test_lists_in_words():
+    assert listed([]) == ""
+    assert listed(["a", 2]) == "'a', 2"
+    assert listed(range(7)) == "0, 1, 2, 3, 4 and 2 more"
+    assert listed((c for c in "abc"), limit=1) == "'a' and 2 more"
