@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fairtk.browsing import BrowsingModel
-from fairtk.divergence import jensen_shannon
 from fairtk.errors import DataWarning, ParameterError, listed
 from fairtk.exposure import attention
-from fairtk.group_exposure import free_attention, group_exposure, shown_documents
-from fairtk.groups import Groups, Target
-from fairtk.groups.completions import jensen_shannon_bounds
-from fairtk.groups.coverage import coverage_of
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.group_params import AMORTIZE, GROUPS, TARGET, UNLABELED
 from fairtk.measures.params import CUTOFF, ObjectParam, Param, read_browsing
 from fairtk.rankings import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups, Target
 
 BASE = Param((str, int, float), default="e", desc="base of the logarithm: 'e' (TREC) or 2")
 DISCOUNT = ObjectParam(
@@ -103,6 +101,10 @@ class AttentionWeightedRankFairness(FairMeasure):
     def _divergence(
         self, evidence: Evidence, groups: Groups, target: Target, rows_query: IntArray
     ) -> FloatArray:
+        from fairtk.divergence import jensen_shannon
+        from fairtk.group_exposure import free_attention, group_exposure, shown_documents
+        from fairtk.groups.completions import jensen_shannon_bounds
+
         ranked, missing = evidence.rankings, self["missing"]
         completed = missing in ("best", "worst")
         memberships = groups.memberships(ranked.docnos, "bounds" if completed else missing)
@@ -132,6 +134,8 @@ class AttentionWeightedRankFairness(FairMeasure):
         )
 
     def _warn(self, evidence: Evidence, value: FloatArray, target: Target, groups: Groups) -> None:
+        from fairtk.groups.coverage import coverage_of
+
         undefined = np.isnan(value)
         total = len(value)
         untargeted = np.array([q in target.undefined for q in evidence.qids]) & undefined

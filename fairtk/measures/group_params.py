@@ -1,22 +1,32 @@
-"""Parameters of group measures: the groups, the target, what becomes of unlabeled documents."""
+"""Parameters of group measures: the groups, the target, what becomes of unlabeled documents.
+
+The code of groups is imported when the first measure with groups is made.
+"""
 
 from __future__ import annotations
 
-from fairtk.groups import Groups, Target
-from fairtk.groups.registered import find_groups, find_target, groups_key, target_key
+from typing import Any
+
 from fairtk.measures.params import ObjectParam, Param
 
+
+def _registered(name: str, argument: Any) -> Any:
+    from fairtk.groups import registered
+
+    return getattr(registered, name)(argument)
+
+
 GROUPS = ObjectParam(
-    find_groups,
-    Groups,
+    lambda text: _registered("find_groups", text),
+    "fairtk.groups:Groups",
     desc="the groups of the documents: an object, a registered name, or a file",
-    write=groups_key,
+    write=lambda groups: str(_registered("groups_key", groups)),
 )
 TARGET = ObjectParam(
-    find_target,
-    Target,
+    lambda text: _registered("find_target", text),
+    "fairtk.groups:Target",
     desc="the distribution to compare with: an object, a registered name, or a file",
-    write=target_key,
+    write=lambda target: str(_registered("target_key", target)),
 )
 UNLABELED = Param(
     str,

@@ -77,7 +77,8 @@ class ObjectParam(Param):
 
     Args:
         read: turns the string form into the object; raises for an unknown name.
-        accepts: the type of object that may be given directly.
+        accepts: the type of object that may be given directly, or ``"package.module:Class"``,
+            imported when the first object is given.
         default: the string form of the default.
         desc: one line for ``fairtk measures``.
         write: the string form of an object; equal for equal objects alone.
@@ -86,12 +87,12 @@ class ObjectParam(Param):
     def __init__(
         self,
         read: Callable[[str], Any],
-        accepts: type,
+        accepts: type | str,
         default: Any = NOT_GIVEN,
         desc: str = "",
         write: Callable[[Any], str] = repr,
     ) -> None:
-        super().__init__(dtype=(str, accepts), default=default, desc=desc)
+        super().__init__(dtype=(str,), default=default, desc=desc)
         self.read = read
         self.write = write
         self.accepts = accepts
@@ -99,10 +100,17 @@ class ObjectParam(Param):
 
     def normalize(self, value: Any, name: str, measure: str) -> Any:
         """Return the string form, checked by reading it."""
-        if isinstance(value, type) and issubclass(value, self.accepts):
-            value = value()
-        if isinstance(value, self.accepts) and not isinstance(value, str):
-            return self._remembered(value, name, measure)
+        if not isinstance(value, str) and value is not None:
+            cls: type = (
+                registry.load_target(self.accepts)
+                if isinstance(self.accepts, str)
+                else self.accepts
+            )
+            self.dtype = (str, cls)
+            if isinstance(value, type) and issubclass(value, cls):
+                value = value()
+            if isinstance(value, cls):
+                return self._remembered(value, name, measure)
         value = super().normalize(value, name, measure)
         try:
             found = self.resolve(value)
