@@ -103,8 +103,6 @@ def test_what_is_registered():
     for registry in ALL.values():
         assert registry.names(), registry.kind
         for entry in registry.entries():
-            target = getattr(entry.value, "target", "fairtk:")
-            assert target.startswith("fairtk")
             assert getattr(entry.value, "summary", "-").strip()
             assert not getattr(entry.value, "summary", "-").endswith(".")
 

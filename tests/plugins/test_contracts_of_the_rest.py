@@ -7,7 +7,7 @@ import pytest
 from failing import failing
 from ir_datasets.formats import BaseDocs, BaseQueries, BaseScoredDocs, GenericScoredDoc
 
-from fairtk import demo, hookimpl, plugins, registry
+from fairtk import demo, hookimpl, plugins
 from fairtk.datasets import lamp
 from fairtk.registry import PromptSpec, UtilitySpec
 from fairtk.testing import DatasetContract, PromptContract, UtilityContract
@@ -16,7 +16,7 @@ from fairtk.utilities import Utility
 NUMBERS = [("3", "3"), ("4", "3"), ("1", "5"), ("2.5", ["1", "3"]), ("", "2")]
 
 
-@pytest.mark.parametrize("name", registry.utilities.names())
+@pytest.mark.parametrize("name", plugins.loaded()[0].gave["fairtk_utilities"])
 class TestUtilities(UtilityContract):
     @pytest.fixture(autouse=True)
     def _set(self, name):
