@@ -197,8 +197,7 @@ def jensen_shannon(p: SparseRows, q: Distributions, base: float | str = "e") -> 
 
     Both are divided by their sums first. With m = (p + q) / 2 it is KL(p, m) / 2 + KL(q, m) / 2
     (Lin 1991): in [0, ln 2] with natural logarithm, in [0, 1] with base 2, 0 for equal rows (never
-    NaN from rounding), symmetric. Where p is 0 a cell adds q ln(2) / 2 whatever it is, so only the
-    cells of p are visited.
+    NaN from rounding), symmetric.
 
     Args:
         p: rows with few cells, such as what a ranking shows.
@@ -208,18 +207,39 @@ def jensen_shannon(p: SparseRows, q: Distributions, base: float | str = "e") -> 
     Returns:
         An array of shape (n_rows,); NaN where either row is empty.
     """
+    terms, elsewhere = jensen_shannon_terms(p, q, base)
+    return terms.total() + elsewhere
+
+
+def jensen_shannon_terms(
+    p: SparseRows, q: Distributions, base: float | str = "e"
+) -> tuple[SparseRows, FloatArray]:
+    """Return what each cell adds to the Jensen-Shannon divergence.
+
+    Where p is 0 a cell adds q log(2) / 2 whatever it is, so only the cells of p are visited.
+
+    Args:
+        p: as in `jensen_shannon`.
+        q: as in `jensen_shannon`.
+        base: as in `jensen_shannon`.
+
+    Returns:
+        The parts of the cells of p, each 0 or above, and the sum of the parts of all other cells,
+        of shape (n_rows,); the latter is NaN where either row is empty.
+    """
     p_total, q_total = p.total(), q.total()
     found = q.lookup(p.row, p.cell)
+    unit = 0.5 / log_of(base)
     with np.errstate(invalid="ignore", divide="ignore"):
         ours, theirs = p.weight / p_total[p.row], found / q_total[p.row]
-        elsewhere = (q_total - p.per_row(found)) / q_total
+        elsewhere = unit * math.log(2.0) * (q_total - p.per_row(found)) / q_total
         both = ours + theirs
         off = (ours - theirs) / both
-        # p ln(p/m) + q ln(q/m) with 2 p = both (1 + off), 2 q = both (1 - off)
-        terms = 0.5 * both * (_x_log_x(off) + _x_log_x(-off))
-    sums = p.per_row(terms) + math.log(2.0) * np.maximum(elsewhere, 0.0)
-    result = np.maximum(0.5 * sums, 0.0) / log_of(base)
-    return np.where((p_total > 0) & (q_total > 0), result, np.nan)
+        # p log(p / m) + q log(q / m) with 2 p = both (1 + off), 2 q = both (1 - off)
+        terms = unit * 0.5 * both * (_x_log_x(off) + _x_log_x(-off))
+    defined = (p_total > 0) & (q_total > 0)
+    terms = np.where(defined[p.row], np.maximum(terms, 0.0), 0.0)
+    return replace(p, weight=terms), np.where(defined, np.maximum(elsewhere, 0.0), np.nan)
 
 
 def kullback_leibler(

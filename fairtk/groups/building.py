@@ -121,6 +121,8 @@ def _levels(
         if unknown not in found:
             found.append(unknown)
         codes[codes < 0] = found.index(unknown)
+    if not found and unknown is not None and levels is None:
+        found = [unknown]  # an empty frame
     names = level_order(found, unknown) if levels is None else checked_levels(levels, where)
     places = {level: place for place, level in enumerate(names)}
     lacking = [level for level in found if level not in places]
@@ -132,8 +134,8 @@ def _levels(
             f"group {lacking[0]!r} is none of the levels {listed(names, 40)}{hint}",
             InputError,
         )
-    if not names and len(column) == 0:
-        names = (unknown,) if unknown is not None else ()
+    if not names:
+        raise InputError(f"{where}: there are no levels; give a row, or levels=")
     table = np.array([places[level] for level in found], dtype=np.int64)
     return names, table[codes] if len(codes) else codes
 
@@ -145,21 +147,22 @@ def _weights(frame: pd.DataFrame, fail: Fail) -> FloatArray:
     try:
         weight = column.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
-        numeric = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
-        at = _first(np.isnan(numeric))
-        fail(
-            at, f"{_of(frame, at)}: weight must be a number; found {column.iloc[at]!r}", InputError
-        )
+        weight = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
     wrong = ~np.isfinite(weight) | (weight < 0)
     if wrong.any():
         at = _first(wrong)
         fail(
             at,
-            f"{_of(frame, at)}: weight must be a finite number, 0 or above; found {weight[at]} "
-            f"({int(wrong.sum())} such rows)",
+            f"{_of(frame, at)}: weight must be a finite number, 0 or above; found "
+            f"{shown(column.iloc[at])} ({int(wrong.sum())} such rows)",
             InputError,
         )
     return np.asarray(weight, dtype=np.float64)
+
+
+def shown(value: Any) -> str:
+    """Return a value of a frame as a message shows it: 1.0, not np.float64(1.0)."""
+    return repr(value.item() if hasattr(value, "item") else value)
 
 
 def _of(frame: pd.DataFrame, at: int) -> str:

@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import zlib
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -158,34 +157,31 @@ def _read_text(path: str | PathLike[str]) -> tuple[pd.DataFrame, dict[str, Any]]
     with _opened(path) as stream:
         noted, header = _head(stream)
     note = _note(noted.removeprefix(_NOTE), path) if noted else {}
-    before = 1 if noted else 0
-    options: dict[str, Any] = {
-        "sep": _delimiter(header),
-        "skiprows": before,
-        "keep_default_na": False,
-        "index_col": False,
-        "float_precision": "round_trip",
-    }
-    types = defaultdict(lambda: "str", {WEIGHT: "float64"})
     try:
-        try:
-            with _opened(path) as stream:
-                frame = pd.read_csv(stream, dtype=types, **options)
-        except pd.errors.ParserError:
-            raise
-        except ValueError:
-            with _opened(path) as stream:  # a weight is no number: the caller says which
-                frame = pd.read_csv(stream, dtype="str", **options)
+        with _opened(path) as stream:
+            frame = pd.read_csv(
+                stream,
+                sep=_delimiter(header),
+                skiprows=1 if noted else 0,
+                keep_default_na=False,
+                index_col=False,
+                dtype="str",
+            )
     except pd.errors.EmptyDataError:
         raise FormatError("the file is empty; a header is needed", path=path) from None
     except pd.errors.ParserError as error:
         found = _PARSER_LINE.search(str(error))
         line = int(found.group(1)) if found else None
-        raise FormatError(f"this is no table ({error})", path=path, line=line) from None
+        reason = " ".join(str(error).split())
+        raise FormatError(f"this is no table ({reason})", path=path, line=line) from None
     frame.columns = frame.columns.str.strip()
     for column in frame.columns:
         if column != WEIGHT:
             frame[column] = frame[column].mask(frame[column] == "")
+    if WEIGHT in frame.columns:
+        # Python's own reading of decimals is exact; if it fails, the caller says where
+        with contextlib.suppress(ValueError):
+            frame[WEIGHT] = np.array(list(map(float, frame[WEIGHT])), dtype=np.float64)
     return frame, note
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from fairtk.columns import GROUP, QID, WEIGHT
 from fairtk.divergence import FloatArray, IntArray, SparseRows
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
-from fairtk.groups.building import Fail, failing, level_order
+from fairtk.groups.building import Fail, failing, level_order, shown
 from fairtk.groups.factored import BackgroundRows, ProductRows
 from fairtk.groups.frames import level_columns
 from fairtk.groups.levels import UNKNOWN, LevelSpace
@@ -253,7 +253,7 @@ def _weights(frame: pd.DataFrame, columns: list[str], fail: Fail) -> FloatArray:
         fail(
             at,
             f"{_named(frame, columns, at)}: weight must be a finite number, 0 or above; found "
-            f"{column.iloc[at]!r}",
+            f"{shown(column.iloc[at])}",
             InputError,
         )
     return np.asarray(weight, dtype=np.float64)

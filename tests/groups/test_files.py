@@ -1,0 +1,152 @@
+"""Groups and targets in files: every format there and back, and errors that name the line."""
+
+import gzip
+
+import pandas as pd
+import pytest
+
+from fairtk.errors import FormatError, InputError
+from fairtk.groups import UNKNOWN, Groups, Target
+
+FRAME = pd.DataFrame(
+    {"docno": ["d1", "d2", "d2", "NA", "a,b"], "group": ["f", "f", "m", "NA", 'q"t']}
+)
+SUFFIXES = ["tsv", "csv", "tsv.gz", "csv.gz", "parquet"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    "groups",
+    [
+        Groups.from_frame(FRAME, name="gender"),
+        Groups.from_frame(FRAME, name="other", levels=["f", UNKNOWN, "m", "NA", 'q"t', "none"]),
+        Groups.from_frame(FRAME, name="other", unknown="NA"),
+        Groups.from_frame(FRAME, name="other", unknown=None, normalize=False),
+        Groups.from_frame(FRAME.assign(weight=[1, 1, 2, 3, 7]), name="gender"),
+        Groups.from_frame(pd.DataFrame({"docno": [7, 5], "group": ["x", None]}), name="gender"),
+    ],
+    ids=["plain", "levels", "unknown", "raw", "weights", "page ids"],
+)
+def test_groups_come_back_equal(groups, suffix, tmp_path):
+    path = tmp_path / f"gender.{suffix}"
+    groups.write(path)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    back = Groups.read(path)
+    assert back == groups
+    assert back.space == groups.space
+    assert list(back.docnos) == list(groups.docnos)
+
+
+def test_what_the_caller_says_comes_first(tmp_path):
+    path = tmp_path / "gender.tsv"
+    Groups.from_frame(FRAME, name="other", normalize=False).write(path)
+    levels = ["m", "f", "NA", 'q"t']
+    again = Groups.read(path, name="mine", levels=levels, unknown=None, normalize=True)
+    assert again.name == "mine"
+    assert list(again.levels) == levels
+    assert again == Groups.from_frame(FRAME, name="mine", levels=levels, unknown=None)
+
+
+def test_plain_files_of_others(tmp_path):
+    path = tmp_path / "sub-geo.tsv"
+    path.write_text("weight\tgroup\tdocno\tnote\n2\tx\t1\t\n1\ty\t1\tz\n1\t\t2\t\n\n", "utf-8")
+    groups = Groups.read(path)
+    assert groups.name == "sub-geo"
+    assert list(groups.levels) == [UNKNOWN, "x", "y"]
+    assert groups.matrix.toarray().tolist() == [[0, 2 / 3, 1 / 3], [1, 0, 0]]
+    assert Groups.read(path, split="equal").matrix.toarray().tolist()[0] == [0, 0.5, 0.5]
+    without = tmp_path / "kind.csv"
+    without.write_text("docno,group\na,x\nb,y\n", "utf-8")
+    assert Groups.read(without).matrix.toarray().tolist() == [[1, 0], [0, 1]]
+
+
+HEADER = "docno\tgroup\tweight\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("docno\tweight\nd1\t1\n", r":1: a groups file needs .*missing: \['group'\]"),
+        (HEADER + "d1\tx\t1\nd1\ty\tmany\n", ":3: docno 'd1', group 'y': weight .* found 'many'"),
+        (HEADER + "d1\tx\t1\n\nd1\tx\t1\n", ":4: docno 'd1' and group 'x' occur twice"),
+        (HEADER + "d1\tx\t-1\n", r":2: docno 'd1', group 'x': weight .* found -1\.0"),
+        (HEADER + "d1\tx\tnan\n", ":2: docno 'd1', group 'x': weight"),
+        (HEADER + "d1\tx\t\n", ":2: docno 'd1', group 'x': weight"),
+        (HEADER + "d0\tx\t1\nd1\tx\t0\n", ":3: the weights of docno 'd1' sum to 0"),
+        (HEADER + "\tx\t1\n", ":2: docno is missing"),
+        (HEADER + "d1\tx\t1\nd1\ty\t1\t1\n", ":3: this is no table"),
+        ('# fairtk: {"levels": ["x"]}\n' + HEADER + "d1\ty\t1\n", ":3: group 'y' is none of"),
+        ("# fairtk: {levels}\n" + HEADER + "d1\ty\t1\n", ":1: the note is not JSON"),
+        ("", "the file is empty"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_broken_files_are_named_with_their_line(text, message, packed, tmp_path):
+    path = tmp_path / ("gender.tsv.gz" if packed else "gender.tsv")
+    raw = text.encode("utf-8")
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    with pytest.raises(FormatError, match=message) as caught:
+        Groups.read(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_csv_lines_are_named_too(tmp_path):
+    path = tmp_path / "gender.csv"
+    path.write_text('docno,group\n"a\nb",x\nc,y\nc,y\n', "utf-8")
+    with pytest.raises(FormatError, match=":5: docno 'c' and group 'y' occur twice"):
+        Groups.read(path)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    for name in ("no.tsv", "no.parquet"):
+        with pytest.raises(InputError, match=name):
+            Groups.read(tmp_path / name)
+    for name, raw in (("x.parquet", b"PAR1 no"), ("x.tsv.gz", b"\x1f\x8b\x08\0"),
+                      ("x.tsv", b"docno\tgroup\n\xff\tx\n")):  # fmt: skip
+        (tmp_path / name).write_bytes(raw)
+        with pytest.raises(FormatError, match=name):
+            Groups.read(tmp_path / name)
+    groups = Groups.from_frame(FRAME)
+    with pytest.raises(InputError, match="the folder does not exist"):
+        groups.write(tmp_path / "nowhere" / "x.tsv")
+
+
+def test_a_parquet_row_is_named(tmp_path):
+    path = tmp_path / "x.parquet"
+    pd.DataFrame({"docno": ["a", "a"], "group": ["x", "x"]}).to_parquet(path)
+    with pytest.raises(FormatError, match="x.parquet: row 1: docno 'a' and group 'x'"):
+        Groups.read(path)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_targets_come_back_equal(suffix, tmp_path):
+    gender = Groups.from_frame(FRAME, name="gender")
+    region = Groups.from_frame(pd.DataFrame({"docno": ["d1"], "group": ["x"]}), name="region")
+    rows = [("q1", "f", 1 / 3), ("q1", "m", 2 / 3), ("02", "NA", 1.0)]
+    single = Target.from_frame(pd.DataFrame(rows, columns=["qid", "group", "weight"]), gender)
+    crossed = Target.uniform(gender * region)
+    for target, groups in ((single, gender), (crossed, gender * region)):
+        path = tmp_path / f"target.{suffix}"
+        target.write(path)
+        assert Target.read(path, groups) == target
+        assert Target.read(path).for_groups(groups) == target
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("qid\tgroup\nq\tx\n", r":1: a target file needs .*missing: \['weight'\]"),
+        ("qid\tgroup\tweight\nq\tf\t0.5\nr\tf\t1\n", r":2: the weights of qid 'q' must sum to 1"),
+        ("group\tweight\nf\t0.5\nzz\t0.5\n", ":3: the groups lack the level 'zz' of 'gender'"),
+        ("group\tweight\nf\t0.5\nf\t0.5\n", ":3: group 'f' is listed twice"),
+        ("group\tweight\nf\t-1\nm\t2\n", ":2: group 'f': weight .* found -1"),
+        ("qid\tgroup\tweight\nq\tf\tx\n", ":2: qid 'q', group 'f': weight .* found 'x'"),
+        ("qid\tgroup\tweight\n\tf\t1\n", ":2: qid is missing"),
+    ],
+)
+def test_broken_targets_are_named_with_their_line(text, message, tmp_path):
+    path = tmp_path / "target.tsv"
+    path.write_text(text, "utf-8")
+    with pytest.raises(FormatError, match=message):
+        Target.read(path, Groups.from_frame(FRAME, name="gender"))

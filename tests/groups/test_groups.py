@@ -1,0 +1,322 @@
+"""Groups: memberships, crossing, policies for what is missing, equality."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.groups import UNKNOWN, Groups
+
+GENDER = pd.DataFrame(
+    {
+        "docno": ["d1", "d2", "d2", "d3", "d4"],
+        "group": ["f", "f", "m", "m", None],
+        "weight": [1, 3, 1, 2, 1],
+    }
+)
+REGION = pd.DataFrame({"docno": ["d2", "d1", "d1", "d9"], "group": ["x", "x", "y", "y"]})
+
+
+def dense(groups):
+    return pd.DataFrame(groups.matrix.toarray(), index=groups.docnos, columns=list(groups.levels))
+
+
+def test_memberships_by_hand():
+    groups = Groups.from_frame(GENDER, name="gender")
+    assert groups.name == "gender"
+    assert list(groups.levels) == [UNKNOWN, "f", "m"]  # the unknown level comes first
+    assert groups.levels == [UNKNOWN, "f", "m"]
+    assert groups.docnos.tolist() == ["d1", "d2", "d3", "d4"]
+    want = [[0, 1, 0], [0, 0.75, 0.25], [0, 0, 1], [1, 0, 0]]
+    assert dense(groups).to_numpy().tolist() == want
+    assert groups.rows(["d3", "no", "d1"]).tolist() == [2, -1, 0]
+    assert len(groups) == 4
+    assert "gender" in repr(groups)
+    assert groups.key.startswith("gender#")
+    assert len(groups.key) == len("gender#") + 8
+
+
+def test_documents_of_several_groups_are_split():
+    equal = Groups.from_frame(GENDER, split="equal")
+    assert dense(equal).loc["d2"].tolist() == [0, 0.5, 0.5]
+    whole = Groups.from_frame(GENDER, split="equal", normalize=False)
+    assert dense(whole).loc["d2"].tolist() == [0, 1, 1]  # as TREC has gender
+    raw = Groups.from_frame(GENDER, normalize=False)
+    assert dense(raw).loc["d2"].tolist() == [0, 3, 1]
+
+
+def test_levels_can_be_given():
+    groups = Groups.from_frame(GENDER, levels=["m", "f", "nb", UNKNOWN])
+    assert list(groups.levels) == ["m", "f", "nb", UNKNOWN]
+    assert dense(groups).loc["d2"].tolist() == [0.25, 0.75, 0, 0]
+    assert groups.space.unknown == (3,)
+    other = Groups.from_frame(REGION, unknown=None)
+    assert other.space.unknown == (-1,)
+
+
+def test_a_weight_of_0_is_no_membership():
+    frame = pd.DataFrame({"docno": ["a", "a"], "group": ["x", "y"], "weight": [0, 2]})
+    groups = Groups.from_frame(frame, split="equal")
+    assert dense(groups).loc["a"].tolist() == [0, 1]
+
+
+def test_input_is_not_changed_and_may_be_empty():
+    before = GENDER.copy()
+    Groups.from_frame(GENDER)
+    pd.testing.assert_frame_equal(GENDER, before)
+    empty = Groups.from_frame(GENDER.iloc[:0])
+    assert len(empty) == 0
+    assert empty.rows(["d1"]).tolist() == [-1]
+    assert empty.matrix.shape == (0, 1)
+    assert empty.memberships(["d1"]).known.tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "error", "message"),
+    [
+        (GENDER[["docno"]], {}, ColumnError, r"'gender' needs the columns .*missing: \['group'\]"),
+        (pd.concat([GENDER, GENDER[2:3]]), {}, DuplicateError, "row 5: docno 'd2' and group 'm'"),
+        (GENDER.assign(weight=-1), {}, InputError, "docno 'd1', group 'f': weight .* found -1"),
+        (GENDER.assign(weight=np.nan), {}, InputError, "docno 'd1', group 'f': weight .* nan"),
+        (GENDER.assign(weight=np.inf), {}, InputError, "found inf"),
+        (GENDER.assign(weight="x"), {}, InputError, "weight must be a finite number.*'x'"),
+        (GENDER.assign(weight=[0, 1, 1, 1, 1]), {}, InputError, "row 0: .*docno 'd1' sum to 0"),
+        (GENDER, {"levels": [UNKNOWN, "f"]}, InputError, r"row 2: group 'm' is none of .*'f'"),
+        (GENDER, {"levels": ["m", "f"]}, InputError, "unknown level must be listed too"),
+        (GENDER, {"levels": ["m", "m"]}, DuplicateError, "level 'm' is listed twice"),
+        (GENDER, {"levels": "m"}, ParameterError, "levels must be a list"),
+        (GENDER, {"unknown": None}, InputError, "row 4: the group is missing"),
+        (GENDER, {"split": "half"}, ParameterError, "split must be 'count' or 'equal'"),
+        (GENDER.assign(docno=None), {}, InputError, "row 0: docno is missing"),
+        (GENDER.iloc[:0], {"unknown": None}, InputError, "there are no levels"),
+    ],
+)
+def test_bad_frames_are_named(frame, options, error, message):
+    with pytest.raises(error, match=message) as caught:
+        Groups.from_frame(frame, name="gender", **options)
+    assert isinstance(caught.value, ValueError)
+    assert "\n" not in str(caught.value)
+
+
+def test_crossing_by_hand():
+    crossed = Groups.from_frame(GENDER, name="gender") * Groups.from_frame(REGION, name="region")
+    assert crossed.name == "gender*region"
+    assert list(crossed.levels) == list(itertools.product([UNKNOWN, "f", "m"], ["x", "y"]))
+    assert crossed.levels[3] == ("f", "y")
+    assert crossed.levels[-1] == ("m", "y")
+    assert crossed.levels.index(("m", "x")) == 4
+    assert ("m", "z") not in crossed.levels
+    assert sorted(crossed.docnos) == ["d1", "d2"]  # those with a row in both
+    # d2: f .75, m .25 and x 1; d1: f 1 and x .5, y .5
+    assert dense(crossed).loc["d2"].tolist() == [0, 0, 0.75, 0, 0.25, 0]
+    assert dense(crossed).loc["d1"].tolist() == [0, 0, 0.5, 0.5, 0, 0]
+    assert crossed.rows(["d9", "d3", "d2"])[:2].tolist() == [-1, -1]
+    assert crossed.docnos[crossed.rows(["d2"])[0]] == "d2"
+    assert [g.name for g in crossed.attributes] == ["gender", "region"]
+    assert set(crossed.to_frame().columns) == {"docno", "gender", "region", "weight"}
+
+
+def test_crossing_needs_other_names_and_common_documents():
+    gender = Groups.from_frame(GENDER, name="gender")
+    with pytest.raises(InputError, match="'gender' occurs twice"):
+        gender * gender
+    assert (gender * gender.renamed("second")).space.shape == (3, 3)
+    far = Groups.from_frame(pd.DataFrame({"docno": ["7"], "group": ["x"]}), name="region")
+    with pytest.raises(InputError, match="'gender' and 'region' have no documents in common"):
+        gender * far
+    with pytest.raises(TypeError):
+        gender * 2
+    with pytest.raises(InputError, match="takes one attribute"):
+        (gender * Groups.from_frame(REGION, name="region")).renamed("x")
+
+
+def test_too_many_cells_are_refused():
+    many = [
+        Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["x"]}), name=f"a{i}",
+                          levels=[*map(str, range(999)), "x"], unknown=None)
+        for i in range(7)
+    ]  # fmt: skip
+    crossed = many[0]
+    with pytest.raises(InputError, match=r"gives 1.0e\+21 groups"):
+        for one in many[1:]:
+            crossed = crossed * one
+
+
+memberships = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(1, 3)),
+    min_size=1,
+    max_size=15,
+    unique_by=lambda t: t[:2],
+)
+
+
+def made(entries, name, numeric):
+    frame = pd.DataFrame(entries, columns=["docno", "group", "weight"])
+    frame["docno"] = [str(d * 7) if numeric else f"d{d}" for d in frame["docno"]]
+    frame["group"] = [UNKNOWN if g == 0 else f"{name}{g}" for g in frame["group"]]
+    return Groups.from_frame(frame, name=name)
+
+
+@given(st.lists(memberships, min_size=2, max_size=4), st.booleans(), st.integers(0, 3))
+def test_crossing_is_the_dense_product(parts, numeric, mixed):
+    singles = [made(entries, "abcd"[i], numeric) for i, entries in enumerate(parts)]
+    common = set(singles[0].docnos)
+    crossed = singles[0]
+    for one in singles[1:]:
+        common &= set(one.docnos)
+        try:
+            crossed = crossed * one
+        except InputError:
+            assert not common
+            return
+    assert set(crossed.docnos) == common
+    asked = [*singles[0].docnos, "zz"]
+    found = crossed.memberships(asked)
+    owner = np.repeat(np.arange(len(asked)), found.size)
+    got = np.zeros((len(asked), crossed.space.size))
+    np.add.at(got, (owner, found.cell), found.weight)
+    for place, docno in enumerate(asked):
+        want = np.ones(1)
+        for one in singles:
+            row = one.rows([docno])[0]
+            own = one.matrix[[row]].toarray()[0] if row >= 0 else np.zeros(one.space.size)
+            want = np.outer(want, own).ravel()
+        assert got[place] == pytest.approx(want)
+        assert found.known[place] == (docno in common)
+    if len(crossed):
+        assert dense(crossed).to_numpy().sum(axis=1) == pytest.approx(np.ones(len(crossed)))
+
+
+@given(memberships, st.randoms(), st.booleans())
+def test_order_of_rows_means_nothing(entries, random, numeric):
+    shuffled = list(entries)
+    random.shuffle(shuffled)
+    one, two = made(entries, "a", numeric), made(shuffled, "a", numeric)
+    assert one == two
+    assert one.key == two.key
+    assert hash(one) == hash(two)
+
+
+def test_equality_is_by_content():
+    groups = Groups.from_frame(GENDER, name="gender")
+    assert groups != Groups.from_frame(GENDER, name="sex")
+    assert groups != Groups.from_frame(GENDER, name="gender", split="equal")
+    assert groups != Groups.from_frame(GENDER[:-1], name="gender")
+    assert groups != Groups.from_frame(GENDER, name="gender", levels=["m", "f", UNKNOWN])
+    moved = GENDER.assign(docno=["d1", "d3", "d3", "d2", "d4"])
+    assert groups != Groups.from_frame(moved, name="gender")
+    assert groups != "gender"
+    same = GENDER.assign(weight=[5, 6, 2, 1, 1])
+    assert groups == Groups.from_frame(same, name="gender")
+
+
+def test_page_ids_are_numbers_inside_and_strings_outside():
+    frame = pd.DataFrame({"docno": [30, 7, 100], "group": ["a", "b", "c"]})
+    groups = Groups.from_frame(frame)
+    text = Groups.from_frame(frame.astype(str))
+    assert groups == text
+    assert text.factors[0].documents.numeric
+    assert groups.docnos.tolist() == ["7", "30", "100"]
+    asked = ["30", "07", "x", "+7", "7 ", "1_00", "100", "٣٠", "-7", "", "9" * 30]
+    assert groups.rows(asked).tolist() == [1, -1, -1, -1, -1, -1, 2, -1, -1, -1, -1]
+    assert groups.rows(["7", "07", "+7"]).tolist() == [0, -1, -1]
+    leading = Groups.from_frame(pd.DataFrame({"docno": ["07", "7"], "group": ["a", "b"]}))
+    assert leading.rows(["7", "07", "8"]).tolist() == [1, 0, -1]
+    assert not leading.factors[0].documents.numeric
+
+
+def cells(groups, docnos, missing):
+    found = groups.memberships(docnos, missing)
+    owner = np.repeat(np.arange(len(docnos)), found.size)
+    got = np.zeros((len(docnos), groups.space.size))
+    np.add.at(got, (owner, found.cell), found.weight)
+    return got.tolist(), found
+
+
+def test_policies_for_what_is_missing():
+    half = pd.DataFrame({"docno": ["d5", "d5"], "group": ["f", UNKNOWN]})
+    groups = Groups.from_frame(pd.concat([GENDER.drop(columns="weight"), half]), name="gender")
+    asked = ["d1", "d4", "no", "d5"]  # known, unknown, without a row, half known
+    got, found = cells(groups, asked, "drop")
+    assert got == [[0, 1, 0], [1, 0, 0], [0, 0, 0], [0.5, 0.5, 0]]
+    assert found.known.tolist() == [True, True, False, True]
+    got, found = cells(groups, asked, "unknown")
+    assert got == [[0, 1, 0], [1, 0, 0], [1, 0, 0], [0.5, 0.5, 0]]
+    assert found.known.all()
+    got, found = cells(groups, asked, "uniform")
+    assert got == [[0, 1, 0], [0, 0.5, 0.5], [0, 0.5, 0.5], [0, 0.75, 0.25]]
+    got, found = cells(groups, asked, "bounds")
+    assert got == [[0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0.5, 0]]
+    assert found.free.tolist() == [0, 1, 1, 0.5]
+    with pytest.raises(ParameterError, match="missing must be one of"):
+        groups.memberships(asked, "ignore")
+
+
+def test_policies_of_crossed_attributes():
+    gender = Groups.from_frame(GENDER, name="gender")
+    region = Groups.from_frame(REGION, name="region")
+    crossed = gender * region
+    got, found = cells(crossed, ["d1", "d3"], "drop")  # d3 has no region
+    assert found.known.tolist() == [True, False]
+    got, _ = cells(crossed, ["d3"], "uniform")
+    assert got == [[0, 0, 0, 0, 0.5, 0.5]]
+    with pytest.raises(InputError, match="'d3' has no row in 'region', which has no unknown level"):
+        crossed.memberships(["d1", "d3"], "unknown")
+    with pytest.raises(ParameterError, match="measure its attributes one by one"):
+        crossed.memberships(["d1"], "bounds")
+
+
+def test_coverage():
+    groups = Groups.from_frame(GENDER, name="gender")
+    run = pd.DataFrame(
+        {
+            "qid": ["b", "b", "b", "a"],
+            "docno": ["d1", "d4", "no", "no"],
+            "score": [3.0, 2.0, 1.0, 1.0],
+        }
+    )
+    got = groups.coverage(run)
+    assert got["qid"].tolist() == ["b", "a"]
+    assert got["retrieved"].tolist() == [3, 1]
+    assert got["with_row"].tolist() == [2, 0]
+    assert got["with_label"].tolist() == [1, 0]
+    assert got["label_share"].tolist() == pytest.approx([1 / 3, 0])
+    assert groups.coverage(run, 1)["label_share"].tolist() == [1, 0]
+    assert groups.coverage(run.iloc[:0]).columns.tolist() == got.columns.tolist()
+    crossed = groups * Groups.from_frame(REGION, name="region")
+    assert crossed.coverage(run)["with_label"].tolist() == [1, 0]
+
+
+class Page(NamedTuple):
+    doc_id: str
+    gender: list
+    regions: dict
+    kind: str
+
+
+class Pages:
+    def docs_iter(self):
+        yield Page("1", ["f", "f", "m"], {"x": 3, "UNK": 1}, "a")
+        yield Page("2", [], {}, "")
+        yield Page("1", ["m"], {}, "b")
+        yield Page("3", ["tm"], {"y": 1, "z": 1, "x": 0}, None)
+
+
+def test_groups_from_documents():
+    gender = Groups.from_docs(Pages(), "gender", recode={"tm": "m"})
+    assert gender.name == "gender"
+    assert dense(gender).to_numpy().tolist() == [[0, 0.5, 0.5], [1, 0, 0], [0, 0, 1]]
+    regions = Groups.from_docs(Pages(), "regions", name="geo", recode={"UNK": UNKNOWN, "z": "y"})
+    assert regions.name == "geo"
+    assert dense(regions).to_numpy().tolist() == [[0.25, 0.75, 0], [1, 0, 0], [0, 0, 1]]
+    kind = Groups.from_docs(Pages(), "kind")
+    assert dense(kind).to_numpy().tolist() == [[0, 1], [1, 0], [1, 0]]
+    with pytest.raises(InputError, match="no field 'age'; they have .*'gender'"):
+        Groups.from_docs(Pages(), "age")
+    with pytest.raises(InputError, match="needs an ir_datasets data set"):
+        Groups.from_docs([], "age")
