@@ -17,6 +17,7 @@ from fairtk.testing.prompt import PromptContract, ToyTokenizer
 from fairtk.testing.toys import (
     toy_answers,
     toy_documents,
+    toy_groups,
     toy_qrels,
     toy_run,
     toy_samples,
@@ -34,6 +35,7 @@ __all__ = [
     "UtilityContract",
     "toy_answers",
     "toy_documents",
+    "toy_groups",
     "toy_qrels",
     "toy_run",
     "toy_samples",

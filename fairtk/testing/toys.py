@@ -14,6 +14,7 @@ import pandas as pd
 from fairtk.columns import (
     DOCNO,
     GOLD_ANSWER,
+    GROUP,
     LABEL,
     QANSWER,
     QID,
@@ -23,6 +24,7 @@ from fairtk.columns import (
     SAMPLE,
     SCORE,
     TEXT,
+    WEIGHT,
 )
 
 _TEXTS = {
@@ -63,6 +65,20 @@ def toy_topics() -> pd.DataFrame:
 def toy_documents() -> pd.DataFrame:
     """Return the documents: ``docno``, ``text``."""
     return pd.DataFrame({DOCNO: list(_TEXTS), TEXT: list(_TEXTS.values())})
+
+
+def toy_groups() -> pd.DataFrame:
+    """Return group memberships: ``docno``, ``group``, ``weight``; ``d3`` is in two groups."""
+    rows = [
+        ("d1", "land", 1.0),
+        ("d2", "sea", 1.0),
+        ("d3", "land", 0.5),
+        ("d3", "house", 0.5),
+        ("d4", "sea", 1.0),
+        ("d5", "house", 1.0),
+        ("d6", "house", 1.0),
+    ]
+    return pd.DataFrame(rows, columns=[DOCNO, GROUP, WEIGHT])
 
 
 def toy_run() -> pd.DataFrame:

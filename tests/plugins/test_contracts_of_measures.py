@@ -5,8 +5,9 @@ import pytest
 from ir_measures import nDCG, parse_measure
 
 from fairtk import EE_D, EE_L, EE_R, EU, E, plugins, registry
-from fairtk.measures import nDCG_TREC, parse
-from fairtk.testing import MeasureContract
+from fairtk.groups import Groups, Target
+from fairtk.measures import AWRF, nDCG_AWRF, nDCG_TREC, parse
+from fairtk.testing import MeasureContract, toy_groups
 
 # measure, value of a missing query where the parameters change it
 MEASURES = [
@@ -37,6 +38,24 @@ class TestBuiltins(MeasureContract):
         self.measure, self.missing = measure, missing
 
 
+GROUPS = Groups.from_frame(toy_groups(), name="toy")
+TARGET = Target.uniform(GROUPS)
+BY_GROUP = [
+    AWRF(groups=GROUPS, target=TARGET) @ 3,
+    AWRF(groups=GROUPS, target=TARGET, base=2, amortize=False),
+    nDCG_AWRF(groups=GROUPS, target=TARGET) @ 3,
+]
+
+
+@pytest.mark.parametrize("measure", BY_GROUP, ids=lambda v: repr(v))
+class TestGroupMeasures(MeasureContract):
+    knows_documents = True
+
+    @pytest.fixture(autouse=True)
+    def _set(self, measure):
+        self.measure = measure
+
+
 def test_every_registered_measure_is_read_back_bare():
     for entry in registry.measures.entries():  # those of installed plugins, too
         for read in (parse, parse_measure):
@@ -46,7 +65,8 @@ def test_every_registered_measure_is_read_back_bare():
 
 
 def test_every_registered_measure_is_tested_here():
-    assert {type(m).NAME for m, _ in MEASURES} >= set(plugins.loaded()[0].gave["fairtk_measures"])
+    tested = {type(m).NAME for m in [m for m, _ in MEASURES] + BY_GROUP}
+    assert tested >= set(plugins.loaded()[0].gave["fairtk_measures"])
 
 
 class TestErrorUtility(MeasureContract):
