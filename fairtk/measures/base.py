@@ -8,7 +8,7 @@ array operations.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import ir_measures
@@ -79,7 +79,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
             if name in params:
                 value = param.normalize(params[name], name, self.NAME)
-                if param.default is NOT_GIVEN or value != param.default:
+                default = self.default_of(name, params)
+                if default is NOT_GIVEN or value != default:
                     self.params[name] = value
                     self._objects[name] = param.resolve(value)
         self.validated = True
@@ -88,6 +89,13 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     @property
     def __name__(self) -> str:
         return self.NAME
+
+    def __repr__(self) -> str:
+        # `params` has no defaults in it, so all of them are printed (ir_measures drops more)
+        given = [f"{k}={v!r}" for k, v in self.params.items() if k != self.AT_PARAM]
+        cutoff = self.params.get(self.AT_PARAM)
+        options = f"({','.join(given)})" if given else ""
+        return f"{self.NAME}{options}{'' if cutoff is None else f'@{cutoff}'}"
 
     @property
     def SHORT_DESC(self) -> str:  # noqa: N802 - ir_measures' name
@@ -104,6 +112,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """``"higher"`` or ``"lower"``; parameters may turn the direction."""
         return self.BETTER
 
+    def default_of(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Return a parameter's default, which may depend on which others are given."""
+        return self.SUPPORTED_PARAMS[name].default
+
     def check_params(self) -> None:
         """Raise a `ParameterError` if the parameters do not go together."""
 
@@ -119,7 +131,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         if key in self._objects:
             return self._objects[key]
         param = self.SUPPORTED_PARAMS[key]
-        value = self.params.get(key, param.default)
+        value = self.params.get(key, self.default_of(key, self.params))
         return None if value is NOT_GIVEN or value is None else param.resolve(value)
 
     def __mul__(self, other: Any) -> Any:

@@ -153,6 +153,8 @@ class Pairs:
 
     Attributes:
         query: query index of each pair; shape (n_pairs,).
+        doc: index into `docnos` of each pair; shape (n_pairs,).
+        docnos: the documents that are labeled or retrieved.
         label: label of each pair, NaN for an unjudged one; shape (n_pairs,).
         of_row: pair index of each sorted row of the run; shape (n_rows,).
     """
@@ -171,6 +173,8 @@ class Pairs:
         codes, distinct = pd.factorize(key)  # labels are distinct, so their codes are 0, 1, 2, ...
         n_labels = len(judgments.query)
         self.query: IntArray = np.asarray(distinct // max(1, width), dtype=np.int64)
+        self.doc: IntArray = np.asarray(distinct % max(1, width), dtype=np.int64)
+        self.docnos = np.concatenate([documents.to_numpy(), rankings.docnos[fresh]])
         self.label: FloatArray = np.full(len(distinct), np.nan)
         self.label[:n_labels] = judgments.labels
         self.of_row: IntArray = codes[n_labels:].astype(np.int64, copy=False)

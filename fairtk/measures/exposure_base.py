@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,8 @@ from fairtk.exposure_bounds import (
 from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
+from fairtk.measures.group_form import check_group_params, group_values
+from fairtk.measures.group_params import GROUPS, TARGET
 from fairtk.measures.params import BROWSING, CUTOFF, Param
 from fairtk.rankings import FloatArray, IntArray
 
@@ -44,6 +47,11 @@ N_DOCUMENTS = Param(
 )
 COMPLETE = Param(bool, default=False, desc="expeval: the labels cover all documents")
 GRADED = Param(bool, default=True, desc="False: every label that is useful counts alike")
+USEFUL_ONLY = Param(
+    bool,
+    default=True,
+    desc="groups: count the exposure of useful documents alone (TREC 2022), or of all (TREC 2021)",
+)
 REL = Param((int, float), desc="smallest label of a useful document (default: any above 0)")
 
 
@@ -63,13 +71,26 @@ class ExposureMeasure(FairMeasure):
         "complete": COMPLETE,
         "graded": GRADED,
         "rel": REL,
+        "groups": GROUPS,
+        "target": TARGET,
+        "useful_only": USEFUL_ONLY,
     }
     PART: ClassVar[str]  # the field of ExposureValues
     NEEDS_USEFUL: ClassVar[bool] = True
 
+    def default_of(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Return a parameter's default; with groups, those of TREC Fair Ranking 2022's Task 2."""
+        if "groups" in given and given.get("variant", "paper") == "paper":
+            if name == "browsing":
+                return "TREC"
+            if name == "normalize":
+                return False
+        return super().default_of(name, given)
+
     def check_params(self) -> None:
         """Raise if the variant does not have the other parameters."""
         variant = self["variant"]
+        check_group_params(self)
         if "complete" in self.params and variant != "expeval":
             raise ParameterError(f"{self.NAME}: complete goes with variant='expeval' only")
         if self["rel"] is not None and self["rel"] <= 0:
@@ -107,7 +128,7 @@ class ExposureMeasure(FairMeasure):
             worst = np.full(total, 0.0 if self.BETTER == "higher" else 1.0)
             result = self._fill_degenerate(result, values, useful, evidence)
         result = np.where(evidence.present, result, worst)
-        if self.NEEDS_USEFUL:
+        if self.NEEDS_USEFUL or (self["groups"] is not None and self["useful_only"]):
             empty = self._without_useful(useful)
             result = np.where(empty, np.nan, result)
             self.warn_undefined(evidence.qids[empty], total, "no useful document in the labels")
@@ -153,6 +174,8 @@ class ExposureMeasure(FairMeasure):
             weight, pairs.of_row, len(pairs), ranked.n_samples[ranked.query]
         )
         useful = np.bincount(pairs.query[useful_pair], minlength=n_queries)
+        if self["groups"] is not None:
+            return group_values(self, evidence, exposure, grade), useful
         if variant == "paper":
             n = self._n_documents(evidence, useful)
             values = values_and_bounds(

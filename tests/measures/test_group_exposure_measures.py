@@ -1,0 +1,139 @@
+"""Group forms of EE-D, EE-R and EE-L: TREC 2022's Task 2 and expeval."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from ir_measures import calc_aggregate, iter_calc, parse_measure
+from trec_worlds import groups_of, target_of
+
+from fairtk import EE_D, EE_L, EE_R, Groups, Target
+from fairtk.errors import ParameterError, UndefinedWarning
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+EEL = json.loads((GOLDEN / "eel.json").read_text(encoding="utf-8"))
+BROWSING = json.loads((GOLDEN / "ee_browsing_models.json").read_text(encoding="utf-8"))["cases"]
+MEASURES = ((EE_D, "EE-D"), (EE_R, "EE-R"), (EE_L, "EE-L"))
+
+
+def frames(rankings, labels):
+    run = pd.DataFrame(
+        [
+            ("q", str(doc), -float(rank), sample)
+            for sample, ranking in enumerate(rankings)
+            for rank, doc in enumerate(ranking)
+        ],
+        columns=["query_id", "doc_id", "score", "sample"],
+    )
+    rows = [("q", str(doc), label) for doc, label in labels.items()]
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"]), run
+
+
+@pytest.mark.parametrize(
+    "case",
+    # marked: the reference raises for one relevant document
+    [c for c in EEL["cases"] if "EE-L" in c["expected"]],
+    ids=lambda c: f"{c['id']}-{c['tag']}",
+)
+def test_task_2(case):
+    groups, _ = groups_of(EEL["worlds"][case["world"]], case["dims"])
+    options = {"groups": groups, "target": target_of(case, groups)}
+    options["useful_only"] = case["options"]["only_rel"]
+    length = case["options"]["target_len"]
+    if "zero exposure" in case["tag"]:  # a departure: documents count all the same here
+        assert not options["useful_only"]
+        return
+    qrels, run = frames(case["sequences"], dict.fromkeys(case["rel"], 1))
+    for measure, key in MEASURES:
+        got = calc_aggregate([measure(**options) @ length], qrels, run)
+        assert list(got.values())[0] == pytest.approx(case["expected"][key], rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in BROWSING if c["rankings"] and "EE-D" in (c["group"]["raw"] or {})],
+    ids=lambda c: f"{c['id']}-{c['tag']}",
+)
+def test_expeval(case):
+    o = case["options"]
+    browsing = f"RBP(p={o['umPatience']})"
+    if o["umType"] == "gerr":
+        browsing = f"GERR(p={o['umPatience']}, u={o['umUtility']})"
+    rows = [(d, g) for d, ids, _ in case["qrels"] for g in ids.split("|")]
+    groups = Groups.from_frame(
+        pd.DataFrame(rows, columns=["docno", "group"]), unknown=None, normalize=False
+    )
+    options = {"variant": "expeval", "complete": o["complete"], "graded": not o["binarize"]}
+    options |= {"browsing": browsing, "groups": groups}
+    qrels, run = frames(case["rankings"], {d: g for d, _, g in case["qrels"]})
+    for measure, key in MEASURES:
+        raw, normalized = measure(**options, normalize=False), measure(**options)
+        got = calc_aggregate([raw, normalized], qrels, run)
+        if case["group"]["raw"][key] == "inf":  # marked: no exposure is no disparity here
+            continue
+        assert got[raw] == pytest.approx(case["group"]["raw"][key], abs=1e-9, rel=1e-9)
+        if not (key == "EE-D" and case["group_normalised_EE-D_degenerate"]):
+            wanted = case["group"]["normalised"][key]
+            assert got[normalized] == pytest.approx(wanted, abs=1e-9, rel=1e-9)
+
+
+@pytest.fixture
+def gender():
+    rows = pd.DataFrame({"docno": ["a", "b", "c"], "group": ["f", "m", "m"]})
+    return Groups.from_frame(rows, name="gender", unknown=None)
+
+
+def test_by_hand(gender):
+    # useful: a, b; ranks 1 and 2 weigh 1: exposure of f is 1, of m 1; @2 scales the target by 2
+    qrels, run = frames([["a", "b"]], {"a": 1, "b": 1, "c": 0})
+    target = Target.uniform(gender)
+    loss, disparity = EE_L(groups=gender, target=target) @ 2, EE_D(groups=gender) @ 2
+    got = calc_aggregate([loss, disparity], qrels, run)
+    assert got[loss] == pytest.approx(0)
+    assert got[disparity] == pytest.approx(2)
+    all_documents = EE_D(groups=gender, useful_only=False) @ 2
+    qrels, run = frames([["b", "c"]], {"a": 1, "b": 1, "c": 0})
+    got = calc_aggregate([disparity, all_documents], qrels, run)
+    assert got[disparity] == pytest.approx(1)  # c is not useful
+    assert got[all_documents] == pytest.approx(4)
+
+
+def test_missing_queries_get_the_worst_value(gender):
+    qrels, _ = frames([], {"a": 1, "b": 1})
+    empty = pd.DataFrame({"query_id": [], "doc_id": [], "score": []})
+    target = Target.uniform(gender)
+    measures = [m(groups=gender, target=target) @ 2 for m in (EE_D, EE_R, EE_L)]
+    got = calc_aggregate(measures, qrels, empty)
+    # all attention, 2, on one group: 4; nothing where it should be: 0; 4 (1 + 1/2)
+    assert [got[m] for m in measures] == pytest.approx([4, 0, 6])
+
+
+def test_undefined(gender):
+    qrels, run = frames([["a"]], {"a": 0})
+    measure = EE_L(groups=gender, target=Target.uniform(gender)) @ 2
+    with pytest.warns(UndefinedWarning, match="no useful document"):
+        assert np.isnan({m.query_id: m.value for m in iter_calc([measure], qrels, run)}["q"])
+    other = Target.from_frame(
+        pd.DataFrame({"qid": ["x", "x"], "group": ["f", "m"], "weight": [0.5, 0.5]}), gender
+    )
+    qrels, run = frames([["a"]], {"a": 1})
+    measure = EE_R(groups=gender, target=other) @ 2
+    with pytest.warns(UndefinedWarning, match="no target.*'q'"):
+        assert np.isnan(calc_aggregate([measure], qrels, run)[measure])
+
+
+def test_forms(gender):
+    measure = EE_L(groups=gender, target=Target.uniform(gender)) @ 20
+    assert repr(measure).startswith("EE_L(groups='gender#")
+    assert parse_measure(repr(measure)) == measure
+    assert measure["browsing"].__class__.__name__ == "TREC"
+    assert EE_D(groups=gender, browsing="MU") @ 5 != EE_D(groups=gender) @ 5
+    with pytest.raises(ParameterError, match="target goes with groups"):
+        EE_D(target=Target.uniform(gender))
+    with pytest.raises(ParameterError, match="not defined for groups"):
+        EE_D(groups=gender, normalize=True)
+    with pytest.raises(ParameterError, match="needs a target"):
+        qrels, run = frames([["a"]], {"a": 1})
+        calc_aggregate([EE_L(groups=gender) @ 2], qrels, run)
