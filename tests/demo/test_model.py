@@ -62,7 +62,7 @@ def test_answers_follow_the_retrieved_entries():
     alone = generate.transform(data.topics)
     without = np.array(accuracy(alone["qanswer"].tolist(), alone["gold_answer"].tolist()))
 
-    n_samples = 30
+    n_samples = 12
     systems = {
         "uniform": FairSampler(alpha=0, n_samples=n_samples, cutoff=5).transform(scored),
         "bm25": FairSampler(alpha=8, n_samples=n_samples, cutoff=5).transform(scored),
