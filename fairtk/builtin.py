@@ -95,6 +95,18 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
         for by in ("", "time/")
         for task, name in lamp.items()
         for split in ("dev", "train")
+    ] + [
+        spec(
+            f"trec-fair/2022/{name}",
+            "fairtk.datasets.trec_fair:build",
+            f"TREC Fair Ranking 2022: {topics}",
+            citation="ekstrand2022overview",
+            warning="the corpus is a download of 7.7 GB, the metadata of 237 MB",
+        )
+        for name, topics in (
+            ("train/keywords", "training topics with keywords"),
+            ("eval", "evaluation topics"),
+        )
     ]
 
 

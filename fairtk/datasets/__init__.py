@@ -10,11 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairtk.datasets import lamp
+    from fairtk.datasets import lamp, trec_fair
     from fairtk.datasets.answers import get_answers, get_topics, join_answers
     from fairtk.datasets.provider import FairDataset
 
-__all__ = ["FairDataset", "get_answers", "get_topics", "join_answers", "lamp"]
+__all__ = ["FairDataset", "get_answers", "get_topics", "join_answers", "lamp", "trec_fair"]
 
 # on first use: registering the datasets, which every import of fairtk does, needs none of this
 _LAZY = {
@@ -28,6 +28,6 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
-    if name == "lamp":
-        return importlib.import_module("fairtk.datasets.lamp")
+    if name in ("lamp", "trec_fair"):
+        return importlib.import_module(f"fairtk.datasets.{name}")
     raise AttributeError(f"module 'fairtk.datasets' has no attribute {name!r}")

@@ -12,6 +12,7 @@ from fairtk.io.answers import add_answers, read_answers, read_gold_answers, writ
 from fairtk.io.atomic import atomic_write
 from fairtk.io.qrels import read_qrels, write_qrels
 from fairtk.io.runs import read_run, write_run
+from fairtk.io.trec_fair import read_task_run, write_task_run
 
 __all__ = [
     "add_answers",
@@ -20,7 +21,9 @@ __all__ = [
     "read_gold_answers",
     "read_qrels",
     "read_run",
+    "read_task_run",
     "write_answers",
     "write_qrels",
     "write_run",
+    "write_task_run",
 ]

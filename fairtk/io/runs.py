@@ -2,12 +2,14 @@
 
 Text files have TREC's six columns ``qid sample docno rank score tag`` (the tag may be missing).
 The second column is the sample, as in Diaz et al.'s ``expeval``: integers, or ``Q0``, ``Q1``, ...
-A file that has one constant word there (``Q0``, as TREC prescribes) is an unsampled run.
+A file that has one constant word there (``Q0``, as TREC prescribes) is an unsampled run. The files
+of TREC Fair Ranking 2022, which have no scores, are read, too (`fairtk.io.trec_fair`).
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from os import PathLike
 from typing import Literal
 
@@ -21,10 +23,12 @@ from fairtk.io.content import is_parquet_name, kind_of, write_parquet
 from fairtk.io.order import place
 from fairtk.io.rows import Rows
 from fairtk.io.tables import has_header, read_table
+from fairtk.io.trec_fair import read_task_run, task_of
 from fairtk.io.whitespace import Type, read_whitespace
 from fairtk.rankings import encode_run
 
 Order = Literal["auto", "rank", "score"]
+Format = Literal["auto", "trec", "task1", "task2"]
 
 _COLUMNS = (QID, SAMPLE, DOCNO, RANK, SCORE)
 _TYPES: dict[str, Type] = {
@@ -35,11 +39,14 @@ _Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
 _NOT_AN_ID = r"[\s\ufeff]|^$"
 
 
-def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
+def read_run(
+    path: str | PathLike[str], order: Order = "auto", format: Format = "auto"
+) -> pd.DataFrame:
     """Read a run.
 
     Text (six or five columns, any spaces or tabs), TSV with a header, JSON lines and Parquet with
-    columns ``qid``, ``docno``, ``score`` (and ``rank``, ``sample``), each plain or gzipped.
+    columns ``qid``, ``docno``, ``score`` (and ``rank``, ``sample``), and the lists of TREC Fair
+    Ranking 2022 (``id page_id`` or ``id seq_no page_id``), each plain or gzipped.
 
     The column ``rank`` of a file may start anywhere and have gaps or ties. By default it decides
     the order, ties in it are broken by score, and those by docno, descending; a file in which a
@@ -49,7 +56,10 @@ def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
 
     Args:
         path: the file.
-        order: ``"auto"``, ``"rank"`` or ``"score"``.
+        order: ``"auto"``, ``"rank"`` or ``"score"``; lists of TREC Fair Ranking have but one order.
+        format: ``"task1"`` or ``"task2"`` for lists of TREC Fair Ranking 2022 (see
+            `read_task_run`), ``"trec"`` for anything else; ``"auto"``: lists are known by their
+            header, or by two or three whole numbers in the first line.
 
     Returns:
         Columns ``qid``, ``docno``, ``score``, ``rank`` (from 0, without gaps), ``sample`` if the
@@ -61,6 +71,13 @@ def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
     """
     if order not in ("auto", "rank", "score"):
         raise ParameterError(f"order must be 'auto', 'rank' or 'score'; found {order!r}")
+    if format not in ("auto", "trec", "task1", "task2"):
+        raise ParameterError(f"format must be 'auto', 'trec', 'task1' or 'task2'; found {format!r}")
+    task = format if format in ("task1", "task2") else None
+    if format == "auto":
+        task = task_of(path)
+    if task is not None:
+        return _told_if_empty(read_task_run(path, task), path)
     if kind_of(path) == "text" and not has_header(path):
         rows = read_whitespace(path, [(*_COLUMNS, "tag"), _COLUMNS], _TYPES)
         rows.frame = rows.frame[list(_COLUMNS)]
@@ -77,10 +94,8 @@ def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
     sampled = [SAMPLE] if SAMPLE in rows.frame.columns else []
     rows.unique([QID, *sampled, DOCNO], "a document occurs twice in one ranking")
     place(rows, order)
-    if rows.frame.empty:
-        _warn(f"{path}: this run has no rows")
     first = [QID, DOCNO, SCORE, RANK, *sampled]
-    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+    return _told_if_empty(rows.frame[[*first, *rows.frame.columns.drop(first)]], path)
 
 
 def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
@@ -161,7 +176,7 @@ def _read_samples(rows: Rows) -> None:
     rows.frame = rows.frame.drop(columns=SAMPLE)
 
 
-def _warn(text: str) -> None:
-    import warnings
-
-    warnings.warn(text, DataWarning, stacklevel=3)
+def _told_if_empty(frame: pd.DataFrame, path: str | PathLike[str]) -> pd.DataFrame:
+    if frame.empty:
+        warnings.warn(f"{path}: this run has no rows", DataWarning, stacklevel=3)
+    return frame

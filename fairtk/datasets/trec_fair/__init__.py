@@ -1,0 +1,31 @@
+"""TREC Fair Ranking 2022: topics with keywords, articles, groups and official targets.
+
+The datasets ``trec-fair/2022/train/keywords`` and ``trec-fair/2022/eval`` come from the official
+addresses, or from a local folder with the official files:
+
+    from fairtk.datasets import trec_fair
+    dataset = trec_fair.from_folder("my/folder", split="eval")
+    gender = trec_fair.groups(dataset, "gender")
+    measure = AWRF(groups=gender, target=trec_fair.targets(dataset, "gender")) @ 500
+
+Ekstrand, McDonald, Raj, Johnson: Overview of the TREC 2022 Fair Ranking Track. TREC 2022.
+"""
+
+from fairtk.datasets.trec_fair.alignment import dimensions, groups, levels, targets, work_needed
+from fairtk.datasets.trec_fair.dataset import build, from_folder, ids
+from fairtk.datasets.trec_fair.oracle import oracle_run
+from fairtk.datasets.trec_fair.records import TrecFairDoc, TrecFairQuery
+
+__all__ = [
+    "TrecFairDoc",
+    "TrecFairQuery",
+    "build",
+    "dimensions",
+    "from_folder",
+    "groups",
+    "ids",
+    "levels",
+    "oracle_run",
+    "targets",
+    "work_needed",
+]

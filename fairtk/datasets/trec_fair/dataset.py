@@ -1,0 +1,162 @@
+"""Puts a dataset together, from the official addresses or from a local folder."""
+
+from __future__ import annotations
+
+from importlib.resources import files as package_files
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import ir_datasets
+from ir_datasets.util.metadata import MetadataComponent
+
+from fairtk.dataset_ids import resolve_dataset
+from fairtk.datasets.download import Table
+from fairtk.datasets.trec_fair.files import OFFICIAL, Files, FolderFiles, OfficialFiles, Part
+from fairtk.datasets.trec_fair.handlers import (
+    TopicsFile,
+    TrecFairDocs,
+    TrecFairQrels,
+    TrecFairQueries,
+)
+from fairtk.errors import InputError, NotFoundError
+
+_PARTS: dict[str, Part] = {f"{OFFICIAL}/train/keywords": "train", f"{OFFICIAL}/eval": "eval"}
+_IDS: dict[Part, str] = {part: name for name, part in _PARTS.items()}
+_SPLITS: dict[str, Part] = {"train": "train", "train/keywords": "train", "eval": "eval"}
+
+
+def ids() -> list[str]:
+    """Return the ids of the datasets: ``trec-fair/2022/train/keywords`` and ``.../eval``."""
+    return list(_PARTS)
+
+
+def build(dataset_id: str, sources: Table | None = None) -> Any:
+    """Return the dataset of an id; nothing is read or downloaded before it is used.
+
+    Files that lie already in ``trec-fair/2022`` of the data folder of ir_datasets
+    (``~/.ir_datasets`` or ``$IR_DATASETS_HOME``) are used as they are; ir_datasets' own
+    ``trec-fair/2022`` puts corpus and metadata there, too.
+
+    Args:
+        dataset_id: one of `ids`.
+        sources: the table of addresses (default: the package's).
+
+    Returns:
+        An ``ir_datasets.Dataset`` with docs, queries and qrels.
+
+    Raises:
+        NotFoundError: no such id.
+        DownloadError: later, on use: a file cannot be had.
+    """
+    if dataset_id not in _PARTS:
+        raise NotFoundError("dataset of TREC Fair Ranking", dataset_id, _PARTS)
+    return _assemble(dataset_id, OfficialFiles(sources), _PARTS[dataset_id])
+
+
+def from_folder(path: str | PathLike[str], split: str = "train") -> Any:
+    """Return a dataset made of the official files in a local folder.
+
+    The files, each gzipped or not: ``train_topics_meta.jsonl`` or
+    ``trec_2022_eval_reldocs.jsonl.gz`` (the topics, which must be there), and, needed only when
+    they are asked for, ``trec_corpus_20220301_plain.json.gz`` (documents),
+    ``trec_2022_articles_discrete.json.gz`` or ``..._discrete_assessed.json.gz`` (`groups`,
+    `targets`).
+
+    Args:
+        path: the folder.
+        split: ``"train"`` (or ``"train/keywords"``) or ``"eval"``.
+
+    Returns:
+        An ``ir_datasets.Dataset`` with docs, queries and qrels; the files are read on first use.
+        Its ``dataset_id()`` is that of the official one, a colon and the folder.
+
+    Raises:
+        NotFoundError: no such split.
+        FormatError: the folder, or the topics in it, are not there; later, on use: another file is
+            missing, or one is malformed (names file and line).
+    """
+    if split not in _SPLITS:
+        raise NotFoundError("split of TREC Fair Ranking 2022", split, _SPLITS)
+    part = _SPLITS[split]
+    files = FolderFiles(path)
+    files.path(part)
+    return _assemble(f"{_IDS[part]}:{files.folder}", files, part)
+
+
+def files_of(source: Any, where: str) -> Files:
+    """Return where the files of a data set are.
+
+    Args:
+        source: a dataset id, a dataset of ours (also PyTerrier's form), or a folder.
+        where: who asks, for messages.
+
+    Raises:
+        InputError: it is none of these.
+    """
+    if is_folder(source):
+        if isinstance(source, str) and not Path(source).expanduser().is_dir():
+            raise InputError(f"{where}: {source!r} is neither the id of a data set nor a folder")
+        return FolderFiles(source)
+    dataset = resolve_dataset(source, where)
+    if hasattr(dataset, "fair_ranking_files"):
+        return dataset.fair_ranking_files()  # type: ignore[no-any-return]
+    name = dataset.dataset_id() if hasattr(dataset, "dataset_id") else ""
+    if name == OFFICIAL or name.startswith(f"{OFFICIAL}/"):  # ir_datasets' own
+        return OfficialFiles()
+    raise InputError(
+        f"{where} needs a data set of TREC Fair Ranking 2022 or a folder with its files; found "
+        f"{source!r}"
+    )
+
+
+def is_folder(source: Any) -> bool:
+    """Return whether a source names a folder: it is a path, or a string that is no dataset's id."""
+    if isinstance(source, str):
+        name = source.removeprefix("irds:").removeprefix("fair:")
+        return name not in set(ir_datasets.registry)
+    return isinstance(source, PathLike)
+
+
+class TrecFairFiles:
+    """A part of the dataset that says where its files are."""
+
+    def __init__(self, files: Files, topics: TopicsFile) -> None:
+        self._files = files
+        self._topics = topics
+
+    def fair_ranking_files(self) -> Files:
+        """Return where the files are."""
+        return self._files
+
+    def fair_ranking_topics(self) -> TopicsFile:
+        """Return the topics file."""
+        return self._topics
+
+
+class TrecFairDocumentation:
+    """What ir_datasets' documentation says of one dataset (from ``documentation.yaml``)."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+
+    def documentation(self) -> dict[str, str]:
+        """Return name, description, and citation."""
+        yaml = ir_datasets.lazy_libs.yaml()
+        place = package_files("fairtk.datasets.trec_fair") / "documentation.yaml"
+        content = yaml.load(place.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        own = dict(content[self._part])
+        own["desc"] = f"{own['desc'].strip()} {content['all']['desc'].strip()}"
+        return {key: value.strip() for key, value in {**content["all"], **own}.items()}
+
+
+def _assemble(dataset_id: str, files: Files, part: Part) -> Any:
+    topics = TopicsFile(files, part)
+    dataset = ir_datasets.Dataset(
+        TrecFairDocs(files),
+        TrecFairQueries(topics),
+        TrecFairQrels(topics),
+        TrecFairFiles(files, topics),
+        TrecFairDocumentation(part),
+    )
+    return ir_datasets.Dataset(MetadataComponent(dataset_id, dataset), dataset)

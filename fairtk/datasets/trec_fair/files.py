@@ -1,0 +1,199 @@
+"""Where the files of TREC Fair Ranking 2022 are: at the official addresses, or in a folder."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import Literal, Protocol
+
+from fairtk.datasets.download import Table, addresses, download
+from fairtk.errors import DownloadError, FormatError
+
+Part = Literal["corpus", "metadata", "assessed", "train", "eval"]
+
+OFFICIAL = "trec-fair/2022"
+"""The subfolder of ir_datasets' data folder, shared with ir_datasets' own trec-fair/2022."""
+
+NAMES: dict[Part, str] = {
+    "corpus": "trec_corpus_20220301_plain.json.gz",
+    "metadata": "trec_2022_articles_discrete.json.gz",
+    "assessed": "trec_2022_articles_discrete_assessed.json.gz",
+    "train": "train_topics_meta.jsonl",
+    "eval": "trec_2022_eval_reldocs.jsonl.gz",
+}
+"""The official name of each file."""
+
+HOLDS: dict[Part, str] = {
+    "corpus": "the articles' texts",
+    "metadata": "the articles' groups and quality",
+    "assessed": "the articles' groups and assessed quality",
+    "train": "the training topics with keywords and relevant pages",
+    "eval": "the evaluation topics with relevant pages",
+}
+"""What each file has in it."""
+
+
+class Files(Protocol):
+    """A place with the track's files."""
+
+    def path(self, part: Part) -> Path:
+        """Return the path of a file; raises an error that says what is missing."""
+
+    def count_hint(self) -> int | None:
+        """Return the number of documents, where it is known without reading them."""
+
+
+class FolderFiles:
+    """Files in a local folder, packed or not.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        FormatError: there is no such folder.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder).expanduser().resolve()
+        if not self.folder.is_dir():
+            raise FormatError("there is no such folder", self.folder)
+
+    def has(self, part: Part) -> bool:
+        """Return whether the folder has a file."""
+        return self._find(part) is not None
+
+    def path(self, part: Part) -> Path:
+        """Return the path of a file.
+
+        Raises:
+            FormatError: the folder lacks it; says what it would hold and what is there.
+        """
+        found = self._find(part)
+        if found is None:
+            there = sorted(p.name for p in self.folder.iterdir() if not p.name.startswith("."))[:8]
+            raise FormatError(
+                f"expected {NAMES[part]} ({HOLDS[part]}) in the folder; found {there}", self.folder
+            )
+        return found
+
+    def count_hint(self) -> int | None:
+        """Return None: a folder may have any corpus."""
+        return None
+
+    def _find(self, part: Part) -> Path | None:
+        plain = NAMES[part].removesuffix(".gz")
+        for name in dict.fromkeys((NAMES[part], plain, f"{plain}.gz")):
+            if (self.folder / name).is_file():
+                return self.folder / name
+        return None
+
+
+class OfficialFiles:
+    """Files in ir_datasets' data folder, downloaded when they are not there.
+
+    Args:
+        sources: the table of addresses (default: the package's).
+    """
+
+    def __init__(self, sources: Table | None = None) -> None:
+        self._sources = sources
+
+    def path(self, part: Part) -> Path:
+        """Return the path of a file.
+
+        Raises:
+            DownloadError: it is not there and cannot be downloaded.
+        """
+        import ir_datasets
+
+        name = NAMES[part]
+        target = Path(ir_datasets.util.home_path()) / OFFICIAL / name
+        if target.exists():
+            return target
+        source = (addresses() if self._sources is None else self._sources)[OFFICIAL][name]
+        check = partial(check_lines, md5=source.get("md5"))
+        try:
+            download(source["url"], target, check=check)
+        except DownloadError as error:
+            # the advice of `download` is for LaMP
+            advice = str(error).replace(
+                "datasets.lamp.from_folder", "datasets.trec_fair.from_folder"
+            )
+            raise DownloadError(advice) from error.__cause__
+        return target
+
+    def count_hint(self) -> int | None:
+        """Return the number of articles in the official corpus."""
+        return 6_475_537
+
+
+def check_lines(path: Path, md5: str | None = None) -> None:
+    """Raise `FormatError` unless the file is what was published, or at least JSON lines.
+
+    Args:
+        path: the file; may be gzipped, and is then read to its end.
+        md5: the hex checksum, where one is published.
+    """
+    if md5 is not None:
+        with open(path, "rb") as stream:
+            found = hashlib.file_digest(stream, "md5").hexdigest()
+        if found != md5:
+            raise FormatError(f"its MD5 is {found}, expected {md5}")
+        return
+    with open(path, "rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    first = True
+    try:
+        with gzip.open(path) if packed else open(path, "rb") as lines:
+            for line in lines:
+                if first and not isinstance(json.loads(line), dict):
+                    raise FormatError("its first line is no JSON object")
+                first = False
+    except (ValueError, EOFError, OSError, zlib.error) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"not (gzipped) JSON lines: {error}") from None
+    if first:
+        raise FormatError("it is empty")
+
+
+def derived(source: Path, suffix: str) -> list[Path]:
+    """Return where a file that is made from another may lie, the best place first.
+
+    That is next to it, or, where its folder cannot be written, in ir_datasets' data folder.
+    """
+    import ir_datasets
+
+    key = hashlib.blake2b(str(source.resolve()).encode(), digest_size=8).hexdigest()
+    elsewhere = Path(ir_datasets.util.home_path()) / OFFICIAL / "derived"
+    return [
+        source.with_name(f"{source.name}.fairtk{suffix}"),
+        elsewhere / f"{source.name}.{key}.fairtk{suffix}",
+    ]
+
+
+def writable(places: list[Path]) -> Path | None:
+    """Return the first place that a file can be written to; its folder is made if need be.
+
+    A folder that nobody may write to is left alone, by the superuser too.
+    """
+    for place in places:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            allowed = place.parent.stat().st_mode & 0o222
+        except OSError:
+            continue
+        if allowed and os.access(place.parent, os.W_OK):
+            return place
+    return None
+
+
+def stamp(source: Path) -> str:
+    """Return size and time of change of a file: what a file made from it belongs to."""
+    state = source.stat()
+    return f"{state.st_size}-{state.st_mtime_ns}"
