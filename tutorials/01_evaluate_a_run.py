@@ -1,0 +1,294 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# # Evaluate a run
+#
+# You have run files and relevance labels. This tutorial measures how evenly the rankings spread
+# exposure over documents (EE_D), how much of it goes to useful documents (EE_R), and what every
+# other measure of ir_measures is on average over sampled rankings (`E(...)`). No model is needed,
+# and everything takes seconds.
+#
+# Run it as a script (`python tutorials/01_evaluate_a_run.py`) or open it as a notebook (jupytext).
+# Figures go to the folder in `FAIRTK_TUTORIAL_OUT`, by default a new temporary folder.
+
+# %%
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import ir_measures
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from ir_measures import nDCG
+
+import fairtk
+from fairtk import EE_D, EE_L, EE_R, BM25Scorer, E, FairSampler
+
+OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-01-"))
+OUT.mkdir(parents=True, exist_ok=True)
+FILES = Path(tempfile.mkdtemp(prefix="fairtk-runs-"))
+
+BLUE, ORANGE, BLACK, GREY = "#0072B2", "#E69F00", "#000000", "#8C8C8C"
+plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
+
+
+def save(figure, name):
+    figure.savefig(OUT / name, dpi=150)
+    print(f"figure: {OUT / name}")
+
+
+# %% [markdown]
+# ## Run files with samples
+#
+# A stochastic ranking policy does not return one ranking but draws one at each request. What users
+# see over many requests is estimated from N sampled rankings per query. In a file these are TREC
+# runs whose **second column is the number of the sample**; `Q0` there means a plain run.
+#
+# The packaged demo (invented viewers and their movies) gives us files to work with: BM25's ranking
+# of each viewer's entries, and rankings drawn from it by `FairSampler`, 100 per query. `alpha`
+# says how closely the draws follow the scores: 0 is uniform, larger is closer to BM25's order.
+
+# %%
+demo = fairtk.demo.load()
+bm25 = BM25Scorer()(demo.candidates)
+ALPHAS = [0, 1, 2, 4, 8]
+
+fairtk.io.write_qrels(demo.qrels[["qid", "docno", "label"]], FILES / "qrels.txt")
+fairtk.io.write_run(bm25, FILES / "bm25.run")
+for alpha in ALPHAS:
+    sampled = FairSampler(alpha=alpha, n_samples=100, cutoff=5)(bm25)
+    fairtk.io.write_run(sampled, FILES / f"alpha{alpha}.run.gz")
+
+print((FILES / "bm25.run").read_text().splitlines()[0])
+runs = {alpha: fairtk.io.read_run(FILES / f"alpha{alpha}.run.gz") for alpha in ALPHAS}
+print(runs[2].head(7).to_string(index=False))
+
+# %% [markdown]
+# ## The first table
+#
+# On the command line. `E(nDCG@5)` is nDCG@5 of each sampled ranking, averaged.
+
+
+# %%
+def shell(command, lines=None):
+    """Show a command, run it as a terminal would, and show what it prints."""
+    print(f"$ {command}")
+    _, *arguments = shlex.split(command)
+    result = subprocess.run(
+        [sys.executable, "-m", "fairtk", *arguments],
+        cwd=FILES,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    print("\n".join(result.stdout.splitlines()[:lines]), "\n")
+
+
+shell(
+    "fairtk evaluate qrels.txt bm25.run alpha8.run.gz alpha2.run.gz "
+    'alpha0.run.gz -m EE_D@5 -m EE_R@5 -m EE_L@5 -m "E(nDCG@5)"'
+)
+
+# %% [markdown]
+# How to read it, with the five documents of the cutoff read by a *machine user*, a language model
+# that pays the same attention to each of them and none to the rest (`browsing="MU"`, the default):
+#
+# | measure | what it is | range | better |
+# |---|---|---|---|
+# | `EE_D@5` | squared norm of expected exposure over that of a fixed ranking | 0 to 1 | lower |
+# | `EE_R@5` | overlap of exposure with the ideal policy's, as a share of the most | 0 to 1 | higher |
+# | `EE_L@5` | squared distance between the two, as a share of its bound | 0 to 1 | lower |
+# | `E(nDCG@5)` | nDCG@5 averaged over the rankings | 0 to 1 | higher |
+#
+# A fixed ranking always has EE_D 1: the same five documents get everything. EE_D looks at single
+# documents, not at groups of people, and does not ask who deserves exposure; EE_R and EE_L do, by
+# comparison with an ideal policy that shows useful documents first, in random order among equals.
+#
+# In Python the same goes through ir_measures, which names its columns `query_id`, `doc_id` and
+# `relevance`.
+
+# %%
+NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
+qrels = fairtk.io.read_qrels(FILES / "qrels.txt")
+
+
+def evaluate(measures, run, labels=qrels):
+    return ir_measures.calc_aggregate(measures, labels.rename(columns=NAMES), run.rename(columns=NAMES))
+
+
+def per_query(measure, run, labels=qrels):
+    values = ir_measures.iter_calc([measure], labels.rename(columns=NAMES), run.rename(columns=NAMES))
+    return pd.Series({v.query_id: v.value for v in values})
+
+
+# %% [markdown]
+# ## Undefined queries
+#
+# The table says over how many queries a mean is where that is not all of them. Some viewers have no
+# useful entry at all (every label 0). No ranking is better than another then, and EE_R, EE_L are
+# undefined: NaN, with a warning. ir_measures and `pt.Experiment` average NaN to NaN;
+# `fairtk.drop_undefined` keeps the queries that have a useful document, and says so in your code.
+# `fairtk evaluate` averages what is defined and prints the number of queries.
+
+# %%
+defined = fairtk.drop_undefined(qrels)
+print(f"{qrels['qid'].nunique()} queries, {defined['qid'].nunique()} with a useful document")
+print(evaluate([EE_D @ 5, EE_R @ 5, EE_L @ 5, E(nDCG @ 5)], runs[2], defined))
+
+# %% [markdown]
+# ## Exposure, document by document
+#
+# One query. A document's expected exposure under the machine user is the share of the rankings
+# that have it among the first five. The target is what the ideal policy would give: with m useful
+# documents, 1 for each if m is at most 5, and the free places shared by the others.
+
+# %%
+useful = defined[defined["label"] > 0].groupby("qid").size()
+size = qrels.groupby("qid").size()
+disparity = per_query(EE_D @ 5, runs[8])
+QID = next(q for q in useful.index if 3 <= useful[q] <= 4 and size[q] < 30 and disparity[q] < 0.9)
+
+documents = bm25[bm25["qid"] == QID].sort_values("rank")["docno"].tolist()
+is_useful = qrels[qrels["qid"] == QID].set_index("docno")["label"].loc[documents].to_numpy() > 0
+m, n, k = is_useful.sum(), len(documents), 5
+target = np.where(is_useful, 1.0, (k - m) / (n - m))  # m <= k here
+
+
+def exposure(run):
+    top = run[(run["qid"] == QID) & (run["rank"] < k)]
+    return (top["docno"].value_counts() / top["sample"].nunique()).reindex(documents, fill_value=0)
+
+
+places = np.arange(1, n + 1)
+figure, axes = plt.subplots(figsize=(8, 3.8), layout="constrained")
+for place in places[is_useful]:
+    axes.axvspan(place - 0.5, place + 0.5, color="0.92", zorder=0)
+axes.axvspan(np.nan, np.nan, color="0.92", label="useful document")
+axes.plot(places, target, "_", color=BLACK, markersize=14, markeredgewidth=2, label="target")
+axes.plot(places, exposure(runs[8]), "s-", color=BLUE, markersize=6, label="alpha 8")
+axes.plot(places, exposure(runs[1]), "o--", color=ORANGE, markersize=6, label="alpha 1")
+axes.set_xlabel("document, in BM25's order")
+axes.set_ylabel("expected exposure\n(share of rankings that show it)")
+axes.set_xticks(places[:: 2 if n > 15 else 1])
+axes.set_ylim(-0.03, 1.05)
+axes.legend(frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+save(figure, "01_exposure.png")
+
+# %% [markdown]
+# The measures are arithmetic on these points. By hand, for alpha 8:
+
+# %%
+e = exposure(runs[8]).to_numpy()
+by_hand = {
+    "EE_D": (e @ e) / k,  # a fixed ranking has k ones: squared norm k
+    "EE_R": (e @ target) / (target @ target),
+}
+print(f"query {QID}: n = {n} documents, m = {m} useful")
+for name, measure in (("EE_D", EE_D @ 5), ("EE_R", EE_R @ 5)):
+    print(f"{name} by hand {by_hand[name]:.4f}, fairtk {per_query(measure, runs[8], defined)[QID]:.4f}")
+
+# %% [markdown]
+# ## Paper bounds and exact bounds
+#
+# The paper divides EE_D by its largest value and takes 0 for the smallest. No policy reaches 0:
+# five places have to be given to somebody, and a uniform policy over n documents has
+# n (k/n)^2 / k = k/n. With 30 candidates that is 0.17, with 10 it is 0.5. `bounds="exact"`
+# subtracts the floor: 0 is then the most even policy there is, and queries with few and with many
+# candidates can be compared.
+
+# %%
+bounds = {"paper": EE_D @ 5, "exact": EE_D(bounds="exact") @ 5}
+floor = (k / size).mean()
+rows = []
+for alpha in [0, 0.5, 1, 2, 4, 8, 16, 32]:
+    run = FairSampler(alpha=alpha, n_samples=100, cutoff=5)(bm25)
+    means = evaluate(bounds.values(), run)
+    rows.append({"alpha": f"{alpha:g}"} | {name: means[bounds[name]] for name in bounds})
+means = evaluate(bounds.values(), bm25)
+rows.append({"alpha": "BM25"} | {name: means[bounds[name]] for name in bounds})
+curve = pd.DataFrame(rows).set_index("alpha")
+print(curve.round(3))
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
+left.axhline(floor, color=GREY, linestyle=":", label="mean of k/n")
+left.plot(curve.index, curve["paper"], "s-", color=BLUE, label='bounds="paper"')
+left.plot(curve.index, curve["exact"], "o--", color=ORANGE, label='bounds="exact"')
+left.set_xlabel("alpha (larger: closer to BM25's order)")
+left.set_ylabel("EE_D@5, mean over queries\n<- more even exposure")
+left.set_ylim(-0.03, 1.05)
+left.legend(frameon=False)
+
+by_query = {name: per_query(measure, runs[2]) for name, measure in bounds.items()}
+order = np.linspace(size.min(), size.max(), 200)
+right.plot(order, k / order, ":", color=GREY, label="k/n: uniform")
+right.plot(size, by_query["paper"][size.index], "s", color=BLUE, markersize=4,
+           label='alpha 2, bounds="paper"')  # fmt: skip
+right.plot(size, by_query["exact"][size.index], "o", color=ORANGE, markersize=5,
+           markerfacecolor="none", label='alpha 2, bounds="exact"')  # fmt: skip
+right.set_xlabel("number n of candidates of the query")
+right.set_ylabel("EE_D@5 of one query")
+right.set_ylim(-0.03, 1.05)
+right.legend(frameon=False)
+save(figure, "01_disparity.png")
+
+# %% [markdown]
+# One more reason why 0 is not reached: EE_D from N samples is too large by (1 - EE_D) / N in the
+# mean, because the counts fluctuate. With N = 100 that is below 0.01. Compare systems with equal N.
+
+# %%
+for n_samples in (5, 20, 100):
+    run = FairSampler(alpha=0, n_samples=n_samples, cutoff=5)(bm25)
+    measured = evaluate([EE_D @ 5], run)[EE_D @ 5]
+    print(f"alpha 0, N = {n_samples:3}: {measured:.4f}; "
+          f"expected {floor + (1 - floor) / n_samples:.4f} (floor {floor:.4f})")  # fmt: skip
+
+# %% [markdown]
+# ## Plain measures misread sampled runs
+#
+# nDCG, P, RR and so on know one ranking per query. Given a file of 100 rankings they see every
+# document many times, with equal scores, and make one list of it. No error is raised and the number
+# looks like any other. Ask for the expectation: `E(nDCG@5)`. `fairtk evaluate` refuses the plain
+# one, and tells what to write.
+
+# %%
+both = evaluate([nDCG @ 5, E(nDCG @ 5)], runs[2], defined)
+by_sample = [evaluate([nDCG @ 5], ranking, defined)[nDCG @ 5] for _, ranking in runs[2].groupby("sample")]
+print(f"nDCG@5 on the sampled run: {both[nDCG @ 5]:.4f} (meaningless)")
+print(f"E(nDCG@5): {both[E(nDCG @ 5)]:.4f}; mean of the 100 rankings: {np.mean(by_sample):.4f}")
+
+shell("fairtk evaluate qrels.txt alpha2.run.gz -m nDCG@5")
+
+# %% [markdown]
+# ## People instead of machines
+#
+# A person reads from the top and may stop. `browsing` says how: `RBP(p=0.8)` goes on with
+# probability 0.8, and no cutoff is needed. The order inside the first five now matters, so that
+# a ranking with the same five documents in changing order is more even than a fixed one. On the
+# command line measures are strings, and `fairtk measures` lists all of them with their parameters.
+
+# %%
+shell(
+    "fairtk evaluate qrels.txt bm25.run alpha2.run.gz "
+    "-m \"EE_D(browsing='RBP(p=0.8)')\" -m \"EE_R(browsing='RBP(p=0.8)')\""
+)
+
+# %% [markdown]
+# ## Query by query, for the machine
+#
+# `--per-query --format csv` (or `json`) is for the next program.
+
+# %%
+shell("fairtk evaluate qrels.txt alpha2.run.gz -m EE_R@5 --per-query --format csv", lines=4)
+
+# %% [markdown]
+# Where to go from here: `02_fair_rag_pipeline.py` draws the rankings inside a PyTerrier pipeline
+# and lets a language model answer from them.

@@ -1,0 +1,261 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# # A fair RAG pipeline
+#
+# A language model that answers from retrieved documents is a user too: what it reads gets exposure,
+# what it never reads gets none. This tutorial puts a stochastic ranking policy between retriever
+# and generator, and measures what more even exposure does to relevance and to the answers. It
+# follows *Towards Fair RAG* (Kim and Diaz 2024) on a small scale: the packaged demo, invented
+# viewers who tag movies, and a tiny T5 that was trained for it. The numbers say how the tools
+# behave, not how real systems do. To repeat it on LaMP itself see `lamp_folder.py`.
+#
+# It takes a few minutes on two cores, `FAIRTK_TUTORIAL_FAST=1` takes seconds. Figures go to the
+# folder in `FAIRTK_TUTORIAL_OUT`, by default a new temporary folder.
+
+# %%
+import os
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pyterrier as pt
+from ir_measures import nDCG
+
+import fairtk
+from fairtk import EE_D, EE_R, EU, BM25Scorer, Candidates, E, FairSampler, FlanT5, OracleSampler
+from fairtk.datasets import lamp
+
+FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
+OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-02-"))
+OUT.mkdir(parents=True, exist_ok=True)
+
+N_QUERIES, N_SAMPLES = (8, 5) if FAST else (66, 20)
+ALPHAS = [0, 2, 8] if FAST else [0, 1, 2, 4, 8]
+
+BLUE, RED, GREY = "#0072B2", "#D55E00", "#8C8C8C"
+plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
+
+
+def save(figure, name):
+    figure.savefig(OUT / name, dpi=150)
+    print(f"figure: {OUT / name}")
+
+
+# %% [markdown]
+# ## The data
+#
+# In LaMP each query comes with the user's own past items, the profile, and these are what can be
+# retrieved. `Candidates` starts a pipeline with them. Labels say which entries are useful: those
+# with which, alone, the generator answers better than without any. Queries without such an entry
+# are left out, as in the paper: no ranking is better than another for them.
+
+# %%
+demo = fairtk.demo.load()
+dataset = lamp.from_folder(fairtk.demo.collection_folder(), task=2)
+qrels = fairtk.drop_undefined(demo.qrels)
+topics = demo.topics[demo.topics["qid"].isin(qrels["qid"])].head(N_QUERIES)
+topics = topics.drop(columns="gold_answer")  # the pipeline must not see it
+qrels = qrels[qrels["qid"].isin(topics["qid"])]
+print(f"{len(topics)} topics, {len(qrels)} profile entries, {qrels['label'].sum()} useful")
+print(qrels.head(3).to_string(index=False))
+
+# %% [markdown]
+# ## The pipeline
+#
+# Topics -> candidates -> scores -> sampled rankings -> one answer for each ranking.
+
+# %%
+bm25 = Candidates(dataset) >> BM25Scorer()
+sampler = FairSampler(alpha=2, n_samples=N_SAMPLES, cutoff=5)
+reader = FlanT5(model=fairtk.demo.model_folder(), prompt="lamp-2", cutoff=5, max_new_tokens=8)
+pipeline = bm25 >> sampler >> reader
+print(pipeline)
+
+# %% [markdown]
+# PyTerrier can inspect it before anything runs: what each stage takes and what it adds.
+
+# %%
+topic_columns = list(topics.columns)
+print("takes", pt.inspect.transformer_inputs(pipeline))
+for name, stage in (("bm25", bm25), (">> sampler", bm25 >> sampler), (">> reader", pipeline)):
+    print(f"{name:10} gives", pt.inspect.transformer_outputs(stage, topic_columns))
+(OUT / "02_pipeline.html").write_text(pt.schematic.draw(pipeline), encoding="utf-8")
+
+# %% [markdown]
+# One topic. BM25 alone shows five entries and no others, whoever asks. With the sampler the first
+# five differ from draw to draw, and so may the answer.
+
+# %%
+one = topics.iloc[[1]]
+answered = pipeline(one)
+rankings = answered.drop_duplicates("sample")
+print("query:", one["query"].iloc[0])
+print("gold answer:", qrels.loc[qrels["qid"] == one["qid"].iloc[0], "gold_answer"].iloc[0])
+print("answer from BM25's ranking:", (bm25 >> reader)(one)["qanswer"].iloc[0])
+print(f"answers from {len(rankings)} sampled rankings:")
+print(rankings["qanswer"].value_counts().to_string(header=False))
+print("entries that were read at least once:", answered["docno"].nunique(), "of", len(bm25(one)))
+
+# %% [markdown]
+# ## The experiment
+#
+# `pt.Experiment` as ever; the measures are ordinary measures. `OracleSampler` knows the labels: its
+# rankings have useful entries first, shuffled among equals. It is the best exposure that can be
+# had, not a system.
+
+# %%
+settings = {"n_samples": N_SAMPLES, "cutoff": 5}
+systems = {f"alpha {a}": bm25 >> FairSampler(alpha=a, **settings) >> reader for a in ALPHAS}
+systems["deterministic"] = bm25 >> reader
+systems["oracle"] = bm25 >> OracleSampler(qrels, **settings) >> reader
+
+measures = [EE_D @ 5, EE_R @ 5, E(nDCG @ 5), EU(utility="accuracy")]
+NAMES = ["EE_D@5", "EE_R@5", "E(nDCG@5)", "EU(accuracy)"]
+values = pt.Experiment(
+    list(systems.values()),
+    topics,
+    qrels,
+    measures,
+    names=list(systems),
+    perquery=True,
+    plan="tree",  # the candidates are scored once for all systems
+    verbose=False,
+)
+values["measure"] = values["measure"].replace({str(m): n for m, n in zip(measures, NAMES)})
+means = values.pivot_table(index="name", columns="measure", values="value", aggfunc="mean")
+errors = values.pivot_table(index="name", columns="measure", values="value", aggfunc="sem")
+means, errors = means.loc[list(systems), NAMES], errors.loc[list(systems), NAMES]
+print(means.round(4).to_string())
+means.to_csv(OUT / "02_means.csv")
+
+# %% [markdown]
+# ## The trade-off
+#
+# Each point is a policy; to the left exposure is more even. Bars are standard errors of the mean
+# over queries. Systems answer the same queries, so differences between them are better known than
+# the bars suggest: for tests give `pt.Experiment` a `baseline`.
+
+# %%
+line = [name for name in systems if name != "oracle"]
+LABELS = {name: name.removeprefix("alpha ") for name in line} | {"deterministic": "fixed"}
+
+
+def trade_off(axes, quality, label):
+    x, y = means["EE_D@5"], means[quality]
+    axes.errorbar(x[line], y[line], errors.loc[line, quality], fmt="o-", color=BLUE, ecolor=GREY,
+                  elinewidth=1, label="alpha (fixed: BM25's order)")  # fmt: skip
+    for name in line:
+        axes.annotate(LABELS[name], (x[name], y[name]), xytext=(6, -13),
+                      textcoords="offset points", color=BLUE)  # fmt: skip
+    axes.plot(x["oracle"], y["oracle"], "*", color=RED, markersize=14, label="oracle")
+    axes.set_xlabel("disparity of exposure, EE_D@5\n<- more even")
+    axes.set_ylabel(f"{label}\nbetter ->")
+    axes.set_xlim(0, 1.08)
+
+
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained")
+trade_off(left, "EE_R@5", "exposure of useful entries, EE_R@5")
+trade_off(middle, "E(nDCG@5)", "ranking quality, E(nDCG@5)")
+trade_off(right, "EU(accuracy)", "utility of answers, EU(accuracy)")
+left.legend(frameon=False, loc="lower right")
+save(figure, "02_trade_off.png")
+
+# %% [markdown]
+# Means hide who wins and who loses. For each query: the share of right answers with sampled
+# rankings, minus BM25's (0 or 1, since it has a single answer). Where BM25 is right, sampling can
+# only lose; where BM25 is wrong, sampling can only win.
+
+# %%
+by_query = values[values["measure"] == "EU(accuracy)"]
+by_query = by_query.pivot(index="qid", columns="name", values="value")
+shown = ["alpha 0", "alpha 8"]
+figure, panels = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True, layout="constrained")
+for axes, name in zip(panels, shown):
+    change = (by_query[name] - by_query["deterministic"]).sort_values().to_numpy()
+    axes.bar(range(len(change)), change, width=0.85, color=[RED if c < 0 else BLUE for c in change])
+    axes.axhline(0, color="black", linewidth=0.8)
+    gains, losses = (change > 1e-9).sum(), (change < -1e-9).sum()
+    axes.set_title(f"{name}: {losses} queries lose, {gains} gain", loc="left", fontsize=10)
+    axes.set_xlabel("queries, from the largest loss to the largest gain")
+    axes.set_ylim(-1.05, 1.05)
+panels[0].set_ylabel("change in utility against BM25\nbetter ->")
+save(figure, "02_per_query.png")
+
+# %% [markdown]
+# ## Batches and shared prefixes change nothing
+#
+# Random streams depend on (seed, qid) alone, so that the same rankings are drawn in batches of
+# topics, in another order, or when systems share their first stages.
+
+# %%
+few = topics.head(4 if FAST else 8)
+pair = [systems["deterministic"], systems["alpha 2"]]
+variants = {"all at once": {}, "batch_size=3": {"batch_size": 3}, "plan='tree'": {"plan": "tree"}}
+for name, how in variants.items():
+    table = pt.Experiment(pair, few, qrels[qrels["qid"].isin(few["qid"])], measures,
+                          names=["deterministic", "alpha 2"], baseline=0, verbose=False,
+                          validate="ignore", **how)  # fmt: skip
+    row = table.set_index("name").loc["alpha 2", [str(m) for m in measures]]
+    print(f"{name:13}", " ".join(f"{n} {v:.10f}" for n, v in zip(NAMES, row)))
+
+# %% [markdown]
+# ## Retrieval over a collection
+#
+# With a search index the pipeline is the same, but for the texts: an index of PISA (no Java; Linux
+# on x86-64) holds none, so a text loader adds what the prompt needs. Here all viewers' entries form
+# one collection, and most of what BM25 finds belongs to somebody else, whose taste does not help.
+# `headline_pisa.py` runs this with your own files.
+
+# %%
+try:
+    from pyterrier_pisa import PisaIndex
+except ImportError:
+    PisaIndex = None
+    print("pyterrier-pisa is not installed; any other PyTerrier retriever will do")
+
+if PisaIndex is not None:
+    docs = demo.candidates[["docno", "text", "tag"]]
+    index = PisaIndex(tempfile.mkdtemp(prefix="fairtk-pisa-"), text_field="text")
+    index.index(docs[["docno", "text"]].to_dict("records"))
+
+    texts = docs.set_index("docno")
+    text_loader = pt.apply.generic(
+        lambda run: run.join(texts, on="docno"), required_columns=["docno"], label="text_loader"
+    )
+    # One depth for all systems: where scores tie, PISA's top 10 need not be the first 10 of its
+    # top 100. The depth is part of the policy: from 1,000 candidates alpha 2 is close to uniform.
+    headline = (
+        index.bm25(num_results=30)
+        >> text_loader
+        >> FairSampler(alpha=2, n_samples=N_SAMPLES, cutoff=5)
+        >> reader
+    )
+    # n is the size of the collection: every document could have been shown
+    n = len(index)
+    collection_measures = [EE_D(n=n) @ 5, EE_R(n=n) @ 5, E(nDCG @ 5), EU(utility="accuracy")]
+    few_qrels = qrels[qrels["qid"].isin(few["qid"])]
+    table = pt.Experiment([headline], few, few_qrels, collection_measures, names=["alpha 2"],
+                          verbose=False)  # fmt: skip
+    print(table.round(4).T.to_string(header=False))
+
+# %% [markdown]
+# ## Your own generator
+#
+# `FlanT5(model="google/flan-t5-base", prompt="rag")` takes a model of the hub or a local folder.
+# `Generator(backend, prompt)` takes anything that turns a list of prompts into a list of answers,
+# a function for example. And `fairtk.prompts.get("template", template=...)` makes a prompt.
+
+# %%
+shout = fairtk.Generator(
+    lambda prompts: [prompt.split("|")[-1].upper() for prompt in prompts],
+    prompt=fairtk.prompts.get("template", template="{documents}|{question}"),
+    cutoff=1,
+)
+print(shout(pd.DataFrame({"qid": ["1"], "query": ["who is seen?"]}))["qanswer"].iloc[0])
