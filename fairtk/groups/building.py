@@ -38,16 +38,7 @@ def attribute_from_frame(
         raise ParameterError(f"{where}: split must be 'count' or 'equal'; found {split!r}")
     require(frame, [DOCNO, GROUP], where)
     fail = fail or failing(where)
-    doc, docnos = pd.factorize(frame[DOCNO])
-    if (doc < 0).any():
-        fail(_first(doc < 0), "docno is missing", InputError)
-    documents, order = Documents.ordered(docnos)
-    del docnos
-    row = doc.astype(np.int64, copy=False)
-    if order is not None:
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        row = place[row]
+    row, documents = _documents(frame[DOCNO], fail)
     names, code = _levels(frame[GROUP], levels, unknown, where, fail)
     weight = _weights(frame, fail)
     key = row * np.int64(len(names)) + code
@@ -107,6 +98,26 @@ def checked_levels(levels: Sequence[str], where: str) -> tuple[str, ...]:
     if twice:
         raise DuplicateError(f"{where}: the level {twice[0]!r} is listed twice")
     return names
+
+
+def _documents(column: pd.Series, fail: Fail) -> tuple[IntArray, Documents]:
+    """Return the row of each document, and the documents."""
+    values = column.to_numpy() if pd.api.types.is_integer_dtype(column.dtype) else None
+    if values is not None and len(values) and values.dtype.kind == "i" and values[0] >= 0:
+        step = np.diff(values)
+        if bool((step >= 0).all()):  # as written by fairtk: no hash table is needed
+            fresh = np.concatenate([[True], step > 0])
+            return np.cumsum(fresh) - 1, Documents(values[fresh].astype(np.int64))
+    codes, docnos = pd.factorize(column)
+    if (codes < 0).any():
+        fail(_first(codes < 0), "docno is missing", InputError)
+    documents, order = Documents.ordered(docnos)
+    row = codes.astype(np.int64, copy=False)
+    if order is not None:
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        row = place[row]
+    return row, documents
 
 
 def _levels(

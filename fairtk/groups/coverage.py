@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.columns import QID
+from fairtk.group_exposure import Memberships
 from fairtk.rankings import Rankings, encode_run
 
 if TYPE_CHECKING:
@@ -21,18 +22,24 @@ def coverage(groups: Groups, run: pd.DataFrame, cutoff: int | None = None) -> pd
     return coverage_of(groups, encode_run(run, f"coverage of {groups.name!r}"), cutoff)
 
 
-def coverage_of(groups: Groups, rankings: Rankings, cutoff: int | None = None) -> pd.DataFrame:
+def coverage_of(
+    groups: Groups,
+    rankings: Rankings,
+    cutoff: int | None = None,
+    memberships: Memberships | None = None,
+) -> pd.DataFrame:
     """Return the same for a run that is encoded already.
 
     Args:
         groups: the groups.
         rankings: the run.
         cutoff: ranks that are looked at in each ranking; None: all.
+        memberships: those of ``rankings.docnos`` with ``missing="drop"``, if at hand.
     """
     seen = np.ones(len(rankings.doc), bool) if cutoff is None else rankings.position < cutoff
     query, doc = rankings.query[seen], rankings.doc[seen]
     n_queries = len(rankings.qids)
-    found = groups.memberships(rankings.docnos)
+    found = groups.memberships(rankings.docnos) if memberships is None else memberships
     owner = np.repeat(np.arange(len(found.size)), found.size)
     labeled = np.zeros(len(found.size), dtype=bool)
     labeled[owner[groups.space.known(found.cell)]] = True

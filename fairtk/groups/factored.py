@@ -12,7 +12,7 @@ from fairtk.divergence import BoolArray, FloatArray, IntArray, SparseRows, sprea
 from fairtk.errors import InputError
 from fairtk.groups.levels import LevelSpace
 
-MOST_CELLS = 50_000_000
+MOST_CELLS = 5_000_000
 """So many weights may be written out at once."""
 
 

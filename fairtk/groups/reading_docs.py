@@ -68,6 +68,11 @@ def _counts(
         )
     result: dict[str | None, float] = {}
     for level, count in items:
+        if not isinstance(count, int | float):
+            raise InputError(
+                f"docno {docno!r}: the field {field!r} must hold counts; found {count!r} for "
+                f"{level!r}"
+            )
         name = recode.get(str(level), str(level))
         result[name] = result.get(name, 0.0) + count
     return {level: count for level, count in result.items() if count}

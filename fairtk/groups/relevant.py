@@ -48,7 +48,16 @@ class Relevant:
                 f"{where}: the qrels label docno {str(row[DOCNO])!r} twice for qid "
                 f"{str(row[QID])!r} ({int(twice.sum())} such rows); keep one label per document"
             )
-        label = qrels[LABEL].to_numpy(dtype=np.float64)
+        try:
+            label = qrels[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            label = np.full(len(qrels), np.nan)
+        if np.isnan(label).any():
+            row = qrels.iloc[int(np.flatnonzero(np.isnan(label))[0])]
+            raise InputError(
+                f"{where}: the label of qid {str(row[QID])!r}, docno {str(row[DOCNO])!r} must be "
+                f"a number; found {row[LABEL]!r}"
+            )
         kept = label > 0 if rel is None else label >= rel
         self.qids = as_strings(qids)
         self.docnos = as_strings(docnos)
@@ -76,7 +85,11 @@ class Relevant:
                 f"Target.from_work_needed: docno {str(docno)!r} has the class {unknown[0]!r}; "
                 f"known: {list(order)}"
             )
-        values = pd.Series(series.map(places).to_numpy(dtype=float), index=as_strings(series.index))
+        docnos = pd.Index(as_strings(series.index), dtype=object)
+        if docnos.has_duplicates:
+            docno = docnos[docnos.duplicated()][0]
+            raise DuplicateError(f"Target.from_work_needed: docno {docno!r} has two classes")
+        values = pd.Series(series.map(places).to_numpy(dtype=float), index=docnos)
         grade = values.reindex(self.docnos).to_numpy()[self.doc]
         levels = make_levels(self.query, grade, len(self.qids))
         exposure = np.append(target_exposure(levels, TREC(), None), 0.0)[levels.of_pair]

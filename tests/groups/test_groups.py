@@ -74,6 +74,18 @@ def test_input_is_not_changed_and_may_be_empty():
     assert empty.rows(["d1"]).tolist() == [-1]
     assert empty.matrix.shape == (0, 1)
     assert empty.memberships(["d1"]).known.tolist() == [False]
+    full = Groups.from_frame(GENDER, name="gender")
+    assert full.memberships([]).start.tolist() == [0]
+    crossed = full * Groups.from_frame(REGION, name="region")
+    assert crossed.memberships([]).start.tolist() == [0]
+    assert crossed.memberships(["zz"]).start.tolist() == [0, 0]
+
+
+def test_sorted_page_ids_take_a_short_way():
+    frame = pd.DataFrame({"docno": [5, 5, 9, 70], "group": list("abab")})
+    text = frame.assign(docno=frame["docno"].astype(str))
+    assert Groups.from_frame(frame) == Groups.from_frame(text)
+    assert Groups.from_frame(frame.assign(docno=[-5, -5, 9, 70])).rows(["-5"]).tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -316,6 +328,12 @@ def test_groups_from_documents():
     assert dense(regions).to_numpy().tolist() == [[0.25, 0.75, 0], [1, 0, 0], [0, 0, 1]]
     kind = Groups.from_docs(Pages(), "kind")
     assert dense(kind).to_numpy().tolist() == [[0, 1], [1, 0], [1, 0]]
+    pages = Pages()
+    pages.docs_iter = lambda: iter([Page("1", [], {"x": "many"}, 1.5)])
+    with pytest.raises(InputError, match="docno '1': the field 'regions' must hold counts"):
+        Groups.from_docs(pages, "regions")
+    with pytest.raises(InputError, match="docno '1': the field 'kind' must be a string, a list"):
+        Groups.from_docs(pages, "kind")
     with pytest.raises(InputError, match="no field 'age'; they have .*'gender'"):
         Groups.from_docs(Pages(), "age")
     with pytest.raises(InputError, match="needs an ir_datasets data set"):

@@ -139,6 +139,9 @@ def test_bad_labels():
         Target.from_qrels(QRELS[["qid", "docno"]], GENDER)
     with pytest.raises(DuplicateError, match="label docno 'd1' twice for qid 'q1'"):
         Target.from_qrels(pd.concat([QRELS, QRELS[:1]]), GENDER)
+    for label in ("x", np.nan):
+        with pytest.raises(InputError, match="label of qid 'q1', docno 'd1' must be a number"):
+            Target.from_qrels(QRELS.assign(label=label), GENDER)
     with pytest.raises(ParameterError, match="are crossed: background must map an attribute"):
         Target.from_qrels(QRELS, GENDER * REGION, {"f": 1})
 
@@ -156,6 +159,17 @@ def test_work_needed_by_hand():
     assert dense(fewer)[0].tolist() == [0, 0.5, 0.5]
     with pytest.raises(InputError, match="docno 'd2' has the class 'A'; known: .*'Stub'"):
         Target.from_work_needed(qrels, GENDER, work | {"d2": "A"})
+    with pytest.raises(DuplicateError, match="docno 'd1' has two classes"):
+        Target.from_work_needed(qrels, GENDER, pd.Series(["FA", "C"], index=["d1", "d1"]))
+
+
+def test_empty_labels_and_queries():
+    target = Target.from_qrels(QRELS[:0], GENDER, {"f": 0.5, "m": 0.5})
+    assert target.to_frame().columns.tolist() == ["qid", "group", "weight"]
+    assert dense(target, ["q"]).tolist() == [[0, 0, 0]]
+    assert Target.from_qrels(QRELS, GENDER).for_qids([]).n_rows == 0
+    crossed = Target.from_qrels(QRELS[:0], GENDER * REGION)
+    assert crossed == Target.from_qrels(QRELS[:0], GENDER * REGION, {"gender": {"f": 1.0}})
 
 
 def test_frames_there_and_back():
