@@ -41,17 +41,26 @@ def fairtk_utilities() -> Iterable[UtilitySpec]:  # type: ignore[empty-body]
 
 @hookspec
 def fairtk_browsing_models() -> Iterable[type]:  # type: ignore[empty-body]
-    """Return subclasses of `fairtk.browsing.BrowsingModel`; the class name is the name."""
+    """Return subclasses of `fairtk.browsing.BrowsingModel`, e.g. ``[Skimming]``.
+
+    The name of the class is its name in ``EE_D(browsing="Skimming(p=0.3)")``.
+    """
 
 
 @hookspec
 def fairtk_transformers() -> Iterable[TransformerSpec]:  # type: ignore[empty-body]
-    """Return PyTerrier transformers as `TransformerSpec`; the class is imported on first use."""
+    """Return PyTerrier transformers, which are imported on first use.
+
+    For example ``[TransformerSpec("Shuffler", "pkg.shuffle:Shuffler", "shuffles", "R", "R")]``.
+    """
 
 
 @hookspec
 def fairtk_datasets() -> Iterable[DatasetSpec]:  # type: ignore[empty-body]
-    """Return data sets as `DatasetSpec`; they are registered with ir_datasets under their ids."""
+    """Return data sets, which are registered with ir_datasets under their ids.
+
+    For example ``[DatasetSpec("lab/news", "pkg.news:load", "news of our lab")]``.
+    """
 
 
 @hookspec

@@ -327,7 +327,7 @@ class MeasureContract:
         more = pd.DataFrame({QID: sorted(lost)}).assign(**{QUERY: "query", "question": "question"})
         topics = pd.concat([topics, more], ignore_index=True) if lost else topics
         systems = {"plain": self.run(), "sampled": self.samples()}
-        for batch_size in (None, 1, 3):
+        for batch_size in (None, 1):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UndefinedWarning)
                 warnings.simplefilter("ignore", DataWarning)

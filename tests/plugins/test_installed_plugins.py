@@ -82,12 +82,11 @@ def test_a_broken_plugin_is_a_warning_or_an_error_or_left_aside(tmp_path):
     assert err == ""
 
 
-@pytest.mark.parametrize("value", ["fairtk-one", "fairtk_one,", " Fairtk.One , fairtk"])
-def test_restricted_loading(tmp_path, value):
+def test_restricted_loading(tmp_path):
     code = (HELLO / "fairtk_hello.py").read_text()
     folder = write(tmp_path / "both", "fairtk-one", code)
     write(folder, "fairtk-two", code.replace("ExposureGini", "Another"))
-    out, err = python(NAMES, folder, FAIRTK_PLUGINS=value)
+    out, err = python(NAMES, folder, FAIRTK_PLUGINS=" Fairtk_One , fairtk,")
     assert "ExposureGini" in out
     assert "Another" not in out
     assert err == ""
@@ -99,8 +98,6 @@ def test_restricted_to_something_that_is_not_installed(tmp_path):
     assert "ExposureGini" not in out
     assert "FAIRTK_PLUGINS names 'fairtk-helo', but no such plugin" in err
     assert "did you mean 'fairtk-hello'?" in err
-    err = python(NAMES, folder, exits=1, FAIRTK_PLUGINS="x", FAIRTK_STRICT_PLUGINS="1")[1]
-    assert "PluginError: FAIRTK_PLUGINS names 'x'" in err
 
 
 MISSPELT = """
@@ -114,20 +111,18 @@ def fairtk_mesures():
 
 def test_a_misspelt_hook(tmp_path):
     folder = write(tmp_path / "p", "fairtk-typo", MISSPELT)
-    python("import fairtk", folder)  # nothing is looked up yet
-    err = python(NAMES, folder, exits=1)[1]
     wanted = (
         "plugin fairtk-typo 1.0 implements the hook 'fairtk_mesures', which fairtk does not have; "
         "did you mean 'fairtk_measures'?"
     )
-    assert f"PluginError: {wanted}" in err
     err = fairtk(["measures"], folder, exits=1)[1]
     assert wanted in err
     assert "Traceback" not in err
-    out = fairtk(["plugins"], folder)[0]
+    out = fairtk(["plugins"], folder)[0]  # looks nothing up
     assert "fairtk-typo" in out
     assert "fairtk_mesures" in out
-    assert wanted in python("import fairtk", folder, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
+    err = python("import fairtk", folder, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
+    assert f"PluginError: {wanted}" in err
 
 
 def test_two_owners_of_one_name(tmp_path):
@@ -136,7 +131,6 @@ def test_two_owners_of_one_name(tmp_path):
     write(folder, "fairtk-clash", code, "2.0")
     err = python(NAMES, folder, exits=1)[1]
     assert "'ExposureGini' is given by two plugins, fairtk-clash 2.0 and fairtk-hello 0.1.0" in err
-    assert "ExposureGini" in python(NAMES, folder, FAIRTK_PLUGINS="fairtk-hello")[0]
     out = fairtk(["plugins"], folder)[0]
     assert "fairtk-clash" in out
     assert "fairtk-hello" in out
@@ -158,7 +152,7 @@ def test_a_name_of_the_builtins_or_of_ir_measures(tmp_path):
 PARSE = "import ir_measures; print(repr(ir_measures.parse_measure('ExposureGini@5')))"
 
 
-@pytest.mark.parametrize("first", ["fairtk_hello", "fairtk.measures", "fairtk"])
+@pytest.mark.parametrize("first", ["fairtk_hello", "fairtk"])
 def test_importing_the_plugin_first(tmp_path, first):
     folder = write(tmp_path / "p", "fairtk-hello", (HELLO / "fairtk_hello.py").read_text())
     out, err = python(f"import {first}; {PARSE}; {NAMES}", folder)
@@ -175,7 +169,7 @@ def test_a_package_that_imports_fairtk_before_its_plugin_module(tmp_path):
     )
     code = (HELLO / "fairtk_hello.py").read_text()
     (folder / "lab" / "plugin.py").write_text(code)
-    for first in ("lab", "lab.plugin", "fairtk"):
+    for first in ("lab", "lab.plugin"):
         out, err = python(f"import {first}; {PARSE}", folder)
         assert out == "ExposureGini@5\n"
         assert err == ""
@@ -187,7 +181,7 @@ def test_a_plugin_whose_own_library_imports_fairtk_first(tmp_path):
     )
     folder = write(tmp_path / "p", "fairtk-hello", code)
     (folder / "lab_library.py").write_text("import fairtk\nDEPTH = 5\n")
-    for first in ("lab_library", "fairtk_hello", "fairtk"):
+    for first in ("lab_library", "fairtk_hello"):
         out, err = python(f"import {first}; {PARSE}", folder)
         assert out == "ExposureGini@5\n"
         assert err == ""

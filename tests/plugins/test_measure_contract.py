@@ -63,14 +63,17 @@ def failures(cls, of=lambda m: m @ 2, only="test_"):
 @pytest.mark.parametrize("cls", [Share, Waste])
 def test_good_measures_pass(cls):
     assert failures(cls) == {}
-    assert failures(cls, lambda m: m(rel=2)) == {}
+
+
+def test_a_good_measure_passes_without_cutoff():
+    assert failures(Share, lambda m: m(rel=2)) == {}
 
 
 def test_not_registered():
     class Contract(MeasureContract):
         measure = Share() @ 2
 
-    errors = failing(Contract)
+    errors = failing(Contract, "test_reads")
     assert list(errors) == ["test_reads_back_what_it_prints"]
     assert "is the plugin installed" in errors["test_reads_back_what_it_prints"]
 
@@ -83,7 +86,7 @@ def test_no_measure_at_all():
     class Contract(MeasureContract):
         measure = NotOurs()
 
-    assert "test_declarations" in failing(Contract)
+    assert "test_declarations" in failing(Contract, "test_decl")
 
 
 # One flaw each -----------------------------------------------------------------------------------
@@ -256,7 +259,7 @@ def test_a_flaw_is_found(cls, test):
 
 
 def test_a_parameter_that_is_not_printed_is_found():
-    errors = failures(Mumbling, lambda m: m(rel=2) @ 2)
+    errors = failures(Mumbling, lambda m: m(rel=2) @ 2, "test_reads")
     assert "print alike" in errors["test_reads_back_what_it_prints"]
 
 
@@ -271,4 +274,4 @@ def test_own_frames():
             return toy_answers(2).replace({"qid": {"q1": "another"}})
 
     with given(Share()):
-        assert failing(Contract) == {}
+        assert failing(Contract, "test_experiment") == {}

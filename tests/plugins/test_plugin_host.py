@@ -411,6 +411,22 @@ def test_restriction(host, monkeypatch):
     assert [p.name for p in host.plugins] == ["fairtk", "toy_one"]
 
 
+def test_restriction_to_something_unknown(host, monkeypatch):
+    monkeypatch.setenv(plugins.RESTRICT, "toy-on")
+    points(monkeypatch, Point("toy-one", good(), "a"))
+    with pytest.warns(PluginWarning, match="'toy-on', but no such.*did you mean 'toy-one'"):
+        host.load()
+    assert [p.name for p in host.plugins] == ["fairtk"]
+
+
+def test_strict_restriction_to_something_unknown(host, monkeypatch):
+    monkeypatch.setenv(plugins.RESTRICT, "toy-on")
+    monkeypatch.setenv(plugins.STRICT, "1")
+    points(monkeypatch)
+    with pytest.raises(PluginError, match="names 'toy-on'"):
+        host.load()
+
+
 def test_no_name_and_no_version(host, monkeypatch):
     points(monkeypatch, Point(None, good(), "nameless", None), Point("other", good("B"), "b"))
     host.load()
