@@ -94,7 +94,7 @@ def shown_documents(rankings: Rankings, weight: FloatArray, *, amortize: bool = 
 def group_exposure(shown: Shown, memberships: Memberships) -> SparseRows:
     """Return the exposure of each group in each row: sum over documents of weight x membership.
 
-    METHODS of TREC Fair Ranking 2022: epsilon before division by the attention of known documents
+    TREC Fair Ranking 2022's epsilon, before division by the attention of known documents
     (`known_attention`). Documents without a row add nothing, but the others keep their ranks.
     """
     item, entry = spread(memberships.start[shown.doc], memberships.size[shown.doc])

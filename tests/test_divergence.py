@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import jensenshannon
 
-from fairtk.divergence import SparseRows, jensen_shannon, kullback_leibler, log_of
+from fairtk.divergence import (
+    SparseRows,
+    jensen_shannon,
+    jensen_shannon_terms,
+    kullback_leibler,
+    log_of,
+)
 from fairtk.errors import ParameterError
 
 
@@ -61,6 +67,16 @@ def test_equal_to_the_dense_computation(pair):
             want = jensenshannon(a, b) ** 2
         assert value == pytest.approx(0 if np.isnan(want) else want, abs=1e-12)
         assert 0 <= value <= math.log(2) + 1e-12
+
+
+def test_what_each_cell_adds():
+    # p = (1/2, 1/2, 0), q = (1/2, 0, 1/2): the first cell adds 0, the others ln(2) / 4 each
+    terms, elsewhere = jensen_shannon_terms(rows([1, 1, 0]), rows([1, 0, 1]))
+    assert terms.dense()[0] == pytest.approx([0, math.log(2) / 4, 0])
+    assert elsewhere == pytest.approx(math.log(2) / 4)
+    terms, elsewhere = jensen_shannon_terms(rows([[1, 0], [0, 0]]), rows([[0, 0], [1, 1]]), 2)
+    assert not terms.weight.any()
+    assert np.isnan(elsewhere).all()
 
 
 @given(pairs, st.floats(0.01, 0.9))

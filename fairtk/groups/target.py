@@ -111,7 +111,7 @@ class Target:
         The mean membership of each query's relevant documents. Where a background is given, the
         part whose level is known is averaged with it half and half, and the unknown part stays;
         for crossed attributes that is done for each pattern of known and unknown attributes
-        (METHODS of the track's ``avg_with_bg``; see `fairtk.groups.factored.BackgroundRows`).
+        (``avg_with_bg`` in the track's code; see `fairtk.groups.factored.BackgroundRows`).
 
         Args:
             qrels: ``qid``, ``docno``, ``label``.
