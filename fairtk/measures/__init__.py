@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import FairMeasure
+from fairtk.measures.by_group import ByGroup
 from fairtk.measures.ee_d import EE_D
 from fairtk.measures.ee_l import EE_L
 from fairtk.measures.ee_r import EE_R
@@ -16,12 +17,24 @@ from fairtk.measures.parse import parse
 from fairtk.measures.product import Product
 from fairtk.measures.undefined import drop_undefined
 
-MEASURES = ("AWRF", "E", "EE_D", "EE_L", "EE_R", "EU", "Product", "nDCG_AWRF", "nDCG_TREC")
+MEASURES = (
+    "AWRF",
+    "ByGroup",
+    "E",
+    "EE_D",
+    "EE_L",
+    "EE_R",
+    "EU",
+    "Product",
+    "nDCG_AWRF",
+    "nDCG_TREC",
+)
 """The built-in measures, by name."""
 
 __all__ = [
     "AWRF",
     "BROWSING",
+    "ByGroup",
     "CUTOFF",
     "E",
     "EE_D",

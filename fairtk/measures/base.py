@@ -153,6 +153,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         self.warn_undefined(evidence.qids[undefined], len(values), "score_query gave NaN")
         return values
 
+    def wrapped(self, values: FloatArray, qids: npt.NDArray[np.object_]) -> list[float]:
+        """Return the values as ir_measures gets them; what `aggregator` needs may be attached."""
+        return values.tolist()  # type: ignore[no-any-return]
+
     def score_query(self, qrels: pd.DataFrame, run: pd.DataFrame) -> float:
         """Return the value of one query that the run has documents for.
 

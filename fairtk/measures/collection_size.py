@@ -35,7 +35,7 @@ def remember(measure: FairMeasure, evidence: Evidence, n: IntArray) -> None:
     One call is one evaluator, or one ``pt.Experiment``, which makes an evaluator for each system.
     Queries that a run lacks do not count.
     """
-    seen = _EXPERIMENT if _inside_experiment() else evidence.judgments.seen_n
+    seen = _EXPERIMENT if inside_experiment() else evidence.judgments.seen_n
     key = evidence.judgments.fingerprint
     now = np.where(evidence.present, n, -1)
     before = seen.get(key)
@@ -82,7 +82,8 @@ def from_column(measure: FairMeasure, evidence: Evidence, column: str) -> IntArr
     return n.astype(np.int64)
 
 
-def _inside_experiment() -> bool:
+def inside_experiment() -> bool:
+    """Return whether this is called from within ``pt.Experiment``."""
     pyterrier = sys.modules.get("pyterrier")
     code = getattr(getattr(pyterrier, "Experiment", None), "__code__", None)
     frame = sys._getframe() if code is not None else None

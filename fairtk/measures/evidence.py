@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -32,9 +33,12 @@ class Judgments:
         frame: qrels in PyTerrier's names; ``docno`` and ``label`` are read only when a measure
             needs them.
         where: the measures, for messages.
+        qids: the queries, some of which may have no label left; None: those of the frame.
     """
 
-    def __init__(self, frame: pd.DataFrame, where: str) -> None:
+    def __init__(
+        self, frame: pd.DataFrame, where: str, qids: npt.NDArray[np.object_] | None = None
+    ) -> None:
         require(frame, [QID], f"{where}: the qrels")
         self.frame = frame
         self.where = where
@@ -42,6 +46,9 @@ class Judgments:
         codes, values = pd.factorize(frame[QID])
         self.query: IntArray = codes.astype(np.int64, copy=False)
         self.qids: npt.NDArray[np.object_] = as_strings(values)
+        if qids is not None:
+            place = pd.Index(qids, dtype=object).get_indexer(self.qids)
+            self.query, self.qids = np.asarray(place, dtype=np.int64)[codes], qids
 
     @cached_property
     def documents(self) -> tuple[IntArray, pd.Index]:
@@ -116,6 +123,31 @@ class Evidence:
         """The run, validated and sorted."""
         return encode_run(self.frame, self.where)
 
+    def restricted(
+        self, labels: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_] | None = None
+    ) -> Evidence:
+        """Return the evidence of some documents alone; the ranks they had are kept.
+
+        Args:
+            labels: which rows of the qrels stay; shape (n_labels,).
+            rows: which sorted rows of the run stay; shape (n_rows,). None: all.
+        """
+        judgments = Judgments(self.judgments.frame[labels], self.where, self.qids)
+        part = Evidence(judgments, self.frame, self.where)
+        ranked = self.rankings
+        if rows is not None:
+            ranking = ranked.ranking[rows]
+            ranked = replace(
+                ranked,
+                order=ranked.order[rows],
+                doc=ranked.doc[rows],
+                ranking=ranking,
+                position=ranked.position[rows],
+                ranking_start=np.searchsorted(ranking, np.arange(ranked.n_rankings + 1)),
+            )
+        part.__dict__["rankings"] = ranked  # in place of what cached_property would compute
+        return part
+
     @cached_property
     def query_of_run(self) -> IntArray:
         """For each query of the rankings, its index among the labels' queries."""
@@ -143,9 +175,10 @@ class Evidence:
         frame = frame[keep].reset_index(drop=True)
         runs = {int(q): rows for q, rows in _row_groups(query)}
         labels = dict(_row_groups(self.judgments.query))
+        nothing = np.zeros(0, dtype=np.int64)
         for index in range(len(self.qids)):
             run = frame.iloc[runs[index]] if index in runs else None
-            yield index, self.judgments.frame.iloc[labels[index]], run
+            yield index, self.judgments.frame.iloc[labels.get(index, nothing)], run
 
 
 class Pairs:

@@ -74,7 +74,8 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
     def _iter_calc(self, run: Any) -> Iterator[Metric]:
         for measure, values in self.values(run):
-            for qid, value in zip(self.judgments.qids, values.tolist(), strict=True):
+            listed = measure.wrapped(values, self.judgments.qids)
+            for qid, value in zip(self.judgments.qids, listed, strict=True):
                 yield Metric(query_id=qid, measure=measure, value=value)
 
 

@@ -1,0 +1,292 @@
+"""ByGroup: any measure, for each group of documents or of queries, and how the groups compare."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import ir_measures
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.columns import GROUP, QID
+from fairtk.errors import ParameterError, UndefinedWarning
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.collection_size import inside_experiment
+from fairtk.measures.evidence import (
+    TO_IR_MEASURES,
+    Evidence,
+    Judgments,
+    from_ir_measures,
+    plain_run,
+)
+from fairtk.measures.group_params import GROUPS
+from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
+from fairtk.rankings import FloatArray
+
+COMPARE = Param(
+    str,
+    default="difference",
+    choices=("difference", "ratio", "min", "max"),
+    desc="difference: largest - smallest; ratio: smallest / largest; min; max",
+)
+BY = Param(
+    str,
+    default="document",
+    choices=("document", "query"),
+    desc="whether the groups are of documents (docno) or of queries (their qids as docno)",
+)
+
+
+class MeasureByGroup(FairMeasure):
+    """How differently a measure turns out for groups of documents, or of queries.
+
+    The groups' values are compared, as fairlearn's MetricFrame does for classifiers:
+    ``difference`` (largest minus smallest; 0: alike), ``ratio`` (smallest by largest; 1: alike), or
+    the ``min`` or ``max`` itself. The values are in `per_group`; report them too: a small
+    difference says that groups fare alike, not that they fare well.
+
+    ``by="document"``: for each query, labels and rankings are restricted to a group's documents,
+    with the ranks that they had among all. Measures of ir_measures read ranks from scores, so for
+    them the labels alone are restricted, and other groups' documents are not relevant. A document
+    of several groups counts in each. Groups for which the measure is undefined, such as those
+    without a useful document, take no part; with fewer than two left, difference and ratio are
+    undefined (NaN).
+
+    ``by="query"``: the measure's mean over each group of queries; the comparison is one number for
+    all queries, made when values are aggregated (``ir_measures.calc_aggregate``, ``fairtk
+    evaluate``). ``pt.Experiment`` takes plain means of per-query values instead, so there it is an
+    error.
+    """
+
+    NAME = "ByGroup"
+    PRETTY_NAME: ClassVar[str] = "Measure by group"
+    CITATION: ClassVar[str] = "weerts2023fairlearn"
+    BETTER: ClassVar[str] = "lower"
+    MISSING: ClassVar[float] = float("nan")
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "measure": MeasureParam("any measure, e.g. 'nDCG@20'"),
+        "groups": GROUPS,
+        "compare": COMPARE,
+        "by": BY,
+    }
+
+    def __call__(
+        self, measure: Any = NOT_GIVEN, groups: Any = NOT_GIVEN, **params: Any
+    ) -> MeasureByGroup:
+        """Return the comparison of a measure: ``ByGroup(nDCG@20, groups)``.
+
+        Args:
+            measure: the measure, or its string form.
+            groups: the groups.
+            **params: ``compare`` and ``by``.
+        """
+        both = (("measure", measure), ("groups", groups))
+        given = {name: value for name, value in both if value is not NOT_GIVEN}
+        return type(self)(**{**self.params, **given, **params})
+
+    def __matmul__(self, at_param: Any) -> MeasureByGroup:
+        return self(self.inner @ at_param)
+
+    def check_params(self) -> None:
+        """Raise if the measure does not look at documents but groups of them are asked for."""
+        if "measure" in self.params and self["by"] == "document" and _is_about_answers(self.inner):
+            raise ParameterError(
+                f"ByGroup: {self.inner!r} is about answers, which have no documents; use "
+                "by='query' with groups of queries"
+            )
+
+    @property
+    def inner(self) -> Any:
+        """The measure that is taken for each group."""
+        if "measure" not in self.params:
+            raise ParameterError("ByGroup needs a measure and groups: ByGroup(nDCG@20, groups)")
+        return self["measure"]
+
+    @property
+    def parts(self) -> list[Any]:
+        """The measures that this one is made of."""
+        return [self.inner]
+
+    @property
+    def better(self) -> str:
+        """Lower for differences, higher for ratios, the measure's own for min and max."""
+        if self["compare"] in ("difference", "ratio"):
+            return "lower" if self["compare"] == "difference" else "higher"
+        return str(getattr(self.inner, "better", "higher"))
+
+    def per_group(self, qrels: pd.DataFrame, run: pd.DataFrame) -> pd.DataFrame:
+        """Return the values that are compared.
+
+        Args:
+            qrels: the labels, in PyTerrier's or ir_measures' column names.
+            run: the run, in either's.
+
+        Returns:
+            A frame with ``qid``, ``group`` and ``value`` (NaN: undefined for that group), or with
+            ``by="query"`` with ``group``, ``value`` and ``queries``, the number of queries that
+            the mean is over.
+        """
+        judgments = Judgments(from_ir_measures(qrels), repr(self))
+        evidence = Evidence(judgments, from_ir_measures(run), repr(self))
+        if self["by"] == "query":
+            values = self.wrapped(_values(self.inner, evidence), evidence.qids)
+            return _means(values)
+        levels = list(self._groups.levels)
+        return pd.DataFrame(
+            {
+                QID: np.repeat(evidence.qids, len(levels)),
+                GROUP: levels * len(evidence.qids),
+                "value": self._table(evidence).ravel(),
+            }
+        )
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the comparison for each query; by query, the measure's own values."""
+        if self["by"] == "query":
+            if inside_experiment():
+                raise ParameterError(
+                    f"{self!r} compares groups of queries, but pt.Experiment averages over all "
+                    "queries; use ir_measures.calc_aggregate, fairtk evaluate or per_group"
+                )
+            return _values(self.inner, evidence)
+        values = self._table(evidence)
+        result, needed = compared(values, self["compare"])
+        result = np.where(evidence.present, result, np.nan)
+        undefined = evidence.qids[np.isnan(result) & evidence.present]
+        why = f"fewer than {needed} groups have a value, or all are 0"
+        self.warn_undefined(undefined, len(result), why)
+        absent = evidence.qids[~evidence.present]
+        self.warn_undefined(absent, len(result), "the run lacks the query, so nothing compares")
+        return result
+
+    def wrapped(self, values: FloatArray, qids: npt.NDArray[np.object_]) -> list[float]:
+        """Return the values, by query with the groups of each query attached."""
+        if self["by"] == "document":
+            return super().wrapped(values, qids)
+        found = self._groups.memberships(qids)
+        cells = np.split(found.cell, found.start[1:-1])
+        levels = self._groups.levels
+        pairs = zip(values.tolist(), cells, strict=True)
+        return [ValueOfGroups(v, [levels[int(c)] for c in own]) for v, own in pairs]
+
+    def aggregator(self) -> Any:
+        """Return what turns per-query values into one: a mean, by query a comparison of means."""
+        return super().aggregator() if self["by"] == "document" else GroupMeans(self["compare"])
+
+    @property
+    def _groups(self) -> Any:
+        if "groups" not in self.params:
+            raise ParameterError("ByGroup needs a measure and groups: ByGroup(nDCG@20, groups)")
+        return self["groups"]
+
+    def _table(self, evidence: Evidence) -> FloatArray:
+        """Return the value of each query and group; shape (n_queries, n_levels)."""
+        groups, pairs = self._groups, evidence.pairs
+        memberships = groups.memberships(pairs.docnos)
+        owner = np.repeat(np.arange(len(memberships.size)), memberships.size)
+        n_labels = len(evidence.judgments.query)
+        table = np.full((len(evidence.qids), groups.space.size), np.nan)
+        for level in range(groups.space.size):
+            inside = np.zeros(len(pairs.docnos), dtype=bool)
+            inside[owner[memberships.cell == level]] = True
+            kept = inside[pairs.doc]
+            rows = kept[pairs.of_row] if _keeps_ranks(self.inner) else None
+            part = evidence.restricted(kept[:n_labels], rows)
+            useful = np.bincount(
+                part.judgments.query, part.judgments.labels > 0, minlength=len(table)
+            )
+            table[:, level] = np.where(useful > 0, _values(self.inner, part), np.nan)
+        return table
+
+
+class ValueOfGroups(float):
+    """A query's value that knows which groups the query belongs to."""
+
+    groups: list[Any]
+
+    def __new__(cls, value: float, groups: Sequence[Any]) -> ValueOfGroups:
+        """Attach groups to a value."""
+        result = super().__new__(cls, value)
+        result.groups = list(groups)
+        return result
+
+
+class GroupMeans(ir_measures.measures.base.Agg):  # type: ignore[misc]
+    """Compares the means of groups of queries.
+
+    Args:
+        compare: how; see `ByGroup`.
+    """
+
+    def __init__(self, compare: str) -> None:
+        self.compare = compare
+        self.values: list[ValueOfGroups] = []
+
+    def add(self, value: ValueOfGroups) -> None:
+        """Add a query's value."""
+        self.values.append(value)
+
+    def result(self) -> float:
+        """Return the comparison; NaN with fewer groups than it needs."""
+        means = _means(self.values)["value"].to_numpy(dtype=np.float64)
+        return float(compared(means[None, :], self.compare)[0][0])
+
+
+def compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
+    """Return how the values in each row compare, and how many of them that needs.
+
+    Args:
+        values: a value for each group, NaN for one that takes no part; shape (n_rows, n_groups).
+        compare: ``difference``, ``ratio``, ``min`` or ``max``.
+
+    Returns:
+        An array of shape (n_rows,), NaN where too few groups have a value.
+    """
+    undefined = np.isnan(values)
+    low = np.where(undefined, np.inf, values).min(axis=1, initial=np.inf)
+    high = np.where(undefined, -np.inf, values).max(axis=1, initial=-np.inf)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        results = {"difference": high - low, "ratio": low / high, "min": low, "max": high}
+    needed = 2 if compare in ("difference", "ratio") else 1
+    enough = (~undefined).sum(axis=1) >= needed
+    return np.where(enough, results[compare], np.nan), needed
+
+
+def _means(values: list[Any]) -> pd.DataFrame:
+    by_group: dict[Any, list[float]] = defaultdict(list)
+    for value in values:
+        for group in value.groups:
+            by_group[group].append(float(value))
+    names = sorted(by_group, key=str)
+    means = [float(np.mean(by_group[n])) for n in names]
+    counts = [len(by_group[n]) for n in names]
+    return pd.DataFrame({GROUP: names, "value": means, "queries": counts})
+
+
+def _values(measure: Any, evidence: Evidence) -> FloatArray:
+    with warnings.catch_warnings():
+        # a group without useful documents takes no part, which is said once for all groups
+        warnings.simplefilter("ignore", UndefinedWarning)
+        if isinstance(measure, FairMeasure):
+            return measure.score_all(evidence)
+        frame = evidence.judgments.frame.rename(columns=TO_IR_MEASURES)
+        run = plain_run(evidence, []).rename(columns=TO_IR_MEASURES)
+        found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], frame, run)}
+    return np.array([found.get(qid, np.nan) for qid in evidence.qids])
+
+
+def _keeps_ranks(measure: Any) -> bool:
+    """Return whether a measure reads ranks as they are, not from the order of what is left."""
+    return isinstance(measure, FairMeasure) and all(map(_keeps_ranks, measure.parts))
+
+
+def _is_about_answers(measure: Any) -> bool:
+    columns = getattr(measure, "RUN_COLUMNS", ("docno",))
+    return "docno" not in columns or any(map(_is_about_answers, getattr(measure, "parts", [])))
+
+
+ByGroup = MeasureByGroup()

@@ -1,0 +1,111 @@
+"""ByGroup: a measure for each group of documents or queries, compared."""
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from ir_measures import RR, P, calc_aggregate, iter_calc, nDCG, parse_measure
+
+from fairtk import EE_D, EE_R, EU, E, Groups
+from fairtk.errors import ParameterError, UndefinedWarning
+from fairtk.measures import ByGroup, parse
+
+QRELS = pd.DataFrame({"query_id": "q1", "doc_id": ["a", "b", "c", "d"], "relevance": [1, 1, 0, 1]})
+RUN = pd.DataFrame(
+    {"query_id": "q1", "doc_id": ["c", "a", "b", "d"], "score": [4.0, 3.0, 2.0, 1.0]}
+)
+GROUPS = Groups.from_frame(
+    pd.DataFrame({"docno": ["a", "b", "c", "d"], "group": ["f", "m", "m", "m"]}), name="gender"
+)
+
+
+def value(measure, qrels=QRELS, run=RUN):
+    return {m.query_id: m.value for m in iter_calc([measure], qrels, run)}["q1"]
+
+
+def test_ranks_among_all_documents_are_kept():
+    # f has a at rank 2: RR 1/2; m has b at rank 3 (c is not relevant): RR 1/3
+    frame = ByGroup(RR, GROUPS).per_group(QRELS, RUN).set_index("group")["value"]
+    assert frame["f"] == pytest.approx(1 / 2)
+    assert frame["m"] == pytest.approx(1 / 3)
+    assert value(ByGroup(RR, GROUPS)) == pytest.approx(1 / 6)
+    assert value(ByGroup(RR, GROUPS, compare="ratio")) == pytest.approx(2 / 3)
+    assert value(ByGroup(RR, GROUPS, compare="min")) == pytest.approx(1 / 3)
+    assert value(ByGroup(RR, GROUPS, compare="max")) == pytest.approx(1 / 2)
+
+
+def test_a_fair_measure_sees_the_groups_documents_alone():
+    # RBP 1/2: f has a at rank 2: exposure 1/2, EE-D 1/4; m has c, b, d: 1, 1/4, 1/8
+    measure = EE_D(browsing="RBP(p=0.5)", normalize=False)
+    frame = ByGroup(measure, GROUPS).per_group(QRELS, RUN).set_index("group")["value"]
+    assert frame["f"] == pytest.approx(1 / 4)
+    assert frame["m"] == pytest.approx(1 + 1 / 16 + 1 / 64)
+
+
+def test_samples_in_which_a_group_is_absent_still_count():
+    run = pd.DataFrame(
+        {
+            "query_id": "q1",
+            "doc_id": ["a", "b", "b"],
+            "score": [2.0, 1.0, 1.0],
+            "sample": [0, 0, 1],
+        }
+    )
+    measure = EE_D(browsing="RBP(p=0.5)", normalize=False)
+    frame = ByGroup(measure, GROUPS).per_group(QRELS, run).set_index("group")["value"]
+    assert frame["f"] == pytest.approx(1 / 4)  # a: 1 in one of two samples
+    assert frame["m"] == pytest.approx(9 / 16)  # b: (1/2 + 1) / 2
+    expected = ByGroup(E(P @ 1), GROUPS).per_group(QRELS, run).set_index("group")["value"]
+    assert expected["m"] == pytest.approx(1 / 2)  # first in sample 1 alone
+
+
+def test_groups_without_a_useful_document_take_no_part():
+    qrels = QRELS.assign(relevance=[1, 0, 0, 0])
+    with pytest.warns(UndefinedWarning, match="fewer than 2 groups have a value"):
+        assert np.isnan(value(ByGroup(RR, GROUPS), qrels))
+    assert value(ByGroup(RR, GROUPS, compare="min"), qrels) == 0.5
+
+
+def test_a_missing_query_is_nan():
+    with pytest.warns(UndefinedWarning, match="lacks the query"):
+        assert np.isnan(value(ByGroup(RR, GROUPS), run=RUN.assign(query_id="other")))
+
+
+def test_groups_of_queries():
+    qrels = pd.concat([QRELS.assign(query_id=q) for q in ("q1", "q2", "q3")])
+    run = pd.concat([RUN.assign(query_id="q1"), RUN.assign(query_id="q2", score=-RUN.score)])
+    queries = Groups.from_frame(
+        pd.DataFrame({"docno": ["q1", "q2", "q3"], "group": ["short", "long", "long"]})
+    )
+    measure = ByGroup(RR, queries, by="query")
+    # RR: q1 1/2; q2 (order d, b, a, c) 1; q3 is missing: 0. Means: short 1/2, long 1/2
+    frame = measure.per_group(qrels, run).set_index("group")
+    assert frame["value"].to_dict() == {"long": 0.5, "short": 0.5}
+    assert frame["queries"].to_dict() == {"long": 2, "short": 1}
+    assert calc_aggregate([measure], qrels, run)[measure] == 0
+    largest = measure(compare="max")
+    assert calc_aggregate([largest], qrels, run)[largest] == 0.5
+
+
+def test_pyterrier_averages_so_groups_of_queries_are_refused_there():
+    queries = Groups.from_frame(pd.DataFrame({"docno": ["q1"], "group": ["short"]}))
+    topics = pd.DataFrame({"qid": ["q1"], "query": ["x"]})
+    renamed = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
+    run = RUN.rename(columns=renamed).assign(rank=range(4), query="x")
+    arguments = ([run], topics, QRELS.rename(columns=renamed))
+    with pytest.raises(ParameterError, match=r"pt\.Experiment averages"):
+        pt.Experiment(*arguments, [ByGroup(RR, queries, by="query")])
+    found = pt.Experiment(*arguments, [ByGroup(RR, GROUPS)], names=["x"])
+    assert found.iloc[0, 1] == pytest.approx(1 / 6)
+
+
+def test_forms():
+    measure = ByGroup(nDCG @ 20, GROUPS, compare="ratio")
+    assert parse_measure(repr(measure)) == measure
+    assert ByGroup(nDCG, GROUPS) @ 20 == ByGroup(nDCG @ 20, GROUPS)
+    key = GROUPS.key
+    assert parse(f"ByGroup(EE_R@5, groups='{key}')") == ByGroup(EE_R @ 5, GROUPS)
+    with pytest.raises(ParameterError, match="answers, which have no documents"):
+        ByGroup(EU("em"), GROUPS)
+    with pytest.raises(ParameterError, match="needs a measure and groups"):
+        value(ByGroup(RR))
