@@ -18,8 +18,7 @@ def digest(value: Any, size: int = 8) -> str:
     """Return the hex digest of a value's content.
 
     Args:
-        value: a frame (columns, order of rows and dtype-independent values count; the index does
-            not), series, array, mapping, sequence, string, number, ``None``, or an object with a
+        value: a frame (columns, values and the order of rows count; the index does not), series, array, mapping, set, sequence, string, number, ``None``, or an object with a
             ``digest`` method or, failing that, a `repr`.
         size: length of the digest in bytes.
     """
@@ -46,12 +45,16 @@ def _feed(state: hashlib.blake2b, value: Any) -> None:
             state.update(str(value.dtype).encode() + np.ascontiguousarray(value).tobytes())
     elif isinstance(value, str | bytes):
         raw = value.encode() if isinstance(value, str) else value
-        state.update(f"text{len(raw)}:".encode() + raw)
+        state.update(f"{type(value).__name__}{len(raw)}:".encode() + raw)
     elif isinstance(value, Mapping):
         state.update(f"map{len(value)}".encode())
         for key in sorted(value, key=str):
             _feed(state, key)
             _feed(state, value[key])
+    elif isinstance(value, set | frozenset):
+        state.update(f"set{len(value)}".encode())
+        for item in sorted(digest(item) for item in value):
+            _feed(state, item)
     elif isinstance(value, list | tuple):
         state.update(f"list{len(value)}".encode())
         for item in value:

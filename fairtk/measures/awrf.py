@@ -138,7 +138,9 @@ class AttentionWeightedRankFairness(FairMeasure):
 
         undefined = np.isnan(value)
         total = len(value)
-        untargeted = np.array([q in target.undefined for q in evidence.qids]) & undefined
+        untargeted = undefined & np.array(
+            [q in target.undefined for q in evidence.qids], dtype=bool
+        )
         if target.qids is not None:
             untargeted |= ~np.isin(evidence.qids, target.qids) & undefined
         self.warn_undefined(evidence.qids[untargeted], total, "there is no target")

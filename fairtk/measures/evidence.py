@@ -174,6 +174,8 @@ class Evidence:
         query = self.query_of_run[ranked.query][keep]
         frame = frame[keep].reset_index(drop=True)
         runs = {int(q): rows for q, rows in _row_groups(query)}
+        if DOCNO in self.judgments.frame.columns:
+            _ = self.judgments.documents  # refuses a document that is labeled twice
         labels = dict(_row_groups(self.judgments.query))
         nothing = np.zeros(0, dtype=np.int64)
         for index in range(len(self.qids)):

@@ -39,6 +39,10 @@ class FairTransformer(pt.Transformer):  # type: ignore[misc]
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
 
+    # Without an address PyTerrier's schematics ask pyterrier.readthedocs.io for one, and fail
+    # where there is no network.
+    schematic: ClassVar[dict[str, Any]] = {"help_url": None}
+
     def settings(self) -> dict[str, Any]:
         """Return the settings by name."""
         return {name: getattr(self, name) for name in self.SETTINGS}
