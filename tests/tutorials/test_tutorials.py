@@ -1,0 +1,173 @@
+"""The tutorials run from start to end, draw their figures, and print what they promise."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fairtk
+
+TUTORIALS = Path(__file__).parents[2] / "tutorials"
+DEMO = fairtk.demo.collection_folder()
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that runs a tutorial and returns its output."""
+
+    def run(name, *arguments, fails=False):
+        environment = os.environ | {
+            "FAIRTK_TUTORIAL_FAST": "1",
+            "FAIRTK_TUTORIAL_OUT": str(tmp_path),
+            "MPLBACKEND": "Agg",
+            "TMPDIR": str(tmp_path),
+        }
+        result = subprocess.run(
+            [sys.executable, str(TUTORIALS / name), *map(str, arguments)],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert (result.returncode != 0) == fails, result.stdout + result.stderr
+        return result.stderr if fails else result.stdout
+
+    return run
+
+
+def is_figure(path):
+    return path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and path.stat().st_size > 10_000
+
+
+def row(output, name):
+    """Return the numbers in the line that starts with a name."""
+    line = re.search(rf"^{re.escape(name)} .*$", output, flags=re.MULTILINE).group()
+    return [float(x) for x in re.findall(r"-?\d+\.\d+", line[len(name) :])]
+
+
+def test_evaluate_a_run(run, tmp_path):
+    output = run("01_evaluate_a_run.py")
+    for figure in ("01_exposure.png", "01_disparity.png"):
+        assert is_figure(tmp_path / figure)
+    # the command line: a fixed ranking is as uneven as can be, and alpha orders the others
+    disparity = [row(output, name)[0] for name in ("bm25", "alpha8", "alpha2", "alpha0")]
+    assert disparity[0] == 1
+    assert disparity == sorted(disparity, reverse=True)
+    # by hand and by fairtk
+    for by_hand, measured in re.findall(r"by hand ([\d.]+), fairtk ([\d.]+)", output):
+        assert by_hand == measured
+    # exact bounds: uniform sampling is close to 0, the fixed ranking is at 1
+    assert row(output, "0 ")[1] < 0.02
+    assert row(output, "BM25") == [1, 1]
+    # the bias of EE_D
+    for measured, expected in re.findall(r"N = +\d+: ([\d.]+); expected ([\d.]+)", output):
+        assert float(measured) == pytest.approx(float(expected), abs=0.01)
+    assert 'write -m "E(nDCG@5)"' in output
+    expectation, mean = re.search(r"E\(nDCG@5\): ([\d.]+); mean of .*: ([\d.]+)", output).groups()
+    assert expectation == mean
+
+
+def test_fair_rag_pipeline(run, tmp_path):
+    output = run("02_fair_rag_pipeline.py")
+    for figure in ("02_trade_off.png", "02_per_query.png"):
+        assert is_figure(tmp_path / figure)
+    assert "FairSampler" in (tmp_path / "02_pipeline.html").read_text(encoding="utf-8")
+    means = pd.read_csv(tmp_path / "02_means.csv", index_col="name")
+    assert means.notna().all(axis=None)
+    disparity = means.loc[["alpha 0", "alpha 2", "alpha 8", "deterministic"], "EE_D@5"]
+    assert disparity.is_monotonic_increasing
+    assert means.loc["oracle", "E(nDCG@5)"] == pytest.approx(1)
+    assert means.loc["oracle", "EU(accuracy)"] > means.loc["alpha 0", "EU(accuracy)"]
+    # three ways to run the same experiment
+    rows = [row(output, name) for name in ("all at once", "batch_size=3", "plan='tree'")]
+    assert rows[0] == rows[1] == rows[2]
+    assert "WHO IS SEEN?" in output
+
+
+def test_lamp_folder(run, tmp_path):
+    out = tmp_path / "study"
+    output = run("lamp_folder.py", DEMO, "--task", 2, "--queries", 6, "--samples", 20, "--out", out)
+    assert is_figure(out / "lamp_folder.png")
+    means = pd.read_csv(out / "means.csv", index_col="name")
+    disparity = means.loc[["alpha 1", "alpha 2", "alpha 4", "alpha 8", "deterministic"], "EE_D@5"]
+    assert disparity.is_monotonic_increasing
+    assert "rises with alpha: yes" in output
+    falls = re.findall(r"^alpha \d -> alpha \d: .*, (\d+), (\d+)$", output, flags=re.MULTILINE)
+    assert [clear for _, clear in falls] == ["0", "0", "0"]
+    assert means.loc["oracle", "EE_R@5"] == pytest.approx(1)
+    assert all(stage in output for stage in ("retrieve", "sample", "generate", "measure"))
+
+
+def test_lamp_folder_says_what_is_wrong(run, tmp_path):
+    assert "--samples must be at least 2" in run(
+        "lamp_folder.py", DEMO, "--task", 2, "--samples", 1, fails=True
+    )
+    assert "dev_questions.json" in run("lamp_folder.py", tmp_path, "--task", 2, fails=True)
+
+
+def test_headline_on_the_demo(run):
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    output = run("headline_pisa.py", "--queries", 4, "--samples", 5)
+    assert "index of 2866 documents" in output
+    fixed, sampled = row(output, "EE_D(n=2866)@5")
+    assert fixed == 1
+    assert sampled < 0.8
+
+
+def test_headline_on_files_like_trec_fairs(run, tmp_path):
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    corpus, topics = write_trec_fair(tmp_path)
+    output = run("headline_pisa.py", corpus, topics, "--samples", 5)
+    assert "read 9 documents, 2 topics" in output
+    assert row(output, "EE_D(n=9)@5")[0] == 1
+    assert "give both CORPUS and TOPICS" in run("headline_pisa.py", corpus, fails=True)
+
+
+def write_trec_fair(folder):
+    """Write an invented collection in the form of TREC Fair Ranking 2022."""
+    import gzip
+    import json
+
+    subjects = ("juggler of lamps", "painter of lamps", "juggler of plates")
+    pages = [
+        {"id": 100 + i, "title": f"Person {i}", "url": "", "plain": f"a {subjects[i % 3]} no {i}"}
+        for i in range(9)
+    ]
+    corpus = folder / "corpus.json.gz"
+    with gzip.open(corpus, "wt", encoding="utf-8") as stream:
+        # the second record of an id does not count
+        stream.writelines(json.dumps(page) + "\n" for page in [*pages, pages[0]])
+    columns = {
+        "id": [1, 2],
+        "title": ["Jugglers", "Lamps"],
+        "keywords": ["['juggler', 'plates']", "['lamps', 'painter']"],
+        "rel_docs": ["[100, 102, 103, 105]", "[101, 104]"],
+    }
+    topics = folder / "topics.jsonl"
+    by_row = {name: {str(i): v for i, v in enumerate(values)} for name, values in columns.items()}
+    topics.write_text(json.dumps(by_row), encoding="utf-8")
+    return corpus, topics
+
+
+def test_the_jackknife_is_leaving_one_ranking_out():
+    """Two documents of three are read; three rankings: {a, b}, {a, b}, {a, c}."""
+    sys.path.insert(0, str(TUTORIALS))
+    try:
+        import lamp_folder
+    finally:
+        sys.path.pop(0)
+    rows = [(0, "a", 0), (0, "b", 1), (1, "b", 0), (1, "a", 1), (2, "a", 0), (2, "c", 1)]
+    frame = pd.DataFrame(rows, columns=["sample", "docno", "rank"]).assign(qid="q")
+    left_out = lamp_folder.jackknife(frame, cutoff=2).loc["q"]
+    # without 0 or 1: e = (1, 1/2, 1/2), squared norm 1.5, by 2; without 2: e = (1, 1, 0), 2 by 2
+    assert left_out.tolist() == pytest.approx([0.75, 0.75, 1.0])
+    # sqrt((n - 1) * population variance) = sqrt(2 * (2 * (1/12)^2 + (1/6)^2) / 3) = sqrt(1/36)
+    error = lamp_folder.standard_error(lamp_folder.jackknife(frame, cutoff=2))
+    assert error.loc["q"] == pytest.approx(1 / 6)
