@@ -129,8 +129,8 @@ class Registry(Generic[T]):
         taken = self._entries.get(name)
         if taken is not None:
             raise PluginError(
-                f"the {self.kind} {name!r} is given twice, by {taken.owner} and by {owner}: rename "
-                "one, uninstall its plugin, or leave it out of FAIRTK_PLUGINS"
+                f"the {self.kind} {name!r} is given by two plugins, {taken.owner} and {owner}: "
+                "rename one, uninstall its plugin, or leave it out of FAIRTK_PLUGINS"
             )
         self._entries[name] = Entry(name, value, owner)
 

@@ -6,7 +6,7 @@ from ir_measures import nDCG, parse_measure
 
 from fairtk import EE_D, EE_L, EE_R, EU, E, plugins, registry
 from fairtk.groups import Groups, Target
-from fairtk.measures import AWRF, nDCG_AWRF, nDCG_TREC, parse
+from fairtk.measures import AWRF, ByGroup, nDCG_AWRF, nDCG_TREC, parse
 from fairtk.testing import MeasureContract, toy_groups
 
 # measure, value of a missing query where the parameters change it
@@ -44,6 +44,8 @@ BY_GROUP = [
     AWRF(groups=GROUPS, target=TARGET) @ 3,
     AWRF(groups=GROUPS, target=TARGET, base=2, amortize=False),
     nDCG_AWRF(groups=GROUPS, target=TARGET) @ 3,
+    ByGroup(EE_R @ 3, GROUPS),
+    EE_R(groups=GROUPS, target=TARGET) @ 3,
 ]
 
 
