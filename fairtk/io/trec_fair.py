@@ -79,17 +79,15 @@ def read_task_run(path: str | PathLike[str], task: Task | None = None) -> pd.Dat
             path=path,
         )
     rows = _read(path, found)
-    rows.frame = rows.frame.rename(columns=_NAMES)
-    keys = [QID]
     if found == "task2":
-        keys.append(SAMPLE)
-        rows.as_integers(SAMPLE)
-        number = rows.frame[SAMPLE].to_numpy()
-        rows.fail_at(number < 0, "seq_no must be 0 or above; found {}", SAMPLE)
-    rows.unique([*keys, DOCNO], "a page occurs twice in one ranking")
-    frame = rows.frame
+        rows.as_integers("seq_no")
+        number = rows.frame["seq_no"].to_numpy()
+        rows.fail_at(number < 0, "seq_no must be 0 or above; found {}", "seq_no")
+    rows.unique(list(COLUMNS[found]), "a page occurs twice in one ranking")
+    frame = rows.frame.rename(columns=_NAMES)
     if found == "task2" and len(frame) and int(frame[SAMPLE].min()) > 0:
         frame = frame.assign(**{SAMPLE: frame[SAMPLE] - 1})
+    keys = [QID, SAMPLE] if found == "task2" else [QID]
     rank = frame.groupby(keys, sort=False).cumcount().astype(np.int64)
     frame = frame.assign(**{SCORE: -rank.astype(np.float64), RANK: rank})
     return frame[[QID, DOCNO, SCORE, RANK, *keys[1:]]]

@@ -47,11 +47,12 @@ class Topic:
         return [str(page) for page in self.pages.tolist()]
 
 
-def read_topics(path: str | PathLike[str]) -> list[Topic]:
+def read_topics(path: str | PathLike[str], labeled: bool = True) -> list[Topic]:
     """Read topics with their relevant pages.
 
     Args:
         path: a plain or gzipped file in one of the two forms.
+        labeled: whether the topics must have relevant pages.
 
     Returns:
         The topics in the order of the file.
@@ -63,7 +64,7 @@ def read_topics(path: str | PathLike[str]) -> list[Topic]:
     topics: dict[str, Topic] = {}
     for line, row, record in _records(path):
         try:
-            topic = _topic(record)
+            topic = _topic(record, labeled)
             if topic.qid in topics:
                 raise FormatError(f"the id {topic.qid!r} occurs twice")
         except FormatError as error:
@@ -127,13 +128,14 @@ def _rows(
         yield row, {name: column[row] for name, column in columns.items()}
 
 
-def _topic(record: Mapping[str, Any]) -> Topic:
-    for key in ("id", "title", "rel_docs"):
-        if key not in record:
-            raise FormatError(
-                f"a topic needs the keys 'id', 'title' and 'rel_docs'; {key!r} is missing, found "
-                f"{sorted(record)[:8]}"
-            )
+def _topic(record: Mapping[str, Any], labeled: bool) -> Topic:
+    needed = ["id", "title", *(["rel_docs"] if labeled else [])]
+    missing = [key for key in needed if key not in record]
+    if missing:
+        raise FormatError(
+            f"a topic needs the keys {needed}; {missing[0]!r} is missing, found "
+            f"{sorted(record)[:8]}"
+        )
     qid, title = record["id"], record["title"]
     if isinstance(qid, bool) or not isinstance(qid, int | str) or qid == "":
         raise FormatError(f"'id' must be a number or a string; found {_kind(qid)}")
@@ -145,7 +147,7 @@ def _topic(record: Mapping[str, Any]) -> Topic:
         str(qid),
         title,
         () if keywords is None else _keywords(keywords, where),
-        _pages(record["rel_docs"], where),
+        _pages(record.get("rel_docs", []), where),
     )
 
 

@@ -265,7 +265,7 @@ def test_lamp_6_says_which_licence_it_needs(home):
 
 
 def test_every_dataset_has_addresses():
-    table = addresses()
+    table = {name: files for name, files in addresses().items() if name.startswith("lamp/")}
     assert sorted(table) == sorted(lamp.ids())
     for dataset_id, files in table.items():
         split = dataset_id.rsplit("/", 1)[1]

@@ -19,7 +19,7 @@ from fairtk.datasets.trec_fair.handlers import (
     TrecFairQrels,
     TrecFairQueries,
 )
-from fairtk.errors import InputError, NotFoundError
+from fairtk.errors import FormatError, InputError, NotFoundError
 
 _PARTS: dict[str, Part] = {f"{OFFICIAL}/train/keywords": "train", f"{OFFICIAL}/eval": "eval"}
 _IDS: dict[Part, str] = {part: name for name, part in _PARTS.items()}
@@ -54,7 +54,12 @@ def build(dataset_id: str, sources: Table | None = None) -> Any:
     return _assemble(dataset_id, OfficialFiles(sources), _PARTS[dataset_id])
 
 
-def from_folder(path: str | PathLike[str], split: str = "train") -> Any:
+def from_folder(
+    path: str | PathLike[str],
+    split: str = "train",
+    *,
+    keywords: str | PathLike[str] | None = None,
+) -> Any:
     """Return a dataset made of the official files in a local folder.
 
     The files, each gzipped or not: ``train_topics_meta.jsonl`` or
@@ -66,6 +71,9 @@ def from_folder(path: str | PathLike[str], split: str = "train") -> Any:
     Args:
         path: the folder.
         split: ``"train"`` (or ``"train/keywords"``) or ``"eval"``.
+        keywords: a file of topics in either form (relevant pages are not needed), from which
+            topics without keywords get them. Topics that have none in either file are retrieved
+            with by their title, which a `fairtk.errors.DataWarning` says.
 
     Returns:
         An ``ir_datasets.Dataset`` with docs, queries and qrels; the files are read on first use.
@@ -81,7 +89,11 @@ def from_folder(path: str | PathLike[str], split: str = "train") -> Any:
     part = _SPLITS[split]
     files = FolderFiles(path)
     files.path(part)
-    return _assemble(f"{_IDS[part]}:{files.folder}", files, part)
+    words = None if keywords is None else Path(keywords).expanduser().resolve()
+    if words is not None and not words.is_file():
+        raise FormatError("there is no such file (of keywords)", words)
+    added = "" if words is None else f" with keywords of {words}"
+    return _assemble(f"{_IDS[part]}:{files.folder}{added}", files, part, words)
 
 
 def files_of(source: Any, where: str) -> Files:
@@ -150,8 +162,8 @@ class TrecFairDocumentation:
         return {key: value.strip() for key, value in {**content["all"], **own}.items()}
 
 
-def _assemble(dataset_id: str, files: Files, part: Part) -> Any:
-    topics = TopicsFile(files, part)
+def _assemble(dataset_id: str, files: Files, part: Part, keywords: Path | None = None) -> Any:
+    topics = TopicsFile(files, part, keywords)
     dataset = ir_datasets.Dataset(
         TrecFairDocs(files),
         TrecFairQueries(topics),

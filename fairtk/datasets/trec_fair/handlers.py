@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, TrecQrel
 from fairtk.datasets.trec_fair.corpus import ArticleStore, articles
 from fairtk.datasets.trec_fair.files import Files, Part
 from fairtk.datasets.trec_fair.records import TrecFairDoc, TrecFairQuery
+from fairtk.errors import DataWarning, listed
 from fairtk.io.trec_fair_topics import Topic, read_topics
 
 NAMESPACE = "trec-fair"
@@ -23,12 +26,15 @@ class TopicsFile:
     Args:
         files: where it is.
         part: which of the files.
+        keywords: another file of topics, for the keywords of those that have none.
     """
 
-    def __init__(self, files: Files, part: Part) -> None:
+    def __init__(self, files: Files, part: Part, keywords: Path | None = None) -> None:
         self.files = files
         self.part = part
+        self._keywords = keywords
         self._topics: list[Topic] | None = None
+        self._told = False
 
     def path(self) -> Path:
         """Return the file's path; a download happens here if one is needed."""
@@ -37,8 +43,27 @@ class TopicsFile:
     def topics(self) -> list[Topic]:
         """Return the topics in file order; a malformed file is a `FormatError`."""
         if self._topics is None:
-            self._topics = read_topics(self.path())
+            topics = read_topics(self.path())
+            if self._keywords is not None:
+                words = {t.qid: t.keywords for t in read_topics(self._keywords, labeled=False)}
+                topics = [replace(t, keywords=t.keywords or words.get(t.qid, ())) for t in topics]
+            self._topics = topics
         return self._topics
+
+    def topics_to_retrieve(self) -> list[Topic]:
+        """Return the topics; once, a `DataWarning` says if some have no keywords."""
+        topics = self.topics()
+        bare = [topic.qid for topic in topics if not topic.keywords]
+        if bare and not self._told:
+            self._told = True
+            warnings.warn(
+                f"{self.path()}: {len(bare)} of {len(topics)} topics have no keywords, so their "
+                f"query is the title ({listed(bare, 3)}); give a file that has keywords with "
+                "fairtk.datasets.trec_fair.from_folder(..., keywords=FILE)",
+                DataWarning,
+                stacklevel=3,
+            )
+        return topics
 
 
 class TrecFairDocs(BaseDocs):  # type: ignore[misc]
@@ -128,7 +153,7 @@ class TrecFairQueries(BaseQueries):  # type: ignore[misc]
 
     def queries_iter(self) -> Iterator[TrecFairQuery]:
         """Yield the topics in file order."""
-        for topic in self._file.topics():
+        for topic in self._file.topics_to_retrieve():
             words = " ".join(topic.keywords)
             yield TrecFairQuery(
                 topic.qid,

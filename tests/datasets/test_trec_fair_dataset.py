@@ -1,0 +1,287 @@
+"""The data sets of TREC Fair Ranking 2022, from folders and addresses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import ir_datasets
+import pytest
+import trec_fair_files as data
+
+import fairtk  # noqa: F401
+from fairtk.datasets import trec_fair
+from fairtk.datasets.provider import FairDataset
+from fairtk.datasets.trec_fair.files import NAMES, OFFICIAL
+from fairtk.errors import DataWarning, DownloadError, FormatError, InputError, NotFoundError
+from fairtk.io.trec_fair_topics import read_topics
+from fairtk.testing import DatasetContract
+
+# PyTerrier 1.1.2 renames in place, which pandas 3.1 announces to drop
+pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return data.write_folder(tmp_path / "wiki")
+
+
+class TestFolderContract(DatasetContract):
+    @pytest.fixture(autouse=True)
+    def _made(self, folder):
+        self.made = trec_fair.from_folder(folder)
+
+    def dataset(self):
+        return self.made
+
+    def test_candidates_and_labels_refer_to_what_is_there(self):
+        # page 999 is relevant and not in the corpus, as in the official files
+        docs = self.made.docs_store().get_many([q.doc_id for q in self.made.qrels_iter()])
+        assert set(docs) == {"30", "55", "7", "12", "101"}
+
+
+def test_topics_have_three_texts(folder):
+    dataset = trec_fair.from_folder(folder)
+    assert list(dataset.queries_iter()) == [
+        ("4", "sea wall tide", "Harbors", "Harbors sea wall tide", ("sea wall", "tide")),
+        ("9", "verse", "Poets", "Poets verse", ("verse",)),
+    ]
+    assert dataset.queries_count() == 2
+    topics = FairDataset(dataset).get_topics()
+    assert topics["qid"].tolist() == ["4", "9"]
+    assert topics["query"].tolist() == ["sea wall tide", "verse"]
+    assert FairDataset(dataset).get_topics("title")["query"].tolist() == ["Harbors", "Poets"]
+    both = FairDataset(dataset).get_topics("title_keywords")
+    assert both["query"].tolist() == ["Harbors sea wall tide", "Poets verse"]
+
+
+def test_relevant_pages_count_once(folder):
+    dataset = trec_fair.from_folder(folder, "train/keywords")
+    qrels = FairDataset(dataset).get_qrels()
+    assert list(zip(qrels["qid"], qrels["docno"], strict=True)) == [
+        ("4", "30"), ("4", "55"), ("9", "7"), ("9", "12"), ("9", "101"), ("9", "999"),
+    ]  # fmt: skip
+    assert qrels["label"].eq(1).all()
+    assert dataset.qrels_count() == 6 and dataset.qrels_defs() == {1: "relevant"}
+
+
+def test_of_a_repeated_article_the_first_counts(folder):
+    dataset = trec_fair.from_folder(folder)
+    docs = list(dataset.docs_iter())
+    assert [d.doc_id for d in docs] == ["30", "7", "12", "101", "55"]
+    assert docs[0] == ("30", "Tide mill", "on 30", "https://example.org/30")
+    assert docs[0].default_text() == "Tide mill on 30"
+    assert dataset.docs_count() == 5
+    assert dataset.docs_store().count() == 5
+    assert dataset.docs_store().get("30").title == "Tide mill"
+    assert [d.doc_id for d in dataset.docs_iter()[1:3]] == ["7", "12"]
+    assert [d.doc_id for d in dataset.docs_iter()[1:][::2]] == ["7", "101"]
+    assert dataset.docs_iter()[-1].doc_id == "55"
+    assert [d.doc_id for d in dataset.docs_iter()[: 2 / 5]] == ["30", "7"]
+    with pytest.raises(KeyError):
+        dataset.docs_store().get("31")
+
+
+def test_pyterrier_reads_texts(folder):
+    dataset = FairDataset(trec_fair.from_folder(folder))
+    loaded = dataset.text_loader()(dataset.get_qrels().head(3)[["qid", "docno"]])
+    assert loaded["title"].tolist() == ["Tide mill", "Salt road", "Ada Reed"]
+    rows = list(dataset.get_corpus_iter(verbose=False, start=3))
+    assert [r["docno"] for r in rows] == ["101", "55"] and rows[0]["text"] == "on 101"
+
+
+def test_topics_without_keywords_are_their_titles_and_say_so(folder):
+    dataset = trec_fair.from_folder(folder, "eval")
+    with pytest.warns(DataWarning, match="2 of 2 topics have no keywords.*keywords=FILE"):
+        queries = list(dataset.queries_iter())
+    assert [q.query for q in queries] == ["Harbors", "Poets"]
+    assert queries[0].title_keywords == "Harbors" and queries[0].keywords == ()
+    assert len(list(dataset.queries_iter())) == 2  # said once
+
+
+def test_keywords_come_from_the_file_or_from_another(folder, tmp_path):
+    given = trec_fair.from_folder(folder, "eval", keywords=folder / "train_topics_meta.jsonl")
+    assert [q.query for q in given.queries_iter()] == ["sea wall tide", "verse"]
+    assert given.dataset_id() != trec_fair.from_folder(folder, "eval").dataset_id()
+    data.write(folder / "trec_2022_eval_reldocs.jsonl.gz", data.reldocs(data.TOPICS, True))
+    own = trec_fair.from_folder(folder, "eval")
+    assert [q.query for q in own.queries_iter()] == ["sea wall tide", "verse"]
+    words = tmp_path / "words.jsonl"
+    data.write(words, '{"id": 4, "title": "Harbors", "keywords": "[\'quay\']"}\n')
+    data.write(folder / "trec_2022_eval_reldocs.jsonl.gz", data.reldocs(data.TOPICS))
+    some = trec_fair.from_folder(folder, "eval", keywords=words)
+    with pytest.warns(DataWarning, match="1 of 2 topics"):
+        assert [q.query for q in some.queries_iter()] == ["quay", "Poets"]
+    with pytest.raises(FormatError, match="no such file"):
+        trec_fair.from_folder(folder, "eval", keywords=tmp_path / "none")
+
+
+def test_files_may_be_packed_or_not(folder):
+    corpus = folder / "trec_corpus_20220301_plain.json.gz"
+    data.write(folder / "trec_corpus_20220301_plain.json", data.lines(data.CORPUS))
+    corpus.unlink()
+    train = folder / "train_topics_meta.jsonl"
+    data.write(folder / "train_topics_meta.jsonl.gz", train.read_text())
+    train.unlink()
+    dataset = trec_fair.from_folder(folder)
+    assert dataset.docs_count() == 5 and dataset.queries_count() == 2
+
+
+def test_what_is_missing_is_named(folder, tmp_path):
+    with pytest.raises(NotFoundError, match="split"):
+        trec_fair.from_folder(folder, "test")
+    with pytest.raises(FormatError, match="no such folder"):
+        trec_fair.from_folder(tmp_path / "nowhere")
+    (folder / "trec_2022_eval_reldocs.jsonl.gz").unlink()
+    with pytest.raises(FormatError, match=r"expected trec_2022_eval_reldocs.*found \['train_top"):
+        trec_fair.from_folder(folder, "eval")
+    (folder / "trec_corpus_20220301_plain.json.gz").unlink()
+    dataset = trec_fair.from_folder(folder)
+    assert dataset.queries_count() == 2
+    for use in (dataset.docs_count, lambda: next(dataset.docs_iter()), dataset.docs_store().count):
+        with pytest.raises(FormatError, match="expected trec_corpus_20220301_plain"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1]\n", "1: expected an object, found a list of 1"),
+        ('{"id": 1, "title": "a"}\n', "1: .*'rel_docs' is missing"),
+        ('\n{"id": 1, "title": "a", "rel_docs": 3}\n', "2: topic '1': 'rel_docs' must be a list"),
+        ('{"id": 1, "title": "a", "rel_docs": [1.5]}\n', "1: .*must be a number; found float '1.5"),
+        ('{"id": 1, "title": 2, "rel_docs": []}\n', "1: .*'title' must be a string"),
+        ('{"id": null, "title": "a", "rel_docs": []}\n', "1: 'id' must be a number or a string"),
+        ('{"id": 1, "title": "a", "rel_docs": [], "keywords": "f()"}', "1: .*'keywords' must be"),
+        ('{"id": 1, "title": "a", "rel_docs": [], "keywords": [3]}', "1: .*'keywords' must be"),
+        ('{"id": 1, "title": "a", "rel_docs": []}\n' * 2, "2: the id '1' occurs twice"),
+        ("{", "1: this is not JSON"),
+        ("\n", "the file has no topics"),
+        ('{"id": {"0": 1}, "title": ["a"]}', "1: expected columns keyed by row; 'title' is a list"),
+        ('{"id": {"0": 1}, "title": {"1": "a"}}', "1: row '0' has no 'title'"),
+        ('{"id": {"0": 1}, "title": {"0": "a"}, "rel_docs": {"0": "1,"}}', "1: row '0': topic '1'"),
+    ],
+)
+def test_malformed_topics_are_named_by_line(folder, text, message):
+    path = folder / "train_topics_meta.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FormatError, match=message) as error:
+        trec_fair.from_folder(folder).queries_count()
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_page_and_topic_names_may_be_strings(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"id": "x1", "title": "a", "rel_docs": ["p", 3, "3", 99999999999999999999]}')
+    (topic,) = read_topics(path)
+    assert topic.qid == "x1" and topic.docnos == ["p", "3", "99999999999999999999"]
+    path.write_text('{"id": 1, "title": "a", "rel_docs": [99999999999999999999, 2]}')
+    assert read_topics(path)[0].docnos == ["99999999999999999999", "2"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "2: this is not JSON"),
+        ("[]", "2: expected an object, found list"),
+        ('{"id": 3, "title": "a", "url": "u"}', "2: .*'plain' is missing"),
+        ('{"id": 3.5, "title": "a", "url": "u", "plain": ""}', "2: 'id' must be a page id"),
+        ('{"id": 3, "title": null, "url": "u", "plain": ""}', "2: 'title' of page 3 must be"),
+    ],
+)
+def test_malformed_articles_are_named_by_line(folder, line, message):
+    path = folder / "trec_corpus_20220301_plain.json.gz"
+    data.write(path, data.lines(data.CORPUS[:1]) + line + "\n")
+    with pytest.raises(FormatError, match=message):
+        list(trec_fair.from_folder(folder).docs_iter())
+    with pytest.raises(FormatError, match=message):
+        trec_fair.from_folder(folder).docs_store().get("30")
+    assert not list(folder.glob(".*")) and not list(folder.glob("*.sqlite"))
+
+
+def test_the_store_belongs_to_the_corpus(folder, home):
+    store = trec_fair.from_folder(folder).docs_store()
+    assert store.built() is None
+    assert store.get("7").text == "on 7"
+    path = store.built()
+    assert path == folder / "trec_corpus_20220301_plain.json.gz.fairtk.sqlite"
+    changed = [data.article(7, "another")]
+    data.write(folder / "trec_corpus_20220301_plain.json.gz", data.lines(changed))
+    assert store.built() is None
+    assert store.get("7").title == "another" and store.count() == 1
+    path.write_bytes(b"broken")
+    assert store.built() is None and store.get("7").title == "another"
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    path.unlink()
+    folder.chmod(0o555)  # the superuser leaves such folders alone, too
+    assert store.get("7").title == "another"
+    assert not path.exists()
+    assert [p.suffix for p in (home / OFFICIAL / "derived").iterdir()] == [".sqlite"]
+    folder.chmod(0o755)
+    with pytest.raises(InputError, match="doc_id only"):
+        trec_fair.from_folder(folder).docs_store("title")
+
+
+@pytest.fixture
+def served(folder):
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    handler.func.log_message = lambda *args: None
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_official_files_are_downloaded_and_checked(served, folder, home):
+    table = {name: {"url": f"{served}/{name}"} for name in NAMES.values()}
+    corpus = folder / NAMES["corpus"]
+    table[NAMES["corpus"]]["md5"] = hashlib.md5(corpus.read_bytes()).hexdigest()
+    table[NAMES["metadata"]]["md5"] = "0" * 32
+    dataset = trec_fair.build(trec_fair.ids()[0], {OFFICIAL: table})
+    assert dataset.dataset_id() == "trec-fair/2022/train/keywords"
+    assert not home.exists()
+    assert [q.query_id for q in dataset.queries_iter()] == ["4", "9"]
+    assert next(dataset.docs_iter()).doc_id == "30"
+    assert dataset.docs_store().get("7").title == "Ada Reed"
+    assert (home / "trec-fair" / "2022" / NAMES["corpus"]).read_bytes() == corpus.read_bytes()
+    with pytest.raises(DownloadError, match="its MD5 is .*trec_fair.from_folder"):
+        trec_fair.groups(dataset, "gender")
+    (folder / NAMES["train"]).write_text("<html>")
+    (home / "trec-fair" / "2022" / NAMES["train"]).unlink()
+    with pytest.raises(DownloadError, match="JSON lines"):
+        trec_fair.build(trec_fair.ids()[0], {OFFICIAL: table}).queries_count()
+
+
+def test_ids_are_registered_beside_those_of_ir_datasets(home, folder):
+    for name in trec_fair.ids():
+        dataset = ir_datasets.load(name)
+        assert dataset.dataset_id() == name
+        assert dataset.docs_cls() is trec_fair.TrecFairDoc
+        assert dataset.docs_count() == 6_475_537  # of the official corpus, not read
+        assert "TREC" in json.dumps(dataset.documentation())
+    assert ir_datasets.load("trec-fair/2022/train").queries_cls()._fields == (
+        "query_id", "text", "url",
+    )  # fmt: skip
+    place = home / "trec-fair" / "2022"
+    place.mkdir(parents=True)
+    for path in folder.iterdir():
+        (place / path.name).write_bytes(path.read_bytes())
+    assert ir_datasets.load("trec-fair/2022/train/keywords").queries_count() == 2
+    # the data folder is shared with ir_datasets' own data set
+    assert len(trec_fair.groups("trec-fair/2022", "gender")) == 5
+    with pytest.raises(NotFoundError):
+        trec_fair.build("trec-fair/2022/test")

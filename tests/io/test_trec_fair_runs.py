@@ -1,0 +1,180 @@
+"""Run files of TREC Fair Ranking 2022, Task 1 and Task 2."""
+
+from __future__ import annotations
+
+import gzip
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtk.cli.group import cli
+from fairtk.errors import ColumnError, DataWarning, FormatError, InputError, ParameterError
+from fairtk.io import read_run, read_task_run, write_task_run
+from fairtk.io.trec_fair import task_of
+
+TASK1 = "id\tpage_id\n4\t30\n4\t7\n9\t12\n4\t55\n"
+TASK2 = "id\tseq_no\tpage_id\n4\t1\t30\n4\t1\t7\n4\t2\t7\n9\t2\t12\n4\t2\t30\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="run.tsv"):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["run.tsv", "run.gz"])
+@pytest.mark.parametrize("header", [True, False])
+def test_task_1(write, name, header):
+    text = TASK1 if header else TASK1.partition("\n")[2]
+    run = read_run(write(text, name))
+    # the ranking of a topic is the order of its lines, which need not be together
+    assert run.to_dict("list") == {
+        "qid": ["4", "4", "9", "4"],
+        "docno": ["30", "7", "12", "55"],
+        "score": [0.0, -1.0, 0.0, -2.0],
+        "rank": [0, 1, 0, 2],
+    }
+
+
+@pytest.mark.parametrize("name", ["run.tsv", "run.gz"])
+@pytest.mark.parametrize("header", [True, False])
+def test_task_2(write, name, header):
+    text = TASK2 if header else TASK2.partition("\n")[2]
+    run = read_run(write(text, name))
+    assert run.to_dict("list") == {
+        "qid": ["4", "4", "4", "9", "4"],
+        "docno": ["30", "7", "7", "12", "30"],
+        "score": [0.0, -1.0, 0.0, 0.0, -1.0],
+        "rank": [0, 1, 0, 0, 1],
+        "sample": [0, 0, 1, 1, 1],
+    }
+
+
+def test_sequences_counted_from_0_stay_as_they_are(write):
+    run = read_run(write("4\t0\t30\n4\t1\t30\n"))
+    assert run["sample"].tolist() == [0, 1]
+    only_later = read_run(write("4\t7\t30\n4\t9\t30\n"))
+    assert only_later["sample"].tolist() == [6, 8]
+
+
+def test_other_spellings(write):
+    spaced = write("ID  Rep_Number page_id\r\n4 1 30\r\n\r\n4 1 31\r\n")
+    assert task_of(spaced) == "task2"
+    assert read_run(spaced)["rank"].tolist() == [0, 1]
+    assert read_run(write("\ufeff" + TASK1))["qid"].tolist() == ["4", "4", "9", "4"]
+
+
+def test_what_a_file_is(write):
+    assert task_of(write("4\t30\n")) == "task1"
+    assert task_of(write("4\t1\t30\n")) == "task2"
+    assert task_of(write("4 Q0 30 1 0.5 x\n")) is None
+    assert task_of(write("q4\td30\n")) is None
+    assert task_of(write('{"id": 4, "page_id": 30}\n')) is None
+    with pytest.raises(FormatError, match="expected 6 columns"):
+        read_run(write("q4\td30\n"))
+    with pytest.raises(FormatError, match="expected 6 columns"):
+        read_run(write("4\t30\n"), format="trec")
+    assert read_run(write("q4\td30\n"), format="task1")["docno"].tolist() == ["d30"]
+    with pytest.raises(FormatError, match="expected id page_id or id seq_no page_id"):
+        read_task_run(write("q4\td30\n"))
+    with pytest.raises(ParameterError, match="format must be"):
+        read_run(write(TASK1), format="task3")
+    with pytest.raises(ParameterError, match="task must be"):
+        read_task_run(write(TASK1), "task3")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id\tpage_id\n4\t30\n4\t7\t8\n", "3: expected 2 columns .id page_id., found 3"),
+        ("4\t30\n4\n", "2: expected 2 columns .id page_id., found 1"),
+        ("id\tseq_no\tpage_id\n4\t30\n", "found 2"),
+        ("id\tpage_id\n4\t30\n9\t30\n4\t30\n", "4: a page occurs twice.*line 2 already"),
+        (
+            "4\t1\t30\n4\t2\t30\n4\t1\t30\n",
+            "3: a page occurs twice.*seq_no 1, page_id '30' was in line 1",
+        ),
+        ("id\tseq_no\tpage_id\n4\t1\t30\n4\tx\t31\n", "3: seq_no must be a number; found 'x'"),
+        ("4\t1\t30\n4\t1.5\t31\n", "2: seq_no must be an integer; found '1.5'"),
+        ("4\t1\t30\n4\t-1\t31\n", "2: seq_no must be 0 or above; found -1"),
+    ],
+)
+def test_errors_name_the_line(write, text, message):
+    path = write(text)
+    with pytest.raises(FormatError, match=message) as error:
+        read_run(path)
+    assert str(error.value).startswith(f"{path}:") and "\n" not in str(error.value)
+
+
+def test_a_file_of_the_other_task(write):
+    with pytest.raises(FormatError, match="1: expected the columns id page_id; this file is of"):
+        read_run(write(TASK2), format="task1")
+
+
+def test_empty_files(write):
+    with pytest.warns(DataWarning, match="no rows"):
+        run = read_run(write("id\tpage_id\n"))
+    assert list(run.columns) == ["qid", "docno", "score", "rank"] and run.empty
+    with pytest.warns(DataWarning, match="no rows"):
+        assert list(read_run(write("id\tseq_no\tpage_id\n")).columns)[-1] == "sample"
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.integers(1, 4), st.integers(0, 3)),
+        st.lists(st.integers(1, 30), unique=True, min_size=1, max_size=6),
+        min_size=1,
+    ),
+    st.booleans(),
+    st.sampled_from(["run.tsv", "run.tsv.gz"]),
+)
+def test_what_is_written_is_read_back(tmp_path_factory, rankings, sampled, name):
+    rows = [
+        (str(qid), str(page), -float(rank), rank, sample)
+        for (qid, sample), pages in rankings.items()
+        if sampled or sample == 0
+        for rank, page in enumerate(pages)
+    ]
+    if not rows:
+        return
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank", "sample"])
+    if not sampled:
+        frame = frame.drop(columns="sample")
+    path = tmp_path_factory.mktemp("runs") / name
+    write_task_run(frame.sample(frac=1, random_state=1), path)
+    keys = [c for c in ("qid", "sample", "rank") if c in frame.columns]
+    found = read_run(path).sort_values(keys).reset_index(drop=True)
+    expected = frame.sort_values(keys).reset_index(drop=True)
+    pd.testing.assert_frame_equal(found, expected[found.columns], check_dtype=False)
+
+
+def test_only_runs_are_written(tmp_path):
+    path = tmp_path / "run.tsv"
+    with pytest.raises(ColumnError):
+        write_task_run(pd.DataFrame({"qid": ["1"], "docno": ["2"]}), path)
+    spaced = pd.DataFrame({"qid": ["1"], "docno": ["a b"], "score": [1.0], "rank": [0]})
+    with pytest.raises(InputError, match="docno cannot be empty or have white space.*'a b'"):
+        write_task_run(spaced, path)
+    assert not path.exists()
+
+
+def test_evaluate_reads_both_tasks(write):
+    qrels = write("4 0 30 1\n4 0 8 1\n9 0 12 1\n", "qrels.txt")
+    first, second = write(TASK1, "first.tsv"), write(TASK2, "second.tsv.gz")
+    # task 1: the first page of both topics is relevant
+    args = ["evaluate", str(qrels), str(first), "-m", "P@1", "--per-query", "--format", "csv"]
+    found = CliRunner().invoke(cli, args)
+    assert found.exit_code == 0, found.output
+    assert [line.rsplit(",", 1)[1] for line in found.output.split()[1:]] == ["1.0", "1.0"]
+    # task 2: topic 4 has page 30 first in one of two sequences
+    args = ["evaluate", str(qrels), str(second), "-m", "E(P@1)", "--per-query", "--format", "csv"]
+    found = CliRunner().invoke(cli, args)
+    assert found.exit_code == 0, found.output
+    assert [line.rsplit(",", 1)[1] for line in found.output.split()[1:]] == ["0.5", "1.0"]
