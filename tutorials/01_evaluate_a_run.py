@@ -104,9 +104,9 @@ shell(
 #
 # | measure | what it is | range | better |
 # |---|---|---|---|
-# | `EE_D@5` | squared norm of expected exposure over that of a fixed ranking | 0 to 1 | lower |
-# | `EE_R@5` | overlap of exposure with the ideal policy's, as a share of the most | 0 to 1 | higher |
-# | `EE_L@5` | squared distance between the two, as a share of its bound | 0 to 1 | lower |
+# | `EE_D@5` | squared norm of expected exposure, over a fixed ranking's | 0 to 1 | lower |
+# | `EE_R@5` | overlap of exposure with the ideal policy's, over the most | 0 to 1 | higher |
+# | `EE_L@5` | squared distance between the two, over its bound | 0 to 1 | lower |
 # | `E(nDCG@5)` | nDCG@5 averaged over the rankings | 0 to 1 | higher |
 #
 # A fixed ranking always has EE_D 1: the same five documents get everything. EE_D looks at single
@@ -122,11 +122,13 @@ qrels = fairtk.io.read_qrels(FILES / "qrels.txt")
 
 
 def evaluate(measures, run, labels=qrels):
-    return ir_measures.calc_aggregate(measures, labels.rename(columns=NAMES), run.rename(columns=NAMES))
+    labels, run = labels.rename(columns=NAMES), run.rename(columns=NAMES)
+    return ir_measures.calc_aggregate(measures, labels, run)
 
 
 def per_query(measure, run, labels=qrels):
-    values = ir_measures.iter_calc([measure], labels.rename(columns=NAMES), run.rename(columns=NAMES))
+    labels, run = labels.rename(columns=NAMES), run.rename(columns=NAMES)
+    values = ir_measures.iter_calc([measure], labels, run)
     return pd.Series({v.query_id: v.value for v in values})
 
 
@@ -137,7 +139,9 @@ def per_query(measure, run, labels=qrels):
 # useful entry at all (every label 0). No ranking is better than another then, and EE_R, EE_L are
 # undefined: NaN, with a warning. ir_measures and `pt.Experiment` average NaN to NaN;
 # `fairtk.drop_undefined` keeps the queries that have a useful document, and says so in your code.
-# `fairtk evaluate` averages what is defined and prints the number of queries.
+# `fairtk evaluate` averages what is defined and prints the number of queries. nDCG is defined to be
+# 0 for such queries, which pulls its mean down for every system alike: one more reason to leave
+# them out.
 
 # %%
 defined = fairtk.drop_undefined(qrels)
@@ -194,7 +198,8 @@ by_hand = {
 }
 print(f"query {QID}: n = {n} documents, m = {m} useful")
 for name, measure in (("EE_D", EE_D @ 5), ("EE_R", EE_R @ 5)):
-    print(f"{name} by hand {by_hand[name]:.4f}, fairtk {per_query(measure, runs[8], defined)[QID]:.4f}")
+    measured = per_query(measure, runs[8], defined)[QID]
+    print(f"{name} by hand {by_hand[name]:.4f}, fairtk {measured:.4f}")
 
 # %% [markdown]
 # ## Paper bounds and exact bounds
@@ -261,7 +266,9 @@ for n_samples in (5, 20, 100):
 
 # %%
 both = evaluate([nDCG @ 5, E(nDCG @ 5)], runs[2], defined)
-by_sample = [evaluate([nDCG @ 5], ranking, defined)[nDCG @ 5] for _, ranking in runs[2].groupby("sample")]
+by_sample = [
+    evaluate([nDCG @ 5], ranking, defined)[nDCG @ 5] for _, ranking in runs[2].groupby("sample")
+]
 print(f"nDCG@5 on the sampled run: {both[nDCG @ 5]:.4f} (meaningless)")
 print(f"E(nDCG@5): {both[E(nDCG @ 5)]:.4f}; mean of the 100 rankings: {np.mean(by_sample):.4f}")
 

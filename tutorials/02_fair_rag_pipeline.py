@@ -128,7 +128,8 @@ values = pt.Experiment(
     plan="tree",  # the candidates are scored once for all systems
     verbose=False,
 )
-values["measure"] = values["measure"].replace({str(m): n for m, n in zip(measures, NAMES)})
+short = dict(zip(map(str, measures), NAMES, strict=True))
+values["measure"] = values["measure"].replace(short)
 means = values.pivot_table(index="name", columns="measure", values="value", aggfunc="mean")
 errors = values.pivot_table(index="name", columns="measure", values="value", aggfunc="sem")
 means, errors = means.loc[list(systems), NAMES], errors.loc[list(systems), NAMES]
@@ -152,19 +153,20 @@ def trade_off(axes, quality, label):
     axes.errorbar(x[line], y[line], errors.loc[line, quality], fmt="o-", color=BLUE, ecolor=GREY,
                   elinewidth=1, label="alpha (fixed: BM25's order)")  # fmt: skip
     for name in line:
-        axes.annotate(LABELS[name], (x[name], y[name]), xytext=(6, -13),
+        axes.annotate(LABELS[name], (x[name], y[name]), xytext=(5, -14),
                       textcoords="offset points", color=BLUE)  # fmt: skip
     axes.plot(x["oracle"], y["oracle"], "*", color=RED, markersize=14, label="oracle")
     axes.set_xlabel("disparity of exposure, EE_D@5\n<- more even")
     axes.set_ylabel(f"{label}\nbetter ->")
-    axes.set_xlim(0, 1.08)
+    axes.set_xlim(0, 1.15)
+    axes.set_ylim(0, 1.06)
 
 
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained")
 trade_off(left, "EE_R@5", "exposure of useful entries, EE_R@5")
 trade_off(middle, "E(nDCG@5)", "ranking quality, E(nDCG@5)")
 trade_off(right, "EU(accuracy)", "utility of answers, EU(accuracy)")
-left.legend(frameon=False, loc="lower right")
+figure.legend(*left.get_legend_handles_labels(), frameon=False, ncols=2, loc="outside upper center")
 save(figure, "02_trade_off.png")
 
 # %% [markdown]
@@ -177,7 +179,7 @@ by_query = values[values["measure"] == "EU(accuracy)"]
 by_query = by_query.pivot(index="qid", columns="name", values="value")
 shown = ["alpha 0", "alpha 8"]
 figure, panels = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True, layout="constrained")
-for axes, name in zip(panels, shown):
+for axes, name in zip(panels, shown, strict=True):
     change = (by_query[name] - by_query["deterministic"]).sort_values().to_numpy()
     axes.bar(range(len(change)), change, width=0.85, color=[RED if c < 0 else BLUE for c in change])
     axes.axhline(0, color="black", linewidth=0.8)
@@ -203,7 +205,7 @@ for name, how in variants.items():
                           names=["deterministic", "alpha 2"], baseline=0, verbose=False,
                           validate="ignore", **how)  # fmt: skip
     row = table.set_index("name").loc["alpha 2", [str(m) for m in measures]]
-    print(f"{name:13}", " ".join(f"{n} {v:.10f}" for n, v in zip(NAMES, row)))
+    print(f"{name:13}", " ".join(f"{n} {v:.10f}" for n, v in zip(NAMES, row, strict=True)))
 
 # %% [markdown]
 # ## Retrieval over a collection

@@ -43,18 +43,25 @@ from fairtk.datasets import get_answers, get_topics, lamp
 
 ALPHAS = (1, 2, 4, 8)
 DETERMINISTIC, ORACLE = "deterministic", "oracle"
+SHORT = {DETERMINISTIC: "fixed"}
 UTILITIES = {
     **dict.fromkeys((1, 2), EU(utility="accuracy")),
     3: EU(utility="mae", upper_bound=4),
     **dict.fromkeys((4, 5, 6, 7), EU(utility="rougeL")),
 }
 STOP_WORDS = frozenset(
-    "a about after all also am an and any are as at be because been before being but by can could "
-    "did do does for from get gets had has have he her here him his how i if in into is it its "
-    "just know like make makes many may me more most much my new no not now of off on one only or "
-    "other our out over really s say says she should so some still such t than that the their "
-    "them then there these they this those to too two up us very want was way we were what when "
-    "where which while who why will with would you your".split()
+    re.findall(
+        r"\w+",
+        """
+        a about after all also am an and any are as at be because been before being but
+        by can could did do does for from get gets had has have he her here him his how
+        i if in into is it its just know like make makes many may me more most much my
+        new no not now of off on one only or other our out over really s say says she
+        should so some still such t than that the their them then there these they this
+        those to too two up us very want was way we were what when where which while who
+        why will with would you your
+        """,
+    )
 )
 WORD = re.compile(r"[^\W_]+")
 
@@ -127,7 +134,7 @@ def together(runs: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Return all systems in one frame, their samples told apart, so that prompts are shared."""
     parts = []
     for number, (system, run) in enumerate(runs.items()):
-        own = run["sample"] if "sample" in run else 0
+        own = run.get("sample", 0)
         part = run.assign(system=system, own_sample=own)
         parts.append(part.assign(sample=part["own_sample"] * len(runs) + number))
     return pd.concat(parts, ignore_index=True)
@@ -236,13 +243,13 @@ def main() -> None:
           f"{int(qrels['label'].sum())} of them useful by word overlap, for {n_useful} queries; "
           f"{rankings} rankings of {args.cutoff}")  # fmt: skip
     print(means.to_string(float_format="{:.4f}".format))
-    print(f"EE_D and EU: means over all {len(topics)} queries; EE_R and nDCG: over the {n_useful} "
-          "with a useful entry. EE_D: lower is more even; the others: higher is better.")  # fmt: skip
+    print(f"EE_D (lower is more even), EU (higher is better): means over all {len(topics)} queries")
+    print(f"EE_R, nDCG (higher is better): means over the {n_useful} with a useful entry")
     print("\nseconds:", clock)
 
     by_query = everything[everything["measure"] == str(disparity)]
     by_query = by_query.pivot(index="qid", columns="name", values="value").loc[topics["qid"]]
-    left_out = {name: jackknife(answered[name], args.cutoff).loc[by_query.index] for name in sampled}
+    left_out = {n: jackknife(answered[n], args.cutoff).loc[by_query.index] for n in sampled}
     check(means[str(disparity)], by_query, left_out)
     flat = flat_queries(by_query[sampled], left_out, scored, args.cutoff)
     print(f"\nflat queries (EE_D at {sampled[-1]} at most 3 standard errors above {sampled[0]}): "
@@ -289,26 +296,28 @@ def plot(means: pd.DataFrame, by_query: pd.DataFrame, path: Path) -> None:
     left.plot([], [], color="0.75", label="one query")
     left.plot(steps, means.loc[by_query.columns, disparity], "o-", color="#0072B2", linewidth=2,
               label="mean")  # fmt: skip
-    left.set_xticks(steps, [n.removeprefix("alpha ") for n in by_query.columns])
+    left.set_xticks(steps, [n.removeprefix("alpha ") for n in by_query.columns[:-1]] + ["fixed"])
     left.set_xlabel("alpha (right: closer to the fixed ranking)")
-    left.set_ylabel(f"{disparity}: disparity of exposure\n<- more even")
+    left.set_ylabel(f"disparity of exposure, {disparity}\n<- more even")
     left.set_ylim(0, 1.03)
     left.legend(frameon=False, loc="lower right")
 
-    labels = (f"{relevance}: exposure of useful entries", f"{utility}")
+    labels = (f"exposure of useful entries, {relevance}", f"utility of answers, {utility}")
     for axes, column, label in zip(right, (relevance, utility), labels, strict=True):
         line = means.loc[by_query.columns]
-        axes.plot(line[disparity], line[column], "o-", color="#0072B2", zorder=2)
+        axes.plot(line[disparity], line[column], "o-", color="#0072B2", label="alpha")
         for name, row in line.iterrows():
-            axes.annotate(str(name), (row[disparity], row[column]), xytext=(0, 7),
-                          textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
+            short = SHORT.get(name, name.removeprefix("alpha "))
+            axes.annotate(short, (row[disparity], row[column]), xytext=(5, -13),
+                          textcoords="offset points", color="#0072B2")  # fmt: skip
         best = means.loc[ORACLE]
-        axes.plot(best[disparity], best[column], "*", color="#D55E00", markersize=13)
-        axes.annotate(ORACLE, (best[disparity], best[column]), xytext=(0, 9),
-                      textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
-        axes.set_xlabel(f"{disparity}: <- more even exposure")
+        axes.plot(best[disparity], best[column], "*", color="#D55E00", markersize=13, label=ORACLE)
+        axes.set_xlabel("disparity of exposure, " + disparity + "\n<- more even")
         axes.set_ylabel(f"{label}\nbetter ->")
-        axes.margins(0.14)
+        axes.set_xlim(0, 1.25)
+        axes.set_xticks(np.linspace(0, 1, 6))
+        axes.margins(y=0.14)
+    right[0].legend(frameon=False, loc="best")
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
