@@ -106,9 +106,10 @@ def texts(outputs: Iterable[Any], expected: int, name: str) -> list[str]:
 def as_backend(given: Any) -> Backend:
     """Return a backend for a backend, a pyterrier_rag backend, or a function.
 
-    An object with `name`, `tokenizer` and ``generate(prompts)`` is used as it is. An object with
-    ``generate`` alone, or with the ``max_input_length`` at which pyterrier_rag's backends cut
-    prompts silently, is wrapped, so that prompts are built to fit instead.
+    An object with `name`, `tokenizer` and ``generate(prompts)`` is used as it is. A function, an
+    object with ``generate`` alone, and pyterrier_rag's backends (known by ``max_input_length``,
+    where they cut prompts silently, and not told apart by how they print) are wrapped in a
+    `CallableBackend`, so that prompts are built to fit.
 
     Raises:
         ParameterError: the object cannot generate.
@@ -123,8 +124,8 @@ def as_backend(given: Any) -> Backend:
         return CallableBackend(given)
     # looked up statically: the attribute itself may load a tokenizer
     whole = all(inspect.getattr_static(given, a, _MISSING) is not _MISSING for a in _PARTS)
-    limit = getattr(given, "max_input_length", None)
-    if whole and limit is None:
+    limit = getattr(given, "max_input_length", _MISSING)
+    if whole and limit is _MISSING:
         backend: Backend = given
         return backend
     return CallableBackend(

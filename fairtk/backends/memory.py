@@ -9,8 +9,8 @@ from typing import Any
 CPU_SHARE, GPU_SHARE = 0.25, 0.6
 """Shares of the free memory that a batch may use; the rest is for what the estimate leaves out."""
 
-CPU_MOST, GPU_MOST = 2**15, 2**18
-"""Above these, larger batches are no faster and only pad more."""
+CPU_MOST, GPU_MOST = 2**12, 2**18
+"""Larger batches are no faster: on a CPU the scores over the vocabulary fall out of the cache."""
 
 LEAST = 2**10
 _UNKNOWN = 2**31

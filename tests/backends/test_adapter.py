@@ -20,10 +20,11 @@ class RagBackend:
     """The shape of pyterrier_rag's Hugging Face backends."""
 
     model_id = "some/model"
-    max_input_length = 20
+    name = "an attribute of every PyTerrier transformer"
 
-    def __init__(self, tokenizer=None):
+    def __init__(self, tokenizer=None, max_input_length=20):
         self.tokenizer = tokenizer
+        self.max_input_length = max_input_length
         self.seen = []
 
     def generate(self, inps, *, return_logprobs=False, max_new_tokens=None):
@@ -56,6 +57,9 @@ def test_a_pyterrier_rag_backend_keeps_its_window():
     assert foreign.tokenizer.model_max_length == tiny_models.WINDOW
     assert backend.generate(["b", "a", "b"]) == ["B", "A", "B"]
     assert foreign.seen == [["b", "a"]]
+    unlimited = as_backend(RagBackend(foreign.tokenizer, max_input_length=None))
+    assert unlimited.tokenizer.model_max_length == tiny_models.WINDOW
+    assert unlimited.generate(["a"]) == ["A"]
 
 
 def test_equality_is_by_the_wrapped_object():
