@@ -111,31 +111,29 @@ class Generator(FairTransformer):
                 f"{type(self).__name__}: qid {qids[int(np.flatnonzero(twice)[0])]!r} occurs twice "
                 "in the topics; one row per query is needed (a run needs the column 'docno')"
             )
-        questions = _texts(inp, _question_column(inp))
-        self._refuse_missing(questions, inp, _question_column(inp))
-        return self._generate(qids, questions.tolist(), [()] * len(inp), [])
+        code, values = self._coded(inp, _question_column(inp))
+        return self._generate(qids, values[code].tolist(), [()] * len(inp), [])
 
     # Rankings ----------------------------------------------------------------------------------
 
-    def _answer_rankings(self, inp: pd.DataFrame) -> list[str]:
+    def _answer_rankings(self, inp: pd.DataFrame) -> Any:
         """Return the answer of each row's ranking, in the frame's row order."""
         run = encode_run(inp, type(self).__name__)
         top = np.flatnonzero(run.position < self.cutoff)  # sorted rows
         rows = run.order[top]  # rows of the frame
 
-        column = _question_column(inp)
-        question = _texts(inp, column)
-        self._refuse_missing(question, inp, column)
-        question_code = self._question_codes(question, run, inp)
+        question_code, questions = self._coded(inp, _question_column(inp))
+        question_code = self._of_rankings(question_code, questions, run, inp)
 
         fields = list(self.prompt.fields)
+        codes, values = [], []
         content = np.zeros(len(rows), dtype=np.int64)
-        values = [_texts(inp, field, rows) for field in fields]
-        for field, value in zip(fields, values, strict=True):
-            self._refuse_missing(value, inp, field, rows)
-            code = pd.factorize(value)[0]
+        for field in fields:
+            code, distinct = self._coded(inp, field, rows)
+            codes.append(code)
+            values.append(distinct)
             # pairs of codes become codes again, so that the product stays small
-            content = np.unique(content * (code.max(initial=0) + 1) + code, return_inverse=True)[1]
+            content = np.unique(content * len(distinct) + code, return_inverse=True)[1]
 
         # One line per ranking: its question, then its documents by content; -1 where it is short.
         lines = np.full((run.n_rankings, 1 + self.cutoff), -1, dtype=np.int64)
@@ -149,52 +147,57 @@ class Generator(FairTransformer):
 
         row_of_content = np.zeros(int(content.max(initial=-1)) + 1, dtype=np.int64)
         row_of_content[content] = np.arange(len(rows))
+        columns = [v[code[row_of_content]] for v, code in zip(values, codes, strict=True)]
         documents = [
-            dict(zip(fields, parts, strict=True))
-            for parts in zip(*(value[row_of_content] for value in values), strict=True)
-        ] or [{}] * len(row_of_content)
+            {field: column[i] for field, column in zip(fields, columns, strict=True)}
+            for i in range(len(row_of_content))
+        ]
         answers = self._generate(
             [str(run.qids[run.ranking_query[ranking]]) for ranking in first],
-            question[run.order[run.ranking_start[first]]].tolist(),
+            questions[question_code[first]].tolist(),
             [tuple(line[line >= 0].tolist()) for line in lines[first, 1:]],
             documents,
         )
         prompt_of_row = np.empty(len(inp), dtype=np.int64)
         prompt_of_row[run.order] = place[line_of.ravel()][run.ranking]
-        return [answers[number] for number in prompt_of_row]
+        # taken as an array: a list of every row's string would be converted one by one
+        return pd.Series(answers, dtype="str").array.take(prompt_of_row)
 
-    def _question_codes(
-        self, question: npt.NDArray[np.object_], run: Rankings, inp: pd.DataFrame
+    def _of_rankings(
+        self,
+        code: IntArray,
+        questions: npt.NDArray[np.object_],
+        run: Rankings,
+        inp: pd.DataFrame,
     ) -> IntArray:
-        """Return a code of the question of each ranking; rows of a ranking must agree."""
-        codes = pd.factorize(question)[0][run.order]
-        of_ranking = codes[run.ranking_start[:-1]]
-        differ = codes != of_ranking[run.ranking]
-        if differ.any():
-            row = int(run.order[np.flatnonzero(differ)[0]])
+        """Return the question's code of each ranking; the rows of a ranking must agree."""
+        code = code[run.order]
+        of_ranking = code[run.ranking_start[:-1]]
+        differ = np.flatnonzero(code != of_ranking[run.ranking])
+        if len(differ):
+            row = int(run.order[differ[0]])
             raise InputError(
                 f"{type(self).__name__}: the rows of one ranking have different questions "
-                f"({_place(inp, row)}): found {question[row]!r}; each (qid, sample) needs one"
+                f"({_place(inp, row)}): found {questions[code[differ[0]]]!r}; each (qid, sample) "
+                "needs one"
             )
-        return np.asarray(of_ranking, dtype=np.int64)
+        return of_ranking
 
-    def _refuse_missing(
-        self,
-        values: npt.NDArray[np.object_],
-        inp: pd.DataFrame,
-        column: str,
-        rows: IntArray | None = None,
-    ) -> None:
-        missing = np.asarray(pd.isna(values), dtype=bool)
-        if not missing.any():
-            return
-        bad = np.flatnonzero(missing)
-        row = int(bad[0]) if rows is None else int(rows[bad[0]])
-        raise InputError(
-            f"{type(self).__name__} needs a text in the column {column!r}, and {_place(inp, row)} "
-            f"has none (NaN; {len(bad)} such rows): load the text of every document, or fill it "
-            "with ''"
-        )
+    def _coded(
+        self, inp: pd.DataFrame, column: str, rows: IntArray | None = None
+    ) -> tuple[IntArray, npt.NDArray[np.object_]]:
+        """Return a column as codes and their values; a NaN is an `InputError`."""
+        series = inp[column] if rows is None else inp[column].iloc[rows]
+        code, distinct = pd.factorize(series)
+        missing = np.flatnonzero(code < 0)
+        if len(missing):
+            row = int(missing[0] if rows is None else rows[missing[0]])
+            raise InputError(
+                f"{type(self).__name__} needs a text in the column {column!r}, and "
+                f"{_place(inp, row)} has none (NaN; {len(missing)} such rows): load the text of "
+                "every document, or fill it with ''"
+            )
+        return code.astype(np.int64), np.asarray(distinct, dtype=object)
 
     # Prompts and answers -----------------------------------------------------------------------
 
@@ -227,11 +230,6 @@ class Generator(FairTransformer):
 
 def _question_column(inp: pd.DataFrame) -> str:
     return QUESTION if QUESTION in inp.columns else QUERY
-
-
-def _texts(inp: pd.DataFrame, column: str, rows: IntArray | None = None) -> npt.NDArray[np.object_]:
-    values = inp[column] if rows is None else inp[column].iloc[rows]
-    return np.asarray(values.to_numpy(dtype=object), dtype=object)
 
 
 def _place(inp: pd.DataFrame, row: int) -> str:
