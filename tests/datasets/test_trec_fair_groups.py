@@ -359,7 +359,7 @@ def test_pages_follow_the_rules_one_by_one(tmp_path_factory, rows):
             part = slice(column.start[place], column.start[place + 1])
             found = {
                 column.levels[i]: w
-                for i, w in zip(column.level[part], column.weight[part], strict=True)
+                for i, w in zip(column.level[part], column.weights()[part], strict=True)
             }
             assert found == expected
 

@@ -16,8 +16,9 @@ from fairtk.dataset_ids import resolve_dataset
 from fairtk.datasets.trec_fair.cache import load_pages
 from fairtk.datasets.trec_fair.dataset import files_of, from_folder, is_folder
 from fairtk.datasets.trec_fair.files import Files, FolderFiles, Part
-from fairtk.datasets.trec_fair.metadata import NONE, Column, Pages
+from fairtk.datasets.trec_fair.metadata import Pages
 from fairtk.datasets.trec_fair.official import DIMENSIONS, Dimension, backgrounds, dimension
+from fairtk.datasets.trec_fair.page_columns import NONE, Column
 from fairtk.errors import DataWarning, FormatError, InputError, ParameterError, listed
 from fairtk.groups import Groups, Target
 from fairtk.groups.attribute import Attribute
@@ -76,7 +77,9 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
                 f"{DIMENSIONS[name].key!r})",
                 path,
             )
-        made.append(Groups([_attribute(pages.columns[name], DIMENSIONS[name], documents)]))
+        column = pages.columns.pop(name)  # memory goes from the one form into the other
+        made.append(Groups([_attribute(column, DIMENSIONS[name], documents)]))
+        del column
     return reduce(mul, made)
 
 
@@ -180,11 +183,16 @@ def _attribute(column: Column, of: Dimension, documents: Documents) -> Attribute
     kept, start = documents, column.start
     if not size.all():  # a page without a value has no row
         kept = Documents(documents.values[size > 0])
-        start = np.concatenate([[0], np.cumsum(size[size > 0])])
-    row = np.repeat(np.arange(len(kept), dtype=np.int64), np.diff(start))
-    level = column.level.astype(np.int64)
-    return Attribute.build(
-        of.name, column.levels, of.unknown, kept, row, level, column.weight, of.normalized
+        size = size[size > 0]
+        start = np.concatenate([start[:1], np.cumsum(size, dtype=start.dtype)])
+    weight = column.weight
+    if of.normalized and len(size) and (weight is not None or int(size.max()) > 1):
+        weight = np.ones(len(column.level)) if weight is None else weight
+        weight = weight / np.repeat(np.add.reduceat(weight, start[:-1]), size)
+    if weight is not None and bool((weight == 1).all()):
+        weight = None
+    return Attribute(
+        of.name, column.levels, of.unknown, kept, start, column.level, weight, of.normalized
     )
 
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairtk.datasets.trec_fair.files import derived, stamp, writable
-from fairtk.datasets.trec_fair.metadata import Column, Pages, read_pages
+from fairtk.datasets.trec_fair.metadata import Pages, read_pages
 from fairtk.datasets.trec_fair.official import WORK
+from fairtk.datasets.trec_fair.page_columns import Column
 from fairtk.io.atomic import atomic_write
 
 _NOTE = b"fairtk"
@@ -59,11 +61,11 @@ def _write(pages: Pages, target: Path, mark: str) -> None:
     arrow = _pyarrow()
     columns = {"page_id": arrow.array(pages.ids), WORK: arrow.array(pages.work)}
     for name, column in pages.columns.items():
-        start = arrow.array(column.start.astype(np.int32))
-        columns[name] = arrow.ListArray.from_arrays(start, arrow.array(column.level))
-        if not bool((column.weight == 1).all()):
-            weight = arrow.array(column.weight)
-            columns[_weight(name)] = arrow.ListArray.from_arrays(start, weight)
+        start = arrow.array(column.start)
+        lists = arrow.ListArray if column.start.dtype == np.int32 else arrow.LargeListArray
+        columns[name] = lists.from_arrays(start, arrow.array(column.level))
+        if column.weight is not None:
+            columns[_weight(name)] = lists.from_arrays(start, arrow.array(column.weight))
     note = {
         "version": _VERSION,
         "source": mark,
@@ -85,30 +87,42 @@ def _read(path: Path, mark: str, wanted: list[str]) -> Pages | None:
             note = json.loads(file.schema_arrow.metadata[_NOTE])
             if note["version"] != _VERSION or note["source"] != mark:
                 return None
-            carried = [name for name in wanted if name in note["levels"]]
-            named = {*file.schema_arrow.names}
-            columns = ["page_id", WORK, *carried]
-            columns += [_weight(name) for name in carried if _weight(name) in named]
-            table = file.read(columns)
-        return _pages(table, note, carried)
+            return _pages(file, note, [name for name in wanted if name in note["levels"]])
     except (arrow.ArrowException, OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _pages(table: Any, note: dict[str, Any], carried: list[str]) -> Pages:
-    ids = table["page_id"].to_numpy()
-    found = {}
+def _pages(file: Any, note: dict[str, Any], carried: list[str]) -> Pages:
+    ids = _values(file, "page_id")
+    named = set(file.schema_arrow.names)
+    columns = {}
     for name in carried:
-        lists = table[name].combine_chunks()
-        start = lists.offsets.to_numpy().astype(np.int64)
-        level = lists.values.to_numpy()
-        weight = np.ones(len(level))
-        if _weight(name) in table.column_names:
-            weight = table[_weight(name)].combine_chunks().values.to_numpy()
-        if len(start) != len(ids) + 1 or len(weight) != len(level):
+        start, level = _lists(file, name)
+        weight = None
+        if _weight(name) in named:
+            weight = _lists(file, _weight(name))[1]
+        if len(start) != len(ids) + 1 or (weight is not None and len(weight) != len(level)):
             raise ValueError(name)
-        found[name] = Column(tuple(note["levels"][name]), start, level, weight)
-    return Pages(ids, found, table[WORK].to_numpy(), tuple(note["work"]))
+        columns[name] = Column(tuple(note["levels"][name]), start, level, weight)
+    return Pages(ids, columns, _values(file, WORK), tuple(note["work"]))
+
+
+def _values(file: Any, name: str) -> npt.NDArray[Any]:
+    # a column at a time, by one thread: reading costs no more memory than its result
+    return np.asarray(file.read([name], use_threads=False)[name].to_numpy())
+
+
+def _lists(file: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return starts and values of a column of lists, read a row group at a time."""
+    size, values = [], []
+    for group in range(file.num_row_groups):
+        for lists in file.read_row_group(group, [name], use_threads=False)[name].chunks:
+            offsets = lists.offsets.to_numpy()
+            size.append(np.diff(offsets))
+            values.append(lists.values.to_numpy()[offsets[0] : offsets[-1]].copy())
+    start = np.concatenate([[0], np.cumsum(np.concatenate(size), dtype=np.int64)])
+    narrow = start.astype(np.int32) if start[-1] < 1 << 31 else start
+    return narrow, np.concatenate(values)
 
 
 def _weight(name: str) -> str:
