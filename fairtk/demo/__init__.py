@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +38,13 @@ class DemoData:
     candidates: pd.DataFrame
     qrels: pd.DataFrame
     groups: pd.DataFrame
+
+    @property
+    def dataset(self) -> Any:
+        """The collection as an ``ir_datasets.Dataset``, as ``Candidates(...)`` takes it."""
+        from fairtk.datasets.lamp import from_folder
+
+        return from_folder(collection_folder(), task=2)
 
 
 def model_folder() -> Path:
