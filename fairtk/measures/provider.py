@@ -44,7 +44,8 @@ class FairProvider(providers.Provider):  # type: ignore[misc]
 
     def _evaluator(self, measures: Iterable[FairMeasure], qrels: Any) -> FairEvaluator:
         frame = QrelsConverter(qrels, strict=False).as_pd_dataframe()
-        return FairEvaluator(list(measures), frame)
+        # ir_measures hands over a set, whose order would differ from process to process
+        return FairEvaluator(sorted(measures, key=repr), frame)
 
 
 class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
@@ -56,7 +57,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     """
 
     def __init__(self, measures: list[FairMeasure], qrels: pd.DataFrame) -> None:
-        self.where = ", ".join(sorted(map(repr, measures)))
+        self.where = ", ".join(map(repr, measures))
         self.judgments = Judgments(from_ir_measures(qrels), self.where)
         super().__init__(measures, set(self.judgments.qids))
 
