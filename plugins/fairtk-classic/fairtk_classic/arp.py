@@ -1,0 +1,94 @@
+"""ARP: attribute rank parity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fairtk.measures import Param
+from fairtk_classic import combination
+from fairtk_classic import parameters as p
+from fairtk_classic.group_measure import NOTHING_KNOWN, FloatArray, GroupMeasure, Scored
+from fairtk_classic.listing import Listing, listing, ratio
+
+if TYPE_CHECKING:
+    from fairtk.measures.evidence import Evidence
+
+COMBINE = Param(str, default="max-min", choices=p.COMBINATIONS, desc="how the groups are compared")
+
+
+class AttributeRankParity(GroupMeasure):
+    """Whether documents of each group are ranked above others as often as below them.
+
+    The share of mixed pairs (a document of the group and one that is not) in which the group's
+    document is ranked higher: the favored pair representation of Cachel, Rundensteiner and Harrison
+    (2022), 0.5 for a group that wins as often as it loses. The groups' shares are compared by
+    ``combine``: ``"max-min"`` (default, the paper's: in [0, 1], lower is more even, 0: all alike),
+    or as in `EXP`.
+
+    The ranking is cut at ``@k``; documents without a known group are left out. One of several
+    groups counts in part. Undefined (NaN): a group of the attribute is in no mixed pair
+    (``empty="skip"`` compares the others, if there are two); no document with a known group; a
+    ratio with 0 below. A query that the run lacks gets a value that none is worse than: 1 for
+    ``"max-min"``, 0 for ``"min/max"``, NaN for ``"max/min"``. On sampled runs the mean over
+    samples.
+    """
+
+    NAME = "ARP"
+    PRETTY_NAME = "Attribute rank parity"
+    CITATION = "cachel2022manirank"
+    BETTER = "lower"
+    SUPPORTED_PARAMS: ClassVar = {
+        "cutoff": p.CUTOFF,
+        "groups": p.GROUPS,
+        "combine": COMBINE,
+        "unlabeled": p.UNLABELED,
+        "empty": p.EMPTY,
+    }
+
+    @property
+    def better(self) -> str:
+        """``"higher"`` for the ratio of the smallest to the largest, else ``"lower"``."""
+        return "higher" if self["combine"] in combination.HIGHER_IS_BETTER else "lower"
+
+    def scored(self, evidence: Evidence) -> Scored:
+        """Return the value of each ranking."""
+        listed = listing(self, evidence)
+        favored = favored_pairs(listed)
+        counts = ~np.isnan(favored)
+        value = combination.combine(np.nan_to_num(favored), counts, self["combine"])
+        missing = ~counts.all(axis=1) & (self["empty"] == "undefined")
+        value[missing] = np.nan
+        return Scored(
+            listed.query,
+            value,
+            (
+                (NOTHING_KNOWN, listed.size == 0),
+                ("a group is in no mixed pair (empty='skip' compares the others)", missing),
+                (combination.NO_GROUPS, counts.sum(axis=1) < 2),
+                (combination.INFINITE, np.ones(len(value), dtype=bool)),
+            ),
+        )
+
+    def worst(self, evidence: Evidence) -> float:
+        """Return a value that no ranking is worse than, NaN if there is none."""
+        return combination.worst(self["combine"], len(self.compared), 1.0)
+
+
+def favored_pairs(listed: Listing) -> FloatArray:
+    """Return the share of mixed pairs that each group wins; NaN: it is in none.
+
+    Shape (n_rankings, n_groups).
+    """
+    own = listed.share
+    other = own.sum(axis=1, keepdims=True) - own
+    above_own, above_other = listed.running(own) - own, listed.running(other) - other
+    wins = listed.total(above_own * other)
+    losses = listed.total(above_other * own)
+    # sums of products can leave a trace where there is no pair
+    pairs = np.where(wins + losses > 1e-9, wins + losses, 0.0)
+    return ratio(wins, pairs)
+
+
+ARP = AttributeRankParity()

@@ -1,0 +1,191 @@
+"""The exposure of groups and the documents it is divided by: what S&J's and ER measures share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fairtk.errors import ParameterError
+from fairtk.exposure import attention
+from fairtk_classic import combination
+from fairtk_classic import parameters as p
+from fairtk_classic.group_measure import (
+    NOTHING_KNOWN,
+    BoolArray,
+    FloatArray,
+    GroupMeasure,
+    IntArray,
+    Scored,
+)
+
+if TYPE_CHECKING:
+    from fairtk.browsing import BrowsingModel
+    from fairtk.measures.evidence import Evidence
+
+
+@dataclass(frozen=True)
+class Exposures:
+    """What groups get; rows are queries, or rankings if samples are kept apart.
+
+    Attributes:
+        query: index into the labels' queries of each row; shape (n_rows,).
+        exposure: attention of each group's documents, summed; shape (n_rows, n_groups).
+        gain: the same of attention times label.
+        known: whether any document with a group is shown; shape (n_rows,).
+    """
+
+    query: IntArray
+    exposure: FloatArray
+    gain: FloatArray
+    known: BoolArray
+
+
+@dataclass(frozen=True)
+class Population:
+    """The documents of each query that counts and means are taken over; (n_queries, n_groups).
+
+    Attributes:
+        size: number of documents of each group.
+        relevance: sum of their labels (below 0: 0; unlabeled: 0).
+        relevant: number of those with a label above 0.
+    """
+
+    size: FloatArray
+    relevance: FloatArray
+    relevant: FloatArray
+
+
+class ExposureMeasure(GroupMeasure):
+    """Base of the measures that add up the attention of a group's documents."""
+
+    SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
+        "cutoff": p.CUTOFF,
+        "groups": p.GROUPS,
+        "browsing": p.browsing("DCG"),
+        "population": p.population("judged+ranked"),
+        "unlabeled": p.UNLABELED,
+        "amortize": p.amortize(True),
+    }
+
+    @property
+    def model(self) -> BrowsingModel:
+        """The browsing model."""
+        result: BrowsingModel = self["browsing"]
+        return result
+
+    def exposures(self, evidence: Evidence) -> Exposures:
+        """Return what the groups get, in each query or in each sampled ranking."""
+        ranked, model, cutoff = evidence.rankings, self.model, self["cutoff"]
+        if model.needs_cutoff and cutoff is None:
+            raise ParameterError(
+                f"{self!r}: browsing={str(model)!r} needs a cutoff: write {self!r}@5"
+            )
+        label = np.maximum(np.nan_to_num(evidence.pairs.label), 0.0)[evidence.pairs.of_row]
+        weight = attention(
+            model, cutoff, ranked.position, ranked.ranking, ranked.ranking_start, label > 0
+        )
+        share = self.shares_of_run(evidence)[ranked.doc]
+        if self["amortize"]:
+            row, query = ranked.query, evidence.query_of_run
+            weight = weight / ranked.n_samples[row]
+        else:
+            row, query = ranked.ranking, evidence.query_of_run[ranked.ranking_query]
+        exposure = _summed(row, weight[:, None] * share, len(query))
+        gain = _summed(row, (weight * label)[:, None] * share, len(query))
+        return Exposures(query, exposure, gain, exposure.sum(axis=1) > 0)
+
+    def population(self, evidence: Evidence) -> Population:
+        """Return the documents that counts and means are taken over."""
+        pairs, chosen = evidence.pairs, self["population"]
+        shown = np.zeros(len(pairs), dtype=bool)
+        ranked, cutoff = evidence.rankings, self["cutoff"]
+        shown[pairs.of_row[slice(None) if cutoff is None else ranked.position < cutoff]] = True
+        judged = ~np.isnan(pairs.label)
+        member = {
+            "judged+ranked": shown | judged,
+            "ranked": shown,
+            "judged": judged,
+            "collection": judged,
+        }[chosen]
+        query, label = pairs.query[member], np.maximum(np.nan_to_num(pairs.label[member]), 0.0)
+        share = self.shares(evidence, pairs.docnos)[pairs.doc[member]]
+        n_queries = len(evidence.qids)
+        size = _summed(query, share, n_queries)
+        if chosen == "collection":
+            every = self.shares(evidence, self.groups.docnos).sum(axis=0)
+            size = np.tile(every, (n_queries, 1))
+        return Population(
+            size,
+            _summed(query, share * label[:, None], n_queries),
+            _summed(query, share * (label > 0)[:, None], n_queries),
+        )
+
+
+class CombinedExposure(ExposureMeasure):
+    """Base of EXP, EXPU, EXPRU, ABR and the ER measures; a subclass defines `per_group`."""
+
+    SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
+        **ExposureMeasure.SUPPORTED_PARAMS,
+        "combine": p.COMBINE,
+        "empty": p.EMPTY,
+    }
+    EMPTY_REASON: ClassVar[str] = "a group has no document (empty='skip' compares the others)"
+
+    @property
+    def combined(self) -> str:
+        """How the groups are compared."""
+        return str(self["combine"])
+
+    @property
+    def better(self) -> str:
+        """``"higher"`` for the ratio of the smallest to the largest, else ``"lower"``."""
+        return "higher" if self.combined in combination.HIGHER_IS_BETTER else "lower"
+
+    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
+        """Return what is compared, as a numerator and the denominator; both (n_rows, n_groups).
+
+        Args:
+            got: what the groups get.
+            have: their documents, one row for each row of `got`.
+        """
+        raise NotImplementedError
+
+    def top(self) -> float:
+        """Return the highest value that a group can have; infinity if there is none."""
+        return float("inf")
+
+    def scored(self, evidence: Evidence) -> Scored:
+        """Return the value of each row."""
+        got, have = self.exposures(evidence), self.population(evidence)
+        rows = Population(*(part[got.query] for part in (have.size, have.relevance, have.relevant)))
+        above, below = self.per_group(got, rows)
+        counts = below > 0
+        values = np.divide(above, below, out=np.zeros_like(above), where=counts)
+        value = combination.combine(values, counts, self.combined)
+        value[~got.known] = np.nan
+        missing = ~counts.all(axis=1)
+        strict = self.params.get("empty") != "skip"
+        if strict:
+            value[missing] = np.nan
+        return Scored(
+            got.query,
+            value,
+            (
+                (NOTHING_KNOWN, ~got.known),
+                (self.EMPTY_REASON, missing & strict),
+                (combination.NO_GROUPS, counts.sum(axis=1) < 2),
+                (combination.INFINITE, np.ones(len(value), dtype=bool)),
+            ),
+        )
+
+    def worst(self, evidence: Evidence) -> float:
+        """Return a value that no ranking is worse than, NaN if there is none."""
+        return combination.worst(self.combined, len(self.compared), self.top())
+
+
+def _summed(row: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
+    """Return the sums of values that share a row; shape (n_rows, n_columns)."""
+    columns = [np.bincount(row, weights=column, minlength=n_rows) for column in values.T]
+    return np.column_stack(columns) if columns else np.zeros((n_rows, 0))

@@ -1,0 +1,32 @@
+"""EXPRU: realized utility of groups for their utility."""
+
+from __future__ import annotations
+
+from fairtk_classic.exposures import CombinedExposure, Exposures, Population
+from fairtk_classic.group_measure import FloatArray
+
+
+class GroupRealizedUtility(CombinedExposure):
+    """Whether documents of all groups get clicks in proportion to their relevance.
+
+    Mean attention times label of each group's documents, a model of clicks, over their mean label,
+    in which their number cancels: sum of attention x label / sum of labels (disparate impact of
+    Singh and Joachims 2018, Eq. 8), compared by ``combine`` as in `EXP`.
+
+    Labels below 0 and documents without one count as 0. Undefined (NaN) where a group has no
+    relevant document in ``population`` (``empty="skip"`` compares the others). In all else as
+    `EXP`.
+    """
+
+    NAME = "EXPRU"
+    PRETTY_NAME = "Group realized utility"
+    CITATION = "singh2018fairness"
+    BETTER = "higher"
+    EMPTY_REASON = "a group has no relevant document (empty='skip' compares the others)"
+
+    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
+        """Return attention times label and relevance."""
+        return got.gain, have.relevance
+
+
+EXPRU = GroupRealizedUtility()

@@ -1,0 +1,186 @@
+"""GFR: group fairness and relevance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fairtk.errors import InputError, ParameterError
+from fairtk.measures import Param
+from fairtk_classic import parameters as p
+from fairtk_classic.group_measure import NO_TARGET, FloatArray, GroupMeasure, Scored
+from fairtk_classic.similarity import similarity
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups, Target
+    from fairtk.measures.evidence import Evidence
+
+SIMILARITIES = ("JSD", "NMD", "RNOD")
+SIMILARITY = Param(
+    str,
+    default="JSD",
+    desc="JSD (nominal groups), NMD or RNOD (ordinal); for crossed groups also one each: 'NMD,JSD'",
+    check=lambda value: (
+        "" if set(value.split(",")) <= set(SIMILARITIES) else f"must be among {list(SIMILARITIES)}"
+    ),
+)
+USER = Param(str, default="ERR", choices=("ERR", "iRBU"), desc="decay of relevance: 1/k, or p^k")
+PATIENCE = Param(
+    (int, float),
+    default=0.99,
+    desc="p of iRBU",
+    check=lambda value: "" if 0 < value <= 1 else "must lie in (0, 1]",
+)
+MAX_LABEL = Param(
+    int,
+    default=1,
+    desc="the highest grade of the labels",
+    check=lambda value: "" if value >= 1 else "must be at least 1",
+)
+PART = Param(
+    str,
+    default="GFR",
+    choices=("GFR", "GF", "REL"),
+    desc="the whole, the mean of the fairness components, or the relevance component",
+)
+
+
+class GroupFairnessAndRelevance(GroupMeasure):
+    """How relevant a ranking is, and how close the groups of its documents are to a target.
+
+    GFR is the mean of REL and of one GF for each attribute (Sakai, Kim and Kang 2022). A user stops
+    at rank k with probability s_k = P_k prod over j < k of (1 - P_j), P = (2^label - 1) /
+    2^max_label. REL = sum of s_k / k (``user="ERR"``) or s_k p^k (``"iRBU"``); GF = sum of s_k sim(
+    D@k, D*), with D@k the mean of the group memberships of the first k documents, D* the target and
+    sim 1 minus a divergence: JSD to base 2 for nominal groups, NMD or RNOD for ordinal ones, whose
+    levels must be in order (``Groups.from_frame(..., levels=[...])``). In [0, 1), as s_k sums to
+    less than 1; higher is more relevant and closer. Crossed groups are several attributes, each
+    with its own GF; ``similarity="NMD,JSD"`` names one for each. ``part`` gives GF or REL alone.
+
+    As in the task's tool, a document that is not relevant, or without a known group, is in all
+    groups alike, and the ranking is cut at ``@k``. Undefined (NaN): no relevant document in the
+    labels; no target. 0 for a query that the run lacks. On sampled runs the mean over samples. An
+    attribute with one known level, and a label above `max_label`, are errors.
+    """
+
+    NAME = "GFR"
+    PRETTY_NAME = "Group fairness and relevance"
+    CITATION = "sakai2023versatile"
+    BETTER = "higher"
+    MISSING = 0.0
+    SUPPORTED_PARAMS: ClassVar = {
+        "cutoff": p.CUTOFF,
+        "groups": p.GROUPS,
+        "target": p.TARGET,
+        "similarity": SIMILARITY,
+        "user": USER,
+        "p": PATIENCE,
+        "max_label": MAX_LABEL,
+        "part": PART,
+    }
+
+    def check_params(self) -> None:
+        """Raise a `ParameterError` if groups, target and similarities do not fit."""
+        if "groups" not in self.params:
+            return
+        for attribute in self["groups"].attributes:
+            if _known(attribute).sum() < 2:
+                raise ParameterError(f"GFR: {attribute.name!r} has fewer than two known levels")
+        self.kinds()
+        if "target" in self.params:
+            self["target"].for_groups(self["groups"])
+
+    def kinds(self) -> list[str]:
+        """Return the similarity of each attribute."""
+        wanted, names = self["similarity"].split(","), [a.name for a in self.groups.attributes]
+        if len(wanted) not in (1, len(names)):
+            raise ParameterError(
+                f"GFR: similarity must be one, or one for each of {names}; found {wanted}"
+            )
+        return wanted * len(names) if len(wanted) == 1 else wanted
+
+    def scored(self, evidence: Evidence) -> Scored:
+        """Return the value of each ranking."""
+        ranked, n = evidence.rankings, evidence.rankings.n_rankings
+        label = self.labels(evidence)
+        chance = (2.0**label - 1.0) / 2.0 ** self["max_label"]
+        stop = chance[evidence.pairs.of_row]
+        going_on = np.concatenate([[0.0], np.cumsum(np.log1p(-stop))])
+        stop = stop * np.exp(going_on[:-1] - going_on[ranked.ranking_start[:-1]][ranked.ranking])
+        if self["cutoff"] is not None:
+            stop = np.where(ranked.position < self["cutoff"], stop, 0.0)
+        rank = ranked.position + 1.0
+        decay = 1.0 / rank if self["user"] == "ERR" else float(self["p"]) ** rank
+        components = [] if self["part"] == "GF" else [stop * decay]
+        open_ = np.zeros(len(evidence.qids), dtype=bool)
+        if self["part"] != "REL":
+            for attribute, kind in zip(self.groups.attributes, self.kinds(), strict=True):
+                wanted = self.targets(evidence, attribute)
+                open_ |= np.isnan(wanted).any(axis=1)
+                components.append(stop * self.closeness(evidence, attribute, wanted, kind))
+        whole = np.mean(components, axis=0)
+        value = np.bincount(ranked.ranking, weights=whole, minlength=n)
+        relevant = np.bincount(evidence.pairs.query, weights=label, minlength=len(open_)) > 0
+        gaps = (("no relevant document in the labels", ~relevant), (NO_TARGET, open_))
+        return Scored(evidence.query_of_run[ranked.ranking_query], value, (), gaps)
+
+    def labels(self, evidence: Evidence) -> FloatArray:
+        """Return the label of each (query, document), 0 for those below 0 and unlabeled ones."""
+        pairs, highest = evidence.pairs, self["max_label"]
+        label: FloatArray = np.maximum(np.nan_to_num(pairs.label), 0.0)
+        if (label > highest).any():
+            at = int(np.flatnonzero(label > highest)[0])
+            raise InputError(
+                f"{self!r}: the label of qid {str(evidence.qids[pairs.query[at]])!r}, docno "
+                f"{str(pairs.docnos[pairs.doc[at]])!r} is {label[at]:g}, above "
+                f"max_label={highest}: write GFR(max_label=...) with the highest grade"
+            )
+        return label
+
+    def targets(self, evidence: Evidence, attribute: Groups) -> FloatArray:
+        """Return the target of an attribute over its known levels; (n_queries, n_levels)."""
+        if "target" not in self.params:
+            raise ParameterError(
+                "GFR needs a target: write GFR(groups=..., target=...), e.g. with "
+                "Target.uniform(groups)"
+            )
+        target: Target = self["target"].for_groups(self.groups)
+        if len(self.groups.attributes) > 1:
+            target = target.marginal(attribute.name)
+        rows = target.for_qids(evidence.qids).expanded()
+        dense = np.zeros((len(evidence.qids), rows.n_cells))
+        dense[rows.row, rows.cell] = rows.weight
+        return _shares(dense[:, _known(attribute)], np.nan)
+
+    def closeness(
+        self, evidence: Evidence, attribute: Groups, wanted: FloatArray, kind: str
+    ) -> FloatArray:
+        """Return the similarity of the documents so far and the target at each row; (n_rows,)."""
+        ranked, pairs = evidence.rankings, evidence.pairs
+        found = attribute.memberships(ranked.docnos, "uniform")
+        dense = np.zeros((len(found.size), found.n_cells))
+        dense[np.repeat(np.arange(len(found.size)), found.size), found.cell] = found.weight
+        dense = dense[:, _known(attribute)]
+        even = 1.0 / dense.shape[1]
+        useful = np.nan_to_num(pairs.label)[pairs.of_row] > 0
+        rows = np.where(useful[:, None], _shares(dense, even)[ranked.doc], even)
+        summed = np.concatenate([np.zeros((1, rows.shape[1])), np.cumsum(rows, axis=0)])
+        first = ranked.ranking_start[:-1][ranked.ranking]
+        achieved = (summed[1:] - summed[first]) / (ranked.position + 1.0)[:, None]
+        row_target = wanted[evidence.query_of_run[ranked.query]]
+        return similarity(achieved, np.nan_to_num(row_target), kind)
+
+
+def _known(attribute: Groups) -> Any:
+    """Return which levels of one attribute are not the unknown one."""
+    return attribute.space.known(np.arange(attribute.space.size))
+
+
+def _shares(values: FloatArray, otherwise: float) -> FloatArray:
+    """Return each row divided by its sum; `otherwise` where that is 0."""
+    total = values.sum(axis=1, keepdims=True)
+    return np.divide(values, total, out=np.full_like(values, otherwise), where=total > 0)
+
+
+GFR = GroupFairnessAndRelevance()

@@ -1,0 +1,194 @@
+"""What all measures of groups share: groups, shares of documents, targets, undefined queries."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.errors import DataWarning, ParameterError, listed
+from fairtk.groups.coverage import coverage_of
+from fairtk.measures import FairMeasure
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups, Target
+    from fairtk.measures.evidence import Evidence
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+NOTHING_KNOWN = "none of the documents in the ranking has a known group"
+NO_TARGET = "there is no target"
+_MOST_GROUPS = 4096
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Values before they are averaged inside each query.
+
+    Attributes:
+        query: index into the labels' queries of each row; shape (n_rows,).
+        value: value of each row (a ranking, or a query), NaN where it has none; same shape.
+        reasons: why rows have no value, each with the rows; same shape.
+        gaps: why queries have no value whatever is retrieved, each with the queries; shape
+            (n_queries,).
+    """
+
+    query: IntArray
+    value: FloatArray
+    reasons: tuple[tuple[str, BoolArray], ...] = ()
+    gaps: tuple[tuple[str, BoolArray], ...] = ()
+
+
+class GroupMeasure(FairMeasure):
+    """Base of the measures; a subclass defines `scored`, and `worst` unless MISSING is a number."""
+
+    MISSING = float("nan")
+
+    def scored(self, evidence: Evidence) -> Scored:
+        """Return the values of all rankings, or of all queries that have one."""
+        raise NotImplementedError(f"measure {self.NAME} must define scored")
+
+    def worst(self, evidence: Evidence) -> FloatArray | float:
+        """Return the value of a query that the run lacks: the worst one, NaN if there is none."""
+        return self.MISSING
+
+    def check_params(self) -> None:
+        """Raise a `ParameterError` if groups and target, or groups and level, do not fit."""
+        if "groups" in self.params:
+            self.names()
+            if "target" in self.params:
+                self["target"].for_groups(self["groups"])
+
+    @property
+    def groups(self) -> Groups:
+        """The groups."""
+        if "groups" not in self.params:
+            raise ParameterError(f"{self.NAME} needs groups: write {self.NAME}(groups=..., ...)")
+        result: Groups = self["groups"]
+        return result
+
+    @property
+    def compared(self) -> IntArray:
+        """The numbers of the levels that are compared; the unknown one only as a group."""
+        space = self.groups.space
+        if space.size > _MOST_GROUPS:
+            raise ParameterError(
+                f"{self.NAME}: {self.groups.name!r} has {space.size} groups, more than the "
+                f"{_MOST_GROUPS} that can be compared one by one; cross fewer attributes"
+            )
+        cells = np.arange(space.size)
+        return cells if self["unlabeled"] == "group" else cells[space.known(cells)]
+
+    def names(self) -> list[str]:
+        """Return the names of the levels that are compared; crossed ones are joined by ``*``."""
+        levels = self.groups.levels
+        found = [levels[int(cell)] for cell in self.compared]
+        return [level if isinstance(level, str) else "*".join(level) for level in found]
+
+    def shares(self, evidence: Evidence, docnos: Any) -> FloatArray:
+        """Return how much of each document belongs to each compared level; (n_docnos, n_levels)."""
+        policy = {"drop": "drop", "group": "unknown", "uniform": "uniform"}[self["unlabeled"]]
+        found = self.groups.memberships(docnos, policy)
+        dense = np.zeros((len(found.size), found.n_cells))
+        dense[np.repeat(np.arange(len(found.size)), found.size), found.cell] = found.weight
+        return dense[:, self.compared]
+
+    def shares_of_run(self, evidence: Evidence) -> FloatArray:
+        """Return `shares` of the run's documents, computed once for all measures."""
+        key = ("classic", self.groups.key, self["unlabeled"])
+        if key not in evidence.cache:
+            evidence.cache[key] = self.shares(evidence, evidence.rankings.docnos)
+        result: FloatArray = evidence.cache[key]
+        return result
+
+    def target_shares(self, evidence: Evidence) -> FloatArray:
+        """Return the target share of each compared level; (n_queries, n_levels), NaN: no target."""
+        if "target" not in self.params:
+            raise ParameterError(
+                f"{self.NAME} needs a target: write {self.NAME}(groups=..., target=...), e.g. with "
+                "Target.uniform(groups) or Target.from_qrels(qrels, groups)"
+            )
+        target: Target = self["target"].for_groups(self.groups)
+        rows = target.for_qids(evidence.qids).expanded()
+        dense = np.zeros((len(evidence.qids), rows.n_cells))
+        dense[rows.row, rows.cell] = rows.weight
+        dense = dense[:, self.compared]
+        total = dense.sum(axis=1, keepdims=True)
+        return np.divide(dense, total, out=np.full_like(dense, np.nan), where=total > 0)
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the value of each query, and warn of what is undefined or thinly labeled."""
+        scored = self.scored(evidence)
+        n_queries = len(evidence.qids)
+        count = np.bincount(scored.query, minlength=n_queries)
+        total = np.bincount(scored.query, weights=scored.value, minlength=n_queries)
+        value = np.where(evidence.present, total / np.maximum(count, 1), self.worst(evidence))
+        for _, queries in scored.gaps:
+            value[queries] = np.nan
+        self._explain(evidence, scored, value)
+        if "groups" in self.params:
+            self._warn_of_coverage(evidence)
+        return value
+
+    def _explain(self, evidence: Evidence, scored: Scored, value: FloatArray) -> None:
+        unexplained = np.isnan(value)
+        by_rows = []
+        for reason, rows in scored.reasons:
+            queries = np.zeros(len(value), dtype=bool)
+            queries[scored.query[rows & np.isnan(scored.value)]] = True
+            by_rows.append((reason, queries))
+        lost = "the run has no document for it, and no value is the worst one"
+        for reason, queries in (*scored.gaps, (lost, ~evidence.present), *by_rows):
+            named = unexplained & queries
+            self.warn_undefined(evidence.qids[named], len(value), reason)
+            unexplained &= ~named
+        self.warn_undefined(evidence.qids[unexplained], len(value), "the definition leaves it open")
+
+    def _warn_of_coverage(self, evidence: Evidence) -> None:
+        known = coverage_of(self.groups, evidence.rankings, self["cutoff"])
+        thin = known[known["label_share"] < 0.5]
+        if len(thin):
+            worst = thin.loc[thin["label_share"].idxmin()]
+            warnings.warn(
+                f"{self!r}: groups are known for under half of the documents of {len(thin)} of "
+                f"{len(known)} queries ({listed(thin['qid'].tolist(), 3)}; {worst['with_label']} "
+                f"of {worst['retrieved']} for qid {worst['qid']!r}); see groups.coverage(run)",
+                DataWarning,
+                stacklevel=2,
+            )
+
+
+class BinaryMeasure(GroupMeasure):
+    """Base of the measures that compare one level with all others together."""
+
+    def check_params(self) -> None:
+        """Raise a `ParameterError` if the groups lack the level."""
+        super().check_params()
+        if "groups" in self.params and "protected" in self.params:
+            self.protected()
+
+    def protected(self) -> int:
+        """Return the place of the protected level among those that are compared."""
+        names = self.names()
+        wanted = self.params.get("protected")
+        if wanted is None:
+            raise ParameterError(
+                f"{self.NAME} compares one level with the others: write {self.NAME}(groups=..., "
+                f"protected=...) with one of {listed(names, 40)}"
+            )
+        if wanted not in names:
+            raise ParameterError(
+                f"{self.NAME}: {self.groups.name!r} has no level {wanted!r} to protect; it has "
+                f"{listed(names, 40)}"
+            )
+        return names.index(wanted)
+
+    def two(self, values: FloatArray) -> FloatArray:
+        """Return the column of the protected level and the sum of the others; shape (n, 2)."""
+        own = values[:, self.protected()]
+        return np.column_stack([own, values.sum(axis=1) - own])

@@ -1,0 +1,87 @@
+"""IAA: inequity of amortized attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fairtk.errors import ParameterError
+from fairtk.exposure import attention, expected_exposure
+from fairtk.measures import FairMeasure
+from fairtk_classic import parameters as p
+from fairtk_classic.group_measure import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fairtk.measures.evidence import Evidence
+
+
+class AmortizedAttention(FairMeasure):
+    """Whether documents get attention in proportion to their relevance, over many rankings.
+
+    IAA = sum over documents of |A_d - R_d|, with A_d the attention that a document gets over all
+    rankings of its query and R_d its relevance, each divided by its sum over the query's documents
+    (Biega, Gummadi and Weikum 2018, Definition 3 and Eq. 2). In [0, 2]; lower is closer, 0:
+    attention is proportional to relevance. The rankings are the samples of a sampled run; the
+    relevance is the label, the same in each (below 0, or unlabeled: 0). It needs no groups: every
+    document stands for itself. One ranking alone cannot reach 0 unless relevance falls as fast as
+    attention does.
+
+    Attention falls geometrically with the rank, ``browsing="RBP(p=0.5)"`` by default, as in the
+    paper. Undefined (NaN): no relevant document in the labels. 2 for a query that the run lacks.
+    (One published code returns after the first ranking.)
+    """
+
+    NAME = "IAA"
+    PRETTY_NAME = "Inequity of amortized attention"
+    CITATION = "biega2018equity"
+    BETTER = "lower"
+    MISSING = 2.0
+    SUPPORTED_PARAMS: ClassVar = {"cutoff": p.CUTOFF, "browsing": p.browsing("RBP(p=0.5)")}
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the value of each query."""
+        ranked, pairs, model = evidence.rankings, evidence.pairs, self["browsing"]
+        if model.needs_cutoff and self["cutoff"] is None:
+            raise ParameterError(
+                f"{self!r}: browsing={str(model)!r} needs a cutoff: write {self!r}@5"
+            )
+        relevance = np.maximum(np.nan_to_num(pairs.label), 0.0)
+        weight = attention(
+            model,
+            self["cutoff"],
+            ranked.position,
+            ranked.ranking,
+            ranked.ranking_start,
+            relevance[pairs.of_row] > 0,
+        )
+        shown = expected_exposure(weight, pairs.of_row, len(pairs), ranked.n_samples[ranked.query])
+        value = distance(shown, relevance, pairs.query, len(evidence.qids))
+        open_ = np.bincount(pairs.query, weights=relevance, minlength=len(value)) == 0
+        value = np.where(evidence.present, value, self.MISSING)
+        value[open_] = np.nan
+        self.warn_undefined(evidence.qids[open_], len(value), "no relevant document in the labels")
+        unseen: BoolArray = np.isnan(value) & ~open_
+        self.warn_undefined(evidence.qids[unseen], len(value), "no document gets attention")
+        return value
+
+
+def distance(
+    attention_: FloatArray, relevance: FloatArray, query: IntArray, n_queries: int
+) -> FloatArray:
+    """Return the sum of |share of attention - share of relevance| of each query; (n_queries,).
+
+    Args:
+        attention_: attention of each (query, document); shape (n_pairs,).
+        relevance: relevance of each; same shape.
+        query: query of each; same shape.
+        n_queries: number of queries.
+    """
+    shares = []
+    for amount in (attention_, relevance):
+        whole = np.bincount(query, weights=amount, minlength=n_queries)[query]
+        shares.append(np.divide(amount, whole, out=np.full(len(amount), np.nan), where=whole > 0))
+    return np.bincount(query, weights=np.abs(shares[0] - shares[1]), minlength=n_queries)
+
+
+IAA = AmortizedAttention()

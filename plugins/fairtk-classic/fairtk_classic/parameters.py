@@ -1,0 +1,101 @@
+"""The parameters that the measures share."""
+
+from __future__ import annotations
+
+from fairtk.browsing import BrowsingModel
+from fairtk.measures import CUTOFF, ObjectParam, Param
+from fairtk.measures.group_params import GROUPS, TARGET
+from fairtk.measures.params import read_browsing
+
+__all__ = [
+    "BASE",
+    "COMBINE",
+    "CUTOFF",
+    "EMPTY",
+    "GROUPS",
+    "PROTECTED",
+    "SMOOTHING",
+    "STEP",
+    "TARGET",
+    "UNLABELED",
+    "amortize",
+    "browsing",
+    "population",
+]
+
+PROTECTED = Param(str, desc="the level that is compared with all others together")
+UNLABELED = Param(
+    str,
+    default="drop",
+    choices=("drop", "group", "uniform"),
+    desc="documents without a known group: drop: they belong to no group; group: the unknown level "
+    "is a group like any other; uniform: they belong to all known groups alike",
+)
+STEP = Param(
+    int,
+    default=10,
+    desc="prefixes of so many documents, twice as many and so on are looked at",
+    check=lambda value: "" if value >= 2 else "must be at least 2 (log2 of 1 is 0)",
+)
+BASE = Param(
+    (str, int, float),
+    default="e",
+    desc="base of the logarithm: 'e' or a number above 1",
+    check=lambda value: (
+        ""
+        if value == "e" or (not isinstance(value, str) and value > 1)
+        else "must be 'e' or above 1"
+    ),
+)
+SMOOTHING = Param(
+    (int, float),
+    default=0.0,
+    desc="share of the target that is mixed into what is observed, so that logarithms are finite",
+    check=lambda value: "" if 0 <= value < 1 else "must lie in [0, 1)",
+)
+EMPTY = Param(
+    str,
+    default="undefined",
+    choices=("undefined", "skip"),
+    desc="a group without a (relevant) document: the query has no value, or the group is left out",
+)
+COMBINATIONS = (
+    "min/max",
+    "max/min",
+    "max-min",
+    "max-deviation",
+    "mean-deviation",
+    "l2",
+    "variance",
+)
+COMBINE = Param(str, default="min/max", choices=COMBINATIONS, desc="how the groups are compared")
+
+
+def browsing(default: str) -> ObjectParam:
+    """Return the parameter ``browsing`` with a default."""
+    return ObjectParam(
+        read_browsing,
+        BrowsingModel,
+        default=default,
+        desc="browsing model, the attention that each rank gets: DCG, RBP(p=0.5), TREC, MU, ...",
+    )
+
+
+def population(default: str) -> Param:
+    """Return the parameter ``population`` with a default."""
+    return Param(
+        str,
+        default=default,
+        choices=("judged+ranked", "ranked", "judged", "collection"),
+        desc="the documents of a query that means and sizes of groups are taken over; collection: "
+        "all documents that have groups",
+    )
+
+
+def amortize(default: bool) -> Param:
+    """Return the parameter ``amortize`` with a default."""
+    return Param(
+        bool,
+        default=default,
+        desc="average exposure over the samples first, then compare; otherwise average the values",
+    )
