@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _LAZY = {
-    "BM25Scorer": "fairtk.transformers.bm25",
-    "Candidates": "fairtk.transformers.candidates",
-    "FairSampler": "fairtk.transformers.sampler",
-    "FlanT5": "fairtk.transformers.flan_t5",
-    "Generator": "fairtk.transformers.generator",
+    "BM25Scorer": "fairtk.transformers",
+    "Candidates": "fairtk.transformers",
+    "FairSampler": "fairtk.transformers",
+    "FlanT5": "fairtk.transformers",
+    "Generator": "fairtk.transformers",
     "Groups": "fairtk.groups",
     "Target": "fairtk.groups",
     "register_groups": "fairtk.groups.registered",
     "register_target": "fairtk.groups.registered",
-    "OracleSampler": "fairtk.transformers.oracle",
-    "PerSample": "fairtk.transformers.per_sample",
+    "OracleSampler": "fairtk.transformers",
+    "PerSample": "fairtk.transformers",
+    "coverage": "fairtk.groups.coverage",
+    "explain": "fairtk.explanation",
     "join_answers": "fairtk.datasets.answers",
 }
 _MODULES = (
@@ -50,13 +52,15 @@ if TYPE_CHECKING:
     from fairtk.datasets.answers import join_answers
     from fairtk.groups import Groups, Target
     from fairtk.groups.registered import register_groups, register_target
-    from fairtk.transformers.bm25 import BM25Scorer
-    from fairtk.transformers.candidates import Candidates
-    from fairtk.transformers.flan_t5 import FlanT5
-    from fairtk.transformers.generator import Generator
-    from fairtk.transformers.oracle import OracleSampler
-    from fairtk.transformers.per_sample import PerSample
-    from fairtk.transformers.sampler import FairSampler
+    from fairtk.transformers import (
+        BM25Scorer,
+        Candidates,
+        FairSampler,
+        FlanT5,
+        Generator,
+        OracleSampler,
+        PerSample,
+    )
 
 __all__ = [
     "AWRF",

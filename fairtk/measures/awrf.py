@@ -108,7 +108,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         ranked, missing = evidence.rankings, self["missing"]
         completed = missing in ("best", "worst")
         memberships = groups.memberships(ranked.docnos, "bounds" if completed else missing)
-        shown = shown_documents(ranked, self._attention(evidence), amortize=self["amortize"])
+        shown = shown_documents(ranked, self.attention_of(evidence), amortize=self["amortize"])
         system = group_exposure(shown, memberships)
         wanted = target.for_qids(evidence.qids[rows_query])
         if not completed:
@@ -119,7 +119,8 @@ class AttentionWeightedRankFairness(FairMeasure):
         )
         return lowest if missing == "best" else highest
 
-    def _attention(self, evidence: Evidence) -> FloatArray:
+    def attention_of(self, evidence: Evidence) -> FloatArray:
+        """Return the attention of each sorted row of the run; shape (n_rows,)."""
         ranked, model = evidence.rankings, self["discount"]
         useful = np.zeros(len(ranked.doc), dtype=bool)
         if model.stop > 0:

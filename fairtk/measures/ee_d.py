@@ -19,6 +19,8 @@ class ExpectedExposureDisparity(ExposureMeasure):
     k / n. ``bounds="exact"`` uses (sum of weights)^2 / n; undefined (NaN) where every ranking
     shows all documents alike. A query that the run lacks gets 1 (the largest value). Estimated
     from N samples, EE-D is too large by (1 - EE-D) / N in expectation.
+
+    With ``groups=...`` it is the squared norm of the groups' exposure (see `EE_L`).
     """
 
     NAME = "EE_D"

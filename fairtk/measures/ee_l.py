@@ -17,6 +17,12 @@ class ExpectedExposureLoss(ExposureMeasure):
     code published with Fair RAG does), with ``bounds="exact"`` by the loss of the worst fixed
     order. A query without a useful document is undefined (NaN); one that the run lacks gets the
     upper bound.
+
+    ``EE_L(groups=..., target=...)@20`` is the group form of TREC Fair Ranking 2022, Task 2: the
+    exposure of groups, from useful documents alone, against the target distribution times the
+    attention of the first 20 ranks (of ``@k``), whatever the length of the rankings; discount
+    `TREC`, not normalized. ``variant="expeval"`` has the group form of that code, with its own
+    target.
     """
 
     NAME = "EE_L"

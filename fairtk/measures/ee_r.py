@@ -18,6 +18,8 @@ class ExpectedExposureRelevance(ExposureMeasure):
     With ``bounds="exact"`` the floor is the value of the worst fixed order, above 0 when useful
     documents cannot all be left out. A query without a useful document is undefined (NaN); one
     that the run lacks gets 0.
+
+    With ``groups=...`` it is the inner product of the groups' exposure and the target (see `EE_L`).
     """
 
     NAME = "EE_R"

@@ -1,1 +1,41 @@
-"""PyTerrier transformers: samplers, scorers, candidates and generators."""
+"""PyTerrier transformers: samplers, scorers, candidates and generators, imported on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairtk.transformers.bm25 import BM25Scorer
+    from fairtk.transformers.candidates import Candidates
+    from fairtk.transformers.flan_t5 import FlanT5
+    from fairtk.transformers.generator import Generator
+    from fairtk.transformers.oracle import OracleSampler
+    from fairtk.transformers.per_sample import PerSample
+    from fairtk.transformers.sampler import FairSampler
+
+_MODULES = {
+    "BM25Scorer": "bm25",
+    "Candidates": "candidates",
+    "FairSampler": "sampler",
+    "FlanT5": "flan_t5",
+    "Generator": "generator",
+    "OracleSampler": "oracle",
+    "PerSample": "per_sample",
+}
+
+__all__ = [
+    "BM25Scorer",
+    "Candidates",
+    "FairSampler",
+    "FlanT5",
+    "Generator",
+    "OracleSampler",
+    "PerSample",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
