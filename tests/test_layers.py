@@ -16,6 +16,7 @@ LAYERS = [
     {"hookspecs", "registry", "plugins", "plugin_rules", "half_imported", "groups", "dataset_ids"},
     {"utilities", "prompts", "backends", "io"},
     {"measures", "transformers", "datasets"},
+    {"explanation"},
     {"demo", "builtin", "testing"},
     {"cli", "__main__"},
 ]  # fmt: skip

@@ -1,0 +1,8 @@
+"""Where the cost of a group measure comes from: groups, rank bands and queries."""
+
+from __future__ import annotations
+
+from fairtk.explanation.explain import explain
+from fairtk.explanation.result import Explanation
+
+__all__ = ["Explanation", "explain"]

@@ -1,0 +1,151 @@
+"""What each group adds to the cost of a query, rank band by rank band.
+
+The cost of a group c that gets exposure s_c and should get t_c is split over rank bands b as
+
+    cost(b, c) = s_bc g_c + a_b T_c
+
+where s_bc is the exposure that c gets in b (s_c in all), a_b the share of the query's attention
+that b has, g_c what one unit of exposure of c costs, and T_c what its target costs whatever is
+shown. For the Jensen-Shannon divergence g_c and T_c / t_c are its derivatives: it is homogeneous of
+degree 1 in both arguments, so that Euler's theorem makes the parts add up to the whole. For squared
+distances g_c = s_c - t_c and T_c = -(s_c - t_c) t_c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairtk.divergence import BoolArray, FloatArray, IntArray
+from fairtk.exposure import total
+
+REST = -1
+"""Cell of all groups (or documents) together that have a target and are not listed one by one."""
+ABSENT = -2
+"""Cell of the cost of queries that the run lacks."""
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Units, each a query and one of its groups, with exposure and cost in each rank band.
+
+    Attributes:
+        query: query of each unit; shape (n_units,).
+        cell: group of each unit, or `REST` or `ABSENT`; shape (n_units,).
+        shown: exposure of the group in each band; shape (n_units, n_bands).
+        target: exposure that the group should have; shape (n_units,).
+        cost: what the group adds in each band; shape (n_units, n_bands).
+        attention: share of each query's attention in each band; shape (n_queries, n_bands).
+    """
+
+    query: IntArray
+    cell: IntArray
+    shown: FloatArray
+    target: FloatArray
+    cost: FloatArray
+    attention: FloatArray
+
+    @classmethod
+    def split(
+        cls,
+        row: IntArray,
+        cell: IntArray,
+        shown: FloatArray,
+        target: FloatArray,
+        rate: FloatArray,
+        owed: FloatArray,
+        attention: FloatArray,
+    ) -> Contributions:
+        """Return units with their cost, by the formula of this module.
+
+        Args:
+            row: row of each unit (a query or a ranking).
+            cell: as the attribute.
+            shown: as the attribute.
+            target: as the attribute.
+            rate: g_c, cost of one unit of exposure; shape (n_units,).
+            owed: T_c, cost of the target; shape (n_units,).
+            attention: share of the attention of each row in each band; shape (n_rows, n_bands).
+        """
+        cost = shown * rate[:, None] + attention[row] * owed[:, None]
+        return cls(row, cell, shown, target, cost, attention)
+
+    def regrouped(self, query: IntArray, cell: IntArray, weight: FloatArray) -> Contributions:
+        """Return sums of weighted units that share query and cell.
+
+        Args:
+            query: the new query of each unit.
+            cell: the new cell of each unit.
+            weight: factor of each unit.
+        """
+        low = int(cell.min(initial=0))
+        width = np.int64(int(cell.max(initial=0)) - low + 1)
+        key, unit = np.unique(query * width + (cell - low), return_inverse=True)
+
+        def summed(values: FloatArray) -> FloatArray:
+            result = np.zeros((len(key), *values.shape[1:]))
+            np.add.at(result, unit, values * (weight[:, None] if values.ndim > 1 else weight))
+            return result
+
+        return Contributions(
+            key // width,
+            key % width + low,
+            summed(self.shown),
+            summed(self.target),
+            summed(self.cost),
+            self.attention,
+        )
+
+    def taken(self, units: IntArray, weight: FloatArray) -> Contributions:
+        """Return weighted units, some of them several times, e.g. once for each of its groups."""
+        return Contributions(
+            self.query[units],
+            self.cell[units],
+            self.shown[units] * weight[:, None],
+            self.target[units] * weight,
+            self.cost[units] * weight[:, None],
+            self.attention,
+        )
+
+    def kept(self, queries: BoolArray) -> Contributions:
+        """Return the units of some queries; shape of `queries`: (n_queries,)."""
+        units = queries[self.query]
+        return Contributions(
+            self.query[units],
+            self.cell[units],
+            self.shown[units],
+            self.target[units],
+            self.cost[units],
+            np.where(queries[:, None], self.attention, 0.0),
+        )
+
+    def with_absent(self, queries: IntArray, cost: FloatArray) -> Contributions:
+        """Return the units and those of queries that the run lacks.
+
+        Args:
+            queries: the queries that it lacks.
+            cost: what each of them costs; same shape.
+        """
+        n_bands = self.cost.shape[1]
+        outside = np.zeros((len(queries), n_bands))
+        outside[:, -1] = cost
+        return Contributions(
+            np.concatenate([self.query, queries]),
+            np.concatenate([self.cell, np.full(len(queries), ABSENT, dtype=np.int64)]),
+            np.concatenate([self.shown, np.zeros_like(outside)]),
+            np.concatenate([self.target, np.zeros(len(queries))]),
+            np.concatenate([self.cost, outside]),
+            self.attention,
+        )
+
+
+def shares(values: FloatArray) -> FloatArray:
+    """Return each row divided by its sum; rows of 0 stay so."""
+    whole = values.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(values, whole, out=np.zeros_like(values), where=whole > 0))
+
+
+def by_band(row: IntArray, band: IntArray, weight: FloatArray, n_rows: int, n: int) -> FloatArray:
+    """Return sums of weights by row and band; shape (n_rows, n)."""
+    return total(row * n + band, weight, n_rows * n).reshape(n_rows, n)

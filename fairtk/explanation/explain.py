@@ -1,0 +1,140 @@
+"""`explain`: from a measure, a run and labels to an `Explanation`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import DataWarning, ParameterError, UndefinedWarning
+from fairtk.explanation.awrf import awrf_contributions
+from fairtk.explanation.bands import Bands
+from fairtk.explanation.contributions import Contributions
+from fairtk.explanation.loss import loss_contributions
+from fairtk.explanation.names import Names
+from fairtk.explanation.result import Explanation, System
+from fairtk.measures import AWRF, EE_L, parse
+from fairtk.measures.evidence import Evidence, Judgments, from_ir_measures
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups
+
+
+def explain(
+    measure: Any,
+    run: pd.DataFrame,
+    qrels: pd.DataFrame,
+    *,
+    baseline: pd.DataFrame | None = None,
+    groups: Groups | None = None,
+    bands: Sequence[int] | None = None,
+) -> Explanation:
+    """Break AWRF or EE-L down: which groups, rank bands and queries cost how much.
+
+    The cost is 1 - AWRF, or EE_L itself. Its parts add up to it, in every direction:
+
+    - By group, the summands of the divergence: for AWRF p log(p / m) / 2 + q log(q / m) / 2 with
+      exposure share p, target share q and their mean m; for EE_L (exposure - target)^2. They are 0
+      where exposure is as wanted, and positive where it is too high and where it is too low:
+      ``difference`` tells which. Shares that some groups have too much others have too little, so
+      one misplaced document is charged to both.
+    - By rank band, inside a group: what the band shows of it is charged at the group's rate (the
+      derivative of the cost by the group's exposure), and what the target asks for is charged to
+      all ranks in proportion to their attention. A band that shows what is missing has a low or
+      negative cost. For AWRF, a band whose share of the cost is above its share of the attention
+      is one that deserves less attention: more of it would raise the cost.
+    - By query, the cost of each; the whole is the mean over the queries where it is defined.
+
+    The total is given by the measure, its parts are not: other rules (Shapley values, prefixes of
+    the ranking) also add up and give other numbers. This one needs no order of groups or ranks and
+    treats equal documents alike. It describes a value; it is not what would change if a document
+    moved, and no statement about causes.
+
+    Args:
+        measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
+            (by documents); or the string of one.
+        run: R or S, in PyTerrier's or ir_measures' column names.
+        qrels: the labels, in either's; their queries are the ones that count.
+        baseline: another run, for before and after: means are then over the queries that are
+            defined for both.
+        groups: for EE_L by documents, groups that the documents' costs are summed for; a
+            document's cost is shared out among its groups. None: useful, not useful, not judged.
+        bands: the last rank of each band, e.g. ``[5, 10, 20]``.
+
+    Returns:
+        The parts as frames, printable, and as a plot.
+
+    Raises:
+        ParameterError: the measure is none of these, or has no parts (``missing="best"``, variants
+            of published code).
+        InputError: the run or the labels cannot be used.
+    """
+    measure = parse(measure)
+    _check(measure, groups)
+    names = Names.of(measure, groups)
+    judgments = Judgments(from_ir_measures(qrels), f"explain({measure!r})")
+    frames = [run] if baseline is None else [run, baseline]
+    evidences = [Evidence(judgments, from_ir_measures(f), judgments.where) for f in frames]
+    depth = max(_depth(measure, evidence) for evidence in evidences)
+    of_ranks = Bands.make(bands, depth)
+    values = [measure.score_all(evidence) for evidence in evidences]
+    defined = ~np.isnan(np.stack(values)).any(axis=0)
+    systems = []
+    for evidence, value in zip(evidences, values, strict=True):
+        with warnings.catch_warnings():
+            # score_all has said it all
+            warnings.simplefilter("ignore", UndefinedWarning)
+            warnings.simplefilter("ignore", DataWarning)
+            parts = _parts(measure, evidence, of_ranks, groups)
+        shown = defined & evidence.present
+        lost = np.flatnonzero(defined & ~evidence.present)
+        cost = 1.0 - value if isinstance(measure, type(AWRF)) else value
+        parts = parts.kept(shown).with_absent(lost, cost[lost])
+        systems.append(System(parts, value, cost, evidence.present))
+    before = systems[1] if baseline is not None else None
+    return Explanation(measure, judgments.qids, names, of_ranks, defined, systems[0], before)
+
+
+def _check(measure: Any, groups: Groups | None) -> None:
+    if isinstance(measure, type(AWRF)):
+        if groups is not None:
+            raise ParameterError("explain: AWRF has groups of its own; drop groups=")
+        measure.target_for(measure.groups)
+        if measure["missing"] in ("best", "worst"):
+            raise ParameterError(
+                f"explain: {measure!r} is a bound over all completions of what is unknown, which "
+                "has no parts; use missing='drop', 'unknown' or 'uniform'"
+            )
+        return
+    if isinstance(measure, type(EE_L)):
+        if measure["variant"] != "paper":
+            raise ParameterError(
+                f"explain: {measure!r} follows a published code, whose departures from the paper "
+                "have no parts; use variant='paper'"
+            )
+        if measure["groups"] is None:
+            return
+        if groups is not None:
+            raise ParameterError("explain: this EE_L has groups of its own; drop groups=")
+        if measure["target"] is None:
+            raise ParameterError("explain: EE_L with groups needs a target: EE_L(..., target=...)")
+        return
+    factors = getattr(measure, "factors", [])
+    hint = f"; explain its factor {factors[-1]!r}" if factors else ""
+    raise ParameterError(
+        f"explain takes AWRF and EE_L, which are sums over groups; found {measure!r}{hint}"
+    )
+
+
+def _depth(measure: Any, evidence: Evidence) -> int:
+    deepest = int(evidence.rankings.position.max(initial=0)) + 1
+    return deepest if measure["cutoff"] is None else min(deepest, measure["cutoff"])
+
+
+def _parts(measure: Any, evidence: Evidence, bands: Bands, groups: Groups | None) -> Contributions:
+    if isinstance(measure, type(AWRF)):
+        return awrf_contributions(measure, evidence, bands)
+    return loss_contributions(measure, evidence, bands, groups)

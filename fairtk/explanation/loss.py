@@ -1,0 +1,150 @@
+"""The parts of EE-L, for groups and for documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairtk.divergence import FloatArray, IntArray, spread
+from fairtk.explanation.bands import Bands
+from fairtk.explanation.contributions import REST, Contributions, by_band, shares
+from fairtk.explanation.shape import sides
+from fairtk.exposure import attention, make_levels, target_exposure
+from fairtk.measures.group_form import TASK2_RANKS
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups
+    from fairtk.measures.ee_l import ExpectedExposureLoss
+    from fairtk.measures.evidence import Evidence
+
+LABELS = ("useful", "not useful", "not judged")
+"""The groups of documents by label, where no others are given."""
+
+
+def loss_contributions(
+    measure: ExpectedExposureLoss, evidence: Evidence, bands: Bands, groups: Groups | None
+) -> Contributions:
+    """Return what each group adds to EE-L, the squared distance of exposure and target.
+
+    Group (or document) c costs (s_c - t_c)^2 = (s_c - t_c) (sum over ranks of s_kc - a_k t_c): each
+    rank has to answer for what it shows, and for its share of attention's worth of the target.
+
+    Args:
+        measure: EE-L.
+        evidence: labels and run.
+        bands: the rank bands.
+        groups: for the form by documents, groups that their costs are summed for; None: `LABELS`.
+    """
+    ranked, pairs = evidence.rankings, evidence.pairs
+    grade = measure._grades(pairs.label)
+    weight = attention(
+        measure["browsing"],
+        measure["cutoff"],
+        ranked.position,
+        ranked.ranking,
+        ranked.ranking_start,
+        (grade > 0)[pairs.of_row],
+    )
+    weight = weight / ranked.n_samples[ranked.query]
+    seen = np.flatnonzero(weight)
+    pair, weight, band = pairs.of_row[seen], weight[seen], bands.of(ranked.position[seen])
+    n_queries = len(evidence.qids)
+    per_band = shares(by_band(pairs.query[pair], band, weight, n_queries, len(bands)))
+    if measure["groups"] is not None:
+        counted = grade[pair] > 0 if measure["useful_only"] else np.ones(len(pair), dtype=bool)
+        return _of_groups(measure, evidence, pair[counted], band[counted], weight[counted],
+                          per_band)  # fmt: skip
+    shown = by_band(pair, band, weight, len(pairs), len(bands))
+    return _of_documents(measure, evidence, shown, grade, per_band, groups)
+
+
+def _of_groups(
+    measure: Any,
+    evidence: Evidence,
+    pair: IntArray,
+    band: IntArray,
+    weight: FloatArray,
+    per_band: FloatArray,
+) -> Contributions:
+    pairs, groups = evidence.pairs, measure["groups"]
+    ranks = np.arange(measure["cutoff"] or TASK2_RANKS, dtype=np.int64)
+    scale = float(measure["browsing"].weights(ranks).sum())
+    memberships = groups.memberships(pairs.docnos, "drop")
+    target = measure["target"].for_groups(groups).for_qids(evidence.qids)
+    found = sides(pairs.query[pair], band, pairs.doc[pair], weight, memberships, target,
+                  per_band.shape[1])  # fmt: skip
+    wanted = scale * found.target
+    over = found.shown.sum(axis=1) - wanted
+    # groups that are not listed are not shown: each of them costs its squared target
+    owed = np.where(found.cell == REST, scale**2 * found.square, -over * wanted)
+    return Contributions.split(found.row, found.cell, found.shown, wanted, over, owed, per_band)
+
+
+def _of_documents(
+    measure: Any,
+    evidence: Evidence,
+    shown: FloatArray,
+    grade: FloatArray,
+    per_band: FloatArray,
+    groups: Groups | None,
+) -> Contributions:
+    pairs = evidence.pairs
+    n_queries = len(evidence.qids)
+    useful = np.bincount(pairs.query[grade > 0], minlength=n_queries)
+    n = measure._n_documents(evidence, useful)
+    levels = make_levels(pairs.query, np.nan_to_num(grade), n_queries, n)
+    wanted = target_exposure(levels, measure["browsing"], measure["cutoff"])[levels.of_pair]
+    over = shown.sum(axis=1) - wanted
+    label = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))
+    parts = Contributions.split(pairs.query, label, shown, wanted, over, -over * wanted, per_band)
+    if groups is not None:
+        memberships = groups.memberships(pairs.docnos, "drop")
+        size = memberships.size[pairs.doc]
+        unit, entry = spread(memberships.start[pairs.doc], size)
+        own = memberships.weight[entry]
+        share = own / np.bincount(unit, weights=own, minlength=len(pairs))[unit]
+        without = np.flatnonzero(size == 0)
+        every = np.concatenate([unit, without])
+        cell = np.concatenate([memberships.cell[entry], np.full(len(without), groups.space.size)])
+        parts = parts.taken(every, np.concatenate([share, np.ones(len(without))]))
+        parts = parts.regrouped(parts.query, cell, np.ones(len(cell)))
+    else:
+        parts = parts.regrouped(pairs.query, label, np.ones(len(pairs)))
+    return _normalized(measure, evidence, _with_unseen(measure, evidence, parts))
+
+
+def _with_unseen(measure: Any, evidence: Evidence, parts: Contributions) -> Contributions:
+    """Add the documents that are neither judged nor retrieved, of which only n is known."""
+    raw = _raw(measure, evidence)
+    n_queries = len(evidence.qids)
+    known = np.bincount(parts.query, weights=parts.cost.sum(axis=1), minlength=n_queries)
+    rest = np.where(evidence.present & (raw > known * (1 + 1e-9) + 1e-12), raw - known, 0.0)
+    more = np.flatnonzero(rest > 0)
+    cost = rest[more, None] * parts.attention[more]
+    return Contributions(
+        np.concatenate([parts.query, more]),
+        np.concatenate([parts.cell, np.full(len(more), REST, dtype=np.int64)]),
+        np.concatenate([parts.shown, np.zeros_like(cost)]),
+        np.concatenate([parts.target, np.zeros(len(more))]),
+        np.concatenate([parts.cost, cost]),
+        parts.attention,
+    )
+
+
+def _normalized(measure: Any, evidence: Evidence, parts: Contributions) -> Contributions:
+    """Scale each query's parts so that they add up to the normalized value."""
+    if not measure["normalize"]:
+        return parts
+    raw, value = _raw(measure, evidence), measure.score_all(evidence)
+    factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)[parts.query]
+    return Contributions(
+        parts.query, parts.cell, parts.shown, parts.target, parts.cost * factor[:, None],
+        parts.attention,
+    )  # fmt: skip
+
+
+def _raw(measure: Any, evidence: Evidence) -> FloatArray:
+    plain = type(measure)(**{**measure.params, "normalize": False})
+    result: FloatArray = plain.score_all(evidence)
+    return result

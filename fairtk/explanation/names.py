@@ -1,0 +1,82 @@
+"""What the groups of an explanation are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.columns import GROUP
+from fairtk.divergence import IntArray
+from fairtk.explanation.contributions import ABSENT, REST
+from fairtk.explanation.loss import LABELS
+from fairtk.groups.levels import LevelSpace
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups
+
+NOT_SHOWN = "(groups not shown)"
+UNSEEN = "(neither judged nor retrieved)"
+NOT_IN_RUN = "(query not in the run)"
+NO_GROUP = "(no group)"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of cells.
+
+    Attributes:
+        space: attributes and levels.
+        rest: name of what is not listed one by one.
+    """
+
+    space: LevelSpace
+    rest: str
+
+    @classmethod
+    def of(cls, measure: Any, groups: Groups | None) -> Names:
+        """Return the names that belong to a measure."""
+        own = measure["groups"]
+        if own is not None:
+            return cls(own.space, NOT_SHOWN)
+        if groups is not None:
+            return cls(groups.space, UNSEEN)
+        return cls(LevelSpace(("label",), (LABELS,), (-1,)), UNSEEN)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that name a group: ``group``, or one for each crossed attribute."""
+        return list(self.space.names) if self.space.crossed else [GROUP]
+
+    def frame(self, cell: IntArray) -> pd.DataFrame:
+        """Return the names of cells, in `columns`."""
+        special = {REST: self.rest, ABSENT: NOT_IN_RUN, self.space.size: NO_GROUP}
+        plain = (cell >= 0) & (cell < self.space.size)
+        safe = np.where(plain, cell, 0)
+        columns = {}
+        for place, name in enumerate(self.columns):
+            levels = np.array(self.space.levels[place], dtype=object)
+            found = levels[self.space.codes(safe, place)] if len(cell) else np.array([], object)
+            for number, text in special.items():
+                found = np.where(cell == number, text, found)
+            columns[name] = pd.Series(found, dtype="str")
+        return pd.DataFrame(columns)
+
+    def joined(self, cell: IntArray) -> list[str]:
+        """Return the names of cells as one string each: ``female x Eastern Asia``."""
+        rows = self.frame(cell).to_numpy(dtype=object).tolist()
+        return [" x ".join(dict.fromkeys(row)) if row[0][:1] == "(" else " x ".join(row)
+                for row in rows]  # fmt: skip
+
+    def level(self, cell: IntArray, place: int) -> IntArray:
+        """Return the level of one attribute of cells; special cells stay as they are."""
+        plain = (cell >= 0) & (cell < self.space.size)
+        codes = self.space.codes(np.where(plain, cell, 0), place)
+        special = np.where(cell == self.space.size, self.space.shape[place], cell)
+        return np.where(plain, codes, special)
+
+    def part(self, place: int) -> Names:
+        """Return the names of one of the crossed attributes."""
+        return Names(self.space.part((place,)), self.rest)
