@@ -118,18 +118,21 @@ class Explanation:
 
     @cached_property
     def by_query(self) -> pd.DataFrame:
-        """The cost of each query, highest first; undefined ones (NaN) last.
+        """The cost of each query, highest first; those undefined for a system (NaN) last.
 
         ``qid``, ``value`` of the measure, ``cost``, and ``costliest``: the group that costs most,
         with how much of the query's cost in ``costliest_share``.
         """
         system = self.system
-        frame = pd.DataFrame({QID: pd.Series(self.qids, dtype="str"), "value": system.value,
-                              "cost": system.cost})  # fmt: skip
+        cost = np.where(self.defined, system.cost, np.nan)
+        frame = pd.DataFrame(
+            {QID: pd.Series(self.qids, dtype="str"), "value": system.value, "cost": cost}
+        )
         frame["costliest"], frame["costliest_share"] = self._costliest()
         if self.before is not None:
-            frame.insert(3, "baseline_cost", self.before.cost)
-            frame.insert(4, "change", system.cost - self.before.cost)
+            before = np.where(self.defined, self.before.cost, np.nan)
+            frame.insert(3, "baseline_cost", before)
+            frame.insert(4, "change", cost - before)
         return sorted_by_cost(frame)
 
     def to_frame(self) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence import FloatArray, IntArray, spread
+from fairtk.divergence import BoolArray, FloatArray, IntArray, spread
 from fairtk.groups.documents import Documents
 
 _ROUNDING = 1e-12
@@ -113,6 +113,11 @@ class Attribute:
     def all_weights(self) -> FloatArray:
         """Return the weight of each entry; shape (n_entries,)."""
         return np.ones(len(self.level)) if self.weights is None else self.weights
+
+    @cached_property
+    def used(self) -> BoolArray:
+        """Whether each level has a document; shape (n_levels,)."""
+        return np.bincount(self.level, minlength=len(self.levels)) > 0
 
     @cached_property
     def hash(self) -> bytes:

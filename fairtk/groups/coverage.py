@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from fairtk.columns import QID
+from fairtk.divergence import SparseRows, spread
 from fairtk.group_exposure import Memberships
 from fairtk.rankings import Rankings, encode_run
 
 if TYPE_CHECKING:
     from fairtk.groups.groups import Groups
+    from fairtk.groups.levels import LevelSpace
+    from fairtk.groups.target import Target
 
-COLUMNS = (QID, "retrieved", "with_row", "with_label", "row_share", "label_share")
+COLUMNS = (
+    QID, "retrieved", "with_row", "with_label", "row_share", "label_share", "groups_shown",
+    "groups_absent",
+)  # fmt: skip
 
 
 def coverage(groups: Groups, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
-    """Return how much of a run the groups know; see `fairtk.Groups.coverage`."""
+    """Return how much of a run the groups know, and how many groups it shows.
+
+    The same as `fairtk.Groups.coverage`.
+
+    Args:
+        groups: the groups.
+        run: R or S.
+        cutoff: ranks that are looked at in each ranking; None: all.
+
+    Returns:
+        A frame with one row per query of the run: ``qid``, ``retrieved``, ``with_row``,
+        ``with_label``, ``row_share``, ``label_share``, ``groups_shown`` and ``groups_absent``.
+    """
     return coverage_of(groups, encode_run(run, f"coverage of {groups.name!r}"), cutoff)
 
 
@@ -47,5 +66,55 @@ def coverage_of(
     with_row = np.bincount(query[found.known[doc]], minlength=n_queries)
     with_label = np.bincount(query[labeled[doc]], minlength=n_queries)
     some = np.maximum(retrieved, 1)
-    values = (rankings.qids, retrieved, with_row, with_label, with_row / some, with_label / some)
+    item, entry = spread(found.start[doc], found.size[doc])
+    cell = found.cell[entry]
+    named = groups.space.known(cell)
+    exposed = SparseRows.collect(
+        query[item[named]], cell[named], np.ones(int(named.sum())), n_queries, groups.space.size
+    )
+    n_shown = np.bincount(exposed.row, minlength=n_queries)
+    absent = n_known(groups.space) - n_shown
+    values = (
+        rankings.qids, retrieved, with_row, with_label, with_row / some, with_label / some,
+        n_shown, absent,
+    )  # fmt: skip
     return pd.DataFrame(dict(zip(COLUMNS, values, strict=True)))
+
+
+def n_known(space: LevelSpace) -> int:
+    """Return the number of groups in which no attribute is unknown."""
+    return math.prod(int(space.known_levels(place).sum()) for place in range(len(space.names)))
+
+
+def empty_levels(groups: Groups) -> list[list[str]]:
+    """Return, for each attribute, the known levels that no document has."""
+    result = []
+    for factor in groups.factors:
+        lost = ~factor.used
+        if factor.unknown >= 0:
+            lost[factor.unknown] = False
+        result.append([factor.levels[i] for i in np.flatnonzero(lost)])
+    return result
+
+
+def unreachable(groups: Groups, target: Target) -> tuple[float, list[str]]:
+    """Return how much of a target lies on levels that no document has, and which those are.
+
+    For one attribute only: crossed ones have empty combinations as a rule, and are returned as if
+    they had none.
+
+    Args:
+        groups: the groups.
+        target: a target over their levels.
+
+    Returns:
+        The largest such share of any query, and the levels that have it.
+    """
+    if groups.space.crossed or all(not levels for levels in empty_levels(groups)):
+        return 0.0, []
+    weights = target.distributions.expanded()
+    lost = np.isin(weights.cell, [groups.space.cell(v) for v in empty_levels(groups)[0]])
+    total = weights.total()
+    share = weights.per_row(weights.weight * lost) / np.where(total > 0, total, 1.0)
+    cells = np.unique(weights.cell[lost])
+    return float(share.max(initial=0.0)), [str(groups.space.label(int(c))) for c in cells]

@@ -248,7 +248,8 @@ class Groups:
             A frame with one row per query, in the run's order: ``qid``, ``retrieved`` (documents
             in the ranks looked at, over all samples), ``with_row``, ``with_label`` (those with at
             least one known level of every attribute), ``row_share`` and ``label_share``, the same
-            divided by ``retrieved``.
+            divided by ``retrieved``; ``groups_shown``, how many of the known groups the documents
+            belong to, and ``groups_absent``, how many they do not.
         """
         from fairtk.groups.coverage import coverage
 

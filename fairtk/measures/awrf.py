@@ -17,6 +17,7 @@ from fairtk.measures.params import CUTOFF, ObjectParam, Param, read_browsing
 from fairtk.rankings import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from fairtk.group_exposure import Memberships
     from fairtk.groups import Groups, Target
 
 BASE = Param((str, int, float), default="e", desc="base of the logarithm: 'e' (TREC) or 2")
@@ -91,29 +92,34 @@ class AttentionWeightedRankFairness(FairMeasure):
         rows_query = evidence.query_of_run
         if not self["amortize"]:
             rows_query = rows_query[ranked.ranking_query]
-        distance = self._divergence(evidence, groups, target, rows_query)
+        completed = self["missing"] in ("best", "worst")
+        memberships = groups.memberships(ranked.docnos, "bounds" if completed else self["missing"])
+        distance = self._divergence(evidence, memberships, target, rows_query)
         count = np.bincount(rows_query, minlength=n_queries)
         mean = np.bincount(rows_query, weights=distance, minlength=n_queries)
         value = np.where(evidence.present, 1.0 - mean / np.maximum(count, 1), self.MISSING)
-        self._warn(evidence, value, target, groups)
+        self._warn_undefined(evidence, value, target)
+        self._warn_of_data(
+            evidence, groups, target, memberships if self["missing"] == "drop" else None
+        )
         return value
 
     def _divergence(
-        self, evidence: Evidence, groups: Groups, target: Target, rows_query: IntArray
+        self, evidence: Evidence, memberships: Memberships, target: Target, rows_query: IntArray
     ) -> FloatArray:
         from fairtk.divergence import jensen_shannon
         from fairtk.group_exposure import free_attention, group_exposure, shown_documents
         from fairtk.groups.completions import jensen_shannon_bounds
 
-        ranked, missing = evidence.rankings, self["missing"]
-        completed = missing in ("best", "worst")
-        memberships = groups.memberships(ranked.docnos, "bounds" if completed else missing)
-        shown = shown_documents(ranked, self.attention_of(evidence), amortize=self["amortize"])
+        missing, space = self["missing"], target.space
+        shown = shown_documents(
+            evidence.rankings, self.attention_of(evidence), amortize=self["amortize"]
+        )
         system = group_exposure(shown, memberships)
         wanted = target.for_qids(evidence.qids[rows_query])
-        if not completed:
+        if missing not in ("best", "worst"):
             return jensen_shannon(system, wanted, self["base"])
-        known = groups.space.known(np.arange(groups.space.size))
+        known = space.known(np.arange(space.size))
         lowest, highest = jensen_shannon_bounds(
             system, free_attention(shown, memberships), wanted, known, self["base"]
         )
@@ -134,9 +140,7 @@ class AttentionWeightedRankFairness(FairMeasure):
             useful,
         )
 
-    def _warn(self, evidence: Evidence, value: FloatArray, target: Target, groups: Groups) -> None:
-        from fairtk.groups.coverage import coverage_of
-
+    def _warn_undefined(self, evidence: Evidence, value: FloatArray, target: Target) -> None:
         undefined = np.isnan(value)
         total = len(value)
         untargeted = undefined & np.array(
@@ -149,7 +153,26 @@ class AttentionWeightedRankFairness(FairMeasure):
         self.warn_undefined(
             evidence.qids[rest], total, "none of the documents in the ranking has a group"
         )
-        known = coverage_of(groups, evidence.rankings, self["cutoff"])
+
+    def _warn_of_data(
+        self,
+        evidence: Evidence,
+        groups: Groups,
+        target: Target,
+        memberships: Memberships | None,
+    ) -> None:
+        """Warn of labels for under half of the ranks, and of targets that nothing can meet."""
+        from fairtk.groups.coverage import coverage_of, unreachable
+
+        lost, levels = unreachable(groups, target)
+        if levels:
+            warnings.warn(
+                f"{self!r}: up to {lost:.2g} of the target lies on {len(levels)} groups that no "
+                f"document has, so that no ranking reaches 1: {listed(levels, 3)}",
+                DataWarning,
+                stacklevel=2,
+            )
+        known = coverage_of(groups, evidence.rankings, self["cutoff"], memberships)
         thin = known[known["label_share"] < 0.5]
         if len(thin):
             worst = thin.loc[thin["label_share"].idxmin()]
