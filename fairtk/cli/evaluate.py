@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from fairtk.cli.group_files import TARGET_HELP
 from fairtk.cli.output import format_option
 
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -34,6 +35,20 @@ _FILE = click.Path(exists=True, dir_okay=False)
     help="Gold answers (columns qid, gold_answer) for EU, if the qrels have none.",
 )
 @click.option(
+    "--groups",
+    type=_FILE,
+    multiple=True,
+    help="Groups of documents (columns docno, group, weight), for AWRF and other measures that "
+    "need groups. Repeatable: an attribute per file, named after it.",
+)
+@click.option(
+    "--target",
+    "targets",
+    metavar="FILE|uniform|qrels",
+    multiple=True,
+    help=TARGET_HELP + " Repeatable: each measure takes the first over its attributes.",
+)
+@click.option(
     "--order",
     type=click.Choice(["auto", "rank", "score"]),
     default="auto",
@@ -48,6 +63,8 @@ def command(
     form: str,
     answers: tuple[str, ...],
     gold: str | None,
+    groups: tuple[str, ...],
+    targets: tuple[str, ...],
     order: str,
 ) -> None:
     """Measure RUNS against QRELS.
@@ -56,7 +73,13 @@ def command(
     with the named columns qid, docno, label (and gold_answer). A run has TREC's columns qid,
     sample, docno, rank, score, tag: an integer (or Q0, Q1, ...) in the second column is the number
     of the sampled ranking, a constant Q0 means that the run is not sampled. Or it is a TSV, JSON
-    lines or Parquet file with named columns. All may be gzipped.
+    lines or Parquet file with named columns, or a list of TREC Fair Ranking 2022 (columns id and
+    page_id, or id, seq_no and page_id). All may be gzipped.
+
+    A measure that needs groups and names none gets the attributes of all --groups files, crossed.
+    groups='gender' in a measure means the file gender.tsv alone, groups='gender*region' those two
+    crossed. EE_D, EE_R and EE_L get groups only by name. A measure that needs a target and names
+    none gets --target.
 
     Means are over the queries for which a measure is defined; where that is not all of them, their
     number stands behind the mean.
@@ -65,11 +88,14 @@ def command(
     Examples:
       fairtk evaluate qrels.txt fair.run.gz bm25.run -m EE_D@5 -m EE_R@5 -m "E(nDCG@5)"
       fairtk evaluate qrels.tsv fair.run -m "EU(utility='rougeL')" --answers answers.jsonl
+      fairtk evaluate qrels.txt bm25.run --groups gender.tsv --target qrels -m AWRF@20
+      fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\
+        -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
     """  # noqa: D301 - click reads the backslash
     from fairtk.cli.evaluation import evaluate
     from fairtk.cli.report import echo_means, echo_queries
 
-    values = evaluate(qrels, runs, measures, answers, gold, order)
+    values = evaluate(qrels, runs, measures, answers, gold, order, groups, targets)
     if per_query:
         echo_queries(values, form)
         if form == "table":

@@ -59,11 +59,13 @@ class Values:
         runs: one entry per run.
         measures: the measures, in the order of the command line.
         qids: the queries, in the order of the qrels.
+        written: measures that got groups from options, as they were written.
     """
 
     runs: list[RunValues]
     measures: list[Any]
     qids: list[str]
+    written: dict[Any, str] = field(default_factory=dict)
 
 
 def evaluate(
@@ -73,6 +75,8 @@ def evaluate(
     answers: Sequence[str] = (),
     gold: str | None = None,
     order: str = "auto",
+    groups: Sequence[str] = (),
+    targets: Sequence[str] = (),
 ) -> Values:
     """Measure run files.
 
@@ -83,24 +87,39 @@ def evaluate(
         answers: files of generated answers, none or one per run.
         gold: file of gold answers.
         order: see `fairtk.io.read_run`.
+        groups: files of groups, for measures that need some.
+        targets: ``uniform``, ``qrels`` or files of targets, for measures that need one.
 
     Raises:
         InputError: a file or a measure cannot be used; says which.
     """
     import ir_measures
 
-    from fairtk.measures import parse
+    from fairtk.cli.group_files import GivenGroups, completed, parse_with
 
     if answers and len(answers) != len(runs):
         raise InputError(
             f"--answers must be given once per run, in the order of the runs; found {len(answers)} "
             f"for {len(runs)} runs"
         )
-    wanted = list(dict.fromkeys(parse(text) for text in measures))
-    labels = _labels(qrels, gold, wanted)
+    given = GivenGroups.read(tuple(groups), tuple(targets))
+    parsed = {text: parse_with(given, text) for text in measures}
+    labels = _labels(qrels, gold, list(parsed.values()))
+    given.labels = labels
+    whole = {text: completed(given, measure) for text, measure in parsed.items()}
+    wanted = list(dict.fromkeys(whole.values()))
+    if given.attributes and not given.used:
+        raise InputError(
+            f"no measure uses --groups: name an attribute, e.g. "
+            f"-m \"EE_L(groups='{next(iter(given.attributes))}')@20\""
+        )
     qids = labels[QID].drop_duplicates().tolist()
     evaluator = _evaluator(ir_measures, wanted, labels)
     result = Values([], wanted, qids)
+    if given.attributes:
+        for text, measure in reversed(whole.items()):
+            if "groups=" in repr(measure):
+                result.written[measure] = text.strip()
     names = unique_names(runs)
     for name, path, answer_path in zip(names, runs, _padded(answers, len(runs)), strict=True):
         frame = _run(path, order, answer_path, wanted, qids)

@@ -19,6 +19,7 @@ from fairtk.errors import FairtkError, InputError, PluginError, UndefinedWarning
 COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
     "evaluate": "Measure run files against qrels.",
+    "groups": "Inspect groups of documents, and how much of a run they know.",
     "measures": "List measures, string utilities and browsing models.",
     "datasets": "List the data sets that fairtk adds to ir_datasets.",
     "plugins": "List plugins, what each gave, and what is wrong with it.",

@@ -46,7 +46,7 @@ def echo_queries(values: Values, form: str) -> None:
             for run in values.runs
             for qid in values.qids
         ]
-        header = ["run", "qid", *map(label, values.measures)]
+        header = ["run", "qid", *(heading(values, m) for m in values.measures)]
         echo_table(header, rows, range(2, len(header)))
         return
     columns = ["run", "qid", "measure", "value"]
@@ -60,7 +60,7 @@ def echo_queries(values: Values, form: str) -> None:
 
 
 def _echo_mean_table(values: Values) -> None:
-    header = ["run", "queries", *map(label, values.measures)]
+    header = ["run", "queries", *(heading(values, m) for m in values.measures)]
     columns = [_means(values.runs, m) for m in values.measures]
     rows = [
         [run.name, str(len(values.qids)), *[column[i] for column in columns]]
@@ -71,12 +71,14 @@ def _echo_mean_table(values: Values) -> None:
         echo_table(header, rows, range(1, len(header)))
     else:
         long = [
-            [run.name, label(m), number(run.mean(m)), f"{run.defined(m)}/{run.total(m)}"]
+            [run.name, heading(values, m), number(run.mean(m)), f"{run.defined(m)}/{run.total(m)}"]
             for run in values.runs
             for m in values.measures
         ]
         echo_table(["run", "measure", "mean", "queries"], long, (2, 3))
-    lower = [label(m) for m in values.measures if getattr(m, "better", "higher") == "lower"]
+    lower = [
+        heading(values, m) for m in values.measures if getattr(m, "better", "higher") == "lower"
+    ]
     if lower:
         click.echo(f"\nLower is better: {', '.join(lower)}.")
 
@@ -90,6 +92,11 @@ def _means(runs: list[RunValues], measure: Any) -> list[str]:
         number(run.mean(measure)) + count.ljust(room)
         for run, count in zip(runs, counts, strict=True)
     ]
+
+
+def heading(values: Values, measure: Any) -> str:
+    """Return what a table calls a measure: as written, where options completed it."""
+    return values.written.get(measure) or label(measure)
 
 
 def label(measure: Any) -> str:

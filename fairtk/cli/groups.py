@@ -1,0 +1,169 @@
+"""``fairtk groups``: what is in group files, and how much of a run they know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairtk.cli.group_files import TARGET_HELP, GivenGroups
+from fairtk.cli.output import echo_csv, echo_json, echo_table, format_option
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups
+
+_FILE = click.Path(exists=True, dir_okay=False)
+_MOST_ROWS = 40
+
+
+@click.command("groups")
+@click.argument("files", type=_FILE, nargs=-1, required=True)
+@click.option("--cross", is_flag=True, help="Cross the attributes of all FILES.")
+@click.option("--coverage", "run", type=_FILE, help="Say how much of this run the groups know.")
+@click.option("--cutoff", type=click.IntRange(min=1), help="Ranks of the run that are looked at.")
+@click.option("--target", metavar="FILE|uniform|qrels", help=TARGET_HELP)
+@click.option("--qrels", type=_FILE, help="Relevance labels for --target qrels.")
+@format_option
+def command(
+    files: tuple[str, ...],
+    cross: bool,
+    run: str | None,
+    cutoff: int | None,
+    target: str | None,
+    qrels: str | None,
+    form: str,
+) -> None:
+    """Inspect the groups in FILES: levels, counts, what is unknown.
+
+    A file has the columns docno, group and optionally weight (TSV, CSV or Parquet; .gz), one row
+    per document and group; an empty group or @UNKNOWN means that it is not known. The attribute is
+    named after the file. Labels such as gender or place are data about documents, made by somebody
+    for some purpose: look at what is unknown and who is missing before you measure with them.
+
+    Without --coverage, a row per level: its documents, its share of all weight, and its share in
+    the target (the mean over queries). With --coverage, a row per query of the run: documents
+    retrieved, with a row in FILES, with a known group, and how many groups are shown and absent.
+
+    \b
+    Examples:
+      fairtk groups gender.tsv region.tsv
+      fairtk groups gender.tsv region.tsv --cross --target qrels --qrels qrels.txt
+      fairtk groups gender.tsv --coverage bm25.run --cutoff 20
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.io import read_qrels, read_run
+
+    given = GivenGroups.read(files, () if target is None else (target,))
+    if qrels is not None:
+        given.labels = read_qrels(qrels)
+    shown = [given.crossed] if cross else list(given.attributes.values())
+    if run is not None:
+        _echo_coverage(shown, read_run(run), cutoff, form)
+        return
+    rows = [row for groups in shown for row in _levels(groups, given)]
+    columns = ["attribute", "group", "documents", "share", *(["target"] if target else [])]
+    if form != "table":
+        records = [[row[0], _text(row[1]), *row[2:]] for row in rows]
+        (echo_csv if form == "csv" else echo_json)(columns, records)
+        return
+    _echo_summary(shown)
+    for groups in shown:
+        own = [row for row in rows if row[0] == groups.name]
+        if groups.space.crossed:
+            own = sorted(own, key=lambda row: -row[3])
+        click.echo()
+        cells = [[_text(row[1]), str(row[2]), *(f"{share:.4f}" for share in row[3:])]
+                 for row in own[:_MOST_ROWS]]  # fmt: skip
+        echo_table([groups.name, *columns[2:]], cells, range(1, len(columns) - 1))
+        if len(own) > _MOST_ROWS:
+            click.echo(f"... and {len(own) - _MOST_ROWS} more; --format csv has all")
+
+
+def _echo_summary(shown: list[Groups]) -> None:
+    rows = []
+    for groups in shown:
+        found = _memberships(groups)
+        n = len(found.size)
+        known = groups.space.known(found.cell)
+        unknown = 1 - float(found.weight[known].sum() / max(found.weight.sum(), 1e-300))
+        several = float((found.size > 1).sum() / max(n, 1))
+        used = len(set(found.cell.tolist()))
+        rows.append(
+            [groups.name, f"{used} of {groups.space.size}", str(n), f"{unknown:.1%}",
+             f"{several:.1%}"]
+        )  # fmt: skip
+    echo_table(
+        ["attribute", "groups with documents", "documents", "unknown", "in several groups"],
+        rows, range(1, 5),
+    )  # fmt: skip
+
+
+def _levels(groups: Groups, given: GivenGroups) -> list[list[Any]]:
+    """Return attribute, level, documents, share (and target) of levels that have any."""
+    import numpy as np
+
+    found = _memberships(groups)
+    cells, place = np.unique(found.cell, return_inverse=True)
+    count = np.bincount(place, minlength=len(cells))
+    weight = np.bincount(place, weights=found.weight, minlength=len(cells))
+    shares = {int(c): (int(n), float(w)) for c, n, w in zip(cells, count, weight, strict=True)}
+    wanted = _target_shares(groups, given) if given.targets else {}
+    listed = set(shares) | set(wanted)
+    if not groups.space.crossed:
+        listed |= set(range(groups.space.size))  # levels without documents, too
+    whole = max(float(weight.sum()), 1e-300)
+    rows: list[list[Any]] = []
+    for cell in sorted(listed):
+        n, w = shares.get(cell, (0, 0.0))
+        row = [groups.name, groups.space.label(cell), n, w / whole]
+        rows.append([*row, wanted.get(cell, 0.0)] if given.targets else row)
+    return rows
+
+
+def _target_shares(groups: Groups, given: GivenGroups) -> dict[int, float]:
+    import numpy as np
+
+    rows = given.target(groups, "fairtk groups").for_groups(groups).distributions.expanded()
+    total = rows.total()
+    share = rows.weight / np.where(total > 0, total, 1.0)[rows.row]
+    sums: dict[int, float] = {}
+    for cell, value in zip(rows.cell.tolist(), share.tolist(), strict=True):
+        sums[cell] = sums.get(cell, 0.0) + value
+    n = max(int((total > 0).sum()), 1)
+    return {cell: value / n for cell, value in sums.items()}
+
+
+def _memberships(groups: Groups) -> Any:
+    return groups.memberships(groups.docnos)
+
+
+def _echo_coverage(shown: list[Groups], run: Any, cutoff: int | None, form: str) -> None:
+    import pandas as pd
+
+    frames = []
+    for groups in shown:
+        frame = groups.coverage(run, cutoff)
+        frame.insert(0, "attribute", groups.name)
+        frames.append(frame)
+    table = pd.concat(frames, ignore_index=True)
+    columns = [str(c) for c in table.columns]
+    rows = table.to_numpy(dtype=object).tolist()
+    if form != "table":
+        (echo_csv if form == "csv" else echo_json)(columns, rows)
+        return
+    cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
+    echo_table(columns, cells, range(2, len(columns)))
+    where = "in the run"
+    if cutoff is not None:
+        where = f"in the first {cutoff} ranks" if cutoff > 1 else "at rank 1"
+    click.echo()
+    for groups, frame in zip(shown, frames, strict=True):
+        labeled, all_of = int(frame["with_label"].sum()), int(frame["retrieved"].sum())
+        thin = int((frame["label_share"] < 0.5).sum())
+        click.echo(
+            f"{groups.name}: the group is known for {labeled} of {all_of} documents {where}; for "
+            f"under half of them in {thin} of {len(frame)} queries."
+        )
+
+
+def _text(level: Any) -> str:
+    return level if isinstance(level, str) else " x ".join(level)
