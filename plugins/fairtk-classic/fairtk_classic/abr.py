@@ -16,7 +16,7 @@ class AttentionBiasRatio(CombinedExposure):
     ABR = min over groups of mean attention / max over groups of mean attention (Ghosh, Dutt and
     Wilson 2021), the mean over the group's documents in the ranking (``population="ranked"``). In
     [0, 1]; higher is more even, 1: all groups get the same. Attention falls geometrically with the
-    rank, ``browsing="RBP(p=0.5)"`` by default, where the paper leaves the parameter open.
+    rank, ``browsing="RBP(p=0.5)"`` by default, a choice of this plugin.
 
     Documents without a known group keep their ranks and belong to no group; one of several groups
     counts in part. Undefined (NaN): a group of the attribute has no document in the ranking, which

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 class RankBiasedEquality(RankBiasedExposure):
     """Whether all groups get the same exposure in total.
 
-    ER(g) = (1 - gamma) sum over ranks k of gamma^(k - 1) [document k in g] (Kirnap et al. 2021,
-    Eq. 2), compared over the groups by ``combine``: ``"min/max"`` (default; in [0, 1], higher is
-    more even), ``"max/min"``, ``"max-min"``, ``"max-deviation"``, ``"mean-deviation"``, ``"l2"``
-    and ``"variance"``, all lower is more even. ``gamma`` is 0.8 by default, this plugin's
-    choice.
+    ER(g) = (1 - gamma) sum over ranks k of gamma^(k - 1) [document k in g] (Kirnap et al. 2021, Eq.
+    2), compared over the groups by ``combine``: ``"min/max"`` (default; in [0, 1], higher is more
+    even), ``"max/min"``, ``"max-min"``, ``"max-deviation"``, ``"mean-deviation"``, ``"l2"`` and
+    ``"variance"``, all lower is more even. ``gamma`` is 0.8 by default, this plugin's choice.
 
     A group without a document shown has an exposure of 0 and counts as such. Documents without a
     known group keep their ranks and belong to no group; one of several groups counts in part.

@@ -11,8 +11,9 @@ class RankBiasedProportionality(RankBiasedExposure):
     """Whether all groups get exposure in proportion to their numbers of documents.
 
     ER(g) of `ERBE` over the number of the group's documents (Kirnap et al. 2021), compared by
-    ``combine``. ``population`` says which documents there are: all that are labeled for the query
-    or shown (default), or ``"collection"``: all that have groups.
+    ``combine`` as in `ERBE`: ``"min/max"`` (default) in [0, 1], higher is more in proportion; all
+    others 0 or above, lower is. ``population`` says which documents there are: all that are labeled
+    for the query or shown (default), or ``"collection"``: all that have groups.
 
     Undefined (NaN) also where a group of the attribute has no document there (``empty="skip"``
     compares the others). In all else as `ERBE`.

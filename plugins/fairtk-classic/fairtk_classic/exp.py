@@ -10,8 +10,8 @@ class GroupExposure(CombinedExposure):
     """Whether documents of all groups get the same exposure on average.
 
     The mean attention of each group's documents, sum of attention / number of documents (Singh and
-    Joachims 2018, Eq. 4), compared by ``combine``: ``"min/max"`` (default; in [0, 1], higher is
-    more even, 1 if all groups get the same), ``"max/min"``, ``"max-min"``, ``"max-deviation"``,
+    Joachims 2018), compared by ``combine``: ``"min/max"`` (default; in [0, 1], higher is more even,
+    1 if all groups get the same), ``"max/min"``, ``"max-min"``, ``"max-deviation"``,
     ``"mean-deviation"``, ``"l2"`` and ``"variance"``, all lower is more even. The Euclidean norm
     ``"l2"`` is not 0 for even groups, and no exposure at all would have the lowest.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.exposure import attention
+from fairtk.exposure import attention, total
 from fairtk_classic import combination
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import (
@@ -187,5 +187,5 @@ class CombinedExposure(ExposureMeasure):
 
 def _summed(row: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
     """Return the sums of values that share a row; shape (n_rows, n_columns)."""
-    columns = [np.bincount(row, weights=column, minlength=n_rows) for column in values.T]
+    columns = [total(row, column, n_rows) for column in values.T]
     return np.column_stack(columns) if columns else np.zeros((n_rows, 0))

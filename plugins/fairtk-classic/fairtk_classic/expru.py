@@ -11,7 +11,8 @@ class GroupRealizedUtility(CombinedExposure):
 
     Mean attention times label of each group's documents, a model of clicks, over their mean label,
     in which their number cancels: sum of attention x label / sum of labels (disparate impact of
-    Singh and Joachims 2018, Eq. 8), compared by ``combine`` as in `EXP`.
+    Singh and Joachims 2018), compared by ``combine`` as in `EXP`: ``"min/max"`` (default) in [0,
+    1], higher is more in proportion; all others 0 or above, lower is.
 
     Labels below 0 and documents without one count as 0. Undefined (NaN) where a group has no
     relevant document in ``population`` (``empty="skip"`` compares the others). In all else as

@@ -10,8 +10,9 @@ class GroupExposureUtility(CombinedExposure):
     """Whether documents of all groups get exposure in proportion to their relevance.
 
     Mean attention of each group's documents over their mean label, in which their number cancels:
-    sum of attention / sum of labels (disparate treatment of Singh and Joachims 2018, Eq. 6),
-    compared by ``combine`` as in `EXP`.
+    sum of attention / sum of labels (disparate treatment of Singh and Joachims 2018), compared by
+    ``combine`` as in `EXP`: ``"min/max"`` (default) in [0, 1], higher is more in proportion; all
+    others 0 or above, lower is.
 
     Labels below 0 and documents without one count as 0. Undefined (NaN) where a group has no
     relevant document in ``population`` (``empty="skip"`` compares the others). A query that the run

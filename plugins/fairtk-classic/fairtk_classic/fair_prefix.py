@@ -34,10 +34,10 @@ class FairPrefixes(BinaryMeasure):
 
     (1/N) sum over k = 1..N of F(n+_k; k, p), with n+_k protected documents among the first k and F
     the cumulative distribution function of the binomial distribution: the test statistic of ranked
-    group fairness (Zehlike et al. 2017, Definition 3) without a threshold, as Raj and Ekstrand
-    (2022) make it a measure. In (0, 1]; higher: protected documents are not fewer than chance would
-    have them. Too many of them are never a fault: it is 1 for protected documents alone, and about
-    one half or more at a share of p. Not to be mixed up with the FAIR of Gao, Ge and Shah (2022).
+    group fairness (Zehlike et al. 2017) without a threshold, as Raj and Ekstrand (2022) make it a
+    measure. In (0, 1]; higher: protected documents are not fewer than chance would have them. Too
+    many of them are never a fault: it is 1 for protected documents alone, and about one half or
+    more at a share of p. Not to be mixed up with the FAIR of Gao, Ge and Shah (2022).
 
     ``p`` is given, or the share of ``protected`` in ``target``, or else its share among all
     documents that have groups. The ranking is cut at ``@k``; documents without a known group are

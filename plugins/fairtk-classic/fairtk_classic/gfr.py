@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.exposure import total
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, FloatArray, GroupMeasure, Scored
@@ -120,8 +121,8 @@ class GroupFairnessAndRelevance(GroupMeasure):
                 open_ |= np.isnan(wanted).any(axis=1)
                 components.append(stop * self.closeness(evidence, attribute, wanted, kind))
         whole = np.mean(components, axis=0)
-        value = np.bincount(ranked.ranking, weights=whole, minlength=n)
-        relevant = np.bincount(evidence.pairs.query, weights=label, minlength=len(open_)) > 0
+        value = total(ranked.ranking, whole, n)
+        relevant = total(evidence.pairs.query, label, len(open_)) > 0
         gaps = (("no relevant document in the labels", ~relevant), (NO_TARGET, open_))
         return Scored(evidence.query_of_run[ranked.ranking_query], value, (), gaps)
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import DataWarning, ParameterError, listed
+from fairtk.exposure import total
 from fairtk.groups.coverage import coverage_of
 from fairtk.measures import FairMeasure
 
@@ -126,8 +127,8 @@ class GroupMeasure(FairMeasure):
         scored = self.scored(evidence)
         n_queries = len(evidence.qids)
         count = np.bincount(scored.query, minlength=n_queries)
-        total = np.bincount(scored.query, weights=scored.value, minlength=n_queries)
-        value = np.where(evidence.present, total / np.maximum(count, 1), self.worst(evidence))
+        summed = total(scored.query, scored.value, n_queries)
+        value = np.where(evidence.present, summed / np.maximum(count, 1), self.worst(evidence))
         for _, queries in scored.gaps:
             value[queries] = np.nan
         self._explain(evidence, scored, value)

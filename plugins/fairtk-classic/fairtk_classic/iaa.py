@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.exposure import attention, expected_exposure
+from fairtk.exposure import attention, expected_exposure, total
 from fairtk.measures import FairMeasure
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import BoolArray, FloatArray, IntArray
@@ -21,14 +21,13 @@ class AmortizedAttention(FairMeasure):
 
     IAA = sum over documents of |A_d - R_d|, with A_d the attention that a document gets over all
     rankings of its query and R_d its relevance, each divided by its sum over the query's documents
-    (Biega, Gummadi and Weikum 2018, Definition 3 and Eq. 2). In [0, 2]; lower is closer, 0:
-    attention is proportional to relevance. The rankings are the samples of a sampled run; the
-    relevance is the label, the same in each (below 0, or unlabeled: 0). It needs no groups: every
-    document stands for itself. One ranking alone cannot reach 0 unless relevance falls as fast as
-    attention does.
+    (Biega, Gummadi and Weikum 2018). In [0, 2]; lower is closer, 0: attention is proportional to
+    relevance. The rankings are the samples of a sampled run; the relevance is the label, the same
+    in each (below 0, or unlabeled: 0). It needs no groups: every document stands for itself. One
+    ranking alone cannot reach 0 unless relevance falls as fast as attention does.
 
-    Attention falls geometrically with the rank, ``browsing="RBP(p=0.5)"`` by default, as in the
-    paper. Undefined (NaN): no relevant document in the labels. 2 for a query that the run lacks.
+    Attention falls geometrically with the rank, as in the paper: ``browsing="RBP(p=0.5)"`` by
+    default. Undefined (NaN): no relevant document in the labels. 2 for a query that the run lacks.
     (One published code returns after the first ranking.)
     """
 
@@ -57,7 +56,7 @@ class AmortizedAttention(FairMeasure):
         )
         shown = expected_exposure(weight, pairs.of_row, len(pairs), ranked.n_samples[ranked.query])
         value = distance(shown, relevance, pairs.query, len(evidence.qids))
-        open_ = np.bincount(pairs.query, weights=relevance, minlength=len(value)) == 0
+        open_ = total(pairs.query, relevance, len(value)) == 0
         value = np.where(evidence.present, value, self.MISSING)
         value[open_] = np.nan
         self.warn_undefined(evidence.qids[open_], len(value), "no relevant document in the labels")
@@ -79,9 +78,9 @@ def distance(
     """
     shares = []
     for amount in (attention_, relevance):
-        whole = np.bincount(query, weights=amount, minlength=n_queries)[query]
+        whole = total(query, amount, n_queries)[query]
         shares.append(np.divide(amount, whole, out=np.full(len(amount), np.nan), where=whole > 0))
-    return np.bincount(query, weights=np.abs(shares[0] - shares[1]), minlength=n_queries)
+    return total(query, np.abs(shares[0] - shares[1]), n_queries)
 
 
 IAA = AmortizedAttention()

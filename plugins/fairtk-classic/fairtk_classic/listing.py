@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairtk.exposure import total
 from fairtk_classic.group_measure import FloatArray, GroupMeasure, IntArray
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Listing:
     def total(self, values: FloatArray) -> FloatArray:
         """Return sums over each ranking; shape (n_rankings, ...)."""
         if values.ndim == 1:
-            return np.bincount(self.ranking, weights=values, minlength=len(self.size))
+            return total(self.ranking, values, len(self.size))
         columns = [self.total(column) for column in values.T]
         return np.column_stack(columns) if columns else np.zeros((len(self.size), 0))
 

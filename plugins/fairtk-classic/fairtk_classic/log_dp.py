@@ -26,16 +26,16 @@ class LogDemographicParity(LogRatio):
     group's documents (demographic parity of Singh and Joachims 2018, in the form of Raj and
     Ekstrand 2022). 0: both get the same in total, whatever their numbers. ``per="document"``
     divides E_g by the number of the group's documents in ``population``, which is the constraint of
-    Singh and Joachims (their Eq. 4). Below 0 the protected documents get less, above 0 more; better
-    is closer to 0, and ``absolute=True`` gives the distance, since values of queries on both sides
-    cancel in a mean.
+    Singh and Joachims. Below 0 the protected documents get less, above 0 more; better is closer to
+    0, and ``absolute=True`` gives the distance, since values of queries on both sides cancel in a
+    mean.
 
     The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` says otherwise
     (a published code multiplies by the reciprocal, so that exposure grows with rank). A group that
     gets none gives a large but finite value, about -13 or 13, that rules a mean. Documents without
     a known group keep their ranks and belong to no side. Undefined (NaN): no document with a known
-    group, ``per="document"`` for a side without documents, and a query that the run lacks (no
-    value is the worst). On sampled runs exposure is averaged over samples first.
+    group, ``per="document"`` for a side without documents, and a query that the run lacks (no value
+    is the worst). On sampled runs exposure is averaged over samples first.
     """
 
     NAME = "logDP"

@@ -18,7 +18,8 @@ class LogExposedUtility(LogRatio):
     sum of the attention of a group's documents and Y_g the mean label of its documents in
     ``population`` (the disparate treatment ratio of Singh and Joachims 2018, in the form of Raj and
     Ekstrand 2022). ``per="document"`` takes the mean exposure for E_g, as Singh and Joachims do, so
-    that the numbers of documents cancel. 0: alike; below 0 the protected documents get less.
+    that the numbers of documents cancel. 0: alike; below 0 the protected documents get less; better
+    is closer to 0.
 
     Labels below 0 and documents without one count as 0. Undefined (NaN) also where a side has no
     relevant document. In all else as `logDP`.

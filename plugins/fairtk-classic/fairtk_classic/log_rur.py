@@ -18,7 +18,7 @@ class LogRealizedUtility(LogRatio):
     sum of attention times label over a group's documents, a model of clicks, and Y_g the mean label
     of its documents in ``population`` (the disparate impact ratio of Singh and Joachims 2018, in
     the form of Raj and Ekstrand 2022). ``per="document"`` takes the mean for C_g, as Singh and
-    Joachims do. 0: alike; below 0 the protected documents get less.
+    Joachims do. 0: alike; below 0 the protected documents get less; better is closer to 0.
 
     Labels below 0 and documents without one count as 0. Undefined (NaN) also where a side has no
     relevant document. In all else as `logDP`.

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class MaxSkew(SkewMeasure):
     """How much more than its target share the most advantaged group has of the first k ranks.
 
-    MaxSkew@k = max over groups of ln(share among the first k / target share) (Geyik et al. 2019,
-    Definition 2.3). From 0 to ln(1 / smallest target share), the value of a query that the run
-    lacks; lower is closer to the target, 0 is the target.
+    MaxSkew@k = max over groups of ln(share among the first k / target share) (Geyik et al. 2019).
+    From 0 to ln(1 / smallest target share), the value of a query that the run lacks; lower is
+    closer to the target, 0 is the target.
 
     As `Skew` for documents without a known group or with several, for samples and ``smoothing``.
     Undefined (NaN): no target, no document with a group, a group that is shown and has no target.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class MinSkew(SkewMeasure):
     """How much less than its target share the most disadvantaged group has of the first k ranks.
 
-    MinSkew@k = min over groups of ln(share among the first k / target share) (Geyik et al. 2019,
-    Definition 2.2). 0 or below; higher is closer to the target, 0 is the target.
+    MinSkew@k = min over groups of ln(share among the first k / target share) (Geyik et al. 2019). 0
+    or below; higher is closer to the target, 0 is the target.
 
     As `Skew` for documents without a known group or with several, and for samples. Groups without a
     target share are not looked at. Undefined (NaN) where a group of the target is not shown at all,

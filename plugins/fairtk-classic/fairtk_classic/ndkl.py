@@ -25,10 +25,10 @@ class DiscountedDivergence(GroupMeasure):
     """How far the groups' shares of every prefix diverge from a target, top ranks counting most.
 
     NDKL = (1/Z) sum over i = 1..N of KL(D_i || p) / log2(i + 1), with D_i the shares of the groups
-    among the first i documents, p the target and Z = sum of 1 / log2(i + 1) (Geyik et al. 2019,
-    Definition 2.4). From 0 to ln(1 / smallest target share), the value of a query that the run
-    lacks; lower is closer. Natural logarithm by default (``base=2``: bits). It never reaches 0 in
-    practice: a prefix of one document cannot have the shares of the target.
+    among the first i documents, p the target and Z = sum of 1 / log2(i + 1) (Geyik et al. 2019).
+    From 0 to ln(1 / smallest target share), the value of a query that the run lacks; lower is
+    closer. Natural logarithm by default (``base=2``: bits). It never reaches 0 in practice: a
+    prefix of one document cannot have the shares of the target.
 
     The ranking is cut at ``@k``; documents without a known group are left out and the others move
     up. A document of several groups counts in part. Nothing is added to shares of 0 (one published

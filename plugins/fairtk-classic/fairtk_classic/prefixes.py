@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fairtk.exposure import total
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import (
     NO_TARGET,
@@ -18,6 +19,9 @@ from fairtk_classic.listing import Listing, listing, ratio
 
 if TYPE_CHECKING:
     from fairtk.measures.evidence import Evidence
+
+TRACE = 1e-9
+"""A highest sum below this is 0 but for rounding."""
 
 
 class PrefixMeasure(BinaryMeasure):
@@ -60,7 +64,7 @@ class PrefixMeasure(BinaryMeasure):
         most = self.most(listed, two, whole, targeted)
         known = listed.size > 0
         long = listed.size >= self["step"]
-        value = np.where(known & long & np.isfinite(raw) & (most > 0), ratio(raw, most), np.nan)
+        value = np.where(known & long & np.isfinite(raw) & (most > TRACE), ratio(raw, most), np.nan)
         return Scored(
             listed.query,
             value,
@@ -90,7 +94,7 @@ class PrefixMeasure(BinaryMeasure):
         sums = listed.running(two)[at]
         terms = self.difference(sums[:, 0], sums[:, 1], whole[listed.ranking[at]])
         terms = terms / np.log2(listed.place[at])
-        return np.bincount(listed.ranking[at], weights=terms, minlength=len(listed.size))
+        return total(listed.ranking[at], terms, len(listed.size))
 
     def most(
         self, listed: Listing, two: FloatArray, whole: FloatArray, targeted: bool

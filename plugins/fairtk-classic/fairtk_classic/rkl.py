@@ -14,7 +14,7 @@ class NormalizedDivergence(PrefixMeasure):
 
     rKL = (1/Z) sum over i = step, 2 step, ... of KL(P_i || Q) / log2(i), with P_i the shares of
     protected and other documents among the first i, Q those of the whole, and logarithms to base 2
-    (Yang and Stoyanovich 2017, Eq. 2). In [0, 1]; lower is closer.
+    (Yang and Stoyanovich 2017). In [0, 1]; lower is closer.
 
     As `rND` in all else: the whole, Z, discount, documents without a group, undefined queries,
     samples. A share of 0 adds nothing (0 log 0 = 0), as in the definition; the published code sets

@@ -13,8 +13,8 @@ class NormalizedDifference(PrefixMeasure):
     """How far the share of protected documents in prefixes is from their share of the whole.
 
     rND = (1/Z) sum over i = step, 2 step, ... of |n+_i / i - n+_N / N| / log2(i), with n+_i
-    protected documents among the first i of N (Yang and Stoyanovich 2017, Eq. 1). In [0, 1]; lower
-    is closer: 0 where every prefix has the share of the whole. Too many and too few protected
+    protected documents among the first i of N (Yang and Stoyanovich 2017). In [0, 1]; lower is
+    closer: 0 where every prefix has the share of the whole. Too many and too few protected
     documents count alike.
 
     The whole is the ranking itself, cut at ``@k``, as in the paper; with ``target`` it is the

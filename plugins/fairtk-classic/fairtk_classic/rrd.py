@@ -23,8 +23,8 @@ class NormalizedRatioDifference(PrefixMeasure):
 
     rRD = (1/Z) sum over i = step, 2 step, ... of |n+_i / n-_i - n+_N / n-_N| / log2(i), with n+
     protected and n- other documents; a ratio whose numerator or denominator is 0 is 0 (Yang and
-    Stoyanovich 2017, Eq. 3). In [0, 1]; lower is closer. The protected level must be the minority:
-    where it is more than half of the whole the measure does not apply (NaN).
+    Stoyanovich 2017). In [0, 1]; lower is closer. The protected level must be the minority: where
+    it is more than half of the whole the measure does not apply (NaN).
 
     Z is the highest sum that any order of the same documents has, found exactly; with a target, any
     ranking of the length. Mind what the definition does: a prefix without other documents has the

@@ -15,10 +15,9 @@ GROUP = Param(str, desc="the level whose skew is taken")
 class Skew(SkewMeasure):
     """Whether one group has more or less of the first k ranks than the target gives it.
 
-    Skew@k = ln(share of the group among the first k / target share) (Geyik et al. 2019, Definition
-    2.1). 0 is the target; below 0 the group is shown too little, above 0 too much. Better is closer
-    to 0: "higher" is true of values below 0 only, and values of queries on both sides cancel in a
-    mean.
+    Skew@k = ln(share of the group among the first k / target share) (Geyik et al. 2019). 0 is the
+    target; below 0 the group is shown too little, above 0 too much. Better is closer to 0: "higher"
+    is true of values below 0 only, and values of queries on both sides cancel in a mean.
 
     Documents without a known group are left out. A document of several groups counts in part. A
     group that is not shown has a skew of minus infinity, so the value is undefined (NaN);
