@@ -154,20 +154,3 @@ def write_trec_fair(folder):
     by_row = {name: {str(i): v for i, v in enumerate(values)} for name, values in columns.items()}
     topics.write_text(json.dumps(by_row), encoding="utf-8")
     return corpus, topics
-
-
-def test_the_jackknife_is_leaving_one_ranking_out():
-    """Two documents of three are read; three rankings: {a, b}, {a, b}, {a, c}."""
-    sys.path.insert(0, str(TUTORIALS))
-    try:
-        import lamp_folder
-    finally:
-        sys.path.pop(0)
-    rows = [(0, "a", 0), (0, "b", 1), (1, "b", 0), (1, "a", 1), (2, "a", 0), (2, "c", 1)]
-    frame = pd.DataFrame(rows, columns=["sample", "docno", "rank"]).assign(qid="q")
-    left_out = lamp_folder.jackknife(frame, cutoff=2).loc["q"]
-    # without 0 or 1: e = (1, 1/2, 1/2), squared norm 1.5, by 2; without 2: e = (1, 1, 0), 2 by 2
-    assert left_out.tolist() == pytest.approx([0.75, 0.75, 1.0])
-    # sqrt((n - 1) * population variance) = sqrt(2 * (2 * (1/12)^2 + (1/6)^2) / 3) = sqrt(1/36)
-    error = lamp_folder.standard_error(lamp_folder.jackknife(frame, cutoff=2))
-    assert error.loc["q"] == pytest.approx(1 / 6)
