@@ -112,7 +112,9 @@ def _bars(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
     for place, (cost, difference) in enumerate(
         zip(groups["cost"], groups["difference"], strict=True)
     ):
-        word = "too much" if difference > 0 else "too little" if difference < 0 else ""
+        # sums of groups with too much and with too little have neither
+        mixed = groups["text"].iloc[place].startswith("(") or difference == 0
+        word = "" if mixed else "too much" if difference > 0 else "too little"
         axes.text(max(cost, 0) + 0.01 * high, place + shift, word, va="center", fontsize=7)
     axes.set_xlim(right=1.18 * axes.get_xlim()[1])
     axes.set_xlabel("cost: what each group adds", fontsize=9)

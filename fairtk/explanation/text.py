@@ -29,7 +29,8 @@ def written(explanation: Explanation, most: int) -> str:
         lines.append(f"baseline: {explanation.baseline_total:.4f}, change {change:+.4f}")
     tables = [("By group", explanation.by_group)]
     if explanation.names.space.crossed:
-        tables.append(("By attribute", explanation.by_attribute))
+        of = explanation.by_attribute.groupby("attribute", sort=False)
+        tables += [(f"By {name}", part.drop(columns="attribute")) for name, part in of]
     tables += [("By ranks", explanation.by_rank), ("By query", explanation.by_query)]
     for title, frame in tables:
         lines += ["", *_table(title, frame, most)]

@@ -167,8 +167,8 @@ class AttentionWeightedRankFairness(FairMeasure):
         lost, levels = unreachable(groups, target)
         if levels:
             warnings.warn(
-                f"{self!r}: up to {lost:.2g} of the target lies on {len(levels)} groups that no "
-                f"document has, so that no ranking reaches 1: {listed(levels, 3)}",
+                f"{self!r}: up to {lost:.2g} of the target lies on groups that no document has, "
+                f"so that no ranking reaches 1 ({len(levels)} such: {listed(levels, 3)})",
                 DataWarning,
                 stacklevel=2,
             )
