@@ -30,16 +30,16 @@ def combine(values: FloatArray, counts: BoolArray, how: str) -> FloatArray:
     seen = np.where(counts, values, 0.0)
     several = np.maximum(number, 1)
     deviation = np.where(counts, np.abs(seen - (seen.sum(axis=1) / several)[:, None]), 0.0)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # rows without groups: inf - inf
         found = {
-            "min/max": lambda: ratio(lowest, highest),
-            "max/min": lambda: ratio(highest, lowest),
-            "max-min": lambda: highest - lowest,
-            "max-deviation": lambda: deviation.max(axis=1, initial=0.0),
-            "mean-deviation": lambda: deviation.sum(axis=1) / several,
-            "l2": lambda: np.sqrt((seen**2).sum(axis=1)),
-            "variance": lambda: (deviation**2).sum(axis=1) / several,
-        }[how]()
+            "min/max": ratio(lowest, highest),
+            "max/min": ratio(highest, lowest),
+            "max-min": highest - lowest,
+            "max-deviation": deviation.max(axis=1, initial=0.0),
+            "mean-deviation": deviation.sum(axis=1) / several,
+            "l2": np.sqrt((seen**2).sum(axis=1)),
+            "variance": (deviation**2).sum(axis=1) / several,
+        }[how]
     return np.where(number >= 2, found, np.nan)
 
 

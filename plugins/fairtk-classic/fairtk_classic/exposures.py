@@ -165,7 +165,7 @@ class CombinedExposure(ExposureMeasure):
         values = np.divide(above, below, out=np.zeros_like(above), where=counts)
         value = combination.combine(values, counts, self.combined)
         value[~got.known] = np.nan
-        missing = ~counts.all(axis=1)
+        missing: BoolArray = ~np.asarray(counts.all(axis=1))
         strict = self.params.get("empty") != "skip"
         if strict:
             value[missing] = np.nan

@@ -94,7 +94,8 @@ class GroupFairnessAndRelevance(GroupMeasure):
 
     def kinds(self) -> list[str]:
         """Return the similarity of each attribute."""
-        wanted, names = self["similarity"].split(","), [a.name for a in self.groups.attributes]
+        names = [a.name for a in self.groups.attributes]
+        wanted: list[str] = self["similarity"].split(",")
         if len(wanted) not in (1, len(names)):
             raise ParameterError(
                 f"GFR: similarity must be one, or one for each of {names}; found {wanted}"
@@ -181,7 +182,8 @@ def _known(attribute: Groups) -> Any:
 def _shares(values: FloatArray, otherwise: float) -> FloatArray:
     """Return each row divided by its sum; `otherwise` where that is 0."""
     total = values.sum(axis=1, keepdims=True)
-    return np.divide(values, total, out=np.full_like(values, otherwise), where=total > 0)
+    result: FloatArray = np.full_like(values, otherwise)
+    return np.asarray(np.divide(values, total, out=result, where=total > 0))
 
 
 GFR = GroupFairnessAndRelevance()

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from fairtk.errors import DataWarning, ParameterError, listed
 from fairtk.exposure import total
-from fairtk.groups.coverage import coverage_of
 from fairtk.measures import FairMeasure
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+Reasons = tuple[tuple[str, BoolArray], ...]
+"""Why something has no value, each with a mask of what."""
 
 NOTHING_KNOWN = "none of the documents in the ranking has a known group"
 NO_TARGET = "there is no target"
@@ -41,8 +42,8 @@ class Scored:
 
     query: IntArray
     value: FloatArray
-    reasons: tuple[tuple[str, BoolArray], ...] = ()
-    gaps: tuple[tuple[str, BoolArray], ...] = ()
+    reasons: Reasons = ()
+    gaps: Reasons = ()
 
 
 class GroupMeasure(FairMeasure):
@@ -120,7 +121,8 @@ class GroupMeasure(FairMeasure):
         dense[rows.row, rows.cell] = rows.weight
         dense = dense[:, self.compared]
         total = dense.sum(axis=1, keepdims=True)
-        return np.divide(dense, total, out=np.full_like(dense, np.nan), where=total > 0)
+        result: FloatArray = np.full_like(dense, np.nan)
+        return np.asarray(np.divide(dense, total, out=result, where=total > 0))
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query, and warn of what is undefined or thinly labeled."""
@@ -151,6 +153,8 @@ class GroupMeasure(FairMeasure):
         self.warn_undefined(evidence.qids[unexplained], len(value), "the definition leaves it open")
 
     def _warn_of_coverage(self, evidence: Evidence) -> None:
+        from fairtk.groups.coverage import coverage_of
+
         known = coverage_of(self.groups, evidence.rankings, self["cutoff"])
         thin = known[known["label_share"] < 0.5]
         if len(thin):

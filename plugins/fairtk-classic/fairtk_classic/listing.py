@@ -47,7 +47,7 @@ class Listing:
     def running(self, values: FloatArray) -> FloatArray:
         """Return sums over each row and those above it in its ranking; shape of `values`."""
         summed = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
-        return summed[1:] - summed[self.start][self.ranking]
+        return np.asarray(summed[1:] - summed[self.start][self.ranking])
 
     def total(self, values: FloatArray) -> FloatArray:
         """Return sums over each ranking; shape (n_rankings, ...)."""
@@ -79,4 +79,5 @@ def listing(measure: GroupMeasure, evidence: Evidence) -> Listing:
 def ratio(above: FloatArray, below: FloatArray, otherwise: float = np.nan) -> FloatArray:
     """Return above / below, and `otherwise` where below is 0."""
     shape = np.broadcast(above, below).shape
-    return np.divide(above, below, out=np.full(shape, otherwise), where=np.asarray(below) != 0)
+    result: FloatArray = np.full(shape, otherwise)
+    return np.asarray(np.divide(above, below, out=result, where=np.asarray(below) != 0))

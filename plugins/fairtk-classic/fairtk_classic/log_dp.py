@@ -49,7 +49,7 @@ class LogDemographicParity(LogRatio):
             return got.exposure, np.ones(len(got.query), dtype=bool)
         some = have.size > 0
         mean = np.divide(got.exposure, have.size, out=np.zeros_like(have.size), where=some)
-        return mean, some.all(axis=1)
+        return mean, np.asarray(some.all(axis=1))
 
 
 logDP = LogDemographicParity()  # noqa: N816 - the paper's name

@@ -30,7 +30,7 @@ class MaxSkew(SkewMeasure):
 
     def pick(self, skew: FloatArray) -> FloatArray:
         """Return the largest skew."""
-        return np.nanmax(skew, axis=1)
+        return np.asarray(np.nanmax(skew, axis=1))
 
     def worst(self, evidence: Evidence) -> FloatArray:
         """Return the skew of the group with the smallest target share, if only it is shown."""

@@ -31,7 +31,7 @@ class MinSkew(SkewMeasure):
 
     def pick(self, skew: FloatArray) -> FloatArray:
         """Return the smallest skew."""
-        return np.nanmin(skew, axis=1)
+        return np.asarray(np.nanmin(skew, axis=1))
 
     def worst(self, evidence: Evidence) -> float:
         """Return the skew of a group that is not shown."""

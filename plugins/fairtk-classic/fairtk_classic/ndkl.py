@@ -61,14 +61,14 @@ class DiscountedDivergence(GroupMeasure):
                 (NOTHING_KNOWN, listed.size == 0),
                 ("the target gives nothing to a group that is shown", np.isinf(value)),
             ),
-            ((NO_TARGET, np.isnan(target).any(axis=1)),),
+            ((NO_TARGET, np.asarray(np.isnan(target).any(axis=1))),),
         )
 
     def worst(self, evidence: Evidence) -> FloatArray:
         """Return the divergence of the group with the smallest target share alone."""
         target = self.target_shares(evidence)
         smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0)
-        return -np.log(smallest) / log_of(self["base"])
+        return np.asarray(-np.log(smallest) / log_of(self["base"]))
 
 
 def ndkl(listed: Listing, target: FloatArray) -> FloatArray:

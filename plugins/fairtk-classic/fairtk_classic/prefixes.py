@@ -13,6 +13,7 @@ from fairtk_classic.group_measure import (
     NOTHING_KNOWN,
     BinaryMeasure,
     FloatArray,
+    Reasons,
     Scored,
 )
 from fairtk_classic.listing import Listing, listing, ratio
@@ -56,7 +57,8 @@ class PrefixMeasure(BinaryMeasure):
         targeted = self["target"] is not None
         if targeted:
             shares = self.two(self.target_shares(evidence))[:, 0]
-            whole, gaps = shares[listed.query], ((NO_TARGET, np.isnan(shares)),)
+            whole = shares[listed.query]
+            gaps: Reasons = ((NO_TARGET, np.isnan(shares)),)
         else:
             sums = listed.total(two)
             whole, gaps = ratio(sums[:, 0], sums.sum(axis=1)), ()
@@ -78,7 +80,7 @@ class PrefixMeasure(BinaryMeasure):
             gaps,
         )
 
-    def other_reasons(self, whole: FloatArray) -> tuple:
+    def other_reasons(self, whole: FloatArray) -> Reasons:
         """Return further reasons for rankings without a value."""
         return ()
 
@@ -111,4 +113,5 @@ class PrefixMeasure(BinaryMeasure):
         else:
             protected = ratio(two[:, 0], two.sum(axis=1))
             extremes = [two[np.lexsort((sign * protected, listed.ranking))] for sign in (1.0, -1.0)]
-        return np.max([self.summed(listed, order, whole) for order in extremes], axis=0)
+        sums = [self.summed(listed, order, whole) for order in extremes]
+        return np.asarray(np.max(sums, axis=0))

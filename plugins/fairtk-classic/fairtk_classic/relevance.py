@@ -25,4 +25,4 @@ def per_mean_relevance(
     some = have.relevance > 0
     above = amount * have.size if per == "group" else amount
     quotient = np.divide(above, have.relevance, out=np.zeros_like(amount), where=some)
-    return quotient, some.all(axis=1)
+    return quotient, np.asarray(some.all(axis=1))

@@ -15,7 +15,7 @@ from fairtk_classic.prefixes import PrefixMeasure
 
 if TYPE_CHECKING:
     from fairtk.measures.evidence import Evidence
-    from fairtk_classic.group_measure import Scored
+    from fairtk_classic.group_measure import Reasons, Scored
 
 
 class NormalizedRatioDifference(PrefixMeasure):
@@ -56,7 +56,7 @@ class NormalizedRatioDifference(PrefixMeasure):
             )
         return super().scored(evidence)
 
-    def other_reasons(self, whole: FloatArray) -> tuple:
+    def other_reasons(self, whole: FloatArray) -> Reasons:
         """Return the reason that the protected level is no minority."""
         return (("the protected level is more than half of the whole", whole > 0.5),)
 

@@ -27,13 +27,13 @@ def jensen_shannon_bits(p: FloatArray, q: FloatArray) -> FloatArray:
     """Return the Jensen-Shannon divergence to base 2, in [0, 1]."""
     middle = (p + q) / 2.0
     parts = [np.where(x > 0, x, 1.0) / np.where(x > 0, middle, 1.0) for x in (p, q)]
-    return (p * np.log2(parts[0]) + q * np.log2(parts[1])).sum(axis=1) / 2.0
+    return np.asarray((p * np.log2(parts[0]) + q * np.log2(parts[1])).sum(axis=1) / 2.0)
 
 
 def normalized_match_distance(p: FloatArray, q: FloatArray) -> FloatArray:
     """Return NMD = sum over i of |cumulative p_i - cumulative q_i| / (n - 1), in [0, 1]."""
     gap = np.cumsum(p, axis=1) - np.cumsum(q, axis=1)
-    return np.abs(gap).sum(axis=1) / (p.shape[1] - 1)
+    return np.asarray(np.abs(gap).sum(axis=1) / (p.shape[1] - 1))
 
 
 def root_normalized_order_aware_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
@@ -47,4 +47,4 @@ def root_normalized_order_aware_divergence(p: FloatArray, q: FloatArray) -> Floa
     wanted = q > 0
     from_each = ((p - q) ** 2) @ steps
     mean = (from_each * wanted).sum(axis=1) / np.maximum(wanted.sum(axis=1), 1)
-    return np.sqrt(mean / (n - 1))
+    return np.asarray(np.sqrt(mean / (n - 1)))

@@ -53,7 +53,8 @@ class SkewMeasure(GroupMeasure):
         known = listed.size > 0
         skew = skews(sums, target[listed.query], self["smoothing"])
         value = np.full(len(skew), np.nan)
-        rows = known & ~np.isnan(target).any(axis=1)[listed.query]
+        open_ = np.asarray(np.isnan(target).any(axis=1))
+        rows = known & ~open_[listed.query]
         value[rows] = self.pick(skew[rows])
         return Scored(
             listed.query,
@@ -63,7 +64,7 @@ class SkewMeasure(GroupMeasure):
                 (NOT_SHOWN, value == -np.inf),
                 ("the target gives nothing to a group that is shown", value == np.inf),
             ),
-            ((NO_TARGET, np.isnan(target).any(axis=1)),),
+            ((NO_TARGET, open_),),
         )
 
 
@@ -77,4 +78,4 @@ def skews(shown: FloatArray, target: FloatArray, smoothing: float) -> FloatArray
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         share = shown / shown.sum(axis=1, keepdims=True)
-        return np.log((1.0 - smoothing) * share / target + smoothing)
+        return np.asarray(np.log((1.0 - smoothing) * share / target + smoothing))
