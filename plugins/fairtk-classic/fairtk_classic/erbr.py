@@ -22,7 +22,7 @@ class RankBiasedRelevance(RankBiasedExposure):
 
     NAME = "ERBR"
     PRETTY_NAME = "Rank-biased exposure, proportional to relevant documents"
-    EMPTY_REASON = "a group has no relevant document (empty='skip' compares the others)"
+    EMPTY_REASON = "a group has no relevant document"
 
     def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
         """Return exposure and number of relevant documents."""

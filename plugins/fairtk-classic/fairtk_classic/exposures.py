@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError
+from fairtk.errors import ParameterError, listed
 from fairtk.exposure import attention, total
 from fairtk_classic import combination
 from fairtk_classic import parameters as p
@@ -131,7 +131,7 @@ class CombinedExposure(ExposureMeasure):
         "combine": p.COMBINE,
         "empty": p.EMPTY,
     }
-    EMPTY_REASON: ClassVar[str] = "a group has no document (empty='skip' compares the others)"
+    EMPTY_REASON: ClassVar[str] = "a group has no document"
 
     @property
     def combined(self) -> str:
@@ -174,11 +174,17 @@ class CombinedExposure(ExposureMeasure):
             value,
             (
                 (NOTHING_KNOWN, ~got.known),
-                (self.EMPTY_REASON, missing & strict),
+                (self._empty(counts), missing & strict),
                 (combination.NO_GROUPS, counts.sum(axis=1) < 2),
                 (combination.INFINITE, np.ones(len(value), dtype=bool)),
             ),
         )
+
+    def _empty(self, counts: BoolArray) -> str:
+        lacking = np.flatnonzero(~counts.all(axis=0))
+        names = self.names()
+        found = listed([names[place] for place in lacking])
+        return f"{self.EMPTY_REASON}: {found} (empty='skip' compares the others)"
 
     def worst(self, evidence: Evidence) -> float:
         """Return a value that no ranking is worse than, NaN if there is none."""

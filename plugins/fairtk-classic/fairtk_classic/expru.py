@@ -23,7 +23,7 @@ class GroupRealizedUtility(CombinedExposure):
     PRETTY_NAME = "Group realized utility"
     CITATION = "singh2018fairness"
     BETTER = "higher"
-    EMPTY_REASON = "a group has no relevant document (empty='skip' compares the others)"
+    EMPTY_REASON = "a group has no relevant document"
 
     def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
         """Return attention times label and relevance."""

@@ -24,7 +24,7 @@ class GroupExposureUtility(CombinedExposure):
     PRETTY_NAME = "Group exposure by utility"
     CITATION = "singh2018fairness"
     BETTER = "higher"
-    EMPTY_REASON = "a group has no relevant document (empty='skip' compares the others)"
+    EMPTY_REASON = "a group has no relevant document"
 
     def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
         """Return exposure and relevance."""
