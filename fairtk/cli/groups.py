@@ -79,6 +79,8 @@ def command(
 
 
 def _echo_summary(shown: list[Groups]) -> None:
+    import numpy as np
+
     rows = []
     for groups in shown:
         found = _memberships(groups)
@@ -86,7 +88,7 @@ def _echo_summary(shown: list[Groups]) -> None:
         known = groups.space.known(found.cell)
         unknown = 1 - float(found.weight[known].sum() / max(found.weight.sum(), 1e-300))
         several = float((found.size > 1).sum() / max(n, 1))
-        used = len(set(found.cell.tolist()))
+        used = len(np.unique(found.cell))
         rows.append(
             [groups.name, f"{used} of {groups.space.size}", str(n), f"{unknown:.1%}",
              f"{several:.1%}"]
@@ -133,7 +135,17 @@ def _target_shares(groups: Groups, given: GivenGroups) -> dict[int, float]:
 
 
 def _memberships(groups: Groups) -> Any:
-    return groups.memberships(groups.docnos)
+    """Return the groups of all documents; of one attribute, without looking up each docno."""
+    import numpy as np
+
+    from fairtk.group_exposure import Memberships
+
+    if groups.space.crossed:
+        return groups.memberships(groups.docnos)
+    one, n = groups.factors[0], len(groups)
+    start, level = one.start.astype(np.int64), one.level.astype(np.int64)
+    known, free = np.ones(n, dtype=bool), np.zeros(n)
+    return Memberships(start, level, one.all_weights(), known, free, groups.space.size)
 
 
 def _echo_coverage(shown: list[Groups], run: Any, cutoff: int | None, form: str) -> None:

@@ -70,6 +70,13 @@ def check_sums(explanation):
     )
 
 
+def test_the_function_is_not_hidden_by_its_package():
+    import fairtk.explanation
+
+    assert callable(fairtk.explain)
+    assert fairtk.explain is fairtk.explanation.explain
+
+
 class TestByHand:
     def test_awrf(self):
         run, qrels = run_of({"q": ["a", "b"]}), qrels_of({"q": {"a": 1}})
