@@ -1,0 +1,61 @@
+"""When to try a call again, and how long to wait before."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+LONGEST_WAIT = 120.0
+"""Seconds: a server that asks for a longer wait is given up."""
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Waits that double from attempt to attempt.
+
+    Attributes:
+        first: seconds before the second attempt.
+        most: the longest wait in seconds.
+    """
+
+    first: float = 0.5
+    most: float = 30.0
+
+    def wait(self, attempt: int, asked: float | None, rng: random.Random) -> float:
+        """Return the seconds to wait after an attempt.
+
+        A random part (between half of the wait and all of it) keeps calls that failed together
+        from coming back together. A server's own wish is met, and never shortened.
+
+        Args:
+            attempt: number of the attempt that failed, from 0.
+            asked: seconds that the server asks for, if it does.
+            rng: where the random part comes from.
+        """
+        own = min(self.most, self.first * 2.0 ** min(attempt, 60)) * rng.uniform(0.5, 1.0)
+        return own if asked is None else max(asked, 0.0) + min(own, 0.1)
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Return the seconds that ``Retry-After`` asks for (a number or a date), or None.
+
+    Args:
+        headers: of the response.
+        now: seconds since 1970; None for the clock's.
+    """
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - (
+                time.time() if now is None else now
+            )
+        except (TypeError, ValueError):
+            return None
+    return max(0.0, seconds) if seconds == seconds else None

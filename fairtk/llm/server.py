@@ -1,0 +1,273 @@
+"""Any server that speaks OpenAI's chat protocol: OpenAI, vLLM, llama.cpp, Ollama, and others."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import random
+import re
+import time
+from collections.abc import Iterable, Iterator
+from threading import Event
+from typing import Any
+from urllib.parse import urlsplit
+
+from fairtk.errors import MissingExtraError, ParameterError
+from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome
+from fairtk.llm.errors import LLMError
+from fairtk.llm.retries import LONGEST_WAIT, Backoff, retry_after
+from fairtk.llm.threads import outcomes_in_threads
+
+OPENAI_URL = "https://api.openai.com/v1"
+_TRY_AGAIN = (408, 409, 425, 429)
+_SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
+
+
+class OpenAICompatible(ChatModel):
+    """A model behind OpenAI's chat protocol, through the ``openai`` client.
+
+    Calls overlap, at most `concurrency` at a time. Rate limits (429), server errors (5xx),
+    timeouts, broken connections and answers that are not JSON are tried again, with waits that
+    double and have a random part; ``Retry-After`` is met. A call that fails every time is a
+    `Failure`; a wrong key or an unknown model ends everything with an `LLMError`.
+
+    The key is read from the environment when calls are made, and stands nowhere else: not in the
+    printed form, the ledger or messages.
+
+    Args:
+        model: the model's name at the server.
+        base_url: the server's address, e.g. ``"http://127.0.0.1:8000/v1"``; None: OpenAI's. It is
+            not part of what the ledger knows an answer by.
+        api_key_env: the environment variable with the key; None: the server needs none.
+        temperature: 0 or above: how much answers vary. FAIR-QR uses 0.3.
+        max_tokens: the most tokens of an answer.
+        timeout: seconds that one attempt may take.
+        concurrency: the most calls at a time.
+        retries: how often a call is tried again.
+        backoff: seconds before the first retry.
+        seed: sent to the server, if given; many servers ignore it.
+
+    Raises:
+        ParameterError: a setting is out of its range, or the address carries a secret.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key_env: str | None = "OPENAI_API_KEY",
+        temperature: float = 0.3,
+        max_tokens: int = 256,
+        timeout: float = 60.0,
+        concurrency: int = 8,
+        retries: int = 5,
+        backoff: float = 0.5,
+        seed: int | None = None,
+    ) -> None:
+        address = urlsplit(base_url or OPENAI_URL)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ParameterError(
+                "OpenAICompatible: base_url must be an address that begins with http:// or "
+                "https://, e.g. 'http://127.0.0.1:8000/v1'"
+            )
+        if address.username or address.password or address.query or address.fragment:
+            raise ParameterError(
+                "OpenAICompatible: base_url must not carry a user, a password or parameters; put "
+                "the key into an environment variable and name it in api_key_env"
+            )
+        for name, value, least in (
+            ("temperature", temperature, 0.0),
+            ("timeout", timeout, 1e-3),
+            ("backoff", backoff, 0.0),
+            ("max_tokens", max_tokens, 1),
+            ("concurrency", concurrency, 1),
+            ("retries", retries, 0),
+        ):
+            whole = isinstance(least, int)
+            right = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (right and math.isfinite(value) and value >= least) or (
+                whole and int(value) != value
+            ):
+                kind = "an integer" if whole else "a number"
+                raise ParameterError(
+                    f"OpenAICompatible: {name} must be {kind} of at least {least}; found {value!r}"
+                )
+        if not str(model).strip():
+            raise ParameterError("OpenAICompatible: model must be the name of a model; found ''")
+        self.model = str(model)
+        self.base_url = base_url
+        self.api_key_env = api_key_env
+        self.temperature = float(temperature)
+        self.max_tokens = int(max_tokens)
+        self.timeout = float(timeout)
+        self.concurrency = int(concurrency)
+        self.retries = int(retries)
+        self.backoff = float(backoff)
+        self.seed = seed
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.model
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what decides an answer: temperature, the most tokens, the seed."""
+        return {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """Return all settings by name; there is no key among them."""
+        names = ("model", "base_url", "api_key_env", "temperature", "max_tokens", "timeout")
+        more = ("concurrency", "retries", "backoff", "seed")
+        return {name: getattr(self, name) for name in (*names, *more)}
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        return f"OpenAICompatible({shown})"
+
+    def at_temperature(self, temperature: float) -> OpenAICompatible:
+        """Return the same model at another temperature."""
+        return OpenAICompatible(**{**self.settings(), "temperature": temperature})
+
+    def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
+        """Yield outcomes as they arrive.
+
+        Raises:
+            LLMError: the server refuses the key, or does not know the model.
+            ParameterError: the environment variable with the key is not set.
+            MissingExtraError: the package ``openai`` is not installed.
+        """
+        client = self._client()
+        stopped = Event()
+        with client:
+            yield from outcomes_in_threads(
+                lambda chat: self._ask(client, chat, stopped), chats, self.concurrency, stopped
+            )
+
+    def _client(self) -> Any:
+        try:
+            openai = importlib.import_module("openai")
+        except ImportError:
+            raise MissingExtraError("openai", "llm", "OpenAICompatible") from None
+        return openai.OpenAI(
+            api_key=self._key() or "none",
+            base_url=self.base_url or OPENAI_URL,
+            timeout=self.timeout,
+            max_retries=0,  # retried here, so that broken answers are, too
+        )
+
+    def _key(self) -> str | None:
+        if self.api_key_env is None:
+            return None
+        key = os.environ.get(self.api_key_env, "").strip()
+        if not key:
+            raise ParameterError(
+                f"OpenAICompatible needs an API key in the environment variable "
+                f"{self.api_key_env!r}, which is not set: export it, name another one with "
+                "api_key_env, or give api_key_env=None for a server without keys"
+            )
+        return key
+
+    def _ask(self, client: Any, chat: Chat, stopped: Event) -> Outcome:
+        """Return the outcome of one call with its retries."""
+        rng = random.Random()  # waits only: no result depends on it
+        backoff, reason = Backoff(self.backoff), "not tried"
+        for attempt in range(self.retries + 1):
+            begin = time.perf_counter()
+            try:
+                return self._read(self._send(client, chat), time.perf_counter() - begin)
+            except Exception as error:
+                reason, again, asked = self._judge(error)
+            if not again or (asked or 0.0) > LONGEST_WAIT:
+                return Failure(f"{self.model!r}: {reason}")
+            if attempt < self.retries and stopped.wait(backoff.wait(attempt, asked, rng)):
+                return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
+        return Failure(f"{self.model!r}: {reason} ({self.retries + 1} attempts)")
+
+    def _send(self, client: Any, chat: Chat) -> Any:
+        more = {} if self.seed is None else {"seed": self.seed}
+        return client.chat.completions.create(
+            model=self.model,
+            messages=[{"role": m.role, "content": m.content} for m in chat.messages],
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            **more,
+        )
+
+    def _read(self, response: Any, seconds: float) -> Outcome:
+        """Return the completion of a response, however incomplete the server built it."""
+        choices = getattr(response, "choices", None)
+        if not choices or getattr(choices[0], "message", None) is None:
+            raise ValueError("the response has no choices")
+        message, usage = choices[0].message, getattr(response, "usage", None)
+        refusal = getattr(message, "refusal", None)
+        text = refusal or getattr(message, "content", None)
+        finish = "refusal" if refusal else str(getattr(choices[0], "finish_reason", "") or "stop")
+        return Completion(
+            text if isinstance(text, str) else "",
+            _count(getattr(usage, "prompt_tokens", None)),
+            _count(getattr(usage, "completion_tokens", None)),
+            seconds,
+            finish,
+        )
+
+    def _judge(self, error: Exception) -> tuple[str, bool, float | None]:
+        """Return what happened, whether to try again, and the wait that the server asks for.
+
+        Raises:
+            LLMError: no other call would do better.
+        """
+        status = getattr(error, "status_code", None)
+        if isinstance(status, int):
+            said = self._hidden(_detail(error))
+            server = self.base_url or OPENAI_URL
+            if status in (401, 403):
+                # its text often repeats a part of the key
+                raise LLMError(
+                    f"the server {server} refuses the key in {self.api_key_env!r} for the model "
+                    f"{self.model!r} (status {status}): set a valid key"
+                ) from None
+            if status == 404:
+                raise LLMError(
+                    f"the server {server} does not know the model {self.model!r} (status 404: "
+                    f"{said}): check model and base_url"
+                ) from None
+            headers = getattr(getattr(error, "response", None), "headers", {})
+            again = status in _TRY_AGAIN or status >= 500
+            return f"status {status}: {said}", again, retry_after(headers)
+        kind = type(error).__name__
+        if kind == "APITimeoutError":
+            return f"no answer within {self.timeout:g} s", True, None
+        if kind == "APIConnectionError":
+            return f"no connection to {self.base_url or OPENAI_URL}", True, None
+        if isinstance(error, ValueError | AttributeError | TypeError) or kind.startswith("API"):
+            said = self._hidden(_one_line(str(error)))
+            return f"the response is not a chat completion ({said})", True, None
+        raise error
+
+    def _hidden(self, text: str) -> str:
+        """Return a server's text without anything that looks like a key."""
+        key = os.environ.get(self.api_key_env or "", "").strip()
+        if len(key) > 3:
+            text = text.replace(key, "<hidden>")
+        return _SECRET.sub("<hidden>", text)
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _detail(error: Exception) -> str:
+    body = getattr(error, "body", None)
+    if isinstance(body, dict) and isinstance(body.get("message"), str):
+        return _one_line(body["message"])
+    return _one_line(str(error))
+
+
+def _one_line(text: str, longest: int = 200) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[:longest]}..."

@@ -1,0 +1,104 @@
+"""A real HTTP server on 127.0.0.1 that speaks OpenAI's chat protocol and answers by rules."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+KEY = "sk-test-4242424242"
+
+
+class ChatServer(ThreadingHTTPServer):
+    """Counts requests; `rule(prompt, count)` gives the reply to the count-th request of a prompt.
+
+    A reply is a text, or a dict with `status`, `headers`, `body` (raw bytes), `sleep`, `refusal`,
+    `finish`, `text`.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, rule, port=0):
+        super().__init__(("127.0.0.1", port), Handler)
+        self.rule = rule
+        self.lock = threading.Lock()
+        self.requests = []
+        self.counts = {}
+        self.running = self.most_running = 0
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        prompt = body["messages"][-1]["content"]
+        server = self.server
+        with server.lock:
+            server.requests.append((prompt, body, self.headers))
+            count = server.counts[prompt] = server.counts.get(prompt, 0) + 1
+            server.running += 1
+            server.most_running = max(server.most_running, server.running)
+        try:
+            reply = server.rule(prompt, count)
+            if isinstance(reply, str):
+                reply = {"text": reply}
+            time.sleep(reply.get("sleep", 0))
+            self.reply(reply, prompt)
+        finally:
+            with server.lock:
+                server.running -= 1
+
+    def reply(self, reply, prompt):
+        if reply.get("drop"):
+            self.close_connection = True
+            return
+        message = {"role": "assistant", "content": reply.get("text"), "refusal": None}
+        if "refusal" in reply:
+            message |= {"content": None, "refusal": reply["refusal"]}
+        answer = {
+            "id": "c1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "toy",
+            "choices": [
+                {"index": 0, "message": message, "finish_reason": reply.get("finish", "stop")}
+            ],
+            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+        }
+        raw = reply.get("body", json.dumps(answer).encode())
+        self.send_response(reply.get("status", 200))
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(raw)))
+        for name, value in reply.get("headers", {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        with contextlib.suppress(OSError):  # a client that timed out is gone
+            self.wfile.write(raw)
+
+
+@contextlib.contextmanager
+def serving(rule, port=0):
+    server = ChatServer(rule, port)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def error(status, message="no", **headers):
+    body = json.dumps({"error": {"message": message, "type": "t", "code": None}}).encode()
+    return {"status": status, "body": body, "headers": headers}

@@ -1,0 +1,269 @@
+"""The ledger: nothing is paid twice, nothing is lost, budgets are kept."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from chat_server import KEY, error, serving
+
+pytest.importorskip("openai")
+
+from fairtk.errors import DataWarning, FormatError, ParameterError
+from fairtk.llm import (
+    BudgetError,
+    Chat,
+    Failure,
+    Ledger,
+    LLMError,
+    Message,
+    OfflineError,
+    OpenAICompatible,
+)
+
+
+def chats(*texts):
+    return [Chat((Message("user", text),)) for text in texts]
+
+
+def upper(prompt, count):
+    return prompt.upper()
+
+
+def client(server, **options):
+    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "retries": 1} | options))
+
+
+def test_equal_calls_are_paid_once(tmp_path):
+    path = tmp_path / "answers.sqlite"
+    with serving(upper) as server:
+        with Ledger(path) as ledger:
+            found = ledger.wrap(client(server)).complete(chats("a", "b", "a"))
+            assert [c.text for c in found] == ["A", "B", "A"]
+            assert ledger.spent.calls == 2 and math.isnan(ledger.spent.price)
+        with Ledger(path) as ledger:
+            again = ledger.wrap(client(server)).complete(chats("b", "a", "c"))
+            assert [c.text for c in again] == ["B", "A", "C"]
+            assert again[0] == found[1]  # tokens and seconds, too
+            # another temperature, limit, model or prompt is another call
+            warmer = ledger.wrap(client(server)).at_temperature(1.0)
+            assert warmer.complete(chats("a"))[0].text == "A"
+            assert len(ledger) == 4
+        assert server.counts == {"a": 2, "b": 1, "c": 1}
+    with Ledger(path, offline=True) as ledger:  # the server is gone
+        llm = ledger.wrap(client(server))
+        assert [c.text for c in llm.complete(chats("c", "a"))] == ["C", "A"]
+        with pytest.raises(OfflineError, match="1 calls to 'toy' are not in the ledger .*'d'"):
+            llm.complete(chats("a", "d"))
+    assert KEY.encode() not in path.read_bytes()
+
+
+def test_equal_calls_at_the_same_time_are_paid_once(tmp_path):
+    path = tmp_path / "answers.sqlite"
+    with serving(lambda prompt, _: {"text": prompt.upper(), "sleep": 0.1}) as server:
+        ledgers = [Ledger(path) for _ in range(2)]
+        texts = [chr(97 + i) for i in range(6)]
+        found = {}
+
+        def work(i):
+            order = texts if i % 2 else texts[::-1]
+            answers = ledgers[i % 2].wrap(client(server)).complete(chats(*order))
+            found[i] = {t: c.text for t, c in zip(order, answers, strict=True)}
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert server.counts == dict.fromkeys(texts, 1)
+        assert all(found[i] == {t: t.upper() for t in texts} for i in range(4))
+        for ledger in ledgers:
+            ledger.close()
+
+
+def test_failures_are_not_recorded(tmp_path):
+    def rule(prompt, count):
+        return error(500) if prompt == "b" and count <= 2 else prompt.upper()
+
+    with serving(rule) as server, Ledger(tmp_path / "l") as ledger:
+        llm = ledger.wrap(client(server))
+        a, b = llm.complete(chats("a", "b"))
+        assert a.text == "A" and isinstance(b, Failure) and len(ledger) == 1
+        assert [c.text for c in llm.complete(chats("a", "b"))] == ["A", "B"]
+        assert server.counts == {"a": 1, "b": 3}
+
+
+def test_budget_in_calls_stops_and_resumes(tmp_path):
+    path = tmp_path / "l"
+    with serving(upper) as server:
+        for run in range(2):
+            with Ledger(path, max_calls=3) as ledger, pytest.raises(BudgetError) as caught:
+                ledger.wrap(client(server)).complete(chats(*"abcdefgh"))
+            assert "max_calls=3 is reached" in str(caught.value)
+            assert len(server.requests) == 3 * (run + 1)
+        with Ledger(path, max_calls=3) as ledger:
+            found = ledger.wrap(client(server)).complete(chats(*"abcdefgh"))
+        assert "".join(c.text for c in found) == "ABCDEFGH"
+        assert len(server.requests) == 8
+
+
+def test_budget_in_money(tmp_path):
+    prices = {"toy": (1.0, 2.0)}
+    with serving(upper) as server:
+        llm = client(server, max_tokens=5, concurrency=3)
+        # a call costs 10 * 1 + 5 * 2 = 20 millionths; before it, (1 + 4) * 1 + 5 * 2 = 15
+        with Ledger(tmp_path / "l", max_cost=61e-6, prices=prices) as ledger:
+            with pytest.raises(BudgetError, match="max_cost=6.1e-05 could be exceeded"):
+                ledger.wrap(llm).complete(chats(*"abcdefgh"))
+            assert ledger.spent.price <= 61e-6 + 2 * 5e-6  # what estimates were too low by
+            assert ledger.spent.calls == len(server.requests) >= 3
+        with (
+            Ledger(tmp_path / "m", max_cost=1) as ledger,
+            pytest.raises(ParameterError, match="price of 'toy', which is unknown"),
+        ):
+            ledger.wrap(llm)
+
+
+def test_estimate_calls_nobody(tmp_path):
+    with serving(upper) as server:
+        with Ledger(tmp_path / "l", prices={"toy": (1e6, 1e6)}) as ledger:
+            llm = ledger.wrap(client(server, max_tokens=10))
+            llm.complete(chats("a"))
+            # two distinct calls left: 5 tokens each by length (1 of 4 characters, 4 of the form)
+            found = llm.estimate(chats("a", "bbbb", "c", "c"))
+            assert found == (2, 1, 10, 20.0, 30.0)
+        assert len(server.requests) == 1
+        with Ledger(tmp_path / "l") as ledger:
+            unknown = ledger.wrap(client(server, max_tokens=10)).estimate(chats("b"))
+            assert unknown.calls == 1 and math.isnan(unknown.price)
+
+
+def test_prices_from_a_file(tmp_path):
+    table = tmp_path / "prices.tsv"
+    table.write_text("model\tprompt\tcompletion\ntoy\t3\t4\n")
+    with serving(upper) as server, Ledger(tmp_path / "l", prices=table) as ledger:
+        ledger.wrap(client(server)).complete(chats("a"))
+        assert ledger.spent.price == pytest.approx((10 * 3 + 5 * 4) / 1e6)
+    table.write_text("model\tprompt\tcompletion\ntoy\tcheap\t4\n")
+    with pytest.raises(FormatError, match=":2: expected model and two prices"):
+        Ledger(tmp_path / "l", prices=table)
+    with pytest.raises(ParameterError, match="not negative"):
+        Ledger(tmp_path / "l", prices={"toy": (-1.0, 1.0)})
+
+
+def damaged(path, kind):
+    if kind == "corrupt":
+        Ledger(path).close()
+        raw = bytearray(path.read_bytes())
+        raw[100:] = b"\x07" * (len(raw) - 100)
+        path.write_bytes(raw)
+    elif kind == "text":
+        path.write_text("my notes, not a ledger\n" * 50)
+    elif kind == "foreign":
+        with sqlite3.connect(path) as database:
+            database.execute("CREATE TABLE t (x)")
+        database.close()
+    else:
+        Ledger(path).close()
+        with sqlite3.connect(path) as database:
+            database.execute("PRAGMA user_version=99")
+        database.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("corrupt", "corrupt"),
+        ("text", "corrupt"),
+        ("foreign", "not a ledger"),
+        ("version", "of version 99, not 1"),
+    ],
+)
+def test_what_is_no_ledger_is_moved_aside(tmp_path, kind, problem):
+    path = tmp_path / "answers.sqlite"
+    (tmp_path / "answers.sqlite.aside-1").write_text("an older one")
+    damaged(path, kind)
+    content = path.read_bytes()
+    with (
+        pytest.warns(DataWarning, match=f"is {problem}: it was moved to .*aside-2"),
+        serving(upper) as server,
+        Ledger(path) as ledger,
+    ):
+        assert ledger.wrap(client(server)).complete(chats("a"))[0].text == "A"
+    assert (tmp_path / "answers.sqlite.aside-2").read_bytes() == content
+    assert (tmp_path / "answers.sqlite.aside-1").read_text() == "an older one"
+
+
+def test_paths(tmp_path):
+    with pytest.raises(FormatError, match="folder of the ledger does not exist"):
+        Ledger(tmp_path / "no" / "l")
+    with pytest.raises(FormatError, match="this is a folder"):
+        Ledger(tmp_path)
+    with pytest.raises(OfflineError, match="there is none at"):
+        Ledger(tmp_path / "l", offline=True)
+    with pytest.raises(ParameterError, match="max_calls"):
+        Ledger(tmp_path / "l", max_calls=-1)
+
+
+def test_dead_server_halfway(tmp_path):
+    alive = threading.Event()
+    alive.set()
+
+    def rule(prompt, count):
+        return prompt.upper() if alive.is_set() or prompt < "d" else {"drop": True}
+
+    alive.clear()
+    with serving(rule) as server, Ledger(tmp_path / "l") as ledger:
+        llm = ledger.wrap(client(server))
+        found = llm.complete(chats(*"abcdef"))
+        assert [isinstance(c, Failure) for c in found] == [False] * 3 + [True] * 3
+        alive.set()
+        found = llm.complete(chats(*"abcdef"))
+        assert "".join(c.text for c in found) == "ABCDEF"
+        assert {t: server.counts[t] for t in "abc"} == {"a": 1, "b": 1, "c": 1}
+
+
+def test_wrong_key_leaves_the_ledger_usable(tmp_path):
+    with serving(lambda p, c: error(401) if c == 1 else p) as server, Ledger(tmp_path / "l") as one:
+        llm = one.wrap(client(server, concurrency=1))
+        with pytest.raises(LLMError, match="refuses the key"):
+            llm.complete(chats("a"))
+        assert llm.complete(chats("a"))[0].text == "a" and one.spent.calls == 1
+
+
+SCRIPT = """
+import sys
+from fairtk.llm import Chat, Ledger, Message, OpenAICompatible
+llm = Ledger(sys.argv[1]).wrap(OpenAICompatible("toy", sys.argv[2], concurrency=2))
+print("".join(c.text for c in llm.complete(Chat((Message("user", t),)) for t in "abcdefghij")))
+"""
+
+
+def test_a_killed_process_pays_for_nothing_twice_but_what_was_under_way(tmp_path):
+    script = tmp_path / "work.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    with serving(lambda prompt, _: {"text": prompt.upper(), "sleep": 0.3}) as server:
+        call = [sys.executable, str(script), str(tmp_path / "l"), server.url]
+        env = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[2]))
+        child = subprocess.Popen(call, stdout=subprocess.DEVNULL, env=env)
+        deadline = time.monotonic() + 60
+        while len(server.requests) < 6 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        before = len(server.requests)
+        assert 6 <= before < 10
+        out = subprocess.run(call, capture_output=True, text=True, check=True, env=env).stdout
+        assert out.strip() == "ABCDEFGHIJ"
+        # at most the two calls under way (and two just answered) are asked for again
+        assert len(server.requests) <= 10 + 4
+        assert sum(count > 1 for count in server.counts.values()) <= 4

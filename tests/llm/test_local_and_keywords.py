@@ -1,0 +1,139 @@
+"""Local models, functions and foreign backends as chat models; the rule-based refiner."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairtk.backends.protocol import PromptLengthError
+from fairtk.errors import FormatError, InputError, ParameterError
+from fairtk.llm import (
+    Chat,
+    Completion,
+    Failure,
+    KeywordRefiner,
+    Ledger,
+    LocalChat,
+    Message,
+    as_chat_model,
+)
+from fairtk.llm.keywords import PACKAGED, read_table
+
+
+def chats(*texts):
+    return [Chat((Message("system", "Rules."), Message("user", text))) for text in texts]
+
+
+def shout(prompts):
+    return [prompt.upper() for prompt in prompts]
+
+
+def whisper(prompts):
+    return [prompt.lower() for prompt in prompts]
+
+
+def test_a_function_and_a_foreign_backend():
+    llm = as_chat_model(shout)
+    assert [c.text for c in llm.complete(chats("a", "b"))] == ["RULES.\n\nA", "RULES.\n\nB"]
+    assert llm.name == "shout" and llm.complete([]) == []
+    assert llm == as_chat_model(shout) != as_chat_model(whisper)
+    assert llm.at_temperature(0.9) is llm and as_chat_model(llm) is llm
+
+    class Output:  # pyterrier_rag's backends answer with objects that have `text`
+        def __init__(self, text):
+            self.text = text
+
+    class Foreign:
+        model_id = "foreign-1"
+        max_input_length = 50
+        max_new_tokens = 5
+        tokenizer = None
+
+        def generate(self, inputs):
+            return [Output(f"{len(i)} characters") for i in inputs]
+
+    foreign = as_chat_model(Foreign())
+    assert foreign.name == "foreign-1"
+    assert foreign.complete(chats("abc"))[0].text == "11 characters"
+    with pytest.raises(ParameterError, match="backend must be an object"):
+        as_chat_model(7)
+
+
+def test_a_long_prompt_fails_alone():
+    class Short:
+        name, tokenizer = "short", None
+
+        def generate(self, prompts):
+            for i, prompt in enumerate(prompts):
+                if len(prompt) > 20:
+                    raise PromptLengthError("too long", i)
+            return list(prompts)
+
+    found = LocalChat(Short()).complete(chats("a", "b" * 30, "c"))
+    assert found[1] == Failure("too long")
+    assert [isinstance(c, Completion) for c in found] == [True, False, True]
+
+
+def test_hugging_face_models(tmp_path):
+    pytest.importorskip("transformers")
+    demo = pytest.importorskip("fairtk.demo")
+    from fairtk.backends import HuggingFaceSeq2Seq
+
+    llm = LocalChat(HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8))
+    with Ledger(tmp_path / "l") as ledger:
+        [found] = ledger.wrap(llm).complete(chats("a small question"))
+        assert isinstance(found, Completion) and found.prompt_tokens > 0 and found.seconds > 0
+        assert ledger.wrap(llm).complete(chats("a small question")) == [found]
+    # where it runs is no part of what it answers
+    faster = LocalChat(HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8, device="cpu"))
+    assert faster.parameters() == llm.parameters()
+    assert llm.parameters()["max_new_tokens"] == 8
+
+
+def refinement(keywords, *group):
+    return Chat((Message("user", "x"),), {"keywords": keywords, "group": group})
+
+
+def test_keyword_refiner_adds_the_next_terms():
+    llm = KeywordRefiner({"f": ["she", "woman", "New York", "her"]}, terms=2)
+    steps = ["space travel"]
+    for _ in range(3):
+        [found] = llm.complete([refinement(steps[-1], "f")])
+        steps.append(found.text.replace(",", ""))
+    assert steps[1:] == [
+        "space travel she woman",
+        "space travel she woman New York her",
+        "space travel she woman New York her",  # nothing is left to add
+    ]
+    [both] = KeywordRefiner({"a": ["x"], "b": ["y"]}).complete([refinement("q", "a", "b")])
+    assert both.text == "q, x, y"
+
+
+def test_keyword_refiner_settings(tmp_path):
+    assert KeywordRefiner() == KeywordRefiner(PACKAGED) != KeywordRefiner(terms=1)
+    assert KeywordRefiner({"a": ["x"]}) != KeywordRefiner({"a": ["y"]})
+    assert set(KeywordRefiner().table) >= {"female", "male", "NB", "Antarctica", "Oceania"}
+    assert all(len(terms) >= 3 for terms in KeywordRefiner().table.values())
+    with pytest.raises(InputError, match="no terms for the group 'femal'; did you mean 'female'"):
+        KeywordRefiner().complete([refinement("q", "femal")])
+    with pytest.raises(InputError, match="refinement prompts only"):
+        KeywordRefiner().complete(chats("q"))
+    with pytest.raises(ParameterError, match="terms must be"):
+        KeywordRefiner(terms=0)
+    table = tmp_path / "t.tsv"
+    table.write_text("group\tterm\n# a comment\na\tone\na\ttwo\na\tone\n")
+    assert read_table(table) == {"a": ("one", "two")}
+    for text, place in (("a\tb\n", ":1:"), ("group\tterm\na\t\n", ":2:")):
+        table.write_text(text)
+        with pytest.raises(FormatError, match=place):
+            KeywordRefiner(table)
+    with pytest.raises(FormatError, match="cannot be read"):
+        KeywordRefiner(tmp_path / "none.tsv")
+
+
+def test_keyword_refiner_behind_a_ledger(tmp_path):
+    with Ledger(tmp_path / "l", max_cost=0.0) as ledger:
+        llm = ledger.wrap(KeywordRefiner({"a": ["x"], "b": ["y"]}))
+        # the same words for a model, other facts for the rules
+        found = llm.complete([refinement("q", "a"), refinement("q", "b")])
+        assert [c.text for c in found] == ["q, x", "q, y"]
+        assert ledger.spent.price == 0.0 and len(ledger) == 2

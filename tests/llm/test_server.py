@@ -1,0 +1,170 @@
+"""The OpenAI-compatible backend against a real server on this machine."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+
+import pytest
+from chat_server import KEY, error, serving
+
+pytest.importorskip("openai")
+
+from fairtk.errors import ParameterError
+from fairtk.llm import Chat, Completion, Failure, LLMError, Message, OpenAICompatible
+from fairtk.llm.retries import Backoff, retry_after
+
+
+def chats(*texts):
+    return [Chat((Message("system", "s"), Message("user", text))) for text in texts]
+
+
+def client(server, **options):
+    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "timeout": 5.0} | options))
+
+
+def test_answers_in_order_with_tokens_and_time():
+    with serving(lambda prompt, _: {"text": prompt.upper(), "sleep": 0.05}) as server:
+        found = client(server, concurrency=4).complete(chats(*"abcdefgh"))
+    assert [c.text for c in found] == list("ABCDEFGH")
+    assert all(isinstance(c, Completion) and c.seconds >= 0.05 for c in found)
+    assert {(c.prompt_tokens, c.completion_tokens, c.finish) for c in found} == {(10, 5, "stop")}
+    assert 2 <= server.most_running <= 4
+    _, body, headers = server.requests[0]
+    assert body["temperature"] == 0.3 and body["max_tokens"] == 256 and body["model"] == "toy"
+    assert "seed" not in body
+    assert headers["Authorization"] == f"Bearer {KEY}"
+
+
+def faulty(prompt, count):
+    if count == 1:
+        return {
+            "429": error(429, "slow down", **{"Retry-After": "0.3"}),
+            "500": error(500),
+            "truncated": {"body": b'{"choices": [{"mess'},
+            "empty": {"body": b'{"choices": []}'},
+            "dropped": {"drop": True},
+            "slow": {"sleep": 1.5, "text": "too late"},
+        }[prompt]
+    return f"{prompt} ok"
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "truncated", "empty", "dropped", "slow"])
+def test_faults_are_tried_again(fault):
+    with serving(faulty) as server:
+        begin = time.perf_counter()
+        [found] = client(server, timeout=0.7).complete(chats(fault))
+        took = time.perf_counter() - begin
+    assert isinstance(found, Completion) and found.text == f"{fault} ok"
+    assert server.counts == {fault: 2}
+    if fault == "429":
+        assert took >= 0.3  # Retry-After is met
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (error(500, "boom"), "status 500: boom .*3 attempts"),
+        (error(429, "full", **{"Retry-After": "3600"}), "status 429: full$"),
+        ({"body": b"<html>"}, "not a chat completion"),
+        (error(400, "bad prompt"), "status 400: bad prompt$"),
+        ({"drop": True}, "no connection"),
+    ],
+)
+def test_what_fails_finally_is_a_failure_and_not_an_answer(reply, reason):
+    with serving(lambda prompt, _: "fine" if prompt == "good" else reply) as server:
+        good, bad = client(server, retries=2).complete(chats("good", "bad"))
+    assert good.text == "fine"
+    assert isinstance(bad, Failure)
+    assert re.search(reason, bad.reason), bad.reason
+
+
+def test_refusal_and_cut_off():
+    def rule(prompt, _):
+        return {"refusal": "I can't."} if prompt == "r" else {"text": "a, b", "finish": "length"}
+
+    with serving(rule) as server:
+        refusal, cut = client(server).complete(chats("r", "c"))
+    assert (refusal.text, refusal.finish) == ("I can't.", "refusal")
+    assert (cut.text, cut.finish) == ("a, b", "length")
+
+
+def test_key_stands_nowhere(monkeypatch):
+    for status in (401, 403):
+        with serving(lambda *_, s=status: error(s, f"Incorrect API key: {KEY}")) as server:
+            with pytest.raises(LLMError, match=f"status {status}") as caught:
+                client(server).complete(chats("x"))
+            assert len(server.requests) == 1
+            assert "'OPENAI_API_KEY'" in str(caught.value)
+        assert KEY not in str(caught.value) + repr(client(server)) + str(client(server).settings())
+    monkeypatch.setenv("OPENAI_API_KEY", "plain secret word")
+    with serving(lambda *_: error(400, "your key plain secret word and sk-abcdef***x")) as server:
+        [failure] = client(server).complete(chats("x"))
+    assert "secret" not in failure.reason and "abcdef" not in failure.reason
+
+
+def test_unknown_model_ends_the_work_after_what_runs():
+    def rule(prompt, _):
+        return error(404, "The model `toy` does not exist") if prompt == "a" else "late"
+
+    with serving(rule) as server:
+        seen = []
+        with pytest.raises(LLMError, match="does not know the model 'toy'.*does not exist"):
+            for place, outcome in client(server, concurrency=2).outcomes(chats(*"abcdefgh")):
+                seen.append((place, outcome))
+    assert len(server.requests) <= 4
+
+
+def test_key_is_needed_or_not(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(ParameterError, match="'OPENAI_API_KEY', which is not set"):
+        OpenAICompatible("toy").complete(chats("x"))
+    with serving(lambda *_: "ok") as server:
+        assert client(server, api_key_env=None).complete(chats("x"))[0].text == "ok"
+
+
+def test_dead_server_is_named():
+    with serving(lambda *_: "ok") as server:
+        url = server.url
+    [found] = OpenAICompatible("toy", url, retries=1, backoff=0.01).complete(chats("x"))
+    assert isinstance(found, Failure) and f"no connection to {url} (2 attempts)" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"base_url": "localhost:80"}, "begins with http"),
+        ({"base_url": "http://me:secret@h/v1"}, "must not carry"),
+        ({"base_url": "http://h/v1?key=1"}, "must not carry"),
+        ({"temperature": -1}, "temperature"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"max_tokens": 1.5}, "max_tokens"),
+        ({"retries": True}, "retries"),
+        ({"model": " "}, "model"),
+    ],
+)
+def test_bad_settings(options, message):
+    with pytest.raises(ParameterError, match=message) as caught:
+        OpenAICompatible(**({"model": "toy"} | options))
+    assert "secret" not in str(caught.value)
+
+
+def test_settings_and_equality():
+    one = OpenAICompatible("toy", "http://h/v1")
+    assert one == OpenAICompatible("toy", "http://other/v1") != OpenAICompatible("toy", seed=1)
+    warmer = one.at_temperature(0.9)
+    assert warmer.temperature == 0.9 and warmer.base_url == "http://h/v1" and one != warmer
+    assert "http://h/v1" in repr(one) and hash(one) == hash(OpenAICompatible("toy"))
+
+
+def test_waits():
+    rng = random.Random(1)
+    waits = [Backoff(0.5, 4.0).wait(i, None, rng) for i in range(6)]
+    # 0.5, 1, 2, 4, 4, 4 times a factor in [0.5, 1]
+    assert all(0.5 * w <= f <= w for w, f in zip([0.5, 1, 2, 4, 4, 4], waits, strict=True))
+    assert 3.0 <= Backoff(0.5).wait(0, 3.0, rng) <= 3.1
+    assert retry_after({"retry-after": "2.5"}) == 2.5
+    assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=20.0) == 40.0
+    assert retry_after({"retry-after": "soon"}) is None is retry_after({})
