@@ -197,7 +197,7 @@ def retriever():
         from pyterrier_pisa import PisaIndex
     except ImportError:
         frame = pd.DataFrame(docs)
-        every_document = pt.apply.generic(lambda q: q.merge(frame, how="cross"), transform_empty=1)
+        every_document = pt.apply.generic(lambda q: q.merge(frame, how="cross"))
         if len(frame) > 5000:
             sys.exit("this needs pyterrier-pisa, or another PyTerrier retriever in its place")
         return every_document >> BM25Scorer() % 200

@@ -76,6 +76,13 @@ def _top(explanation: Explanation) -> pd.DataFrame:
     return frame.iloc[::-1].reset_index(drop=True)
 
 
+def _outline() -> Any:
+    """Return a white rim, so that black marks stand out from dark bars in grey, too."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=4.5, foreground="white")]
+
+
 def _exposures(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
     y = np.arange(len(groups))
     labels = [textwrap.shorten(t, 44, placeholder=" ...") for t in groups["text"]]
@@ -88,7 +95,7 @@ def _exposures(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> Non
                   markerfacecolor="white", markeredgewidth=1.5, label="baseline")  # fmt: skip
     axes.plot(groups["exposure"], y, "o", color=NOW, markersize=7, label="run")
     axes.plot(groups["target"], y, "|", color=TARGET, markersize=15, markeredgewidth=2.5,
-              label="target")  # fmt: skip
+              label="target", path_effects=_outline())  # fmt: skip
     axes.set_ylim(-0.7, len(labels) - 0.3)
     axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
     what = "share of attention" if explanation.measure.NAME == "AWRF" else "attention"
@@ -134,7 +141,7 @@ def _ranks(axes: Any, explanation: Explanation) -> None:
     ranked = frame["ranks"] != OUTSIDE
     even = frame["attention"][ranked] * frame["cost"][ranked].sum()
     axes.plot((x - shift)[ranked], even, "_", color=TARGET, markersize=18, markeredgewidth=2,
-              label="if cost were as attention")  # fmt: skip
+              label="if cost were as attention", path_effects=_outline())  # fmt: skip
     axes.axhline(0, color="0.3", linewidth=0.8)
     axes.set_xticks(x, frame["ranks"].str.replace(" in the ", "\nin the "))
     axes.set_xlabel("ranks", fontsize=9)
