@@ -9,12 +9,15 @@ from fairtk.measures.ee_d import EE_D
 from fairtk.measures.ee_l import EE_L
 from fairtk.measures.ee_r import EE_R
 from fairtk.measures.eu import EU
+from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import E
+from fairtk.measures.group_params import GROUPS, TARGET
 from fairtk.measures.ndcg_awrf import nDCG_AWRF
 from fairtk.measures.ndcg_trec import nDCG_TREC
-from fairtk.measures.params import BROWSING, CUTOFF, ObjectParam, Param
+from fairtk.measures.params import BROWSING, CUTOFF, ObjectParam, Param, read_browsing
 from fairtk.measures.parse import parse
 from fairtk.measures.product import Product
+from fairtk.measures.thin_labels import warn_of_thin_labels
 from fairtk.measures.undefined import drop_undefined
 
 MEASURES = (
@@ -41,13 +44,18 @@ __all__ = [
     "EE_L",
     "EE_R",
     "EU",
+    "Evidence",
     "FairMeasure",
+    "GROUPS",
     "MEASURES",
     "ObjectParam",
     "Param",
     "Product",
+    "TARGET",
     "drop_undefined",
     "nDCG_AWRF",
     "nDCG_TREC",
     "parse",
+    "read_browsing",
+    "warn_of_thin_labels",
 ]

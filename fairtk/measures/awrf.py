@@ -14,6 +14,7 @@ from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.group_params import AMORTIZE, GROUPS, TARGET, UNLABELED
 from fairtk.measures.params import CUTOFF, ObjectParam, Param, read_browsing
+from fairtk.measures.thin_labels import warn_of_thin_labels
 from fairtk.rankings import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         memberships: Memberships | None,
     ) -> None:
         """Warn of labels for under half of the ranks, and of targets that nothing can meet."""
-        from fairtk.groups.coverage import coverage_of, unreachable
+        from fairtk.groups.coverage import unreachable
 
         lost, levels = unreachable(groups, target)
         if levels:
@@ -172,17 +173,7 @@ class AttentionWeightedRankFairness(FairMeasure):
                 DataWarning,
                 stacklevel=2,
             )
-        known = coverage_of(groups, evidence.rankings, self["cutoff"], memberships)
-        thin = known[known["label_share"] < 0.5]
-        if len(thin):
-            worst = thin.loc[thin["label_share"].idxmin()]
-            warnings.warn(
-                f"{self!r}: groups are known for under half of the documents of {len(thin)} of "
-                f"{len(known)} queries ({listed(thin['qid'].tolist(), 3)}; {worst['with_label']} "
-                f"of {worst['retrieved']} for qid {worst['qid']!r}); see groups.coverage(run)",
-                DataWarning,
-                stacklevel=2,
-            )
+        warn_of_thin_labels(self, evidence, groups, memberships)
 
 
 AWRF = AttentionWeightedRankFairness()

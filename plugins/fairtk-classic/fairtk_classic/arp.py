@@ -13,7 +13,7 @@ from fairtk_classic.group_measure import NOTHING_KNOWN, FloatArray, GroupMeasure
 from fairtk_classic.listing import Listing, listing, ratio
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 COMBINE = Param(str, default="max-min", choices=p.COMBINATIONS, desc="how the groups are compared")
 

@@ -11,7 +11,7 @@ from fairtk_classic.group_measure import FloatArray
 from fairtk_classic.rank_biased import RankBiasedExposure
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 
 class RankBiasedEquality(RankBiasedExposure):

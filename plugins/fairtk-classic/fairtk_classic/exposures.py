@@ -22,7 +22,7 @@ from fairtk_classic.group_measure import (
 
 if TYPE_CHECKING:
     from fairtk.browsing import BrowsingModel
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from fairtk_classic.group_measure import (
 from fairtk_classic.listing import listing, ratio
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 SHARE = Param(
     (int, float),

@@ -15,7 +15,7 @@ from fairtk_classic.similarity import similarity
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 SIMILARITIES = ("JSD", "NMD", "RNOD")
 SIMILARITY = Param(

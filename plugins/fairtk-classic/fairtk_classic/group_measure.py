@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.errors import DataWarning, ParameterError, listed
+from fairtk.errors import ParameterError, listed
 from fairtk.exposure import total
-from fairtk.measures import FairMeasure
+from fairtk.measures import FairMeasure, warn_of_thin_labels
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -135,7 +134,7 @@ class GroupMeasure(FairMeasure):
             value[queries] = np.nan
         self._explain(evidence, scored, value)
         if "groups" in self.params:
-            self._warn_of_coverage(evidence)
+            warn_of_thin_labels(self, evidence, self.groups)
         return value
 
     def _explain(self, evidence: Evidence, scored: Scored, value: FloatArray) -> None:
@@ -151,21 +150,6 @@ class GroupMeasure(FairMeasure):
             self.warn_undefined(evidence.qids[named], len(value), reason)
             unexplained &= ~named
         self.warn_undefined(evidence.qids[unexplained], len(value), "the definition leaves it open")
-
-    def _warn_of_coverage(self, evidence: Evidence) -> None:
-        from fairtk.groups.coverage import coverage_of
-
-        known = coverage_of(self.groups, evidence.rankings, self["cutoff"])
-        thin = known[known["label_share"] < 0.5]
-        if len(thin):
-            worst = thin.loc[thin["label_share"].idxmin()]
-            warnings.warn(
-                f"{self!r}: groups are known for under half of the documents of {len(thin)} of "
-                f"{len(known)} queries ({listed(thin['qid'].tolist(), 3)}; {worst['with_label']} "
-                f"of {worst['retrieved']} for qid {worst['qid']!r}); see groups.coverage(run)",
-                DataWarning,
-                stacklevel=2,
-            )
 
 
 class BinaryMeasure(GroupMeasure):

@@ -13,7 +13,7 @@ from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 
 class AmortizedAttention(FairMeasure):

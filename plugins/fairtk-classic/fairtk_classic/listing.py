@@ -12,7 +12,7 @@ from fairtk.exposure import total
 from fairtk_classic.group_measure import FloatArray, GroupMeasure, IntArray
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from fairtk_classic.group_measure import (
 )
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 DELTA = 1e-6
 """Added to both sides, so that a group without exposure has a finite logarithm."""

@@ -10,7 +10,7 @@ from fairtk_classic.group_measure import FloatArray
 from fairtk_classic.skews import SkewMeasure
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 
 class MinSkew(SkewMeasure):

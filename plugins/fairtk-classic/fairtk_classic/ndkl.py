@@ -18,7 +18,7 @@ from fairtk_classic.group_measure import (
 from fairtk_classic.listing import Listing, listing, ratio
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 
 class DiscountedDivergence(GroupMeasure):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from fairtk.browsing import BrowsingModel
-from fairtk.measures import CUTOFF, ObjectParam, Param
-from fairtk.measures.group_params import GROUPS, TARGET
-from fairtk.measures.params import read_browsing
+from fairtk.measures import CUTOFF, GROUPS, TARGET, ObjectParam, Param, read_browsing
 
 __all__ = [
     "BASE",

@@ -19,7 +19,7 @@ from fairtk_classic.group_measure import (
 from fairtk_classic.listing import Listing, listing, ratio
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 TRACE = 1e-9
 """A highest sum below this is 0 but for rounding."""

@@ -14,7 +14,7 @@ from fairtk_classic.listing import Listing, ratio
 from fairtk_classic.prefixes import PrefixMeasure
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
     from fairtk_classic.group_measure import Reasons, Scored
 
 

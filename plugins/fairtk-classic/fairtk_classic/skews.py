@@ -17,7 +17,7 @@ from fairtk_classic.group_measure import (
 from fairtk_classic.listing import listing
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures import Evidence
 
 NOT_SHOWN = (
     "a group of the target is not shown, so its skew is minus infinity (smoothing=0.01 makes it "
