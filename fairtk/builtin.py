@@ -63,9 +63,23 @@ def fairtk_prompts() -> Iterable[PromptSpec]:
     return [
         PromptSpec("rag", "fairtk.prompts.rag:Rag", "numbered passages, then the question"),
         PromptSpec("template", "fairtk.prompts.template:Template", "a template of your own"),
+        *_refinement_prompts(),
         *(
             PromptSpec(f"lamp-{number}", f"fairtk.prompts.lamp:Lamp{number}", f"LaMP: {task}")
             for number, task in enumerate(tasks, start=1)
+        ),
+    ]
+
+
+def _refinement_prompts() -> Iterable[PromptSpec]:
+    spec, module = PromptSpec, "fairtk.prompts.refine"
+    return [
+        spec("refine", f"{module}:RefinementPrompt", "refined keywords, zero-shot"),
+        spec("refine-few-shot", f"{module}:FewShotRefinement", "the same with worked examples"),
+        spec(
+            "refine-chain-of-thought",
+            f"{module}:ChainOfThoughtRefinement",
+            "the same after a few sentences of reasoning",
         ),
     ]
 

@@ -1,0 +1,189 @@
+"""Prompts that ask a model to refine a keyword query towards a group.
+
+Unlike the other prompts these have no documents and give a chat: any object with ``name``, called
+with a `Refinement`, that returns a `fairtk.llm.Chat`, and with ``answer(text)``, which returns the
+part of the model's text that holds the keywords.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol, runtime_checkable
+
+from fairtk.errors import ParameterError
+from fairtk.llm.chat import Chat, Message
+
+NAMES: Mapping[str, str] = {"NB": "non-binary people", "female": "women", "male": "men"}
+"""How levels that are codes are written in a prompt."""
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What is to be refined.
+
+    Attributes:
+        query: the original query.
+        keywords: the current keywords, separated by spaces.
+        group: the group that is shown too little; one part for each crossed attribute.
+        attribute: what the groups are about, e.g. ``"gender"``; may be empty.
+    """
+
+    query: str
+    keywords: str
+    group: tuple[str, ...]
+    attribute: str = ""
+
+
+@runtime_checkable
+class RefinementPromptLike(Protocol):
+    """The interface that `fairtk.QueryRefiner` and `fairtk.FairQR` need."""
+
+    @property
+    def name(self) -> str:
+        """What users write in ``QueryRefiner(prompt=...)``."""
+
+    def __call__(self, request: Refinement) -> Chat:
+        """Return the chat that asks for refined keywords."""
+
+    def answer(self, text: str) -> str:
+        """Return the part of a model's text that holds the keywords."""
+
+
+@dataclass(frozen=True)
+class RefinementPrompt:
+    """Zero-shot: names the original query, the current keywords and the group.
+
+    Args:
+        max_keywords: how many words the model is asked for at most, at least 1.
+        group_names: how groups are written, where the level's own name says too little.
+
+    Raises:
+        ParameterError: `max_keywords` is below 1.
+    """
+
+    max_keywords: int = 20
+    group_names: Mapping[str, str] = field(default_factory=lambda: dict(NAMES))
+
+    name: ClassVar[str] = "refine"
+    rules: ClassVar[str] = (
+        "You refine keyword queries for a search engine that matches words. "
+        "Answer with the refined keywords alone, separated by commas: no sentence, no explanation, "
+        "no numbering."
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_keywords, bool) or self.max_keywords < 1:
+            raise ParameterError(
+                f"{self.name}: max_keywords must be at least 1; found {self.max_keywords!r}"
+            )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.max_keywords, tuple(sorted(self.group_names.items()))))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Not there: a refinement prompt reads no documents, and a generator cannot use it.
+
+        Raises:
+            ParameterError: always.
+        """
+        raise ParameterError(
+            f"the prompt {self.name!r} refines queries: give it to QueryRefiner or FairQR, and "
+            "another one ('rag', 'template', ...) to a generator"
+        )
+
+    def __call__(self, request: Refinement) -> Chat:
+        """Return the chat."""
+        messages = (Message("system", self.rules), Message("user", self.task(request)))
+        facts = {
+            "query": request.query,
+            "keywords": request.keywords,
+            "group": list(request.group),
+            "attribute": request.attribute,
+        }
+        return Chat(messages, facts)
+
+    def task(self, request: Refinement) -> str:
+        """Return the user's message."""
+        return f"{self.given(request)}\n\n{self.wish(request)}"
+
+    def given(self, request: Refinement) -> str:
+        """Return the lines with query, keywords and group."""
+        return (
+            f"Original query: {request.query}\n"
+            f"Current keywords: {request.keywords}\n"
+            f"Group that is shown too little: {self.group(request)}"
+        )
+
+    def group(self, request: Refinement) -> str:
+        """Return the group in words."""
+        words = " and ".join(self.group_names.get(part, part) for part in request.group)
+        return f"{words} ({request.attribute})" if request.attribute else words
+
+    def wish(self, request: Refinement) -> str:
+        """Return what the model is asked to do."""
+        return (
+            "Add or change keywords related to this group, so that the search also finds documents "
+            "about the original query that belong to the group. Stay on the topic of the original "
+            f"query. Give all refined keywords, {self.max_keywords} words at most, separated by "
+            "commas."
+        )
+
+    def answer(self, text: str) -> str:
+        """Return the text itself."""
+        return text
+
+
+@dataclass(frozen=True, eq=True)
+class FewShotRefinement(RefinementPrompt):
+    """Few-shot: three worked examples before the task."""
+
+    name: ClassVar[str] = "refine-few-shot"
+    examples: ClassVar[tuple[tuple[Refinement, str], ...]] = (
+        (
+            Refinement("bridges and tunnels", "bridge tunnel engineering", ("female",), "gender"),
+            "bridge, tunnel, engineering, woman engineer, women in construction",
+        ),
+        (
+            Refinement("folk music", "folk song instrument", ("Southern Asia",), "region"),
+            "folk, song, instrument, Indian, Bengali, sitar, Pakistan, Nepal",
+        ),
+        (
+            Refinement("chess players", "chess player champion", ("Western Africa",), "region"),
+            "chess, player, champion, Nigeria, Ghana, Senegal",
+        ),
+    )
+
+    __hash__ = RefinementPrompt.__hash__
+
+    def task(self, request: Refinement) -> str:
+        """Return the examples and the task."""
+        worked = [
+            f"{self.given(example)}\nRefined keywords: {answer}"
+            for example, answer in self.examples
+        ]
+        return "\n\n".join(
+            [self.wish(request), *worked, f"{self.given(request)}\nRefined keywords:"]
+        )
+
+
+@dataclass(frozen=True, eq=True)
+class ChainOfThoughtRefinement(RefinementPrompt):
+    """Chain of thought: the model reasons first, and writes the keywords on a last, marked line."""
+
+    name: ClassVar[str] = "refine-chain-of-thought"
+    rules: ClassVar[str] = (
+        "You refine keyword queries for a search engine that matches words. "
+        "Think first, in a few short sentences: what the query is about, and which words occur in "
+        "documents about it that belong to the group. Then write one last line that begins with "
+        "'Keywords:' and lists the refined keywords alone, separated by commas."
+    )
+
+    __hash__ = RefinementPrompt.__hash__
+
+    def answer(self, text: str) -> str:
+        """Return what follows the last ``Keywords:``; nothing if there is none."""
+        found = re.split(r"keywords\**\s*:", text, flags=re.IGNORECASE)
+        return found[-1].strip("* \n") if len(found) > 1 else ""

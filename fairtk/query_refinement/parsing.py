@@ -1,0 +1,134 @@
+"""Reading a model's answer as keywords, and as nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from fairtk.errors import InputError
+from fairtk.llm.chat import Completion
+
+MOST_WORDS = 64
+"""Longer answers are no keyword list, whatever they are."""
+
+_FENCE = re.compile(r"^```[\w-]*[ \t]*\n(.*?)\n?```$", re.DOTALL)
+_LABEL = re.compile(r"^(?:the )?(?:refined |new )?(?:keywords?|query|answer)\s*:\s*", re.IGNORECASE)
+_BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s+")
+_REFUSAL = re.compile(
+    r"\b(?:sorry|apologi[sz]e|cannot|can['’]?t|won['’]?t|unable to|not able to|as an ai)\b",
+    re.IGNORECASE,
+)
+_SPEECH = re.compile(
+    r"\b(?:i (?:am|can|could|have|will|would|think|suggest|recommend|need|added|did|do)|"
+    r"i['’](?:m|ll|ve|d)|you|your|here (?:is|are)|here['’]s|sure|please|certainly|of course|"
+    r"let me|this (?:is|query)|these|would|should|could)\b",
+    re.IGNORECASE,
+)
+_VERBS = re.compile(
+    r"\b(?:is|are|was|were|has|have|do|does|will|can|to|that|which)\b", re.IGNORECASE
+)
+_END = re.compile(r"[^\W\d_]{3,}[.!?]['\"”]?(?:\s|$)")
+_WORD = re.compile(r"\w+(?:-\w+)*")
+_NOTHING = frozenset({"none", "n/a", "na", "nothing", "null", "no", "unknown", "empty"})
+
+
+class AnswerError(InputError):
+    """An answer that is not a list of keywords; the message says why."""
+
+
+def parse_completion(completion: Completion, text: str | None = None) -> str:
+    """Return the keywords of a completion.
+
+    Args:
+        completion: the answer.
+        text: the part of it that holds the keywords; None: all.
+
+    Raises:
+        AnswerError: it was cut off, withheld or refused, or `parse_keywords` rejects it.
+    """
+    if completion.finish == "length":
+        raise AnswerError("the answer was cut off at the most tokens")
+    if completion.finish in ("refusal", "content_filter"):
+        raise AnswerError("the model refused to answer")
+    return parse_keywords(completion.text if text is None else text)
+
+
+def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
+    """Return the keywords of an answer, separated by spaces, each word once.
+
+    Accepted are lists with commas, semicolons, line breaks, bullets or numbers, a JSON list, words
+    with spaces between them; one code fence, quotation marks or a label such as ``Keywords:``
+    around them. Signs that query languages give a meaning to are taken out.
+
+    Args:
+        text: the answer.
+        most: the most words that count as a list of keywords.
+
+    Raises:
+        AnswerError: the answer is empty, too long, a sentence or a refusal.
+    """
+    if len(text) > 100 * most:
+        raise AnswerError(f"the answer has {len(text.split())} words; at most {most} are keywords")
+    body = _unwrapped(text)
+    if _REFUSAL.search(body):
+        raise AnswerError(f"the model refused to answer ({_start(body)!r})")
+    parts = [_BULLET.sub("", line) for line in body.splitlines()]
+    parts = [part.strip() for line in parts for part in re.split(r"[,;|]", line)]
+    if len(parts) > 1 and len(parts[-1].split()) <= 4:
+        parts[-1] = parts[-1].rstrip(".")  # a list may end with a full stop
+    for part in filter(None, parts):
+        if _SPEECH.search(part) or _END.search(part) or len(_VERBS.findall(part)) > 1:
+            raise AnswerError(f"the answer has a sentence, not keywords alone ({_start(part)!r})")
+    words: dict[str, str] = {}
+    for word in _WORD.findall(" ".join(parts).replace("_", " ")):
+        words.setdefault(word.lower(), word)
+    if not words or set(words) <= _NOTHING or body.lower().strip(" .") in _NOTHING:
+        raise AnswerError("the answer has no keywords" if body else "the answer is empty")
+    if len(words) > most:
+        raise AnswerError(f"the answer has {len(words)} words; at most {most} are keywords")
+    return " ".join(words.values())
+
+
+def changes(before: str, after: str) -> tuple[list[str], list[str]]:
+    """Return the words that a refined query has more, and those that it has no longer.
+
+    Case does not matter; the order is that of the query that has them.
+    """
+    old, new = _lowered(before), _lowered(after)
+    return [w for k, w in new.items() if k not in old], [w for k, w in old.items() if k not in new]
+
+
+def same_words(before: str, after: str) -> bool:
+    """Return whether two queries have the same words, in any order and case."""
+    return set(_lowered(before)) == set(_lowered(after))
+
+
+def _lowered(query: str) -> dict[str, str]:
+    return {word.lower(): word for word in _WORD.findall(query)}
+
+
+def _unwrapped(text: str) -> str:
+    """Return the text without the fence, label or marks around it."""
+    body = text.strip().lstrip("﻿")
+    fence = _FENCE.match(body)
+    if fence:
+        body = fence.group(1).strip()
+    if "```" in body:
+        raise AnswerError(f"the answer has more than one block of keywords ({_start(body)!r})")
+    body = _LABEL.sub("", body.strip("*` \n")).strip()
+    if body.startswith("[") and body.endswith("]"):
+        try:
+            listed = json.loads(body)
+        except ValueError:
+            return body[1:-1]
+        if all(isinstance(item, str) for item in listed):
+            return "\n".join(listed)
+        raise AnswerError(f"the answer is a list, but not of words ({_start(body)!r})")
+    if body.startswith("{"):
+        raise AnswerError(f"the answer is an object, not a list of keywords ({_start(body)!r})")
+    return body.strip("\"'“”` ")
+
+
+def _start(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:57]}..."
