@@ -50,7 +50,9 @@ from fairtk.measures import provider as _provider  # noqa: E402
 
 if TYPE_CHECKING:
     from fairtk.datasets.answers import join_answers
+    from fairtk.explanation import explain
     from fairtk.groups import Groups, Target
+    from fairtk.groups.coverage import coverage
     from fairtk.groups.registered import register_groups, register_target
     from fairtk.transformers import (
         BM25Scorer,
@@ -77,7 +79,9 @@ __all__ = [
     "Generator",
     "OracleSampler",
     "PerSample",
+    "coverage",
     "drop_undefined",
+    "explain",
     "Groups",
     "Target",
     "register_groups",

@@ -14,7 +14,7 @@ LAYERS = [
     {"errors", "columns", "digest", "rankings", "browsing", "exposure", "exposure_bounds", "ndcg",
      "plackett_luce", "divergence", "group_exposure"},
     {"hookspecs", "registry", "plugins", "plugin_rules", "half_imported", "groups", "dataset_ids"},
-    {"utilities", "prompts", "backends", "io"},
+    {"utilities", "prompts", "backends", "io", "llm", "query_refinement"},
     {"measures", "transformers", "datasets"},
     {"explanation"},
     {"demo", "builtin", "testing"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from fairtk.datasets import get_answers, get_topics, lamp
@@ -192,3 +194,15 @@ def test_malformed_outputs_are_named(lamp_folder, content, message):
     dataset = lamp.from_folder(lamp_folder(outputs_=content))
     with pytest.raises(FormatError, match=message):
         list(dataset.queries_iter())
+
+
+def test_a_file_that_changes_is_read_again(lamp_folder):
+    folder = lamp_folder(4)
+    dataset = lamp.from_folder(folder, task=4)
+    before = [doc.doc_id for doc in dataset.docs_iter()]
+    path = folder / "dev_questions.json"
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(entries[1:], indent=3), encoding="utf-8")
+    after = [doc.doc_id for doc in dataset.docs_iter()]
+    assert after == before[len(entries[0]["profile"]) :]
+    assert dataset.docs_store().get(after[-1]).doc_id == after[-1]

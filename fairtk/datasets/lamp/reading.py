@@ -37,6 +37,12 @@ class Question(NamedTuple):
     end: int
 
 
+def file_identity(path: Path) -> tuple[Path, int, int]:
+    """Return what changes when a file does, or when another one takes its place."""
+    state = path.stat()
+    return path, state.st_mtime_ns, state.st_size
+
+
 class QuestionsFile:
     """A file of questions, read on first use.
 
@@ -51,6 +57,7 @@ class QuestionsFile:
         self.use_date = use_date
         self._path = path
         self._questions: dict[str, Question] | None = None
+        self._read_from: tuple[Path, int, int] | None = None
 
     def path(self) -> Path:
         """Return the file's path; a download happens here if one is needed."""
@@ -62,8 +69,10 @@ class QuestionsFile:
         Raises:
             FormatError: an entry of the file is malformed; names the file and the entry.
         """
-        if self._questions is None:
-            self._questions = self._read()
+        identity = file_identity(self.path())
+        if self._questions is None or identity != self._read_from:
+            self._questions = self._read()  # places of entries hold for one state of the file
+            self._read_from = identity
         return self._questions
 
     def docs(self, qids: Iterable[str] | None = None) -> Iterator[Any]:
@@ -139,6 +148,7 @@ class OutputsFile:
         self.task = check_task(task)
         self._path = path
         self._golds: dict[str, str] | None = None
+        self._read_from: tuple[Path, int, int] | None = None
 
     def golds(self) -> Mapping[str, str]:
         """Return the gold answer of each qid.
@@ -146,8 +156,10 @@ class OutputsFile:
         Raises:
             FormatError: the file is malformed, or is of another task; names file and entry.
         """
-        if self._golds is None:
+        identity = file_identity(self._path())
+        if self._golds is None or identity != self._read_from:
             self._golds = self._read()
+            self._read_from = identity
         return self._golds
 
     def for_questions(self, questions: Mapping[str, Question]) -> Mapping[str, str]:
