@@ -78,11 +78,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         self._objects: dict[str, Any] = {}  # what string forms stand for, kept alive
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
             if name in params:
-                value = param.normalize(params[name], name, self.NAME)
+                value, meant = param.accept(params[name], name, self.NAME)
                 default = self.default_of(name, params)
                 if default is NOT_GIVEN or value != default:
                     self.params[name] = value
-                    self._objects[name] = param.resolve(value)
+                    self._objects[name] = meant
         self.validated = True
         self.check_params()
 

@@ -44,8 +44,8 @@ class Param(ParamInfo):  # type: ignore[misc]
         super().__init__(dtype=dtype, default=default, choices=choices, desc=desc)
         self.check = check
 
-    def normalize(self, value: Any, name: str, measure: str) -> Any:
-        """Return the value as the measure keeps it.
+    def accept(self, value: Any, name: str, measure: str) -> tuple[Any, Any]:
+        """Return the value as the measure keeps and prints it, and what it works with.
 
         Raises:
             ParameterError: the value has the wrong type, or is none of the choices.
@@ -62,7 +62,7 @@ class Param(ParamInfo):  # type: ignore[misc]
         problem = self.check(value) if self.check is not None and value is not None else ""
         if problem:
             raise ParameterError(f"{measure}: {name} {problem}; found {value!r}")
-        return value
+        return value, value
 
     def resolve(self, value: Any) -> Any:
         """Return what a measure works with: the value itself, or the object it names."""
@@ -98,8 +98,8 @@ class ObjectParam(Param):
         self.accepts = accepts
         self._given: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
-    def normalize(self, value: Any, name: str, measure: str) -> Any:
-        """Return the string form, checked by reading it."""
+    def accept(self, value: Any, name: str, measure: str) -> tuple[Any, Any]:
+        """Return the string form, checked by reading it, and the object."""
         if not isinstance(value, str) and value is not None:
             cls: type = (
                 registry.load_target(self.accepts)
@@ -110,13 +110,13 @@ class ObjectParam(Param):
             if isinstance(value, type) and issubclass(value, cls):
                 value = value()
             if isinstance(value, cls):
-                return self._remembered(value, name, measure)
-        value = super().normalize(value, name, measure)
+                return self._remembered(value, name, measure), value
+        value, _ = super().accept(value, name, measure)
         try:
             found = self.resolve(value)
         except InputError as error:
             raise ParameterError(f"{measure}: {name}: {error}") from None
-        return self._remembered(found, name, measure)
+        return self._remembered(found, name, measure), found
 
     def _remembered(self, value: Any, name: str, measure: str) -> str:
         text = self.write(value)
