@@ -30,7 +30,6 @@ from ir_measures import nDCG
 
 import fairtk
 from fairtk import EE_D, EE_R, EU, BM25Scorer, Candidates, E, FairSampler, FlanT5, OracleSampler
-from fairtk.datasets import lamp
 
 FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
 OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-02-"))
@@ -54,11 +53,11 @@ def save(figure, name):
 # In LaMP each query comes with the user's own past items, the profile, and these are what can be
 # retrieved. `Candidates` starts a pipeline with them. Labels say which entries are useful: those
 # with which, alone, the generator answers better than without any. Queries without such an entry
-# are left out, as in the paper: no ranking is better than another for them.
+# are left out, as in the paper: no ranking is better than another for them. For LaMP's own files
+# the dataset is `fairtk.datasets.lamp.from_folder(folder, task=2)`, or the id `"lamp/2/dev"`.
 
 # %%
 demo = fairtk.demo.load()
-dataset = lamp.from_folder(fairtk.demo.collection_folder(), task=2)
 qrels = fairtk.drop_undefined(demo.qrels)
 topics = demo.topics[demo.topics["qid"].isin(qrels["qid"])].head(N_QUERIES)
 topics = topics.drop(columns="gold_answer")  # the pipeline must not see it
@@ -72,7 +71,7 @@ print(qrels.head(3).to_string(index=False))
 # Topics -> candidates -> scores -> sampled rankings -> one answer for each ranking.
 
 # %%
-bm25 = Candidates(dataset) >> BM25Scorer()
+bm25 = Candidates(demo.dataset) >> BM25Scorer()
 sampler = FairSampler(alpha=2, n_samples=N_SAMPLES, cutoff=5)
 reader = FlanT5(model=fairtk.demo.model_folder(), prompt="lamp-2", cutoff=5, max_new_tokens=8)
 pipeline = bm25 >> sampler >> reader
@@ -93,11 +92,13 @@ for name, stage in (("bm25", bm25), (">> sampler", bm25 >> sampler), (">> reader
 # five differ from draw to draw, and so may the answer.
 
 # %%
-one = topics.iloc[[1]]
+one = demo.topics[demo.topics["qid"] == "1012"]
+gold = one["gold_answer"].iloc[0]
+one = one.drop(columns="gold_answer")
 answered = pipeline(one)
 rankings = answered.drop_duplicates("sample")
 print("query:", one["query"].iloc[0])
-print("gold answer:", qrels.loc[qrels["qid"] == one["qid"].iloc[0], "gold_answer"].iloc[0])
+print("gold answer:", gold)
 print("answer from BM25's ranking:", (bm25 >> reader)(one)["qanswer"].iloc[0])
 print(f"answers from {len(rankings)} sampled rankings:")
 print(rankings["qanswer"].value_counts().to_string(header=False))
@@ -153,7 +154,8 @@ def trade_off(axes, quality, label):
     axes.errorbar(x[line], y[line], errors.loc[line, quality], fmt="o-", color=BLUE, ecolor=GREY,
                   elinewidth=1, label="alpha (fixed: BM25's order)")  # fmt: skip
     for name in line:
-        axes.annotate(LABELS[name], (x[name], y[name]), xytext=(5, -14),
+        beside = name == "alpha 1"  # alpha 0 is close below
+        axes.annotate(LABELS[name], (x[name], y[name]), xytext=(9, -4) if beside else (5, -14),
                       textcoords="offset points", color=BLUE)  # fmt: skip
     axes.plot(x["oracle"], y["oracle"], "*", color=RED, markersize=14, label="oracle")
     axes.set_xlabel("disparity of exposure, EE_D@5\n<- more even")
@@ -177,7 +179,7 @@ save(figure, "02_trade_off.png")
 # %%
 by_query = values[values["measure"] == "EU(accuracy)"]
 by_query = by_query.pivot(index="qid", columns="name", values="value")
-shown = ["alpha 0", "alpha 8"]
+shown = ["alpha 0", "alpha 2"]
 figure, panels = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True, layout="constrained")
 for axes, name in zip(panels, shown, strict=True):
     change = (by_query[name] - by_query["deterministic"]).sort_values().to_numpy()
