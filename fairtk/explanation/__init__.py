@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairtk.explanation.explain import explain
+from fairtk.explanation.entry import explain
 from fairtk.explanation.result import Explanation
 
 __all__ = ["Explanation", "explain"]
