@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairtk.errors import ParameterError
-from fairtk.llm import ChatModel, Failure
+from fairtk.llm import ChatModel, Estimate, Failure, Prices, Recorded
+from fairtk.llm.prices import estimate
 from fairtk.prompts import get
 from fairtk.prompts.refine import Refinement, RefinementPromptLike
 from fairtk.query_refinement.parsing import AnswerError, parse_completion
@@ -74,3 +75,19 @@ def refine(
         except AnswerError as error:
             results.append(Refined(None, str(error), *counts))
     return results
+
+
+def estimate_at_most(
+    llm: ChatModel, prompt: RefinementPromptLike, requests: Sequence[Refinement], rounds: int
+) -> Estimate:
+    """Return what some rounds of requests take at most, without any call.
+
+    Args:
+        llm: the model; behind a ledger, the ledger's prices count.
+        prompt: the prompt.
+        requests: the first round's requests, or ones as long.
+        rounds: how often each query is refined at most.
+    """
+    inner, prices = (llm.llm, llm.ledger.prices) if isinstance(llm, Recorded) else (llm, Prices())
+    chats = [prompt(request) for request in requests] * rounds
+    return estimate(inner, chats, 0, prices)

@@ -15,8 +15,8 @@ from fairtk.browsing import TREC, BrowsingModel
 from fairtk.columns import DOCNO, LABEL, QID, QUERY, require
 from fairtk.errors import DataWarning, InputError, ParameterError, listed
 from fairtk.groups import Groups, Target
-from fairtk.llm import ChatModel, as_chat_model
-from fairtk.prompts.refine import RefinementPromptLike
+from fairtk.llm import ChatModel, Estimate, as_chat_model
+from fairtk.prompts.refine import Refinement, RefinementPromptLike
 from fairtk.query_refinement import (
     Loop,
     Progress,
@@ -25,6 +25,7 @@ from fairtk.query_refinement import (
     as_refinement_prompt,
     refine,
 )
+from fairtk.query_refinement.asking import estimate_at_most
 from fairtk.query_refinement.choosing import RULES
 from fairtk.query_refinement.frames import asked, bare_rankings, topics_by_qid, with_topics
 from fairtk.query_refinement.loop import label_texts
@@ -247,6 +248,31 @@ class FairQR(FairTransformer):
         lists = {q.qid: chosen_lists(q.kept, self.pool) for q in queries if not q.missing}
         ranked = self._ordered(pooled(runs, lists, self.k), runs[0], topics)
         return with_topics(ranked, topics)
+
+    def estimate(self, topics: pd.DataFrame) -> Estimate:
+        """Return the calls, tokens and price that queries take at most, without any call.
+
+        Every query is counted with `max_iterations` refinements, and nothing as recorded: which
+        groups will be asked for is not known before.
+
+        Args:
+            topics: queries (Q).
+        """
+        texts = topics_by_qid(topics, "FairQR")[QUERY].tolist()
+        group = max(label_texts(self._meter()), key=len)
+        requests = [Refinement(text, text, (group,), self.groups.name) for text in texts]
+        return estimate_at_most(self.llm, self.prompt, requests, self.max_iterations)
+
+    def plot_trace(self, qid: str) -> Any:
+        """Return a matplotlib figure of one query's loop; see `trace`.
+
+        Raises:
+            NotFoundError: the trace does not have the query.
+            MissingExtraError: matplotlib is not installed.
+        """
+        from fairtk.query_refinement.plot import plot_trace
+
+        return plot_trace(self.trace, qid)
 
     # Rankings ----------------------------------------------------------------------------------
 

@@ -12,7 +12,14 @@ import pytest
 
 from fairtk import AWRF, BM25Scorer, Groups, Target
 from fairtk.browsing import GERR
-from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
+from fairtk.errors import (
+    ColumnError,
+    DataWarning,
+    DuplicateError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+)
 from fairtk.llm import KeywordRefiner, Ledger
 from fairtk.testing import TransformerContract
 from fairtk.transformers.fair_qr import FairQR
@@ -318,6 +325,30 @@ def test_a_ledger_replays_the_same_run(tmp_path):
         two = fair_qr(ledger.wrap(KeywordRefiner(TERMS)))
         assert two(topics()).equals(first) and two.trace.equals(one.trace)
         assert ledger.spent.calls == calls > 0
+
+
+def test_estimate():
+    from fairtk.llm import LocalChat
+
+    found = fair_qr(max_iterations=4).estimate(topics())
+    assert (found.calls, found.recorded, found.completion_tokens, found.price) == (8, 0, 0, 0)
+    assert 8 * 50 < found.prompt_tokens < 8 * 500
+    unknown = fair_qr(LocalChat(answering()), max_iterations=1).estimate(topics())
+    assert unknown.calls == 2 and math.isnan(unknown.price)
+
+
+def test_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    system = fair_qr(qrels=pd.DataFrame({"qid": ["1"], "docno": ["s0"], "label": [1]}))
+    system(topics())
+    figure = system.plot_trace("1")
+    figure.savefig(tmp_path / "trace.png")
+    above, below = figure.axes
+    labels = [text.get_text() for text in above.get_legend().get_texts()]
+    assert labels == ["divergence", "AWRF", "nDCG", "nDCG_reranked"]
+    assert {text.get_text() for text in below.get_legend().get_texts()} == {"f", "m"}
+    with pytest.raises(NotFoundError, match="query of the trace '9'"):
+        system.plot_trace("9")
 
 
 def test_choosing_by_hand():
