@@ -128,6 +128,11 @@ def suggestion(name: str, known: Iterable[str], limit: int = 12) -> str:
     return f"; known: {', '.join(names[:limit])}{tail}"
 
 
+def such_rows(count: int) -> str:
+    """Return ``"1 such row"`` or ``"7 such rows"``."""
+    return f"{count} such row{'' if count == 1 else 's'}"
+
+
 def listed(items: Iterable[object], limit: int = 5) -> str:
     """Return the first items of a list in words: ``'a', 'b', 'c' and 17 more``."""
     values = list(items)

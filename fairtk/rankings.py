@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.columns import DOCNO, QID, RANK, SAMPLE, SCORE, require
-from fairtk.errors import ColumnError, DuplicateError, InputError
+from fairtk.errors import ColumnError, DuplicateError, InputError, such_rows
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -121,8 +121,8 @@ def encode_run(
         ranking_sample=np.zeros(len(first), dtype=np.int64) if sample is None else sample[first],
         sampled=sample is not None,
     )
-    _check_order(result, rank, score, where)
     _check_duplicates(result, where)
+    _check_order(result, rank, score, where)
     return result
 
 
@@ -161,7 +161,7 @@ def _scores(frame: pd.DataFrame, where: str) -> FloatArray:
         row = frame.iloc[int(bad[0])]
         raise InputError(
             f"{where}: the score of qid {str(row[QID])!r}, docno {str(row[DOCNO])!r} is "
-            f"{score[bad[0]]} ({len(bad)} such rows); scores must be finite: "
+            f"{score[bad[0]]} ({such_rows(len(bad))}); scores must be finite: "
             "drop these rows or mend the retriever"
         )
     return score
@@ -255,7 +255,8 @@ def _check_order(rankings: Rankings, rank: Any, score: FloatArray | None, where:
         row = int(np.flatnonzero(rising)[0]) + 1
         raise InputError(
             f"{where}: ranks disagree with scores at {describe(rankings, row)}: rank {rank[row]} "
-            f"has score {score[row]:g}, above the {score[row - 1]:g} of rank {rank[row - 1]}; "
+            f"has score {score[row] + 0.0:g}, above the {score[row - 1] + 0.0:g} of rank "
+            f"{rank[row - 1]}; "
             "recompute one from the other (pt.model.add_ranks)"
         )
 
@@ -267,5 +268,5 @@ def _check_duplicates(rankings: Rankings, where: str) -> None:
         row = int(np.flatnonzero(twice)[0])
         raise DuplicateError(
             f"{where}: a document occurs twice in one ranking ({describe(rankings, row)}; "
-            f"{int(twice.sum())} such rows); keep the better one, e.g. with drop_duplicates"
+            f"{such_rows(int(twice.sum()))}); keep the better one, e.g. with drop_duplicates"
         )

@@ -20,6 +20,7 @@ def golden():
     """Return a loader of the reference numbers in tests/golden."""
     return lambda name: json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
 
+
 # A shared machine may be slow at any moment: examples are bounded in number, not in time.
 settings.register_profile("fairtk", deadline=None, print_blob=True)
 settings.load_profile("fairtk")

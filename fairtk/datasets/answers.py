@@ -66,8 +66,8 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
         InputError: a query of the qrels has no gold answer (names the qids), or the qrels have
             gold answers already.
     """
-    require(qrels, [QID], "join_answers: the qrels")
-    require(answers, [QID, GOLD_ANSWER], "join_answers: the answers")
+    require(qrels, [QID], "join_answers (qrels)")
+    require(answers, [QID, GOLD_ANSWER], "join_answers (answers)")
     if GOLD_ANSWER in qrels.columns:
         raise InputError(
             f"join_answers: the qrels have a column {GOLD_ANSWER!r} already; drop it first"

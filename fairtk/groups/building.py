@@ -11,7 +11,7 @@ import pandas as pd
 
 from fairtk.columns import DOCNO, GROUP, WEIGHT, require
 from fairtk.divergence import FloatArray, IntArray
-from fairtk.errors import DuplicateError, InputError, ParameterError, listed
+from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.documents import Documents
 from fairtk.rankings import as_strings
@@ -49,7 +49,7 @@ def attribute_from_frame(
             fail(
                 at,
                 f"docno {str(frame[DOCNO].iloc[at])!r} and group {names[code[at]]!r} occur twice "
-                f"({int(twice.sum())} such rows); give each pair once, with a weight",
+                f"({such_rows(int(twice.sum()))}); give each pair once, with a weight",
                 DuplicateError,
             )
     total = np.bincount(row, weights=weight, minlength=len(documents))
@@ -165,7 +165,7 @@ def _weights(frame: pd.DataFrame, fail: Fail) -> FloatArray:
         fail(
             at,
             f"{_of(frame, at)}: weight must be a finite number, 0 or above; found "
-            f"{shown(column.iloc[at])} ({int(wrong.sum())} such rows)",
+            f"{shown(column.iloc[at])} ({such_rows(int(wrong.sum()))})",
             InputError,
         )
     return np.asarray(weight, dtype=np.float64)

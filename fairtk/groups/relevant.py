@@ -11,7 +11,7 @@ import pandas as pd
 from fairtk.browsing import TREC
 from fairtk.columns import DOCNO, LABEL, QID, require
 from fairtk.divergence import Distributions, FloatArray, IntArray, SparseRows
-from fairtk.errors import DuplicateError, InputError, ParameterError, listed
+from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
 from fairtk.exposure import make_levels, target_exposure, total
 from fairtk.group_exposure import Shown, group_exposure
 from fairtk.groups.factored import BackgroundRows, half_of_background
@@ -37,7 +37,7 @@ class Relevant:
     """
 
     def __init__(self, qrels: pd.DataFrame, rel: float | None, where: str) -> None:
-        require(qrels, [QID, DOCNO, LABEL], f"{where}: the qrels")
+        require(qrels, [QID, DOCNO, LABEL], f"{where} (qrels)")
         query, qids = pd.factorize(qrels[QID])
         doc, docnos = pd.factorize(qrels[DOCNO])
         both = query.astype(np.int64) * max(1, len(docnos)) + doc
@@ -46,7 +46,7 @@ class Relevant:
             row = qrels.iloc[int(np.flatnonzero(twice)[0])]
             raise DuplicateError(
                 f"{where}: the qrels label docno {str(row[DOCNO])!r} twice for qid "
-                f"{str(row[QID])!r} ({int(twice.sum())} such rows); keep one label per document"
+                f"{str(row[QID])!r} ({such_rows(int(twice.sum()))}); keep one label per document"
             )
         try:
             label = qrels[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)

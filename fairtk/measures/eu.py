@@ -111,7 +111,7 @@ class ExpectedUtility(FairMeasure):
 
 def _gold_answers(evidence: Evidence, where: str) -> list[Any]:
     frame = evidence.judgments.frame
-    require(frame, [QID, GOLD_ANSWER], f"{where}: the qrels (see fairtk.join_answers)")
+    require(frame, [QID, GOLD_ANSWER], f"{where} (qrels; see fairtk.join_answers)")
     gold: list[Any] = [None] * len(evidence.qids)
     for index, value in zip(evidence.judgments.query, frame[GOLD_ANSWER].tolist(), strict=True):
         if isinstance(value, np.ndarray | tuple):
@@ -132,7 +132,7 @@ def _answers(evidence: Evidence, where: str) -> tuple[IntArray, list[str]]:
     frame = evidence.frame
     if len(frame) == 0 and QANSWER not in frame.columns:
         return np.zeros(0, dtype=np.int64), []
-    require(frame, [QID, QANSWER], f"{where}: the run (end the pipeline with a generator)")
+    require(frame, [QID, QANSWER], f"{where} (run; end the pipeline with a generator)")
     if DOCNO in frame.columns and len(frame):
         _ = evidence.rankings  # validates samples and duplicates
     query_codes, qids = pd.factorize(frame[QID])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.columns import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, require
-from fairtk.errors import DuplicateError, InputError
+from fairtk.errors import DuplicateError, InputError, such_rows
 from fairtk.rankings import FloatArray, IntArray, Rankings, as_strings, encode_run
 
 QUERY_ID, DOC_ID, RELEVANCE = "query_id", "doc_id", "relevance"
@@ -39,7 +39,7 @@ class Judgments:
     def __init__(
         self, frame: pd.DataFrame, where: str, qids: npt.NDArray[np.object_] | None = None
     ) -> None:
-        require(frame, [QID], f"{where}: the qrels")
+        require(frame, [QID], f"{where} (qrels)")
         self.frame = frame
         self.where = where
         self.seen_n: dict[str, IntArray] = {}
@@ -53,7 +53,7 @@ class Judgments:
     @cached_property
     def documents(self) -> tuple[IntArray, pd.Index]:
         """Document index of each label, and the documents."""
-        require(self.frame, [QID, DOCNO, LABEL], f"{self.where}: the qrels")
+        require(self.frame, [QID, DOCNO, LABEL], f"{self.where} (qrels)")
         codes, values = pd.factorize(self.frame[DOCNO])
         both = self.query * max(1, len(values)) + codes
         twice = pd.Series(both).duplicated().to_numpy()
@@ -61,7 +61,7 @@ class Judgments:
             row = self.frame.iloc[int(np.flatnonzero(twice)[0])]
             raise DuplicateError(
                 f"{self.where}: the qrels label docno {str(row[DOCNO])!r} twice for qid "
-                f"{str(row[QID])!r} ({int(twice.sum())} such rows); keep one label per document"
+                f"{str(row[QID])!r} ({such_rows(int(twice.sum()))}); keep one label per document"
             )
         return codes.astype(np.int64, copy=False), pd.Index(as_strings(values), dtype=object)
 
@@ -103,7 +103,7 @@ class Evidence:
     """
 
     def __init__(self, judgments: Judgments, run: pd.DataFrame, where: str) -> None:
-        require(run, [QID], f"{where}: the run")
+        require(run, [QID], f"{where} (run)")
         self.judgments = judgments
         self.where = where
         self.qids = judgments.qids

@@ -116,7 +116,20 @@ class ExposureMeasure(FairMeasure):
         if key not in evidence.cache:
             evidence.cache[key] = self._compute(evidence)
         values, useful = evidence.cache[key]
+        self._compare_sizes(evidence)
         return self._pick(values, useful, evidence)
+
+    def _compare_sizes(self, evidence: Evidence) -> None:
+        """Warn if another system was measured with other n, where n decides about the value."""
+        own = self["variant"] == "paper" and self["groups"] is None
+        if not own or self["n"] != "judged+retrieved" or "sizes compared" in evidence.cache:
+            return
+        n = np.bincount(evidence.pairs.query, minlength=len(evidence.qids))
+        # with the paper's bounds EE-D knows n only where the cutoff exceeds it
+        known = self.PART != "disparity" or self["bounds"] == "exact" or self["cutoff"] is None
+        if known or (n < self["cutoff"]).any():
+            evidence.cache["sizes compared"] = True
+            collection_size.remember(self, evidence, n)
 
     def _pick(self, values: ExposureValues, useful: IntArray, evidence: Evidence) -> FloatArray:
         result: FloatArray = getattr(values, self.PART)
@@ -212,7 +225,6 @@ class ExposureMeasure(FairMeasure):
         n_queries = len(evidence.qids)
         known = np.bincount(pairs.query, minlength=n_queries)
         if wanted == "judged+retrieved":
-            collection_size.remember(self, evidence, known)
             return known
         if wanted == "judged":
             return np.bincount(pairs.query[~np.isnan(pairs.label)], minlength=n_queries)

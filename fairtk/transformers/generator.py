@@ -12,7 +12,7 @@ import pandas as pd
 from fairtk.backends import Backend, PromptLengthError, as_backend
 from fairtk.backends.adapter import texts
 from fairtk.columns import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE
-from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError, such_rows
 from fairtk.prompts import PromptBuilder, as_builder
 from fairtk.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
@@ -194,7 +194,7 @@ class Generator(FairTransformer):
             row = int(missing[0] if rows is None else rows[missing[0]])
             raise InputError(
                 f"{type(self).__name__} needs a text in the column {column!r}, and "
-                f"{_place(inp, row)} has none (NaN; {len(missing)} such rows): load the text of "
+                f"{_place(inp, row)} has none (NaN; {such_rows(len(missing))}): load the text of "
                 "every document, or fill it with ''"
             )
         return code.astype(np.int64), np.asarray(distinct, dtype=object)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.columns import DOCNO, LABEL, QID, SCORE, require
-from fairtk.errors import DuplicateError, InputError
+from fairtk.errors import DuplicateError, InputError, such_rows
 from fairtk.plackett_luce import SURE, draw_rankings
 from fairtk.rankings import encode_run
 from fairtk.transformers.base import FairTransformer
@@ -117,7 +117,7 @@ def _labels(qrels: Any, where: str) -> pd.DataFrame:
         row = qrels.iloc[int(strange[0])]
         raise InputError(
             f"{where}: the label of qid {str(row[QID])!r}, docno {str(row[DOCNO])!r} is "
-            f"{label[strange[0]]} ({len(strange)} such rows); leave documents without a label out"
+            f"{label[strange[0]]} ({such_rows(len(strange))}); leave documents without a label out"
         )
     labels = pd.DataFrame(
         {QID: _strings(qrels[QID]), DOCNO: _strings(qrels[DOCNO]), LABEL: label + 0.0}
@@ -127,7 +127,7 @@ def _labels(qrels: Any, where: str) -> pd.DataFrame:
         row = labels.iloc[int(np.flatnonzero(twice)[0])]
         raise DuplicateError(
             f"{where}: the qrels label qid {row[QID]!r}, docno {row[DOCNO]!r} twice "
-            f"({int(twice.sum())} such rows); keep one label per document"
+            f"({such_rows(int(twice.sum()))}); keep one label per document"
         )
     return labels.sort_values([QID, DOCNO], ignore_index=True)
 

@@ -50,9 +50,9 @@ def test_missing_answers_are_named():
 
 
 def test_wrong_frames():
-    with pytest.raises(ColumnError, match="join_answers: the answers"):
+    with pytest.raises(ColumnError, match="join_answers .answers."):
         join_answers(QRELS, QRELS)
-    with pytest.raises(ColumnError, match="join_answers: the qrels"):
+    with pytest.raises(ColumnError, match="join_answers .qrels."):
         join_answers(answers(("1", "one")).drop(columns="qid"), answers(("1", "one")))
     joined = join_answers(QRELS, answers(("1", "one"), ("2", "two")))
     with pytest.raises(InputError, match="already"):

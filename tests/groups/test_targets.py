@@ -135,7 +135,7 @@ def test_bad_settings_of_relevance_targets(options, error, message):
 
 
 def test_bad_labels():
-    with pytest.raises(ColumnError, match="from_qrels: the qrels needs .*label"):
+    with pytest.raises(ColumnError, match="from_qrels .qrels. needs .*label"):
         Target.from_qrels(QRELS[["qid", "docno"]], GENDER)
     with pytest.raises(DuplicateError, match="label docno 'd1' twice for qid 'q1'"):
         Target.from_qrels(pd.concat([QRELS, QRELS[:1]]), GENDER)

@@ -259,7 +259,7 @@ def test_missing_text_says_what_to_add():
 def test_nan_names_the_row():
     gaps = RUN.assign(text=["a", None, None, "d"])
     for cutoff, rows in ((5, 2), (2, 1)):  # d3 is not read at cutoff 2
-        message = f"column 'text', and qid 'q1', docno 'd2' has none .NaN; {rows} such rows"
+        message = f"column 'text', and qid 'q1', docno 'd2' has none .NaN; {rows} such row"
         with pytest.raises(InputError, match=message):
             Generator(Echo(), cutoff=cutoff)(gaps)
     # below the cutoff a text may be missing: it is not read
