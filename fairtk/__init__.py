@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "BM25Scorer": "fairtk.transformers",
     "Candidates": "fairtk.transformers",
+    "FairQR": "fairtk.transformers",
     "FairSampler": "fairtk.transformers",
     "FlanT5": "fairtk.transformers",
     "Generator": "fairtk.transformers",
@@ -23,6 +24,7 @@ _LAZY = {
     "register_target": "fairtk.groups.registered",
     "OracleSampler": "fairtk.transformers",
     "PerSample": "fairtk.transformers",
+    "QueryRefiner": "fairtk.transformers",
     "coverage": "fairtk.groups.coverage",
     "explain": "fairtk.explanation",
     "join_answers": "fairtk.datasets.answers",
@@ -34,6 +36,7 @@ _MODULES = (
     "errors",
     "groups",
     "io",
+    "llm",
     "measures",
     "plugins",
     "prompts",
@@ -57,11 +60,13 @@ if TYPE_CHECKING:
     from fairtk.transformers import (
         BM25Scorer,
         Candidates,
+        FairQR,
         FairSampler,
         FlanT5,
         Generator,
         OracleSampler,
         PerSample,
+        QueryRefiner,
     )
 
 __all__ = [
@@ -74,11 +79,13 @@ __all__ = [
     "EE_R",
     "EU",
     "FairMeasure",
+    "FairQR",
     "FairSampler",
     "FlanT5",
     "Generator",
     "OracleSampler",
     "PerSample",
+    "QueryRefiner",
     "coverage",
     "drop_undefined",
     "explain",

@@ -179,4 +179,18 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "A",
             extra="t5",
         ),
+        spec(
+            "QueryRefiner",
+            "fairtk.transformers.query_refiner:QueryRefiner",
+            "one query refinement towards a group of documents",
+            "Q",
+            "Q",
+        ),
+        spec(
+            "FairQR",
+            "fairtk.transformers.fair_qr:FairQR",
+            "FAIR-QR: refines queries until exposure is near its target",
+            "Q",
+            "R",
+        ),
     ]

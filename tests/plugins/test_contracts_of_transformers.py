@@ -154,8 +154,12 @@ class TestFlanT5(TransformerContract):
         return toy_run().iloc[[0, 6, 7]]  # two queries
 
 
-def test_every_registered_transformer_is_tested_here():
-    tested = {name[4:] for name, value in globals().items() if isinstance(value, type)}
+# their contracts stand beside their other tests, which have the models and retrievers they need
+ELSEWHERE = {"FairQR", "QueryRefiner"}
+
+
+def test_every_registered_transformer_is_tested():
+    tested = ELSEWHERE | {name[4:] for name, value in globals().items() if isinstance(value, type)}
     assert tested >= set(plugins.loaded()[0].gave["fairtk_transformers"])
 
 
