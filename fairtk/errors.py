@@ -82,7 +82,7 @@ class MissingExtraError(FairtkError, ImportError):
 
 
 class PluginError(FairtkError):
-    """A plugin breaks a rule of the plugin system (DESIGN: misspelt hook, name taken twice)."""
+    """A plugin breaks a rule of the plugin system: a misspelt hook, a name taken twice."""
 
 
 class ModelError(FairtkError, OSError):
