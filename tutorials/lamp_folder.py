@@ -325,7 +325,8 @@ def plot(means: pd.DataFrame, by_query: pd.DataFrame, path: Path) -> None:
         axes.set_ylabel(f"{label}\nbetter ->")
         axes.set_xlim(0, 1.25)
         axes.set_xticks(np.linspace(0, 1, 6))
-        axes.set_ylim(0, max(1.1 * means[column].max(), 0.1))
+        top = max(1.1 * means[column].max(), 0.1)
+        axes.set_ylim(0 if means[column].max() > 0 else -top / 8, top)  # labels stay off the axis
     right[0].legend(frameon=False, loc="best")
     figure.savefig(path, dpi=150)
     plt.close(figure)
