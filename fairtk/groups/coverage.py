@@ -10,6 +10,7 @@ import pandas as pd
 
 from fairtk.columns import QID
 from fairtk.divergence import SparseRows, spread
+from fairtk.errors import InputError
 from fairtk.group_exposure import Memberships
 from fairtk.rankings import Rankings, encode_run
 
@@ -37,7 +38,15 @@ def coverage(groups: Groups, run: pd.DataFrame, cutoff: int | None = None) -> pd
     Returns:
         A frame with one row per query of the run: ``qid``, ``retrieved``, ``with_row``,
         ``with_label``, ``row_share``, ``label_share``, ``groups_shown`` and ``groups_absent``.
+
+    Raises:
+        InputError: `groups` is something else, or the run is not valid.
     """
+    if not hasattr(groups, "memberships"):
+        raise InputError(
+            f"coverage: expected Groups, found a {type(groups).__name__}; write coverage(groups, "
+            "run)"
+        )
     return coverage_of(groups, encode_run(run, f"coverage of {groups.name!r}"), cutoff)
 
 

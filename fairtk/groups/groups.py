@@ -45,7 +45,7 @@ class Groups:
     @classmethod
     def from_frame(
         cls,
-        frame: pd.DataFrame,
+        df: pd.DataFrame,
         name: str = "group",
         unknown: str | None = UNKNOWN,
         levels: Sequence[str] | None = None,
@@ -55,7 +55,7 @@ class Groups:
         """Return the groups that a frame lists.
 
         Args:
-            frame: ``docno``, ``group`` and optionally ``weight`` (1 where there is no column), one
+            df: ``docno``, ``group`` and optionally ``weight`` (1 where there is no column), one
                 row per document and group. A missing group (NaN) is the unknown one. Not changed.
             name: the attribute.
             unknown: the level of documents whose group is not known; None: there is no such level.
@@ -77,7 +77,7 @@ class Groups:
         return cls(
             [
                 attribute_from_frame(
-                    frame, name, unknown=unknown, levels=levels, split=split, normalize=normalize
+                    df, name, unknown=unknown, levels=levels, split=split, normalize=normalize
                 )
             ]
         )

@@ -35,6 +35,10 @@ def target_from_frame(
     fail = fail or failing(where)
     columns = _attribute_columns(frame, groups, where)
     row, qids = _queries(frame, fail)
+    if qids is None and not len(frame):
+        raise InputError(
+            f"{where}: there are no rows, so the weights sum to 0; give each level its weight"
+        )
     space, cell = _cells(frame, columns, groups, fail)
     weight = _weights(frame, columns, fail)
     key = row * np.int64(space.size) + cell

@@ -22,7 +22,7 @@ from fairtk.exposure_bounds import (
 from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
-from fairtk.measures.group_form import check_group_params, group_values
+from fairtk.measures.group_form import check_group_params, group_values, needs_target
 from fairtk.measures.group_params import GROUPS, TARGET
 from fairtk.measures.params import BROWSING, CUTOFF, Param
 from fairtk.rankings import FloatArray, IntArray
@@ -112,6 +112,7 @@ class ExposureMeasure(FairMeasure):
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
+        needs_target(self)  # here: EE_D, which has a value without one, may have filled the cache
         key = ("exposure", *(self.params.get(p) for p in self.SUPPORTED_PARAMS if p != "normalize"))
         if key not in evidence.cache:
             evidence.cache[key] = self._compute(evidence)
@@ -133,6 +134,7 @@ class ExposureMeasure(FairMeasure):
 
     def _pick(self, values: ExposureValues, useful: IntArray, evidence: Evidence) -> FloatArray:
         result: FloatArray = getattr(values, self.PART)
+        untargeted = np.isnan(result) & needs_target(self)
         bounds: Bounds = getattr(values, f"{self.PART}_bounds")
         total = len(result)
         worst = bounds.lower if self.BETTER == "higher" else bounds.upper
@@ -141,6 +143,8 @@ class ExposureMeasure(FairMeasure):
             worst = np.full(total, 0.0 if self.BETTER == "higher" else 1.0)
             result = self._fill_degenerate(result, values, useful, evidence)
         result = np.where(evidence.present, result, worst)
+        result = np.where(untargeted, np.nan, result)
+        self.warn_undefined(evidence.qids[untargeted], total, "there is no target")
         if self.NEEDS_USEFUL or (self["groups"] is not None and self["useful_only"]):
             empty = self._without_useful(useful)
             result = np.where(empty, np.nan, result)

@@ -46,6 +46,22 @@ def check_group_params(measure: FairMeasure) -> None:
         measure["target"].for_groups(measure["groups"])
 
 
+def needs_target(measure: FairMeasure) -> bool:
+    """Return whether a measure with groups has no value without a target, and check that it has it.
+
+    Raises:
+        ParameterError: there is no target, and the measure needs one.
+    """
+    needed = measure["groups"] is not None and measure["variant"] == "paper"
+    needed = needed and measure.PART != "disparity"
+    if needed and measure["target"] is None:
+        raise ParameterError(
+            f"{measure.NAME} with groups needs a target: {measure.NAME}(groups=..., target=...), "
+            "e.g. Target.from_work_needed(...) or Target.from_qrels(qrels, groups)"
+        )
+    return needed
+
+
 def group_values(
     measure: FairMeasure, evidence: Evidence, exposure: FloatArray, grade: FloatArray
 ) -> ExposureValues:
@@ -82,17 +98,10 @@ def _trec(
     wanted: Any = SparseRows(nobody, nobody, np.zeros(0), n_queries, system.n_cells)
     if measure["target"] is not None:
         wanted = measure["target"].for_groups(measure["groups"]).for_qids(evidence.qids)
-    elif measure.PART != "disparity":
-        raise ParameterError(
-            f"{measure.NAME} with groups needs a target: {measure.NAME}(groups=..., target=...), "
-            "e.g. Target.from_work_needed(...) or Target.from_qrels(qrels, groups)"
-        )
     disparity, relevance, loss = loss_parts(system, wanted, scale)
     zero = np.zeros(n_queries)
     untargeted = wanted.total() == 0
     relevance[untargeted] = loss[untargeted] = np.nan
-    if measure.PART != "disparity":
-        measure.warn_undefined(evidence.qids[untargeted], n_queries, "there is no target")
     return ExposureValues(
         disparity,
         relevance,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from os import PathLike, fspath
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -54,7 +55,9 @@ class Param(ParamInfo):  # type: ignore[misc]
         wrong_bool = isinstance(value, bool) and bool not in kinds
         if value is not None and (wrong_bool or not isinstance(value, kinds)):
             wanted = " or ".join(k.__name__ for k in kinds)
-            raise ParameterError(f"{measure}: {name} must be of type {wanted}; found {value!r}")
+            raise ParameterError(
+                f"{measure}: {name} must be of type {wanted}; found {_one_line(value)}"
+            )
         if self.choices is not NOT_GIVEN and value not in self.choices:
             raise ParameterError(
                 f"{measure}: {name} must be one of {list(self.choices)}; found {value!r}"
@@ -67,6 +70,12 @@ class Param(ParamInfo):  # type: ignore[misc]
     def resolve(self, value: Any) -> Any:
         """Return what a measure works with: the value itself, or the object it names."""
         return value
+
+
+def _one_line(value: Any) -> str:
+    """Return a value as a message shows it; a frame or array by its type alone."""
+    text = repr(value)
+    return f"a {type(value).__name__}" if "\n" in text or len(text) > 100 else text
 
 
 class ObjectParam(Param):
@@ -100,6 +109,8 @@ class ObjectParam(Param):
 
     def accept(self, value: Any, name: str, measure: str) -> tuple[Any, Any]:
         """Return the string form, checked by reading it, and the object."""
+        if isinstance(value, PathLike):
+            value = fspath(value)
         if not isinstance(value, str) and value is not None:
             cls: type = (
                 registry.load_target(self.accepts)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
 from fairtk.groups import UNKNOWN, Groups
+from fairtk.groups.coverage import coverage
 
 GENDER = pd.DataFrame(
     {
@@ -338,3 +339,9 @@ def test_groups_from_documents():
         Groups.from_docs(Pages(), "age")
     with pytest.raises(InputError, match="needs an ir_datasets data set"):
         Groups.from_docs([], "age")
+
+
+def test_coverage_of_arguments_in_the_wrong_order():
+    run = pd.DataFrame({"qid": ["q"], "docno": ["d1"], "score": [1.0], "rank": [0]})
+    with pytest.raises(InputError, match=r"expected Groups, found a DataFrame; write coverage\("):
+        coverage(run, Groups.from_frame(df=GENDER, name="gender"))

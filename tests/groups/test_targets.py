@@ -304,3 +304,9 @@ def test_targets_of_millions_of_cells_are_not_written_out(monkeypatch):
         averaged.to_frame()
     assert averaged.key != uniform.key
     assert averaged.for_qids(["q1"]).total() == pytest.approx([1])
+
+
+def test_a_frame_without_rows_is_no_target():
+    empty = pd.DataFrame({"group": [], "weight": []})
+    with pytest.raises(InputError, match="there are no rows, so the weights sum to 0"):
+        Target.from_frame(empty)

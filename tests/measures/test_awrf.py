@@ -189,3 +189,14 @@ def test_ndcg_trec_keeps_the_ideal_of_what_was_asked_for():
     assert value(nDCG_TREC, qrels, run) == pytest.approx(1 / (2 + 1 / np.log2(3)))
     with pytest.warns(UndefinedWarning, match="no useful document"):
         assert np.isnan(value(nDCG_TREC @ 2, qrels.assign(relevance=0), run))
+
+
+def test_paths_and_frames_as_groups(tmp_path):
+    frame = pd.DataFrame({"docno": ["a", "b"], "group": ["f", "m"]})
+    groups = Groups.from_frame(frame, "gender")
+    groups.write(tmp_path / "gender.tsv")
+    target = Target.uniform(groups)
+    measure = AWRF(groups=tmp_path / "gender.tsv", target=target)
+    assert measure == AWRF(groups=groups, target=target)
+    with pytest.raises(ParameterError, match=r"found a DataFrame$"):
+        AWRF(groups=frame, target=target)

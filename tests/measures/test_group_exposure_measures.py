@@ -137,3 +137,18 @@ def test_forms(gender):
     with pytest.raises(ParameterError, match="needs a target"):
         qrels, run = frames([["a"]], {"a": 1})
         calc_aggregate([EE_L(groups=gender) @ 2], qrels, run)
+
+
+def test_undefined_alike_whatever_is_measured_with_it():
+    """EE_D has a value without a target and shares its computation with the others."""
+    qrels, run = frames([["a", "b"]], {"a": 1, "b": 0})
+    groups = Groups.from_frame(pd.DataFrame({"docno": ["a", "b"], "group": ["f", "m"]}), "gender")
+    with pytest.raises(ParameterError, match="EE_L with groups needs a target"):
+        calc_aggregate([EE_D(groups=groups) @ 2, EE_L(groups=groups) @ 2], qrels, run)
+    other = pd.DataFrame({"qid": ["other"], "group": ["f"], "weight": [1.0]})
+    target = Target.from_frame(other, groups)
+    measures = [m(groups=groups, target=target) @ 2 for m in (EE_D, EE_R, EE_L)]
+    with pytest.warns(UndefinedWarning, match="there is no target: 'q'") as said:
+        got = calc_aggregate(measures, qrels, run)
+    assert [np.isnan(got[m]) for m in measures] == [False, True, True]
+    assert sorted(str(w.message)[:4] for w in said) == ["EE_L", "EE_R"]
