@@ -72,8 +72,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __init__(self, **params: Any) -> None:
         for name in params:
             if name not in self.SUPPORTED_PARAMS:
-                known = suggestion(name, self.SUPPORTED_PARAMS)
-                raise ParameterError(f"{self.NAME} has no parameter {name!r}{known}")
+                raise ParameterError(f"{self.NAME} has no parameter {name!r}{self._known(name)}")
         self.params: dict[str, Any] = {}
         self._objects: dict[str, Any] = {}  # what string forms stand for, kept alive
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
@@ -89,6 +88,15 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     @property
     def __name__(self) -> str:
         return self.NAME
+
+    @classmethod
+    def _known(cls, name: str) -> str:
+        """Return what to do about a parameter that the measure does not have."""
+        if name == cls.AT_PARAM:
+            return (
+                f", so it takes no @k; SUPPORTED_PARAMS = {{{name!r}: CUTOFF}} in its class adds it"
+            )
+        return suggestion(name, cls.SUPPORTED_PARAMS) if cls.SUPPORTED_PARAMS else "; it has none"
 
     def __repr__(self) -> str:
         # `params` has no defaults in it, so all of them are printed (ir_measures drops more)
