@@ -93,9 +93,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def _known(cls, name: str) -> str:
         """Return what to do about a parameter that the measure does not have."""
         if name == cls.AT_PARAM:
-            return (
-                f", so it takes no @k; SUPPORTED_PARAMS = {{{name!r}: CUTOFF}} in its class adds it"
-            )
+            return ", so it takes no @k (its author may declare one: CUTOFF in SUPPORTED_PARAMS)"
         return suggestion(name, cls.SUPPORTED_PARAMS) if cls.SUPPORTED_PARAMS else "; it has none"
 
     def __repr__(self) -> str:

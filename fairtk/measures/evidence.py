@@ -44,6 +44,7 @@ class Judgments:
         self.where = where
         self.seen_n: dict[str, IntArray] = {}
         codes, values = pd.factorize(frame[QID])
+        _refuse_missing(codes, QID, where)
         self.query: IntArray = codes.astype(np.int64, copy=False)
         self.qids: npt.NDArray[np.object_] = as_strings(values)
         if qids is not None:
@@ -55,6 +56,7 @@ class Judgments:
         """Document index of each label, and the documents."""
         require(self.frame, [QID, DOCNO, LABEL], f"{self.where} (qrels)")
         codes, values = pd.factorize(self.frame[DOCNO])
+        _refuse_missing(codes, DOCNO, self.where)
         both = self.query * max(1, len(values)) + codes
         twice = pd.Series(both).duplicated().to_numpy()
         if twice.any():
@@ -216,6 +218,12 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.query)
+
+
+def _refuse_missing(codes: npt.NDArray[np.int64], column: str, where: str) -> None:
+    if (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise InputError(f"{where}: {column} is missing (NaN) in row {row} of the qrels")
 
 
 def _row_groups(codes: IntArray) -> Iterator[tuple[int, IntArray]]:

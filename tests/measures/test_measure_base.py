@@ -1,14 +1,16 @@
-"""What every measure that is declared does: its parameters, and the README's example."""
+"""What every measure does: its parameters, labels without ids, the README's example."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import ir_measures
+import pandas as pd
 import pytest
 
-from fairtk import FairMeasure
-from fairtk.errors import ParameterError
+from fairtk import EE_D, EE_R, FairMeasure
+from fairtk.errors import InputError, ParameterError
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -35,3 +37,13 @@ def test_the_plugin_in_the_readme_takes_a_cutoff():
     exec(next(b for b in blocks if "hookimpl" in b), names)  # noqa: S102 - our own file
     (measure,) = names["fairtk_measures"]()
     assert repr(measure @ 5) == "MyMeasure@5"
+
+
+@pytest.mark.parametrize("column", ["query_id", "doc_id"])
+def test_labels_without_an_id_are_refused(column):
+    qrels = pd.DataFrame({"query_id": ["1", "2"], "doc_id": ["a", "b"], "relevance": [1, 0]})
+    run = pd.DataFrame({"query_id": ["1"], "doc_id": ["a"], "score": [1.0]})
+    qrels.loc[1, column] = None
+    name = {"query_id": "qid", "doc_id": "docno"}[column]
+    with pytest.raises(InputError, match=rf"{name} is missing \(NaN\) in row 1 of the qrels"):
+        ir_measures.calc_aggregate([EE_D @ 1, EE_R @ 1], qrels, run)
