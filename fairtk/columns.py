@@ -36,6 +36,8 @@ def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
         columns: the columns that must be there.
         where: the transformer, measure or file that needs them, for the message.
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise ColumnError(f"{where} needs a DataFrame; found a {type(frame).__name__}")
     needed = list(columns)
     missing = [c for c in needed if c not in frame.columns]
     if missing:

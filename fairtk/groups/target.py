@@ -68,6 +68,8 @@ class Target:
             groups: the groups.
             unknown: whether the unknown level, where there is one, is among them.
         """
+        if not isinstance(getattr(groups, "space", None), LevelSpace):
+            raise InputError(f"Target.uniform needs Groups; found a {type(groups).__name__}")
         space = groups.space
         shares = []
         for place in range(len(space.names)):

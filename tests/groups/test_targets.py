@@ -310,3 +310,11 @@ def test_a_frame_without_rows_is_no_target():
     empty = pd.DataFrame({"group": [], "weight": []})
     with pytest.raises(InputError, match="there are no rows, so the weights sum to 0"):
         Target.from_frame(empty)
+
+
+def test_arguments_of_the_wrong_kind():
+    frame = pd.DataFrame({"docno": ["d"], "group": ["f"]})
+    with pytest.raises(InputError, match="Target.uniform needs Groups; found a DataFrame"):
+        Target.uniform(frame)
+    with pytest.raises(InputError, match="Target.from_qrels .* needs a DataFrame; found a Groups"):
+        Target.from_qrels(Groups.from_frame(frame, "gender"), frame)
