@@ -139,7 +139,24 @@ def _codes(column: pd.Series, name: str, where: str) -> tuple[IntArray, npt.NDAr
     if (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0])
         raise InputError(f"{where}: {name} is missing (NaN) in row {row}; every row needs one")
-    return codes.astype(np.int64, copy=False), as_strings(values)
+    return codes.astype(np.int64, copy=False), distinct_strings(values, name, where)
+
+
+def distinct_strings(values: Any, name: str, where: str) -> npt.NDArray[np.object_]:
+    """Return distinct ids as strings.
+
+    Raises:
+        InputError: two ids differ as they are and not as text, such as 1 and "1".
+    """
+    strings = as_strings(values)
+    if strings is not values and len(set(strings)) < len(strings):
+        twice = pd.Series(strings).duplicated(keep=False).to_numpy()
+        kinds = sorted({type(v).__name__ for v in np.asarray(values, dtype=object)[twice]})
+        raise InputError(
+            f"{where}: {name} {strings[twice][0]!r} occurs as {' and '.join(kinds)}, which are one "
+            f"id as text; convert the column with .astype(str)"
+        )
+    return strings
 
 
 def as_strings(values: Any) -> npt.NDArray[np.object_]:

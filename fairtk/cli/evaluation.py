@@ -113,6 +113,7 @@ def evaluate(
             f"no measure uses --groups: name an attribute, e.g. "
             f"-m \"EE_L(groups='{next(iter(given.attributes))}')@20\""
         )
+    _warn_of_item_forms(given, whole)
     qids = labels[QID].drop_duplicates().tolist()
     evaluator = _evaluator(ir_measures, wanted, labels)
     result = Values([], wanted, qids)
@@ -128,6 +129,21 @@ def evaluate(
             values[metric.measure][metric.query_id] = float(metric.value)
         result.runs.append(RunValues(name, values))
     return result
+
+
+def _warn_of_item_forms(given: Any, measures: dict[str, Any]) -> None:
+    """Say which measures have a form by groups and were asked for without."""
+    for text, measure in measures.items():
+        if not given.attributes or getattr(measure, "NAME", "") not in ("EE_D", "EE_R", "EE_L"):
+            continue
+        if measure["groups"] is None:
+            name = next(iter(given.attributes))
+            warnings.warn(
+                f"{text.strip()} is measured by documents; for its form by groups write "
+                f"{measure.NAME}(groups='{name}')",
+                DataWarning,
+                stacklevel=2,
+            )
 
 
 def unique_names(paths: Sequence[str]) -> list[str]:

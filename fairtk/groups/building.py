@@ -135,14 +135,15 @@ def _levels(
     if not found and unknown is not None and levels is None:
         found = [unknown]  # an empty frame
     names = level_order(found, unknown) if levels is None else checked_levels(levels, where)
+    if unknown is not None and unknown in found and unknown not in names:
+        names = (unknown, *names)  # first, as in TREC's files
     places = {level: place for place, level in enumerate(names)}
     lacking = [level for level in found if level not in places]
     if lacking:
-        hint = "; the unknown level must be listed too" if lacking == [unknown] else ""
         at = _first(codes == found.index(lacking[0]))
         fail(
             at,
-            f"group {lacking[0]!r} is none of the levels {listed(names, 40)}{hint}",
+            f"group {lacking[0]!r} is none of the levels {listed(names, 40)}",
             InputError,
         )
     if not names:

@@ -180,11 +180,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def warn_undefined(self, qids: Iterable[str], total: int, reason: str) -> None:
         """Warn that queries have no value, naming them; nothing happens if there are none."""
         names = [str(q) for q in qids]
+        remedy = "; fairtk.drop_undefined(qrels) leaves them out" if "no useful" in reason else ""
         if names:
             warnings.warn(
                 f"{self!r} is undefined (NaN) for {len(names)} of {total} queries: {reason}: "
-                f"{listed(names)}. Plain means become NaN; fairtk.drop_undefined(qrels) leaves "
-                "out queries without a useful document",
+                f"{listed(names)}. Plain means become NaN{remedy}",
                 UndefinedWarning,
                 stacklevel=2,
             )

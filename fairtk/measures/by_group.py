@@ -75,17 +75,22 @@ class MeasureByGroup(FairMeasure):
     }
 
     def __call__(
-        self, measure: Any = NOT_GIVEN, groups: Any = NOT_GIVEN, **params: Any
+        self,
+        measure: Any = NOT_GIVEN,
+        groups: Any = NOT_GIVEN,
+        compare: Any = NOT_GIVEN,
+        **params: Any,
     ) -> MeasureByGroup:
         """Return the comparison of a measure: ``ByGroup(nDCG@20, groups)``.
 
         Args:
             measure: the measure, or its string form.
             groups: the groups.
-            **params: ``compare`` and ``by``.
+            compare: how they are compared.
+            **params: ``by``.
         """
-        both = (("measure", measure), ("groups", groups))
-        given = {name: value for name, value in both if value is not NOT_GIVEN}
+        named = (("measure", measure), ("groups", groups), ("compare", compare))
+        given = {name: value for name, value in named if value is not NOT_GIVEN}
         return type(self)(**{**self.params, **given, **params})
 
     def __matmul__(self, at_param: Any) -> MeasureByGroup:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fairtk.columns import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, require
 from fairtk.errors import DuplicateError, InputError, such_rows
-from fairtk.rankings import FloatArray, IntArray, Rankings, as_strings, encode_run
+from fairtk.rankings import FloatArray, IntArray, Rankings, distinct_strings, encode_run
 
 QUERY_ID, DOC_ID, RELEVANCE = "query_id", "doc_id", "relevance"
 _FROM_IR_MEASURES = {QUERY_ID: QID, DOC_ID: DOCNO, RELEVANCE: LABEL}
@@ -46,7 +46,7 @@ class Judgments:
         codes, values = pd.factorize(frame[QID])
         _refuse_missing(codes, QID, where)
         self.query: IntArray = codes.astype(np.int64, copy=False)
-        self.qids: npt.NDArray[np.object_] = as_strings(values)
+        self.qids: npt.NDArray[np.object_] = distinct_strings(values, QID, f"{where} (qrels)")
         if qids is not None:
             place = pd.Index(qids, dtype=object).get_indexer(self.qids)
             self.query, self.qids = np.asarray(place, dtype=np.int64)[codes], qids
@@ -65,7 +65,9 @@ class Judgments:
                 f"{self.where}: the qrels label docno {str(row[DOCNO])!r} twice for qid "
                 f"{str(row[QID])!r} ({such_rows(int(twice.sum()))}); keep one label per document"
             )
-        return codes.astype(np.int64, copy=False), pd.Index(as_strings(values), dtype=object)
+        return codes.astype(np.int64, copy=False), pd.Index(
+            distinct_strings(values, DOCNO, f"{self.where} (qrels)"), dtype=object
+        )
 
     @cached_property
     def labels(self) -> FloatArray:
@@ -111,7 +113,7 @@ class Evidence:
         self.qids = judgments.qids
         self.index = pd.Index(judgments.qids, dtype=object)
         codes, values = pd.factorize(run[QID])
-        known = self.index.get_indexer(as_strings(values))
+        known = self.index.get_indexer(distinct_strings(values, QID, f"{where} (run)"))
         if len(run) and (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0])
             raise InputError(f"{where}: {QID} is missing (NaN) in row {row} of the run")

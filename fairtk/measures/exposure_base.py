@@ -44,6 +44,7 @@ N_DOCUMENTS = Param(
     (str, int),
     default="judged+retrieved",
     desc="the number n of documents: judged+retrieved, judged, a number, or a column of the qrels",
+    check=lambda n: "must be at least 1" if isinstance(n, int) and n < 1 else "",
 )
 COMPLETE = Param(bool, default=False, desc="expeval: the labels cover all documents")
 GRADED = Param(bool, default=True, desc="False: every label that is useful counts alike")

@@ -28,10 +28,19 @@ TARGET = ObjectParam(
     desc="the distribution to compare with: an object, a registered name, or a file",
     write=lambda target: str(_registered("target_key", target)),
 )
+_POLICIES = ("drop", "unknown", "uniform", "best", "worst")
+
+
+def _policy(value: str) -> str:
+    if value == "bounds":
+        return "'bounds' is two values: measure 'best' and 'worst', its two ends"
+    return "" if value in _POLICIES else f"must be one of {list(_POLICIES)}"
+
+
 UNLABELED = Param(
     str,
     default="drop",
-    choices=("drop", "unknown", "uniform", "best", "worst"),
+    check=_policy,
     desc="documents without a group: drop (TREC), unknown, uniform; best and worst: over all ways "
     "to complete what is unknown",
 )

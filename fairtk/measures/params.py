@@ -55,8 +55,10 @@ class Param(ParamInfo):  # type: ignore[misc]
         wrong_bool = isinstance(value, bool) and bool not in kinds
         if value is not None and (wrong_bool or not isinstance(value, kinds)):
             wanted = " or ".join(k.__name__ for k in kinds)
+            is_measure = isinstance(value, ir_measures.Measure)  # RBP is a measure's name, too
+            quoted = f"; in quotes: {name}={str(value)!r}" if is_measure and str in kinds else ""
             raise ParameterError(
-                f"{measure}: {name} must be of type {wanted}; found {_one_line(value)}"
+                f"{measure}: {name} must be of type {wanted}; found {_one_line(value)}{quoted}"
             )
         if self.choices is not NOT_GIVEN and value not in self.choices:
             raise ParameterError(

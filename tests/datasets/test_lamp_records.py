@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairtk.datasets import lamp
-from fairtk.errors import FormatError, NotFoundError
+from fairtk.errors import FormatError, InputError, NotFoundError
 
 
 def test_retrieval_queries_agree_with_the_published_code(golden):
@@ -67,10 +67,12 @@ def test_use_date_needs_a_date():
         lamp.to_doc(7, "9", {"id": "1", "text": "x"}, use_date=True)
 
 
-@pytest.mark.parametrize("task", [0, 8, "4", True, None])
+@pytest.mark.parametrize("task", [0, 8, "9", True, None])
 def test_unknown_task(task):
     with pytest.raises(NotFoundError, match="unknown LaMP task"):
         lamp.to_doc(task, "q", {})
+    with pytest.raises(InputError, match="must be an integer; found '4', write task=4"):
+        lamp.to_doc("4", "q", {})
 
 
 def test_a_question_without_two_references():

@@ -100,7 +100,6 @@ def test_sorted_page_ids_take_a_short_way():
         (GENDER.assign(weight="x"), {}, InputError, "weight must be a finite number.*'x'"),
         (GENDER.assign(weight=[0, 1, 1, 1, 1]), {}, InputError, "row 0: .*docno 'd1' sum to 0"),
         (GENDER, {"levels": [UNKNOWN, "f"]}, InputError, r"row 2: group 'm' is none of .*'f'"),
-        (GENDER, {"levels": ["m", "f"]}, InputError, "unknown level must be listed too"),
         (GENDER, {"levels": ["m", "m"]}, DuplicateError, "level 'm' is listed twice"),
         (GENDER, {"levels": "m"}, ParameterError, "levels must be a list"),
         (GENDER, {"unknown": None}, InputError, "row 4: the group is missing"),
@@ -345,3 +344,8 @@ def test_coverage_of_arguments_in_the_wrong_order():
     run = pd.DataFrame({"qid": ["q"], "docno": ["d1"], "score": [1.0], "rank": [0]})
     with pytest.raises(InputError, match=r"expected Groups, found a DataFrame; write coverage\("):
         coverage(run, Groups.from_frame(df=GENDER, name="gender"))
+
+
+def test_the_unknown_level_joins_given_levels_first():
+    groups = Groups.from_frame(GENDER, "gender", levels=["m", "f"])
+    assert list(groups.levels) == [UNKNOWN, "m", "f"]

@@ -113,7 +113,7 @@ def test_documents_without_a_group(gender):
     assert values["uniform"] == pytest.approx(1 - divergence([0.75, 0.25], [0.5, 0.5]))
     assert values["best"] == pytest.approx(1)  # x is m
     assert values["worst"] == pytest.approx(values["drop"])  # x is f
-    with pytest.raises(ParameterError, match="'best', 'worst'"):
+    with pytest.raises(ParameterError, match="'bounds' is two values"):
         AWRF(groups=gender, target=target, missing="bounds")
 
 

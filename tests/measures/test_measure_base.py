@@ -47,3 +47,21 @@ def test_labels_without_an_id_are_refused(column):
     name = {"query_id": "qid", "doc_id": "docno"}[column]
     with pytest.raises(InputError, match=rf"{name} is missing \(NaN\) in row 1 of the qrels"):
         ir_measures.calc_aggregate([EE_D @ 1, EE_R @ 1], qrels, run)
+
+
+def test_ids_that_are_one_as_text_are_refused():
+    qrels = pd.DataFrame({"query_id": ["1"], "doc_id": ["x"], "relevance": [1]})
+    run = pd.DataFrame({"query_id": [1, "1"], "doc_id": ["x", "y"], "score": [2.0, 1.0]})
+    with pytest.raises(InputError, match="qid '1' occurs as int and str.*astype"):
+        ir_measures.calc_aggregate([EE_D @ 1], qrels, run)
+    whole = run.assign(query_id=[1, 1])  # numbers alone are ids like any others
+    assert ir_measures.calc_aggregate([EE_D @ 1], qrels, whole)[EE_D @ 1] == 1
+
+
+def test_a_measure_given_for_a_model_is_shown_how_to_quote():
+    from ir_measures import RBP
+
+    with pytest.raises(ParameterError, match=r"in quotes: browsing='RBP\(p=0.5\)'"):
+        EE_D(browsing=RBP(p=0.5))
+    with pytest.raises(ParameterError, match="n must be at least 1; found 0"):
+        EE_D(n=0)

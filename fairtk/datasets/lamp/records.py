@@ -22,7 +22,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fairtk.errors import FormatError, NotFoundError
+from fairtk.errors import FormatError, InputError, NotFoundError
 
 TASKS = (1, 2, 3, 4, 5, 6, 7)
 """The numbers of LaMP's tasks."""
@@ -181,6 +181,8 @@ _QUOTED = re.compile(r'"([^"]*)"')
 
 def check_task(task: int) -> int:
     """Return the task number; anything but 1 to 7 is a `NotFoundError`."""
+    if isinstance(task, str) and task.isdigit() and int(task) in TASKS:
+        raise InputError(f"the LaMP task must be an integer; found {task!r}, write task={task}")
     if isinstance(task, bool) or task not in TASKS:
         raise NotFoundError("LaMP task", task, map(str, TASKS))
     return int(task)
