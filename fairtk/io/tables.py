@@ -24,6 +24,7 @@ from fairtk.io.content import (
     read_parquet,
     write_parquet,
 )
+from fairtk.io.json_lines import json_objects
 from fairtk.io.rows import Rows
 
 ALIASES = {
@@ -111,31 +112,14 @@ def _read_tsv(path: str | PathLike[str]) -> Rows:
 def _read_jsonl(path: str | PathLike[str]) -> Rows:
     lines: list[int] = []
     records: list[dict[str, Any]] = []
-    with opened(path) as stream:
-        for number, raw in enumerate(stream, start=1):
-            text = decoded(raw, path, number).removeprefix("\ufeff").strip()
-            if not text:
-                continue
-            try:
-                record = json.loads(text)
-            except json.JSONDecodeError as error:
-                raise FormatError(
-                    f"this is not JSON ({error.msg} at character {error.pos}); one object per line "
-                    "is needed",
-                    path=path,
-                    line=number,
-                ) from None
-            if not isinstance(record, dict):
-                raise FormatError(
-                    f"expected a JSON object, found {type(record).__name__}", path=path, line=number
-                )
-            if records and record.keys() != records[0].keys():
-                different = sorted(record.keys() ^ records[0].keys())
-                raise FormatError(
-                    f"the keys differ from the first line's in {different}", path=path, line=number
-                )
-            records.append(record)
-            lines.append(number)
+    for number, record in json_objects(path):
+        if records and record.keys() != records[0].keys():
+            different = sorted(record.keys() ^ records[0].keys())
+            raise FormatError(
+                f"the keys differ from the first line's in {different}", path=path, line=number
+            )
+        records.append(record)
+        lines.append(number)
     names = list(records[0]) if records else []
     frame = pd.DataFrame({n: _column([r[n] for r in records]) for n in names})
     return Rows(frame, path, lines.__getitem__)

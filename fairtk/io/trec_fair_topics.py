@@ -22,7 +22,7 @@ import pandas as pd
 
 from fairtk.columns import DOCNO, LABEL, QID
 from fairtk.errors import FormatError
-from fairtk.io.content import decoded, opened
+from fairtk.io.json_lines import json_objects
 
 
 @dataclass(frozen=True)
@@ -91,26 +91,11 @@ def qrels_of(topics: list[Topic]) -> pd.DataFrame:
 
 def _records(path: str | PathLike[str]) -> Iterator[tuple[int, str | None, Mapping[str, Any]]]:
     """Yield line, row (of a file of columns) and fields of each topic."""
-    with opened(path) as stream:
-        for number, raw in enumerate(stream, start=1):
-            text = decoded(raw, path, number).removeprefix("\ufeff").strip()
-            if not text:
-                continue
-            try:
-                record = json.loads(text)
-            except json.JSONDecodeError as error:
-                raise FormatError(
-                    f"this is not JSON ({error.msg} at character {error.pos}); each line must be "
-                    "an object",
-                    path=path,
-                    line=number,
-                ) from None
-            if not isinstance(record, dict):
-                raise FormatError(f"expected an object, found {_kind(record)}", path, number)
-            if isinstance(record.get("id"), dict):
-                yield from ((number, row, r) for row, r in _rows(record, path, number))
-            else:
-                yield number, None, record
+    for number, record in json_objects(path):
+        if isinstance(record.get("id"), dict):
+            yield from ((number, row, r) for row, r in _rows(record, path, number))
+        else:
+            yield number, None, record
 
 
 def _rows(

@@ -156,7 +156,7 @@ def test_what_is_missing_is_named(folder, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1]\n", "1: expected an object, found a list of 1"),
+        ("[1]\n", "1: expected a JSON object, found a list"),
         ('{"id": 1, "title": "a"}\n', "1: .*'rel_docs' is missing"),
         ('\n{"id": 1, "title": "a", "rel_docs": 3}\n', "2: topic '1': 'rel_docs' must be a list"),
         ('{"id": 1, "title": "a", "rel_docs": [1.5]}\n', "1: .*must be a number; found float '1.5"),
