@@ -40,6 +40,7 @@ _MODULES = (
     "measures",
     "plugins",
     "prompts",
+    "qr_study",
     "registry",
     "testing",
     "utilities",

@@ -20,7 +20,13 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from fairtk.registry import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec
+    from fairtk.registry import (
+        DatasetSpec,
+        PromptSpec,
+        StudySystemSpec,
+        TransformerSpec,
+        UtilitySpec,
+    )
 
 PROJECT = "fairtk"
 """pluggy's project name and the entry-point group."""
@@ -66,6 +72,14 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:  # type: ignore[empty-body]
 @hookspec
 def fairtk_prompts() -> Iterable[PromptSpec]:  # type: ignore[empty-body]
     """Return prompt builders, e.g. ``[PromptSpec("short", "pkg.prompts:Short", "one line")]``."""
+
+
+@hookspec
+def fairtk_study_systems() -> Iterable[StudySystemSpec]:  # type: ignore[empty-body]
+    """Return systems that ``fairtk qr`` compares FAIR-QR with.
+
+    For example ``[StudySystemSpec("mmr", "pkg.systems:mmr", "BM25, then MMR")]``.
+    """
 
 
 @hookspec

@@ -7,13 +7,20 @@ from typing import Any
 from fairtk import hookspecs
 from fairtk.browsing import BrowsingModel
 from fairtk.errors import PluginError, suggestion
-from fairtk.registry import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec
+from fairtk.registry import (
+    DatasetSpec,
+    PromptSpec,
+    StudySystemSpec,
+    TransformerSpec,
+    UtilitySpec,
+)
 
 _SPECS: dict[str, type] = {
     "fairtk_utilities": UtilitySpec,
     "fairtk_transformers": TransformerSpec,
     "fairtk_datasets": DatasetSpec,
     "fairtk_prompts": PromptSpec,
+    "fairtk_study_systems": StudySystemSpec,
 }
 
 

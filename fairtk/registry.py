@@ -103,6 +103,25 @@ class DatasetSpec:
 
 
 @dataclass(frozen=True)
+class StudySystemSpec:
+    """A retrieval system that ``fairtk qr`` compares FAIR-QR with.
+
+    Attributes:
+        name: what users write, and what tables show, e.g. ``"mmr"``.
+        target: ``"package.module:build"``; called with a `fairtk.qr_study.Setting`, returns a
+            PyTerrier transformer Q -> R.
+        summary: one line.
+        trained: whether the transformer has ``fit(topics, qrels)``: it is then trained and applied
+            on different topics.
+    """
+
+    name: str
+    target: str
+    summary: str
+    trained: bool = False
+
+
+@dataclass(frozen=True)
 class Entry(Generic[T]):
     """One registered value and the plugin that gave it."""
 
@@ -180,6 +199,7 @@ browsing_models: Registry[Any] = Registry("browsing model")
 transformers: Registry[TransformerSpec] = Registry("transformer")
 datasets: Registry[DatasetSpec] = Registry("dataset")
 prompts: Registry[PromptSpec] = Registry("prompt")
+study_systems: Registry[StudySystemSpec] = Registry("system of the study")
 
 ALL: dict[str, Registry[Any]] = {
     "fairtk_measures": measures,
@@ -188,5 +208,6 @@ ALL: dict[str, Registry[Any]] = {
     "fairtk_transformers": transformers,
     "fairtk_datasets": datasets,
     "fairtk_prompts": prompts,
+    "fairtk_study_systems": study_systems,
 }
 """The registry that each value-returning hook fills."""

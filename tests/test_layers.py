@@ -16,7 +16,7 @@ LAYERS = [
     {"hookspecs", "registry", "plugins", "plugin_rules", "half_imported", "groups", "dataset_ids"},
     {"utilities", "prompts", "backends", "io", "llm", "query_refinement"},
     {"measures", "transformers", "datasets"},
-    {"explanation"},
+    {"explanation", "qr_study"},
     {"demo", "builtin", "testing"},
     {"cli", "__main__"},
 ]  # fmt: skip

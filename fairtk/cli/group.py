@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
     "evaluate": "Measure run files against qrels.",
     "groups": "Inspect groups of documents, and how much of a run they know.",
+    "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
     "measures": "List measures, string utilities and browsing models.",
     "datasets": "List the data sets that fairtk adds to ir_datasets.",
     "plugins": "List plugins, what each gave, and what is wrong with it.",

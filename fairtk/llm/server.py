@@ -21,6 +21,7 @@ from fairtk.llm.threads import outcomes_in_threads
 
 OPENAI_URL = "https://api.openai.com/v1"
 _TRY_AGAIN = (408, 409, 425, 429)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
 
 
@@ -93,6 +94,11 @@ class OpenAICompatible(ChatModel):
                 raise ParameterError(
                     f"OpenAICompatible: {name} must be {kind} of at least {least}; found {value!r}"
                 )
+        if api_key_env is not None and not _VARIABLE.fullmatch(str(api_key_env)):
+            raise ParameterError(  # what was given may be a key, and is not repeated
+                "OpenAICompatible: api_key_env must be the name of an environment variable, such "
+                "as OPENAI_API_KEY, and never the key itself"
+            )
         if not str(model).strip():
             raise ParameterError("OpenAICompatible: model must be the name of a model; found ''")
         self.model = str(model)

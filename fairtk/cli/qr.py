@@ -1,0 +1,113 @@
+"""``fairtk qr``: the study of FAIR-QR."""
+
+from __future__ import annotations
+
+import click
+
+from fairtk.cli.output import format_option
+
+
+@click.command("qr")
+@click.argument("source", metavar="CONFIG|FOLDER|DATASET")
+@click.option("-o", "--output", metavar="DIR", help="Where results go.  [default: fair-qr-study]")
+@click.option("--dry-run", is_flag=True, help="Print calls, tokens and price; call nothing.")
+@click.option("-a", "--attribute", "attributes", multiple=True,
+              help="gender, geography, another dimension of the track, or dimensions crossed by "
+              "'*'. Repeatable.  [default: gender, geography]")  # fmt: skip
+@click.option("-s", "--system", "systems", multiple=True,
+              help="A system to compare; BM25 always is. Repeatable.  [default: all]")  # fmt: skip
+@click.option("--llm", "model", metavar="BACKEND:MODEL",
+              help="keyword (no model), openai:MODEL, causal:MODEL or seq2seq:MODEL (a hub name "
+              "or a folder).  [default: keyword]")  # fmt: skip
+@click.option("--base-url", help="The OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1.")
+@click.option("--api-key-env", metavar="VARIABLE",
+              help="The environment variable with its key; '' for a server without keys.  "
+              "[default: OPENAI_API_KEY]")  # fmt: skip
+@click.option("--split", type=click.Choice(["train", "eval"]), help="The topics of a FOLDER.")
+@click.option("--max-calls", type=int, help="The most calls to pay for in this run.")
+@click.option("--max-cost", type=float, help="The most to pay in this run; needs --prices.")
+@click.option("--prices", metavar="FILE",
+              help="Prices per million tokens: TSV with model, prompt, completion.")  # fmt: skip
+@click.option("--offline", is_flag=True, help="Only recorded answers; others are an error.")
+@click.option("--variations/--no-variations", default=True, show_default=True,
+              help="Vary settings of FAIR-QR, too.")  # fmt: skip
+@click.option("--seed", type=int, help="Of folds, training and bootstrap.  [default: 42]")
+@format_option
+def command(
+    source: str,
+    output: str | None,
+    dry_run: bool,
+    attributes: tuple[str, ...],
+    systems: tuple[str, ...],
+    model: str | None,
+    base_url: str | None,
+    api_key_env: str | None,
+    split: str | None,
+    max_calls: int | None,
+    max_cost: float | None,
+    prices: str | None,
+    offline: bool,
+    variations: bool,
+    seed: int | None,
+    form: str,
+) -> None:
+    """Compare FAIR-QR with BM25, vector search, DLF, DELTR, FA*IR and MMR.
+
+    The baselines other than BM25 come with the plugin fairtk-baselines. FOLDER has the files of
+    TREC Fair Ranking 2022 (corpus, metadata, topics); DATASET is an id of theirs, such as
+    trec-fair/2022/train/keywords. What was done is kept in the output folder, answers in
+    ledger.sqlite there: run the same command again to go on after a stop.
+
+    CONFIG is a TOML file; all keys but the first are optional, and options given here win:
+
+    \b
+      folder = "wiki"                    # or dataset = "trec-fair/2022/train/keywords"
+      output = "study"
+      split = "train"                    # of a folder
+      attributes = ["gender", "geography"]
+      query = "query"                    # or title, title_keywords
+      systems = ["bm25", "mmr", "fair-qr", "fair-qr (no re-ranking)"]
+      cutoff = 20                        # ranks that are measured
+      candidates = 100                   # that rerankers reorder
+      folds = 4                          # of the topics, for what is trained
+      seed = 42
+      ndcg = "TREC"                      # or trec_eval
+      correction = "holm"                # bonferroni, fdr_bh, none
+      [bm25]                             # k1, b, num_results
+      [fair-qr]                          # settings of FairQR: depth, k, threshold, pool, ...
+      [variations]                       # settings of FairQR to vary, each a list
+      max_iterations = [1, 3, 5, 10]
+      [options.mmr]                      # settings of the other systems
+      [llm]
+      backend = "openai"                 # keyword, causal, seq2seq
+      model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...
+      [ledger]                           # path, offline, max_calls, max_cost, prices
+
+    \b
+    Examples:
+      fairtk qr my/folder -o study
+      fairtk qr study.toml --dry-run
+      fairtk qr my/folder --llm openai:gpt-4o --max-calls 500
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.cli.qr_run import Given, run
+
+    run(
+        Given(
+            source=source,
+            output=output,
+            attributes=attributes,
+            systems=systems,
+            model=model,
+            base_url=base_url,
+            api_key_env=api_key_env,
+            split=split,
+            max_calls=max_calls,
+            max_cost=max_cost,
+            prices=prices,
+            offline=offline,
+            variations=variations,
+            seed=seed,
+        ),
+        dry_run,
+        form,
+    )

@@ -1,0 +1,185 @@
+"""What ``fairtk qr`` does: settings from file and command line, the study, its tables."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairtk.cli.output import echo_csv, echo_json, echo_table
+from fairtk.errors import InputError
+from fairtk.llm import Ledger
+from fairtk.qr_study import Settings, Study, from_trec_fair
+from fairtk.qr_study.estimates import Plan
+from fairtk.qr_study.models import make_model, parse_model
+from fairtk.qr_study.results import Results
+from fairtk.qr_study.settings import StudyFile, read_study
+from fairtk.qr_study.tables import change_table, comparison
+
+BASELINES = "fairtk-baselines"
+DEFAULT_OUTPUT = "fair-qr-study"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What stands on the command line; None and empty: not given."""
+
+    source: str
+    output: str | None
+    attributes: tuple[str, ...]
+    systems: tuple[str, ...]
+    model: str | None
+    base_url: str | None
+    api_key_env: str | None
+    split: str | None
+    max_calls: int | None
+    max_cost: float | None
+    prices: str | None
+    offline: bool
+    variations: bool
+    seed: int | None
+
+
+def run(given: Given, dry_run: bool, form: str) -> None:
+    """Run the study, or say what it takes, and print the outcome."""
+    file = _file(given)
+    study, ledger = _study(file, given)
+    try:
+        if dry_run:
+            _echo_plan(study.plan(), form)
+            return
+        _mention_baselines(study)
+        results = study.run(lambda text: click.echo(text, err=True))
+        page = results.save(study.folder)
+    finally:
+        if ledger is not None:
+            ledger.close()
+    _echo_results(results, page, form)
+
+
+def _file(given: Given) -> StudyFile:
+    """Return the configuration that the first argument names, or is."""
+    path = Path(given.source).expanduser()
+    if path.is_dir():
+        return StudyFile({"folder": str(path)}, None, Settings(), {}, {})
+    if path.is_file():
+        return read_study(path)
+    if path.suffix == ".toml" or given.source.startswith((".", "/", "~")):
+        raise InputError(f"there is no file or folder {given.source!r}")
+    return StudyFile({"dataset": given.source}, None, Settings(), {}, {})
+
+
+def _study(file: StudyFile, given: Given) -> tuple[Study, Ledger | None]:
+    asked: dict[str, Any] = {k: v for k, v in file.data.items() if k not in ("folder", "dataset")}
+    if given.attributes:
+        asked["attributes"] = given.attributes
+    if given.split:
+        asked["split"] = given.split
+    settings = file.settings.changed(
+        systems=given.systems or None,
+        seed=given.seed,
+        variations=None if given.variations else {},
+    )
+    llm = dict(file.llm)
+    if given.model:
+        chosen = parse_model(given.model)
+        # settings of another backend do not fit this one
+        llm = {**(llm if llm.get("backend") == chosen["backend"] else {}), **chosen}
+    llm |= {"base_url": given.base_url} if given.base_url else {}
+    llm |= {} if given.api_key_env is None else {"api_key_env": given.api_key_env}
+    model = make_model(llm)
+    folder = Path(given.output or file.output or DEFAULT_OUTPUT)
+    data = from_trec_fair(file.data.get("folder") or file.data["dataset"], **asked)
+    study = Study(data, folder, model, settings)
+    study.ledger = _ledger(file, given, folder)
+    return study, study.ledger
+
+
+def _ledger(file: StudyFile, given: Given, folder: Path) -> Ledger | None:
+    """Return the ledger, if anything about it is set; the study opens its own otherwise."""
+    options = {
+        **file.ledger,
+        **{
+            name: value
+            for name, value in (
+                ("max_calls", given.max_calls),
+                ("max_cost", given.max_cost),
+                ("prices", given.prices),
+                ("offline", given.offline or None),
+            )
+            if value is not None
+        },
+    }
+    if not options:
+        return None
+    path = Path(options.pop("path", folder / "ledger.sqlite"))
+    if not options.get("offline"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return Ledger(path, **options)
+
+
+def _mention_baselines(study: Study) -> None:
+    from fairtk import registry
+
+    if not registry.study_systems.names():
+        click.echo(
+            f"Note: the baselines are in the plugin {BASELINES}, which is not installed; "
+            "comparing with BM25 alone.",
+            err=True,
+        )
+
+
+def _echo_plan(plan: Plan, form: str) -> None:
+    rows = [list(row) for row in plan.rows.itertuples(index=False)]
+    columns = list(plan.rows.columns)
+    if form != "table":
+        (echo_csv if form == "csv" else echo_json)(columns, rows)
+        return
+    if rows:
+        shown = [
+            [*map(str, row[:1]), *(_number(v) for v in row[2:6]), _price(row[6]), str(row[1])]
+            for row in [*rows, ["all", "", "", *plan.total.values()]]
+        ]
+        heads = ["attribute", "topics", "calls", "prompt tokens", "answer tokens", "price"]
+        echo_table([*heads, "systems"], shown, numbers=range(1, 6))
+    click.echo(
+        f"{'At most: every topic refined as often as allowed. ' if rows else ''}"
+        f"{plan.done} of {plan.cells} systems are done; {plan.recorded} answers are recorded and "
+        "are not paid for again."
+    )
+
+
+def _echo_results(results: Results, page: Path, form: str) -> None:
+    if form != "table":
+        frame = results.table
+        rows = [list(row) for row in frame.itertuples(index=False)]
+        (echo_csv if form == "csv" else echo_json)(list(frame.columns), rows)
+        return
+    table = comparison(results)
+    echo_table([*table.columns, ""], [[*row, ""] for row in table.rows])
+    click.echo(table.caption)
+    for attribute in results.data.attributes:
+        if len(results.traces) and attribute in set(results.traces["attribute"]):
+            click.echo(change_table(results, attribute).caption.partition(" Shown:")[0])
+    if len(results.missing):
+        lost = results.missing
+        click.echo(
+            f"Warning: {len(lost)} results are missing, e.g. {lost['system'].iloc[0]} for topic "
+            f"{lost['qid'].iloc[0]}: {lost['reason'].iloc[0]}; run the same command to try again",
+            err=True,
+        )
+    click.echo(f"\nReport: {page}", err=not sys.stdout.isatty())
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "unknown" if math.isnan(value) else f"{value:,.0f}"
+
+
+def _price(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.4f}"

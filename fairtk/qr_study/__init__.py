@@ -1,0 +1,34 @@
+"""The study of FAIR-QR: its systems against baselines, saved and resumable.
+
+    from fairtk.llm import KeywordRefiner
+    from fairtk.qr_study import Study, from_trec_fair
+
+    results = Study(from_trec_fair("my/folder"), "study", KeywordRefiner()).run()
+    print(results.table)
+    results.save("study")
+
+``fairtk qr`` does the same from the command line. Chen & Fang 2025, "FAIR-QR: Enhancing
+Fairness-aware Information Retrieval through Query Refinement", arXiv 2503.21092.
+"""
+
+from fairtk.qr_study.data import StudyData, from_trec_fair
+from fairtk.qr_study.folds import folds
+from fairtk.qr_study.results import Results
+from fairtk.qr_study.search import CollectionBM25
+from fairtk.qr_study.setting import Setting
+from fairtk.qr_study.settings import Settings, read_study
+from fairtk.qr_study.study import Study
+from fairtk.qr_study.texts import Texts
+
+__all__ = [
+    "CollectionBM25",
+    "Results",
+    "Setting",
+    "Settings",
+    "Study",
+    "StudyData",
+    "Texts",
+    "folds",
+    "from_trec_fair",
+    "read_study",
+]

@@ -1,0 +1,153 @@
+"""BM25 over a whole collection, by PISA, from an index that is built once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TextIO
+
+import numpy as np
+import pandas as pd
+
+from fairtk.columns import DOCNO, QID, QUERY, RANK, SCORE
+from fairtk.errors import InputError, MissingExtraError, ParameterError
+from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.settings import whole
+
+_NOT_WORDS = r"[^\w\s]+"
+
+
+class CollectionBM25(FairTransformer):
+    """Q -> R: BM25 over all documents, by PISA.
+
+    Equal scores are ordered by docno, descending, as trec_eval orders them: which of the documents
+    with equal scores PISA keeps and shows first depends on the depth. The query is a bag of words:
+    punctuation is no operator.
+
+    Args:
+        folder: where the index is, or will be; a complete one is used as it is.
+        documents: gives all documents (mappings with ``docno`` and ``text``) for the first use.
+        num_results: documents per query.
+        k1: saturation of term frequencies, 0 or above.
+        b: how much long documents are held back, 0 to 1.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+        MissingExtraError: later, on use: pyterrier-pisa is not installed.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = ("folder", "num_results", "k1", "b")
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        documents: Callable[[], Iterable[Mapping[str, str]]],
+        num_results: int = 1000,
+        k1: float = 0.9,
+        b: float = 0.4,
+    ) -> None:
+        super().__init__()
+        self.folder = str(folder)
+        self.documents = documents
+        self.num_results = whole("num_results", num_results, "CollectionBM25")
+        for name, value, most in (("k1", k1, np.inf), ("b", b, 1.0)):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and 0 <= value <= most):
+                raise ParameterError(f"CollectionBM25: {name} is out of its range; found {value!r}")
+        self.k1 = float(k1)
+        self.b = float(b)
+        self._search: Any = None
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return one ranking per query.
+
+        Args:
+            inp: queries (Q).
+
+        Raises:
+            ColumnError: a column is missing.
+        """
+        self.check_inputs(inp, [QID, QUERY])
+        names = [*inp.columns, DOCNO, SCORE, RANK]
+        if inp.empty:
+            return pd.DataFrame({name: inp.get(name, pd.Series(dtype=object)) for name in names})
+        words = inp[QUERY].astype(str).str.lower().str.replace(_NOT_WORDS, " ", regex=True)
+        asked = pd.DataFrame({QID: inp[QID].astype(str), QUERY: words.str.strip()})
+        # a query without words finds nothing; PISA is not asked
+        found = self._opened().transform(asked[asked[QUERY] != ""])
+        run = found[[QID, DOCNO, SCORE]].sort_values(
+            [QID, SCORE, DOCNO], ascending=[True, False, False], kind="stable"
+        )
+        run[RANK] = run.groupby(QID, sort=False).cumcount()
+        left = inp.assign(**{QID: inp[QID].astype(str)})
+        return left.merge(run, on=QID, how="inner")[names]
+
+    def _opened(self) -> Any:
+        if self._search is None:
+            try:
+                from pyterrier_pisa import PisaIndex
+            except ImportError:
+                raise MissingExtraError(
+                    "pyterrier-pisa",
+                    "test",
+                    "BM25 over a collection (Linux on x86-64 only; elsewhere give a retriever)",
+                ) from None
+            folder = Path(self.folder)
+            if not folder.exists():
+                self._build(PisaIndex, folder)
+            index = PisaIndex(str(folder), text_field="text", threads=1)
+            self._search = index.bm25(k1=self.k1, b=self.b, num_results=self.num_results, threads=1)
+        return self._search
+
+    def _build(self, kind: Any, folder: Path) -> None:
+        """Index all documents beside the folder, which gets its name when it is complete."""
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = folder.with_name(f".{secrets.token_hex(6)}.part.{folder.name}")
+        try:
+            index = kind(str(part), text_field="text", threads=1)
+            with _silence() as terminal:
+                index.index(self._rows(terminal))
+            if not index.built():
+                raise InputError("the collection has no documents to index")
+            part.rename(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    def _rows(self, terminal: TextIO) -> Iterator[dict[str, str]]:
+        from tqdm import tqdm
+
+        seen: set[str] = set()
+        shown = {"desc": "indexing", "unit": " docs", "disable": None, "file": terminal}
+        for document in tqdm(self.documents(), **shown):
+            docno = str(document[DOCNO])
+            if docno not in seen:  # an id can occur more than once: the first record counts
+                seen.add(docno)
+                yield {DOCNO: docno, "text": document["text"]}
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[TextIO]:
+    """Keep PISA's log, which C++ writes to the process's own output, off the screen.
+
+    Yields:
+        What stderr was before.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = [os.dup(number) for number in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        with open(before[1], "w", encoding="utf-8", closefd=False) as terminal:
+            yield terminal
+    finally:
+        for number, old in enumerate(before, 1):
+            os.dup2(old, number)
+            os.close(old)
+        os.close(nowhere)

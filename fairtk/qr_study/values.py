@@ -1,0 +1,124 @@
+"""What the systems of a study are worth: measures per query, tests, intervals."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from ir_measures import nDCG
+
+from fairtk.columns import QID
+from fairtk.errors import FairtkWarning
+from fairtk.groups import Groups, Target
+from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
+
+NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
+MEASURES = (NDCG, FAIRNESS, PRODUCT)
+
+
+def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str, Any]:
+    """Return the three measures of the paper's Table 1, by name.
+
+    Args:
+        groups: the groups.
+        target: the exposure that they should have.
+        cutoff: the ranks that count.
+        ndcg: ``"TREC"`` or ``"trec_eval"``.
+    """
+    relevance = nDCG_TREC @ cutoff if ndcg == "TREC" else E(nDCG @ cutoff)
+    return {
+        NDCG: relevance,
+        FAIRNESS: AWRF(groups=groups, target=target) @ cutoff,
+        PRODUCT: nDCG_AWRF(groups=groups, target=target, ndcg=ndcg) @ cutoff,
+    }
+
+
+def experiment(
+    runs: Mapping[str, pd.DataFrame],
+    topics: pd.DataFrame,
+    qrels: pd.DataFrame,
+    asked: Mapping[str, Any],
+    correction: str,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return each query's values, and the p-values of paired t-tests against the first system.
+
+    Both come from ``pt.Experiment``. A query that a run lacks has the worst value.
+
+    Args:
+        runs: name to rankings; the first is the baseline.
+        topics: the topics.
+        qrels: the judgments.
+        asked: measures by name.
+        correction: of the p-values for the number of systems; ``"none"``: none.
+
+    Returns:
+        ``system``, ``qid``, ``measure``, ``value``; and ``system``, ``measure``, ``p`` (NaN for the
+        baseline, and where no query differs).
+    """
+    import pyterrier as pt
+
+    names, frames = list(runs), list(runs.values())
+    with warnings.catch_warnings():
+        # the test of a system that equals the baseline everywhere divides 0 by 0
+        warnings.filterwarnings("ignore", category=RuntimeWarning)
+        warnings.filterwarnings("ignore", category=FairtkWarning)
+        shared: dict[str, Any] = {
+            "eval_metrics": list(asked.values()),
+            "names": names,
+            "verbose": False,
+        }
+        per_query = pt.Experiment(frames, topics, qrels, perquery=True, **shared)
+        several = len(frames) > 1
+        tests: dict[str, Any] = {"baseline": 0} if several else {}
+        if several and correction != "none":
+            tests["correction"] = correction
+        means = pt.Experiment(frames, topics, qrels, **shared, **tests)
+    back = {str(measure): name for name, measure in asked.items()}
+    values = per_query.rename(columns={"name": "system"})
+    values["measure"] = values["measure"].astype(str).map(back)
+    suffix = " p-value corrected" if tests.get("correction") else " p-value"
+    rows = [
+        (row["name"], name, float(row.get(f"{measure}{suffix}", np.nan)))
+        for row in means.to_dict("records")
+        for measure, name in back.items()
+    ]
+    columns = ["system", QID, "measure", "value"]
+    return values[columns], pd.DataFrame(rows, columns=["system", "measure", "p"])
+
+
+def intervals(
+    values: Any, confidence: float, resamples: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return bootstrap intervals of means over queries (percentiles), by scipy.
+
+    All rows are resampled alike, so that intervals of rows of one table belong together.
+
+    Args:
+        values: one row per mean, one column per query.
+        confidence: of the intervals, e.g. 0.95.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        The lower and the upper ends; NaN where there is a single query.
+    """
+    from scipy.stats import bootstrap
+
+    table = np.asarray(values, dtype=np.float64)
+    if table.shape[1] < 2 or not len(table):
+        nothing = np.full(len(table), np.nan)
+        return nothing, nothing.copy()
+    found = bootstrap(
+        (table,),
+        np.mean,
+        axis=1,
+        confidence_level=confidence,
+        n_resamples=resamples,
+        method="percentile",
+        vectorized=True,
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return np.atleast_1d(found.low), np.atleast_1d(found.high)
