@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -17,6 +19,8 @@ Table = Mapping[str, Sequence[str]]
 
 PACKAGED = Path(__file__).parent / "group_terms.tsv"
 """The packaged table; copy it, edit it, and give its path."""
+
+_WORD = re.compile(r"\w+(?:-\w+)*")
 
 
 class KeywordRefiner(ChatModel):
@@ -72,7 +76,7 @@ class KeywordRefiner(ChatModel):
         return f"KeywordRefiner({len(self.table)} groups #{self._table_digest[:8]}, {self.terms})"
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the refined keywords of each chat, separated by commas.
+        """Yield the refined keywords of each chat, as a JSON list.
 
         Raises:
             InputError: a chat was not made by a refinement prompt, or the table lacks its group.
@@ -83,9 +87,10 @@ class KeywordRefiner(ChatModel):
                     "KeywordRefiner answers refinement prompts only (their facts are 'keywords' "
                     f"and 'group'); found the facts {sorted(chat.facts)}"
                 )
-            keywords = str(chat.facts["keywords"]).split()
+            keywords = _WORD.findall(str(chat.facts["keywords"]))
             added = self._next_terms(keywords, chat.facts["group"])
-            yield place, Completion(", ".join([*keywords, *added]), 0, 0, 0.0)
+            # a list, so that words of a long query are not taken for a sentence
+            yield place, Completion(json.dumps([*keywords, *added], ensure_ascii=False), 0, 0, 0.0)
 
     def _next_terms(self, keywords: Sequence[str], group: Sequence[str]) -> list[str]:
         """Return the next terms of each part of a group."""

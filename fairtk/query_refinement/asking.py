@@ -64,13 +64,13 @@ def refine(
     """
     outcomes = llm.complete([prompt(request) for request in requests])
     results = []
-    for outcome in outcomes:
+    for request, outcome in zip(requests, outcomes, strict=True):
         if isinstance(outcome, Failure):
             results.append(Refined(None, outcome.reason))
             continue
         counts = (outcome.prompt_tokens, outcome.completion_tokens, outcome.seconds)
         try:
-            query = parse_completion(outcome, prompt.answer(outcome.text))
+            query = parse_completion(outcome, prompt.answer(outcome.text), request.keywords)
             results.append(Refined(query, "", *counts))
         except AnswerError as error:
             results.append(Refined(None, str(error), *counts))

@@ -36,12 +36,13 @@ class AnswerError(InputError):
     """An answer that is not a list of keywords; the message says why."""
 
 
-def parse_completion(completion: Completion, text: str | None = None) -> str:
+def parse_completion(completion: Completion, text: str | None = None, before: str = "") -> str:
     """Return the keywords of a completion.
 
     Args:
         completion: the answer.
         text: the part of it that holds the keywords; None: all.
+        before: the keywords that were refined; as many more are allowed.
 
     Raises:
         AnswerError: it was cut off, withheld or refused, or `parse_keywords` rejects it.
@@ -50,7 +51,8 @@ def parse_completion(completion: Completion, text: str | None = None) -> str:
         raise AnswerError("the answer was cut off at the most tokens")
     if completion.finish in ("refusal", "content_filter"):
         raise AnswerError("the model refused to answer")
-    return parse_keywords(completion.text if text is None else text)
+    most = MOST_WORDS + len(_WORD.findall(before))
+    return parse_keywords(completion.text if text is None else text, most)
 
 
 def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
@@ -69,14 +71,14 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     """
     if len(text) > 100 * most:
         raise AnswerError(f"the answer has {len(text.split())} words; at most {most} are keywords")
-    body = _unwrapped(text)
-    if _REFUSAL.search(body):
+    body, short_items = _unwrapped(text)
+    if not short_items and _REFUSAL.search(body):
         raise AnswerError(f"the model refused to answer ({_start(body)!r})")
     parts = [_BULLET.sub("", line) for line in body.splitlines()]
     parts = [part.strip() for line in parts for part in re.split(r"[,;|]", line)]
     if len(parts) > 1 and len(parts[-1].split()) <= 4:
         parts[-1] = parts[-1].rstrip(".")  # a list may end with a full stop
-    for part in filter(None, parts):
+    for part in () if short_items else filter(None, parts):
         if _SPEECH.search(part) or _END.search(part) or len(_VERBS.findall(part)) > 1:
             raise AnswerError(f"the answer has a sentence, not keywords alone ({_start(part)!r})")
     words: dict[str, str] = {}
@@ -107,8 +109,11 @@ def _lowered(query: str) -> dict[str, str]:
     return {word.lower(): word for word in _WORD.findall(query)}
 
 
-def _unwrapped(text: str) -> str:
-    """Return the text without the fence, label or marks around it."""
+def _unwrapped(text: str) -> tuple[str, bool]:
+    """Return the text without the fence, label or marks around it.
+
+    And whether it was a JSON list of several short items: nobody speaks or refuses so.
+    """
     body = text.strip().lstrip("﻿")
     fence = _FENCE.match(body)
     if fence:
@@ -120,13 +125,14 @@ def _unwrapped(text: str) -> str:
         try:
             listed = json.loads(body)
         except ValueError:
-            return body[1:-1]
+            return body[1:-1], False
         if all(isinstance(item, str) for item in listed):
-            return "\n".join(listed)
+            short = len(listed) > 1 and all(len(item.split()) <= 3 for item in listed)
+            return "\n".join(listed), short
         raise AnswerError(f"the answer is a list, but not of words ({_start(body)!r})")
     if body.startswith("{"):
         raise AnswerError(f"the answer is an object, not a list of keywords ({_start(body)!r})")
-    return body.strip("\"'“”` ")
+    return body.strip("\"'“”` "), False
 
 
 def _start(text: str) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from fairtk.backends.protocol import PromptLengthError
 from fairtk.errors import FormatError, InputError, ParameterError
@@ -17,6 +22,7 @@ from fairtk.llm import (
     as_chat_model,
 )
 from fairtk.llm.keywords import PACKAGED, read_table
+from fairtk.query_refinement.parsing import parse_completion
 
 
 def chats(*texts):
@@ -98,14 +104,26 @@ def test_keyword_refiner_adds_the_next_terms():
     steps = ["space travel"]
     for _ in range(3):
         [found] = llm.complete([refinement(steps[-1], "f")])
-        steps.append(found.text.replace(",", ""))
+        steps.append(" ".join(json.loads(found.text)))
     assert steps[1:] == [
         "space travel she woman",
         "space travel she woman New York her",
         "space travel she woman New York her",  # nothing is left to add
     ]
     [both] = KeywordRefiner({"a": ["x"], "b": ["y"]}).complete([refinement("q", "a", "b")])
-    assert both.text == "q, x, y"
+    assert both.text == '["q", "x", "y"]'
+
+
+@given(st.text(max_size=400), st.sampled_from(["female", "Antarctica"]))
+@example("I cannot. You would say that this is a sentence. Would you, please?", "female")
+@example(" ".join(f"word{i}" for i in range(300)), "female")
+def test_keyword_refiner_refines_any_query_with_a_word(query, group):
+    [answer] = KeywordRefiner().complete([refinement(query, group)])
+    terms = KeywordRefiner().table[group]
+    refined = parse_completion(answer, before=query)
+    assert set(refined.lower().split()) & {term.lower() for term in terms}
+    kept = {word.lower() for word in re.findall(r"\w+(?:-\w+)*", query.replace("_", " "))}
+    assert kept <= set(refined.lower().split())
 
 
 def test_keyword_refiner_settings(tmp_path):
@@ -135,5 +153,5 @@ def test_keyword_refiner_behind_a_ledger(tmp_path):
         llm = ledger.wrap(KeywordRefiner({"a": ["x"], "b": ["y"]}))
         # the same words for a model, other facts for the rules
         found = llm.complete([refinement("q", "a"), refinement("q", "b")])
-        assert [c.text for c in found] == ["q, x", "q, y"]
+        assert [c.text for c in found] == ['["q", "x"]', '["q", "y"]']
         assert ledger.spent.price == 0.0 and len(ledger) == 2

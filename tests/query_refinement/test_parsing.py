@@ -28,6 +28,7 @@ from fairtk.query_refinement.parsing import parse_completion
         ("- physics\n- women", "physics women"),
         ('["physics", "women in science"]', "physics women in science"),
         ("[physics, women]", "physics women"),
+        ('["what", "would", "you", "cannot"]', "what would you cannot"),  # words, not a sentence
         ("physics, Physics, PHYSICS, women", "physics women"),
         ("World War I, women, U.S. history", "World War I women U S history"),
         ("non-binary, long-term", "non-binary long-term"),
@@ -60,6 +61,8 @@ def test_keywords(answer, keywords):
         ("```\na\n```\n```\nb\n```", "more than one block"),
         ('{"keywords": ["a"]}', "an object"),
         ("[1, 2]", "not of words"),
+        ('["sorry"]', "refused"),
+        ('["I am sorry, but I cannot help", "women"]', "refused"),
         (" ".join(f"w{i}" for i in range(65)), "65 words; at most 64"),
         ("word " * 10_000, "10000 words; at most 64"),
     ],
