@@ -345,7 +345,7 @@ def test_plot(tmp_path):
     figure.savefig(tmp_path / "trace.png")
     above, below = figure.axes
     labels = [text.get_text() for text in above.get_legend().get_texts()]
-    assert labels == ["divergence", "AWRF", "nDCG", "nDCG_reranked"]
+    assert labels == ["divergence", "AWRF", "nDCG", "nDCG re-ranked"]
     assert {text.get_text() for text in below.get_legend().get_texts()} == {"f", "m"}
     with pytest.raises(NotFoundError, match="query of the trace '9'"):
         system.plot_trace("9")
