@@ -97,12 +97,16 @@ class CollectionBM25(FairTransformer):
                     "test",
                     "BM25 over a collection (Linux on x86-64 only; elsewhere give a retriever)",
                 ) from None
-            folder = Path(self.folder)
+            # PISA keeps weights for each k1 and b, which it would add to the folder in place
+            folder = Path(self.folder) / f"k1-{self.k1}-b-{self.b}"
             if not folder.exists():
                 self._build(PisaIndex, folder)
-            index = PisaIndex(str(folder), text_field="text", threads=1)
-            self._search = index.bm25(k1=self.k1, b=self.b, num_results=self.num_results, threads=1)
+            self._search = self._opened_in(PisaIndex, folder)
         return self._search
+
+    def _opened_in(self, kind: Any, folder: Path) -> Any:
+        index = kind(str(folder), text_field="text", threads=1)
+        return index.bm25(k1=self.k1, b=self.b, num_results=self.num_results, threads=1)
 
     def _build(self, kind: Any, folder: Path) -> None:
         """Index all documents beside the folder, which gets its name when it is complete."""
@@ -112,6 +116,11 @@ class CollectionBM25(FairTransformer):
             index = kind(str(part), text_field="text", threads=1)
             with _silence() as terminal:
                 index.index(self._rows(terminal))
+                if index.built():
+                    # the first search computes the weights
+                    self._opened_in(kind, part).transform(
+                        pd.DataFrame([["1", "a"]], columns=[QID, QUERY])
+                    )
             if not index.built():
                 raise InputError("the collection has no documents to index")
             part.rename(folder)
