@@ -1,6 +1,6 @@
 """An invented collection in the official form of TREC Fair Ranking 2022: biographies of nobody.
 
-    python tutorials/invented_people.py FOLDER
+python tutorials/invented_people.py FOLDER
 """
 
 import gzip

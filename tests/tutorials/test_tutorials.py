@@ -91,6 +91,26 @@ def test_fair_rag_pipeline(run, tmp_path):
     assert "WHO IS SEEN?" in output
 
 
+def test_fair_qr(run, tmp_path):
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    output = run("05_fair_qr.py")
+    assert is_figure(tmp_path / "05_trace.png")
+    assert "replayed offline, the same ranking: True" in output and "paid: 0 calls" in output
+    # columns: nDCG, (p), AWRF, (p), product, (p); the baseline and the no-op have no p-value
+    base, last = row(output, "bm25"), row(output, "pool=last")
+    assert row(output, "pool=union") == base
+    assert last[2] > base[1]  # nearer to the target
+    chain = {name: row(output, name) for name in ("AWRF by origin @5", "EE_D@5")}
+    assert chain["AWRF by origin @5"][1] > chain["AWRF by origin @5"][0]
+    assert all(0 < value < 1 for value in chain["EE_D@5"])  # sampled, and not uniform
+    assert len(row(output, "EU(utility='accuracy')")) == 2
+    [study] = tmp_path.glob("fairtk-fair-qr-*/study")
+    table = pd.read_csv(study / "table.csv").set_index(["attribute", "system"])
+    assert table.loc[("gender", "bm25"), "AWRF"] == pytest.approx(base[1], abs=5e-5)
+    assert table.loc[("gender", "fair-qr"), "AWRF"] == pytest.approx(last[2], abs=5e-5)
+    assert (study / "report.md").exists()
+
+
 def test_lamp_folder(run, tmp_path):
     out = tmp_path / "study"
     output = run("lamp_folder.py", DEMO, "--task", 2, "--queries", 6, "--samples", 20, "--out", out)

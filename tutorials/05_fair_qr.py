@@ -1,0 +1,289 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# # FAIR-QR: from one query's trace to the study
+#
+# A ranking can only show what the query finds. FAIR-QR (Chen & Fang 2025, arXiv 2503.21092) asks a
+# language model for keywords towards the group that gets less exposure than its target, retrieves
+# again, and repeats while the exposure gets nearer to the target. Then it ranks what it found by
+# the original query. This tutorial looks at one query's loop, at what the loop costs, at the loop
+# as the first stage of a RAG pipeline, and at the paper's whole comparison.
+#
+# Run it as a script or open it as a notebook (jupytext):
+#
+#     python tutorials/05_fair_qr.py            # a small invented collection
+#     python tutorials/05_fair_qr.py FOLDER     # files of TREC Fair Ranking 2022
+#
+# `FAIRTK_TUTORIAL_FAST=1` takes seconds. Figures go to the folder in `FAIRTK_TUTORIAL_OUT`.
+
+# %%
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+from invented_people import write_invented_folder
+from ir_measures import nDCG
+
+import fairtk
+from fairtk import AWRF, EE_D, EU, BM25Scorer, E, FairQR, FairSampler, FlanT5, Groups, Target
+from fairtk.errors import DataWarning
+from fairtk.llm import KeywordRefiner, Ledger
+from fairtk.measures import nDCG_AWRF, nDCG_TREC
+from fairtk.qr_study import CollectionBM25, from_trec_fair
+
+FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
+OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-05-"))
+OUT.mkdir(parents=True, exist_ok=True)
+WORK = Path(tempfile.mkdtemp(prefix="fairtk-fair-qr-"))
+CUTOFF = 20
+pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_colwidth", 60)
+# on a small collection most regions have no article, which AWRF says each time
+warnings.simplefilter("ignore", DataWarning)
+
+if len(sys.argv) == 2:  # a notebook has other arguments
+    FOLDER = Path(sys.argv[1])
+    if not FOLDER.is_dir():
+        sys.exit(f"{FOLDER} is no folder; give one with the files of TREC Fair Ranking 2022")
+else:
+    FOLDER = WORK / "invented"
+    write_invented_folder(FOLDER)
+
+# %% [markdown]
+# ## Data, groups, targets
+#
+# `from_trec_fair` reads topics, judgments, documents, and for each attribute the groups and the
+# track's targets. Labels such as these are data about *documents*: coarse, often missing,
+# sometimes wrong; tutorial 04 says more. The targets come from relevance judgments, so a loop that
+# reads them while it searches uses an **oracle**: what follows shows what refinement can do when
+# somebody knows how exposure should be shared. Where nobody does, give a `Target.population` or
+# your own.
+
+# %%
+data = from_trec_fair(FOLDER, ["gender", "geography"])
+gender, target = data.attributes["gender"]
+print(f"{len(data.topics)} topics, {len(data.qrels)} relevant articles, {len(gender)} with groups")
+bm25 = CollectionBM25(WORK / "index", data.documents)
+
+# %% [markdown]
+# ## One query's loop
+#
+# `KeywordRefiner` stands in for a language model: it adds the group's next terms from a table
+# (`fairtk.llm.keywords.PACKAGED`, yours to edit). It needs nothing and costs nothing, it is the
+# baseline that a model has to beat, and a few words are a crude picture of a group. Where labels
+# were made from words, as in this collection, its terms find what the labels were made from:
+# results then say more about the rules than about refinement.
+
+# %%
+measured = AWRF(groups=gender, target=target) @ CUTOFF
+fair_qr = FairQR(bm25, gender, target, KeywordRefiner(), depth=CUTOFF, qrels=data.qrels)
+run = fair_qr(data.topics)
+trace = fair_qr.trace
+kept = trace[trace["iteration"] > 0].groupby("qid")["kept"].sum()
+qid = str(kept.idxmax()) if len(kept) else data.topics["qid"].iloc[0]
+columns = ["iteration", "query", "group", "divergence", "AWRF", "nDCG", "nDCG_reranked", "kept"]
+one = trace[trace["qid"] == qid]
+print(one[columns].to_string(index=False, float_format="{:.3f}".format))
+for row in one[one["note"] != ""].itertuples():
+    print(f"iteration {row.iteration}: {row.note}")
+
+# %% [markdown]
+# Read it from above: the group that lacks most, the words that were added, what the divergence and
+# the shares of exposure became, what nDCG paid, and how much of that the re-ranking by the original
+# query gave back. `share:` columns have each group's share. The same as a figure:
+
+# %%
+figure = fair_qr.plot_trace(qid)
+figure.savefig(OUT / "05_trace.png", dpi=150)
+print(f"figure: {OUT / '05_trace.png'}")
+shares = [c for c in trace.columns if c.startswith("share:")]
+print(one[["iteration", *shares]].to_string(index=False, float_format="{:.3f}".format))
+
+# %% [markdown]
+# ## A language model, and what it costs
+#
+# Any server that speaks OpenAI's protocol, any local Hugging Face model, any function:
+#
+#     from fairtk.llm import OpenAICompatible
+#     llm = OpenAICompatible("gpt-4o")                     # the key: OPENAI_API_KEY
+#     llm = OpenAICompatible("qwen", base_url="http://127.0.0.1:8000/v1", api_key_env=None)
+#
+# Put it behind a `Ledger`: every answer is in a file before it is used, an equal call is never paid
+# for twice, a killed run goes on where it was, and `max_calls` and `max_cost` stop it cleanly.
+# `estimate` says what a run takes at most, before any call. A call that finally fails leaves its
+# query *missing*, named by a warning and in `.missing`: never silently unrefined.
+
+# %%
+with Ledger(WORK / "answers.sqlite", max_calls=500) as ledger:
+    recorded = FairQR(bm25, gender, target, ledger.wrap(KeywordRefiner()), depth=CUTOFF)
+    print("at most:", recorded.estimate(data.topics))
+    first = recorded(data.topics)
+    print("paid:", ledger.spent)
+with Ledger(WORK / "answers.sqlite", offline=True) as ledger:
+    replayed = FairQR(bm25, gender, target, ledger.wrap(KeywordRefiner()), depth=CUTOFF)
+    print("replayed offline, the same ranking:", replayed(data.topics).equals(first))
+    print("paid:", ledger.spent.calls, "calls")
+
+# %% [markdown]
+# ## What is returned
+#
+# The paper leaves open which lists are put in the order of the original query. `pool="last"` takes
+# the list with the smallest divergence; `"refined"` all lists that were kept but the first. With
+# `"union"` the first list is in the pool, too, and ordering by the same BM25 scores gives it back:
+# the refinement was for nothing, which a warning says. `rerank=False` leaves the refined query's
+# own order.
+
+# %%
+settings = {"depth": CUTOFF, "k": CUTOFF}
+systems = {
+    "bm25": bm25,
+    "pool=last": FairQR(bm25, gender, target, KeywordRefiner(), **settings),
+    "pool=refined": FairQR(bm25, gender, target, KeywordRefiner(), pool="refined", **settings),
+    "pool=union": FairQR(bm25, gender, target, KeywordRefiner(), pool="union", **settings),
+    "no re-ranking": FairQR(bm25, gender, target, KeywordRefiner(), rerank=False, **settings),
+}
+product = nDCG_AWRF(groups=gender, target=target) @ CUTOFF
+table = pt.Experiment(
+    list(systems.values()),
+    data.topics,
+    data.qrels,
+    [nDCG_TREC @ CUTOFF, measured, product],
+    names=list(systems),
+    baseline=0,
+)
+names = {str(nDCG_TREC @ CUTOFF): "nDCG", str(measured): "AWRF", str(product): "nDCG x AWRF"}
+shown = [f"{m}{suffix}" for m in names for suffix in ("", " p-value")]
+table = table.set_index("name")[shown].rename(
+    columns=lambda c: next(c.replace(m, n) for m, n in names.items() if c.startswith(m))
+)
+print(table.to_string(float_format="{:.4f}".format, na_rep=""))
+
+# %% [markdown]
+# ## The first stage of a RAG pipeline
+#
+# `FairQR(...) >> FairSampler(...) >> FlanT5(...)`: refinement decides what can be found, the
+# sampler which of it is shown how often, the generator what becomes of it. Here each viewer of the
+# packaged demo tags a movie, and the model reads five of the viewer's own movies. So that places
+# can be asked for, a note of where a movie was shot is put behind its text in the search (not in
+# the prompt); where a movie comes from is invented, as all of the demo is.
+
+# %%
+PLACES = {
+    "Africa": ["Nigeria", "Kenya", "Morocco", "Ghana", "Senegal"],
+    "Asia": ["India", "Japan", "Korea", "China", "Iran"],
+    "Europe": ["France", "Poland", "Spain", "Sweden", "Italy"],
+    "Latin America": ["Brazil", "Chile", "Mexico", "Peru", "Cuba"],
+    "North America": ["Canada", "Boston", "Chicago", "Montana", "Ohio"],
+    "Oceania": ["Australia", "Zealand", "Fiji", "Samoa", "Tonga"],
+}
+N_TOPICS, N_SAMPLES = (6, 5) if FAST else (60, 20)
+demo = fairtk.demo.load()
+qrels = fairtk.drop_undefined(demo.qrels)
+topics = demo.topics[demo.topics["qid"].isin(qrels["qid"])].drop(columns="gold_answer")
+topics = topics.head(N_TOPICS)
+qrels = qrels[qrels["qid"].isin(topics["qid"])]
+made = demo.groups[demo.groups["attribute"] == "origin"].drop(columns="attribute")
+origin = Groups.from_frame(made, name="origin")
+even = Target.population(dict.fromkeys(PLACES, 1 / 6), origin)
+
+movies = demo.candidates[["qid", "docno", "text", "tag"]]
+movies = movies.merge(made.drop_duplicates("docno"), on="docno", how="left")
+rng = np.random.default_rng(5)
+movies["shot"] = [" ".join(rng.choice(PLACES.get(g, [""]), size=2)) for g in movies["group"]]
+prompt_texts = movies.set_index("docno")["text"]
+searched = movies.assign(text=movies["text"] + " " + movies["shot"])
+searched = searched.drop(columns=["group", "weight", "shot"])
+
+
+def profiles(queries):
+    """Return each viewer's own movies as candidates."""
+    return queries.merge(searched, on="qid")
+
+
+def original_texts(found):
+    """Put back the texts that the model reads."""
+    return found.assign(text=found["docno"].map(prompt_texts))
+
+
+candidates = pt.apply.generic(
+    profiles,
+    required_columns=["qid", "query"],
+    transform_outputs=lambda columns: [*columns, "docno", "text", "tag"],
+)
+search = candidates >> BM25Scorer()
+refined = FairQR(search, origin, even, KeywordRefiner(PLACES), depth=10, k=10)
+reader = FlanT5(model=fairtk.demo.model_folder(), prompt="lamp-2", cutoff=5, max_new_tokens=8)
+rest = (
+    pt.apply.generic(
+        original_texts,
+        required_columns=["docno", "text"],
+        transform_outputs=lambda columns: columns,
+    )
+    >> FairSampler(alpha=2, n_samples=N_SAMPLES, cutoff=5)
+    >> reader
+)
+by_origin = AWRF(groups=origin, target=even) @ 5
+chain = pt.Experiment(
+    [search % 10 >> rest, refined >> rest],
+    topics,
+    qrels,
+    [by_origin, EE_D @ 5, E(nDCG @ 20), EU(utility="accuracy")],
+    names=["bm25 >> sampler >> T5", "FairQR >> sampler >> T5"],
+)
+chain = chain.set_index("name").rename(columns={str(by_origin): "AWRF by origin @5"})
+print(chain.T.to_string(float_format="{:.4f}".format))
+
+# %% [markdown]
+# Exposure by origin gets nearer to even shares; what that does to the answers stands beside it. The
+# numbers are about invented movies: they say that the parts fit together, not more.
+
+# %% [markdown]
+# ## The study
+#
+# `fairtk qr` is the paper's comparison: BM25, vector search, DLF, DELTR, FA*IR, MMR (from the
+# plugin `fairtk-baselines`), FAIR-QR with and without re-ranking, for gender and for geography,
+# with tests and intervals; then its settings one by one, how often queries were refined, and what
+# it cost. `--dry-run` says before what it takes at most. Stop it when you like: the same command
+# goes on.
+
+
+# %%
+def shell(command):
+    """Show a command, run it as a terminal would, and show what it prints."""
+    print(f"$ {command}")
+    _, *arguments = shlex.split(command)
+    result = subprocess.run(
+        [sys.executable, "-m", "fairtk", *arguments],
+        cwd=WORK,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    print(result.stdout)
+    if result.returncode:
+        sys.exit(f"that failed with code {result.returncode}")
+
+
+compared = "-s fair-qr --no-variations" if FAST else ""
+shell(f"fairtk qr {shlex.quote(str(FOLDER))} -o study {compared} --dry-run")
+shell(f"fairtk qr {shlex.quote(str(FOLDER))} -o study {compared}")
+print((WORK / "study" / "report.md").read_text(encoding="utf-8")[:1500])
+
+# %% [markdown]
+# Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
+# (`comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`, `traces.parquet`),
+# and the ledger. In Python: `fairtk.qr_study.Study(data, "study", llm).run()`.
+#
+# What the table does not say: whether the target is right, whether the labels are, whether words
+# from a table or a model stand for people, and what anybody who searched would have preferred.
