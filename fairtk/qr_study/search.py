@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.columns import DOCNO, QID, QUERY, RANK, SCORE
-from fairtk.errors import InputError, MissingExtraError, ParameterError
+from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 
@@ -38,7 +38,7 @@ class CollectionBM25(FairTransformer):
 
     Raises:
         ParameterError: a setting is out of its range.
-        MissingExtraError: later, on use: pyterrier-pisa is not installed.
+        FairtkError: later, on use: pyterrier-pisa is not installed.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ("folder", "num_results", "k1", "b")
@@ -92,10 +92,10 @@ class CollectionBM25(FairTransformer):
             try:
                 from pyterrier_pisa import PisaIndex
             except ImportError:
-                raise MissingExtraError(
-                    "pyterrier-pisa",
-                    "test",
-                    "BM25 over a collection (Linux on x86-64 only; elsewhere give a retriever)",
+                raise FairtkError(
+                    "BM25 over a collection needs the package 'pyterrier-pisa', which is not "
+                    "installed: pip install pyterrier-pisa (Linux on x86-64); elsewhere use any "
+                    "other PyTerrier retriever: fairtk.qr_study.Study(..., retriever=...)"
                 ) from None
             # PISA keeps weights for each k1 and b, which it would add to the folder in place
             folder = Path(self.folder) / f"k1-{self.k1}-b-{self.b}"
