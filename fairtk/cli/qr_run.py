@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,17 @@ from fairtk.llm import Ledger
 from fairtk.qr_study import Settings, Study, from_trec_fair
 from fairtk.qr_study.estimates import Plan
 from fairtk.qr_study.models import make_model, parse_model
+from fairtk.qr_study.plots import need_matplotlib
 from fairtk.qr_study.results import Results
 from fairtk.qr_study.settings import StudyFile, read_study
 from fairtk.qr_study.tables import change_table, comparison
 
 BASELINES = "fairtk-baselines"
 DEFAULT_OUTPUT = "fair-qr-study"
+_AT_MOST = (
+    "Calls at most: every topic refined as often as allowed. Tokens and price are rough: answers "
+    "as long as allowed, prompts as long as the first ones. "
+)
 
 
 @dataclass(frozen=True)
@@ -46,18 +53,15 @@ class Given:
 
 def run(given: Given, dry_run: bool, form: str) -> None:
     """Run the study, or say what it takes, and print the outcome."""
-    file = _file(given)
-    study, ledger = _study(file, given)
-    try:
+    with contextlib.ExitStack() as stack:
+        study = _study(_file(given), given, dry_run, stack)
         if dry_run:
             _echo_plan(study.plan(), form)
             return
+        need_matplotlib()  # not found out after hours
         _mention_baselines(study)
         results = study.run(lambda text: click.echo(text, err=True))
         page = results.save(study.folder)
-    finally:
-        if ledger is not None:
-            ledger.close()
     _echo_results(results, page, form)
 
 
@@ -73,7 +77,7 @@ def _file(given: Given) -> StudyFile:
     return StudyFile({"dataset": given.source}, None, Settings(), {}, {})
 
 
-def _study(file: StudyFile, given: Given) -> tuple[Study, Ledger | None]:
+def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitStack) -> Study:
     asked: dict[str, Any] = {k: v for k, v in file.data.items() if k not in ("folder", "dataset")}
     if given.attributes:
         asked["attributes"] = given.attributes
@@ -93,13 +97,21 @@ def _study(file: StudyFile, given: Given) -> tuple[Study, Ledger | None]:
     llm |= {} if given.api_key_env is None else {"api_key_env": given.api_key_env}
     model = make_model(llm)
     folder = Path(given.output or file.output or DEFAULT_OUTPUT)
+    for name in ("split", "keywords"):
+        if name in asked and "dataset" in file.data:
+            raise InputError(
+                f"{name!r} is for folders; the dataset {file.data['dataset']!r} says by its id "
+                "which topics it has"
+            )
     data = from_trec_fair(file.data.get("folder") or file.data["dataset"], **asked)
     study = Study(data, folder, model, settings)
-    study.ledger = _ledger(file, given, folder)
-    return study, study.ledger
+    study.ledger = _ledger(file, given, folder, dry_run, stack)
+    return study
 
 
-def _ledger(file: StudyFile, given: Given, folder: Path) -> Ledger | None:
+def _ledger(
+    file: StudyFile, given: Given, folder: Path, dry_run: bool, stack: contextlib.ExitStack
+) -> Ledger | None:
     """Return the ledger, if anything about it is set; the study opens its own otherwise."""
     options = {
         **file.ledger,
@@ -117,9 +129,12 @@ def _ledger(file: StudyFile, given: Given, folder: Path) -> Ledger | None:
     if not options:
         return None
     path = Path(options.pop("path", folder / "ledger.sqlite"))
+    if dry_run and not path.exists() and not options.get("offline"):
+        # prices are needed, and a file that stays is not
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "ledger.sqlite"
     if not options.get("offline"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    return Ledger(path, **options)
+    return stack.enter_context(Ledger(path, **options))
 
 
 def _mention_baselines(study: Study) -> None:
@@ -147,7 +162,7 @@ def _echo_plan(plan: Plan, form: str) -> None:
         heads = ["attribute", "topics", "calls", "prompt tokens", "answer tokens", "price"]
         echo_table([*heads, "systems"], shown, numbers=range(1, 6))
     click.echo(
-        f"{'At most: every topic refined as often as allowed. ' if rows else ''}"
+        f"{_AT_MOST if rows else ''}"
         f"{plan.done} of {plan.cells} systems are done; {plan.recorded} answers are recorded and "
         "are not paid for again."
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairtk import registry
-from fairtk.errors import NotFoundError
+from fairtk.errors import NotFoundError, ParameterError
 from fairtk.qr_study.settings import Settings
+from fairtk.transformers.fair_qr import FairQR
 
 BM25 = "bm25"
 FAIR_QR = "fair-qr"
@@ -16,6 +18,11 @@ NOT_RERANKED = "fair-qr (no re-ranking)"
 OWN = (BM25, FAIR_QR, NOT_RERANKED)
 
 _PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
+_FAIR_QR = {
+    name: setting.default
+    for name, setting in inspect.signature(FairQR).parameters.items()
+    if setting.default is not setting.empty
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +56,7 @@ def systems(settings: Settings) -> tuple[str, ...]:
 
     Raises:
         NotFoundError: there is no such system.
+        ParameterError: settings of BM25 or FAIR-QR are among those of the other systems.
     """
     given = registry.study_systems.names()
     known = [BM25, *(n for n in _PAPER if n in given)]
@@ -57,6 +65,10 @@ def systems(settings: Settings) -> tuple[str, ...]:
     for name in (*settings.systems, *settings.options):
         if name not in known:
             raise NotFoundError("system", name, known)
+    for name in settings.options:
+        if name in OWN:
+            table = "bm25" if name == BM25 else "fair-qr"
+            raise ParameterError(f"settings of {name!r} belong into [{table}], not into [options]")
     wanted = set(settings.systems or known) | {BM25}
     return tuple(name for name in known if name in wanted)
 
@@ -77,12 +89,17 @@ def cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cell]:
         return
     for attribute in attributes:
         for name, values in settings.variations.items():
-            for value in values:
+            for value in {repr(value): value for value in values}.values():
                 options = {**_refining(settings, FAIR_QR), name: value}
                 yield Cell(attribute, FAIR_QR, name, value, options, True)
 
 
 def _refining(settings: Settings, name: str) -> dict[str, Any]:
-    # k stays when depth is varied: what is returned is not what is measured on the way
-    base = {"depth": settings.cutoff, "k": settings.cutoff, **settings.fair_qr}
+    for option in settings.fair_qr:
+        if option not in _FAIR_QR:
+            raise NotFoundError("setting of FairQR", option, _FAIR_QR)
+    # Defaults are spelt out, so that a setting that is varied to its default is no cell of its
+    # own. k stays when depth is varied: what is returned is not what is measured on the way.
+    defaults = {option: value for option, value in _FAIR_QR.items() if value is not None}
+    base = {**defaults, "depth": settings.cutoff, "k": settings.cutoff, **settings.fair_qr}
     return {**base, "rerank": False} if name == NOT_RERANKED else base

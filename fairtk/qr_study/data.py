@@ -14,7 +14,14 @@ import pandas as pd
 
 from fairtk.columns import DOCNO, LABEL, QID, QUERY, TEXT, require
 from fairtk.digest import digest
-from fairtk.errors import DataWarning, DuplicateError, InputError, NotFoundError, listed
+from fairtk.errors import (
+    DataWarning,
+    DuplicateError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    listed,
+)
 from fairtk.groups import Groups, Target
 from fairtk.qr_study.texts import Texts
 
@@ -79,9 +86,9 @@ class StudyData:
     @cached_property
     def key(self) -> dict[str, str]:
         """Digests of topics and judgments, and what names the collection."""
-        return {
-            "topics": digest(self.topics),
-            "qrels": digest(self.qrels),
+        return {  # whatever the order of topics and judgments
+            "topics": digest(self.topics.sort_values(QID)),
+            "qrels": digest(self.qrels.sort_values([QID, DOCNO], kind="stable")),
             "collection": self.collection,
         }
 
@@ -127,8 +134,14 @@ def from_trec_fair(
     from fairtk.dataset_ids import resolve_dataset
     from fairtk.datasets import trec_fair
 
-    is_folder = Path(source).expanduser().is_dir()
-    dataset = trec_fair.from_folder(source, split, keywords=keywords) if is_folder else source
+    if isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes):
+        raise ParameterError(
+            f"attributes must be a list of names, e.g. ['gender']; found {attributes!r}"
+        )
+    dataset, shown = source, ""
+    if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
+        dataset = trec_fair.from_folder(source, split, keywords=keywords)
+        shown = f"{Path(source).expanduser().resolve().name} ({split} topics)"
     dataset = resolve_dataset(dataset, "from_trec_fair")
     fields = [field for field in dataset.queries_cls()._fields if field in _QUERY_FIELDS]
     if query not in fields:
@@ -157,7 +170,7 @@ def from_trec_fair(
         Texts(dataset),
         # a digest of 7.7 GB takes minutes: name, size and time tell files apart, too
         digest([corpus.name, state.st_size, state.st_mtime_ns]),
-        dataset.dataset_id(),
+        shown or dataset.dataset_id(),
     )
 
 

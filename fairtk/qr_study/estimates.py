@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fairtk.columns import QID
 from fairtk.digest import digest
 from fairtk.llm import Ledger
 from fairtk.qr_study.cells import Cell
@@ -27,8 +28,9 @@ class Plan:
     Attributes:
         rows: one row per loop whose calls differ: ``attribute``, ``systems`` (that share its
             answers), ``topics`` (that are not done), ``calls``, ``prompt_tokens``,
-            ``completion_tokens``, ``price`` (NaN: unknown), all at most: every topic refined as
-            often as allowed.
+            ``completion_tokens``, ``price`` (NaN: unknown): every topic refined as often as
+            allowed, every answer as long as allowed. Only the tokens of prompts are no upper bound:
+            refined keywords are longer than the original ones.
         recorded: answers that are in the ledger already; calls that they answer are counted.
         cells: how many cells the study has.
         done: how many of them are done.
@@ -83,14 +85,11 @@ def _loop(cell: Cell) -> str:
 def _row(study: Study, same: list[Cell], ledger: Ledger | None) -> list[Any]:
     """Return the row of cells that make the same calls, some of them more of these."""
     llm = study.llm if ledger is None else ledger.wrap(study.llm)
-    most: Any = None
-    for cell in same:
-        topics = study.pending(cell)
-        found = study.refiner(cell, llm).estimate(topics)
-        if most is None or found.calls > most[1].calls:
-            most = (len(topics), found)
-    topics, found = most
+    pending = set().union(*(study.pending(cell)[QID] for cell in same))
+    topics = study.data.topics[study.data.topics[QID].isin(pending)]
+    estimates = [study.refiner(cell, llm).estimate(topics) for cell in same]
+    found = max(estimates, key=lambda estimate: estimate.calls)
     price = math.nan if found.price is None else float(found.price)
     names = "; ".join(dict.fromkeys(cell.label for cell in same))
     counts = [found.calls, found.prompt_tokens, found.completion_tokens, price]
-    return [same[0].attribute, names, topics, *counts]
+    return [same[0].attribute, names, len(topics), *counts]

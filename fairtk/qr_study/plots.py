@@ -131,6 +131,11 @@ def plot_iterations(results: Results) -> Any:
     return figure
 
 
+def need_matplotlib() -> None:
+    """Raise a `MissingExtraError` unless matplotlib is installed."""
+    _figure((1.0, 1.0))
+
+
 def _figure(size: tuple[float, float]) -> Any:
     try:
         from matplotlib.figure import Figure
@@ -150,8 +155,9 @@ def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     base = rows[rows["system"] == BM25].iloc[0]
     x = np.linspace(rows[NDCG].min() * 0.97, rows[NDCG].max() * 1.03, 60)
     axis.plot(x, base[NDCG] * base[FAIRNESS] / x, color="#bbbbbb", linewidth=0.9, zorder=0)
-    low, high = rows[FAIRNESS].min(), rows[FAIRNESS].max()
-    room = max(high - low, 0.02) * 0.6
+    ends = rows[[FAIRNESS, f"{FAIRNESS} low", f"{FAIRNESS} high"]]
+    low, high = ends.min().min(), ends.max().max()
+    room = max(high - low, 0.02) * 0.1
     axis.set_ylim(low - room, min(high + room, 1.005))
 
 

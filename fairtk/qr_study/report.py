@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -12,8 +13,9 @@ from fairtk.llm import KeywordRefiner
 from fairtk.qr_study.cells import FAIR_QR
 from fairtk.qr_study.plots import plot_iterations, plot_trade_off, plot_variation
 from fairtk.qr_study.saved import file_name, write_frames
-from fairtk.qr_study.tables import all_tables, change_table, latex, markdown
+from fairtk.qr_study.tables import all_tables, cell_text, change_table, latex, markdown
 from fairtk.query_refinement.plot import plot_trace
+from fairtk.query_refinement.progress import SHARE
 
 if TYPE_CHECKING:
     from fairtk.qr_study.results import Results
@@ -52,7 +54,7 @@ def write_report(results: Results, folder: Path) -> Path:
     write_frames(folder, frames)
     for name in ("table", "variations", "per_query"):
         _write(folder / f"{name}.csv", frames[name].to_csv(index=False, lineterminator="\n"))
-    parts = [f"# FAIR-QR on {results.data.name}", "", _LABELS, ""]
+    parts = [f"# FAIR-QR on {cell_text(results.data.name)}", "", _about(results), "", _LABELS, ""]
     if isinstance(results.llm, KeywordRefiner):
         parts += [_RULES, ""]
     parts += _missing(frames["missing"])
@@ -61,14 +63,12 @@ def write_report(results: Results, folder: Path) -> Path:
     for name, table in tables.items():
         _write(folder / f"{name}.tex", latex(table))
         parts += [f"## {TITLES[name]}", "", markdown(table)]
-        parts += [f"![{text}](figures/{file})\n" for file, text in pictures.get(name, [])]
+        parts += _shown(pictures.get(name, []))
     attributes = list(dict.fromkeys(frames["traces"].get("attribute", [])))
     for attribute in attributes:
         table = change_table(results, attribute)
-        parts += [f"## Why: {attribute}", "", markdown(table)]
-        parts += [
-            f"![{text}](figures/{file})\n" for file, text in pictures.get(f"why {attribute}", [])
-        ]
+        parts += [f"## Why: {cell_text(attribute)}", "", markdown(table)]
+        parts += _shown(pictures.get(f"why {attribute}", []))
     parts += _said(results)
     page = folder / "report.md"
     _write(page, "\n".join(parts).rstrip() + "\n")
@@ -99,8 +99,10 @@ def _pictures(results: Results, folder: Path) -> dict[str, list[tuple[str, str]]
         rows = main[main["attribute"] == attribute].drop(
             columns=["attribute", "system", "variation", "setting"]
         )
+        # the other attributes' groups
+        rows = rows.drop(columns=[c for c in rows if c.startswith(SHARE) and rows[c].isna().all()])
         for qid in _telling(results, attribute, rows):
-            name = f"trace-{file_name(attribute)}-{file_name(qid)}".replace(" ", "_")
+            name = f"trace-{file_name(attribute)}-{file_name(qid)}"
             keep(f"why {attribute}", name, f"topic {qid}", plot_trace(rows, qid))
     return found
 
@@ -112,14 +114,24 @@ def _telling(results: Results, attribute: str, rows: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys([*order[:1], *order[-1:]]))[:_TRACES]
 
 
+def _about(results: Results) -> str:
+    prefix = f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. Model:"
+    return f"{prefix} {cell_text(repr(results.llm))}. Settings and versions: study.json."
+
+
+def _shown(pictures: list[tuple[str, str]]) -> list[str]:
+    return [f"![{cell_text(text)}](figures/{quote(file)})\n" for file, text in pictures]
+
+
 def _missing(frame: pd.DataFrame) -> list[str]:
     if frame.empty:
         return []
     lines = [
-        f"- {row.attribute}, {row.system}{f', {row.variation}={row.setting}' * bool(row.variation)}"
+        f"{row.attribute}, {row.system}{f', {row.variation}={row.setting}' * bool(row.variation)}"
         f": topic {row.qid}: {row.reason}"
         for row in frame.itertuples()
     ]
+    lines = [f"- {cell_text(line)}" for line in lines]
     head = "Queries without a result, which have the worst value in every table:"
     return ["## Missing", "", head, "", *lines, ""]
 
@@ -130,7 +142,7 @@ def _said(results: Results) -> list[str]:
         said |= dict.fromkeys(saved.noted("warnings", []))
     if not said:
         return []
-    return ["## Warnings", "", *(f"- {text}" for text in said), ""]
+    return ["## Warnings", "", *(f"- {cell_text(text)}" for text in said), ""]
 
 
 def _write(path: Path, text: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -19,7 +21,8 @@ from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 
-_NOT_WORDS = r"[^\w\s]+"
+_NOT_WORDS = re.compile(r"[^\w\s]+")
+_PLACE = "place of the query"
 
 
 class CollectionBM25(FairTransformer):
@@ -73,19 +76,31 @@ class CollectionBM25(FairTransformer):
             ColumnError: a column is missing.
         """
         self.check_inputs(inp, [QID, QUERY])
-        names = [*inp.columns, DOCNO, SCORE, RANK]
-        if inp.empty:
-            return pd.DataFrame({name: inp.get(name, pd.Series(dtype=object)) for name in names})
-        words = inp[QUERY].astype(str).str.lower().str.replace(_NOT_WORDS, " ", regex=True)
-        asked = pd.DataFrame({QID: inp[QID].astype(str), QUERY: words.str.strip()})
-        # a query without words finds nothing; PISA is not asked
-        found = self._opened().transform(asked[asked[QUERY] != ""])
-        run = found[[QID, DOCNO, SCORE]].sort_values(
-            [QID, SCORE, DOCNO], ascending=[True, False, False], kind="stable"
-        )
-        run[RANK] = run.groupby(QID, sort=False).cumcount()
-        left = inp.assign(**{QID: inp[QID].astype(str)})
-        return left.merge(run, on=QID, how="inner")[names]
+        topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
+        topics = topics.assign(**{QID: inp[QID].astype(str)})
+        words = [_NOT_WORDS.sub(" ", str(text).lower()).strip() for text in inp[QUERY]]
+        asked = pd.DataFrame({QID: topics[QID], QUERY: words, _PLACE: range(len(inp))})
+        asked = asked[asked[QUERY] != ""]  # which would find nothing
+        if asked.empty:
+            found = pd.DataFrame({_PLACE: [], DOCNO: [], SCORE: []}).astype({_PLACE: int})
+        else:
+            found = self._opened().transform(asked)
+        run = found.sort_values([_PLACE, SCORE, DOCNO], ascending=[True, False, False])
+        place = run[_PLACE].to_numpy()
+        out = topics.iloc[place].reset_index(drop=True)
+        out[DOCNO] = run[DOCNO].to_numpy(dtype=object)
+        out[SCORE] = run[SCORE].to_numpy(dtype=np.float64)
+        out[RANK] = np.arange(len(run)) - np.searchsorted(place, place)
+        return out
+
+    def prepare(self) -> None:
+        """Open the index, and build it before if it is not there; else the first search does.
+
+        Raises:
+            FairtkError: pyterrier-pisa is not installed.
+            InputError: there are no documents.
+        """
+        self._opened()
 
     def _opened(self) -> Any:
         if self._search is None:
@@ -112,31 +127,49 @@ class CollectionBM25(FairTransformer):
         """Index all documents beside the folder, which gets its name when it is complete."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         part = folder.with_name(f".{secrets.token_hex(6)}.part.{folder.name}")
+        failed: list[Exception] = []
         try:
             index = kind(str(part), text_field="text", threads=1)
             with _silence() as terminal:
-                index.index(self._rows(terminal))
-                if index.built():
+                rows = self._rows(terminal, failed)
+                first = next(rows, None)
+                if first is not None:
+                    index.index(itertools.chain([first], rows))
+                if index.built() and not failed:
                     # the first search computes the weights
                     self._opened_in(kind, part).transform(
                         pd.DataFrame([["1", "a"]], columns=[QID, QUERY])
                     )
-            if not index.built():
+            if failed:
+                raise failed[0]
+            if first is None:
                 raise InputError("the collection has no documents to index")
-            part.rename(folder)
+            try:
+                part.rename(folder)
+            except OSError:
+                if not folder.exists():  # else another process was faster
+                    raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
-    def _rows(self, terminal: TextIO) -> Iterator[dict[str, str]]:
+    def _rows(self, terminal: TextIO, failed: list[Exception]) -> Iterator[dict[str, str]]:
+        """Yield the documents.
+
+        PISA reads them in a thread of its own, where an exception would end the index early, as if
+        it were complete: it is put into `failed` instead.
+        """
         from tqdm import tqdm
 
         seen: set[str] = set()
         shown = {"desc": "indexing", "unit": " docs", "disable": None, "file": terminal}
-        for document in tqdm(self.documents(), **shown):
-            docno = str(document[DOCNO])
-            if docno not in seen:  # an id can occur more than once: the first record counts
-                seen.add(docno)
-                yield {DOCNO: docno, "text": document["text"]}
+        try:
+            for document in tqdm(self.documents(), **shown):
+                docno = str(document[DOCNO])
+                if docno not in seen:  # an id can occur more than once: the first record counts
+                    seen.add(docno)
+                    yield {DOCNO: docno, "text": document["text"]}
+        except Exception as error:
+            failed.append(error)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -67,6 +67,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the data."""
+        if isinstance(self.systems, str) or not all(isinstance(s, str) for s in self.systems):
+            raise ParameterError(
+                f"the study: systems must be a list of names; found {self.systems!r}"
+            )
         for name in ("cutoff", "candidates", "resamples"):
             whole(name, getattr(self, name), "the study")
         whole("folds", self.folds, "the study", least=2)
@@ -123,6 +127,21 @@ class StudyFile:
 
 DATA = ("folder", "dataset", "split", "attributes", "query", "keywords")
 LEDGER = ("path", "offline", "max_calls", "max_cost", "prices")
+_TEXT = ("a text", lambda v: isinstance(v, str))
+_NAMES = ("a list of names", lambda v: isinstance(v, list) and all(isinstance(n, str) for n in v))
+_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("folder", "dataset", "split", "query", "keywords", "output"), _TEXT),
+    **dict.fromkeys(("attributes", "systems"), _NAMES),
+    "path": _TEXT,
+    "offline": ("true or false", lambda v: isinstance(v, bool)),
+    "max_calls": ("an integer", lambda v: isinstance(v, int) and not isinstance(v, bool)),
+    "max_cost": ("a number", lambda v: _number(v)),
+    "prices": (
+        "a file, or a table with lines like model = [2.5, 10.0]",
+        lambda v: isinstance(v, str) or isinstance(v, dict) and all(map(_pair, v.values())),
+    ),
+}
+"""What the value of a key must be, in words, and how that is seen."""
 _TABLES = ("bm25", "fair-qr", "variations", "options", "llm", "ledger")
 _PLAIN = tuple(
     f.name
@@ -157,6 +176,10 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
     for key in found.get("ledger", {}):
         if key not in LEDGER:
             raise FormatError(f"unknown key {key!r} in [ledger]{suggestion(key, LEDGER)}", place)
+    for key, value in (*found.items(), *found.get("ledger", {}).items()):
+        kind, right = _KINDS.get(key, _TEXT)
+        if key in _KINDS and not right(value):
+            raise FormatError(f"{key!r} must be {kind}; found {value!r}", place)
     for name, options in found.get("options", {}).items():
         if not isinstance(options, dict):
             raise FormatError(f"settings of {name!r} must be a table: [options.{name}]", place)
@@ -187,3 +210,11 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
         found.get("llm", {}),
         ledger,
     )
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_number, value))

@@ -14,7 +14,7 @@ import pandas as pd
 from fairtk import registry
 from fairtk.columns import QID
 from fairtk.digest import digest
-from fairtk.errors import FairtkError, FairtkWarning, InputError, ParameterError
+from fairtk.errors import FairtkError, FairtkWarning, InputError, NotFoundError
 from fairtk.llm import Ledger
 from fairtk.qr_study.cells import BM25, OWN, Cell, cells
 from fairtk.qr_study.clock import Clocked
@@ -29,6 +29,7 @@ from fairtk.qr_study.settings import Settings
 from fairtk.transformers.fair_qr import FairQR
 
 Progress = Callable[[str], None]
+_BM25 = ("num_results", "k1", "b")
 
 
 class Study:
@@ -52,7 +53,8 @@ class Study:
         retriever: Q -> R, deep; None: BM25 by PISA.
 
     Raises:
-        NotFoundError: there is no such system.
+        NotFoundError: there is no such system or setting.
+        ParameterError: a setting of BM25 or FAIR-QR is out of its range.
         MissingExtraError: pyarrow is not installed.
     """
 
@@ -75,6 +77,9 @@ class Study:
         self.ledger = ledger
         self.retriever = retriever if retriever is not None else self._bm25()
         self.cells = list(cells(self.settings, data.attributes))
+        for cell in self.cells:
+            if cell.refines:
+                self.refiner(cell, self.llm)  # wrong settings are said before anything is done
         self._told: dict[str, None] = {}
 
     def run(self, progress: Progress | None = None) -> Results:
@@ -90,6 +95,7 @@ class Study:
         self.folder.mkdir(parents=True, exist_ok=True)
         ledger = self.ledger or Ledger(self.folder / "ledger.sqlite")
         try:
+            ledger.wrap(self.llm)  # says that a budget needs a price
             self._describe()
             for number, cell in enumerate(self.cells, 1):
                 topics = self.pending(cell)
@@ -128,16 +134,11 @@ class Study:
     def refiner(self, cell: Cell, llm: Any) -> FairQR:
         """Return the transformer of a cell that refines."""
         groups, target = self.data.attributes[cell.attribute]
-        options = dict(cell.options)
-        try:
-            with warnings.catch_warnings():
-                # the no-op of pool="union" is one of the things that the study shows
-                warnings.filterwarnings("ignore", message=".*pool='union'", category=FairtkWarning)
-                return FairQR(
-                    self.retriever, groups, target, llm, **{"qrels": self.data.qrels, **options}
-                )
-        except TypeError as error:
-            raise ParameterError(f"FairQR: {error}; see the settings of FairQR") from None
+        options = {"qrels": self.data.qrels, **cell.options}
+        with warnings.catch_warnings():
+            # the no-op of pool="union" is one of the things that the study shows
+            warnings.filterwarnings("ignore", message=".*pool='union'", category=FairtkWarning)
+            return FairQR(self.retriever, groups, target, llm, **options)
 
     def _complete(self, cell: Cell, topics: pd.DataFrame, ledger: Ledger) -> None:
         saved = self.saved(cell)
@@ -145,6 +146,8 @@ class Study:
         try:
             with warnings.catch_warnings(record=True) as heard:
                 warnings.simplefilter("always")
+                if isinstance(self.retriever, CollectionBM25):
+                    self.retriever.prepare()  # not in the time of whoever searches first
                 if cell.refines:
                     self._refine(cell, saved, topics, ledger)
                 elif self._trained(cell):
@@ -160,6 +163,8 @@ class Study:
             )
             raise kind(f"system {cell.system!r} for {cell.attribute!r}: {what}") from error
         said = [str(w.message) for w in heard if issubclass(w.category, FairtkWarning)]
+        # what is missing now may be there after the next run, and is kept by name
+        said = [text for text in said if "have no result" not in text]
         saved.note("warnings", list(dict.fromkeys([*saved.noted("warnings", []), *said])))
         for warning in heard:
             if str(warning.message) not in self._told:
@@ -191,7 +196,7 @@ class Study:
         fold = folds(every[QID].tolist(), min(self.settings.folds, len(every)), self.settings.seed)
         place = every[QID].map(fold)
         for number in sorted(set(topics[QID].map(fold))):
-            train = every[place != number]
+            train = every[place != number].sort_values(QID, ignore_index=True)
             begin = time.perf_counter()
             system = self._build(cell)
             system.fit(train, qrels[qrels[QID].isin(train[QID])])
@@ -244,11 +249,10 @@ class Study:
 
     def _bm25(self) -> CollectionBM25:
         index = self.folder / f"index-{self.data.collection}"
-        options = {"num_results": 1000, **self.settings.bm25}
-        try:
-            return CollectionBM25(index, self.data.documents, **options)
-        except TypeError as error:
-            raise ParameterError(f"[bm25]: {error}") from None
+        for name in self.settings.bm25:
+            if name not in _BM25:
+                raise NotFoundError("setting of [bm25]", name, _BM25)
+        return CollectionBM25(index, self.data.documents, **self.settings.bm25)
 
     def _identity(self, cell: Cell) -> dict[str, Any]:
         """Return what decides a cell's results, as JSON values."""

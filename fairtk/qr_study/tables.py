@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -183,20 +184,22 @@ def change_table(results: Results, attribute: str, count: int = 5) -> Table:
 
 def markdown(table: Table) -> str:
     """Return a table in Markdown, its caption below."""
-    lines = ["| " + " | ".join(map(_cell, table.columns)) + " |"]
+    lines = ["| " + " | ".join(map(cell_text, table.columns)) + " |"]
     lines.append("|" + " --- |" * len(table.columns))
-    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in table.rows]
-    return "\n".join(lines) + f"\n\n*{_cell(table.caption)}*\n"
+    lines += ["| " + " | ".join(map(cell_text, row)) + " |" for row in table.rows]
+    return "\n".join(lines) + f"\n\n*{cell_text(table.caption)}*\n"
 
 
 def latex(table: Table) -> str:
     r"""Return a table in LaTeX (booktabs), to be used with ``\input``."""
     body = [" & ".join(map(_tex, row)) + r" \\" for row in table.rows]
+    cells = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    sides = ["r" if all(_NUMERIC.fullmatch(c.strip()) for c in column) else "l" for column in cells]
     lines = [
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{_tex(table.caption)}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+        rf"\begin{{tabular}}{{{''.join(sides)}}}",
         r"\toprule",
         " & ".join(map(_tex, table.columns)) + r" \\",
         r"\midrule",
@@ -218,13 +221,17 @@ def _count(value: float) -> str:
     return "unknown" if math.isnan(value) else f"{value:.1f}"
 
 
-def _cell(text: str) -> str:
-    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in str(text).strip())
+def cell_text(text: str) -> str:
+    """Return a text for Markdown, in one line: nothing in it is markup."""
+    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]<>#|&~$" else c for c in str(text).strip())
     return " ".join(escaped.split())
 
 
+_MARKED = re.compile(r"[+-]?\d+\.\d+[+-]")
+_NUMERIC = re.compile(r"(?:[+-]?\d[\d.]*[+-]?|unknown)?")
 _TEX = {
     "\\": r"\textbackslash{}",
+    "|": r"\textbar{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"$<$",
@@ -234,12 +241,13 @@ _TEX = {
 
 
 def _tex(text: str) -> str:
-    escaped = "".join(_TEX.get(c, c) for c in str(text))
-    if escaped.endswith(HIGHER):
-        return f"{escaped[:-1]}$^{{+}}$"
-    if escaped.endswith(LOWER) and escaped[:-1].replace(".", "").isdigit():
-        return f"{escaped[:-1]}$^{{-}}$"
-    return escaped.replace(" x ", r" $\times$ ")
+    text = " ".join(str(text).split())
+    if _MARKED.fullmatch(text):
+        return f"{text[:-1]}$^{{{text[-1]}}}$"
+    escaped = "".join(_TEX.get(c, c) for c in text)
+    if escaped[:1] in ("[", "*"):  # else an argument of the line break before it
+        escaped = f"{{{escaped[0]}}}{escaped[1:]}"
+    return escaped.replace("nDCG x AWRF", r"nDCG $\times$ AWRF")
 
 
 def all_tables(results: Results) -> dict[str, Table]:

@@ -17,6 +17,7 @@ from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 
 NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
 MEASURES = (NDCG, FAIRNESS, PRODUCT)
+_NUMBERS = 1 << 24  # in memory at a time while resampling
 
 
 def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def experiment(
 
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and ``system``, ``measure``, ``p`` (NaN for the
-        baseline, and where no query differs).
+        baseline, and where no query differs: there is nothing to test, or to correct for).
     """
     import pyterrier as pt
 
@@ -71,22 +72,35 @@ def experiment(
             "verbose": False,
         }
         per_query = pt.Experiment(frames, topics, qrels, perquery=True, **shared)
-        several = len(frames) > 1
-        tests: dict[str, Any] = {"baseline": 0} if several else {}
-        if several and correction != "none":
-            tests["correction"] = correction
+        tests: dict[str, Any] = {"baseline": 0} if len(frames) > 1 else {}
         means = pt.Experiment(frames, topics, qrels, **shared, **tests)
     back = {str(measure): name for name, measure in asked.items()}
     values = per_query.rename(columns={"name": "system"})
     values["measure"] = values["measure"].astype(str).map(back)
-    suffix = " p-value corrected" if tests.get("correction") else " p-value"
     rows = [
-        (row["name"], name, float(row.get(f"{measure}{suffix}", np.nan)))
+        (row["name"], name, float(row.get(f"{measure} p-value", np.nan)))
         for row in means.to_dict("records")
         for measure, name in back.items()
     ]
-    columns = ["system", QID, "measure", "value"]
-    return values[columns], pd.DataFrame(rows, columns=["system", "measure", "p"])
+    p = pd.DataFrame(rows, columns=["system", "measure", "p"])
+    if correction != "none":
+        p["p"] = p.groupby("measure")["p"].transform(lambda found: corrected(found, correction))
+    return values[["system", QID, "measure", "value"]], p
+
+
+def corrected(p: pd.Series, method: str) -> pd.Series:
+    """Return p-values corrected for their number; those that are NaN stay so, and do not count.
+
+    Args:
+        p: the p-values.
+        method: a name of statsmodels' ``multipletests``, as in ``pt.Experiment``.
+    """
+    from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
+
+    out, there = p.copy(), p.notna()
+    if there.any():
+        out[there] = multipletests(p[there], method=method)[1]
+    return out
 
 
 def intervals(
@@ -117,6 +131,7 @@ def intervals(
         axis=1,
         confidence_level=confidence,
         n_resamples=resamples,
+        batch=max(1, _NUMBERS // table.size),
         method="percentile",
         vectorized=True,
         rng=np.random.default_rng(seed),
