@@ -1,0 +1,111 @@
+"""TF-IDF of the candidates of many queries at once, with the statistics of each query's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import sparse
+
+from fairtk_baselines.words import count_vectorizer
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CandidateTerms:
+    """Weighted words of candidates and of their queries.
+
+    The weight of a word is (1 + ln tf) * idf, with idf = ln((1 + n) / (1 + df)) + 1 over the n
+    candidates of the *query* (scikit-learn's smooth form), scaled to length 1. A query's
+    weights are therefore the same whatever other queries are in the frame. A text without words has
+    no weights.
+
+    Attributes:
+        documents: one row per candidate; shape (n_rows, n_terms), rows of length 1 or 0.
+        queries: one row per query, length 1 or 0; words that no candidate has take part in the
+            length, with the idf of df = 0.
+        lengths: words of each candidate, with repetitions; shape (n_rows,).
+        known: share of the query's distinct words that each candidate has, 0 where the query has
+            none; shape (n_rows,).
+    """
+
+    documents: sparse.csr_array
+    queries: sparse.csr_array
+    lengths: IntArray
+    known: FloatArray
+
+
+def weigh(texts: list[str], query: IntArray, queries: list[str]) -> CandidateTerms:
+    """Return the weighted words of candidates.
+
+    Args:
+        texts: text of each candidate.
+        query: index of each candidate's query.
+        queries: text of each query, empty where it does not matter.
+    """
+    number = len(queries)
+    counts = _counts([*texts, *queries])
+    own, searched = counts[: len(texts)], counts[len(texts) :]
+    idf = _Idf(own, query, number)
+    documents = _weighted(own, query, idf)
+    lengths = np.asarray(own.sum(axis=1), dtype=np.int64)
+    wanted = _weighted(searched, np.arange(number), idf)
+    has = _pattern(own).multiply(_pattern(searched)[query])
+    distinct = np.diff(searched.indptr)[query]
+    known = np.asarray(has.sum(axis=1), dtype=np.float64) / np.maximum(distinct, 1)
+    return CandidateTerms(documents, wanted, lengths, known)
+
+
+class _Idf:
+    """The idf of each (query, word) pair that occurs, looked up by pair."""
+
+    def __init__(self, counts: sparse.csr_array, query: IntArray, number: int) -> None:
+        self._width = max(counts.shape[1], 1)
+        pair = np.repeat(query, np.diff(counts.indptr)) * self._width + counts.indices
+        self._pair, self._df = np.unique(pair, return_counts=True)
+        self._size = np.bincount(query, minlength=number)
+
+    def of(self, query: IntArray, term: IntArray) -> FloatArray:
+        pair = query * self._width + term
+        place = np.searchsorted(self._pair, pair)
+        inside = np.minimum(place, max(len(self._pair) - 1, 0))
+        df = np.zeros(len(pair))
+        if len(self._pair):
+            df = np.where(self._pair[inside] == pair, self._df[inside], 0)
+        found: FloatArray = np.log((1.0 + self._size[query]) / (1.0 + df)) + 1.0
+        return found
+
+
+def _counts(texts: list[str]) -> sparse.csr_array:
+    code, distinct = pd.factorize(np.array([*texts, ""], dtype=object))
+    vectorizer = count_vectorizer()
+    try:
+        found = vectorizer.fit_transform(distinct)
+    except ValueError as error:  # not one word in all the texts
+        if "empty vocabulary" not in str(error):
+            raise
+        return sparse.csr_array((len(texts), 0), dtype=np.int64)
+    counts = sparse.csr_array(found)
+    counts.sort_indices()  # columns are in the order of the alphabet, so sums do not depend on
+    return counts[code[:-1]]  # which other texts there are
+
+
+def _weighted(counts: sparse.csr_array, query: IntArray, idf: _Idf) -> sparse.csr_array:
+    size = np.diff(counts.indptr)
+    weight = (1.0 + np.log(counts.data)) * idf.of(
+        np.repeat(query, size), counts.indices.astype(np.int64)
+    )
+    row = np.repeat(np.arange(counts.shape[0]), size)
+    length = np.sqrt(np.bincount(row, weights=weight * weight, minlength=counts.shape[0]))
+    return sparse.csr_array(
+        (weight / length[row], counts.indices, counts.indptr), shape=counts.shape
+    )
+
+
+def _pattern(counts: sparse.csr_array) -> sparse.csr_array:
+    ones = np.ones(counts.nnz, dtype=np.int64)
+    return sparse.csr_array((ones, counts.indices, counts.indptr), shape=counts.shape)

@@ -1,0 +1,8 @@
+"""DELTR: linear learning to rank whose loss has a term for the exposure of protected groups."""
+
+from __future__ import annotations
+
+from fairtk_baselines.deltr.settings import PUBLISHED
+from fairtk_baselines.deltr.transformer import DELTR
+
+__all__ = ["DELTR", "PUBLISHED"]

@@ -1,0 +1,219 @@
+"""Which documents are protected, and which they are compared with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.errors import InputError, ParameterError, suggestion
+from fairtk.groups import Groups
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+Level = str | tuple[str, ...]
+
+ALL_BUT_MOST = "all-but-most"
+LEAST_EXPOSED = "least-exposed"
+RULES = (ALL_BUT_MOST, LEAST_EXPOSED)
+
+
+def protected_setting(value: Any, groups: Groups, where: str) -> str | tuple[Level, ...]:
+    """Return the setting ``protected``: one of `RULES`, or levels in the groups' order.
+
+    Raises:
+        ParameterError: a level does not exist or is given twice, none is given, or all are.
+    """
+    if isinstance(value, str | tuple) and value in groups.levels:
+        value = [value]
+    elif isinstance(value, str) and value in RULES:
+        return value
+    elif isinstance(value, str) or not isinstance(value, Iterable):
+        near = suggestion(str(value), [*RULES, *map(str, groups.levels[:100])])
+        raise ParameterError(
+            f"{where}: protected must be a level of {groups.name!r}, a list of levels, or one of "
+            f"{list(RULES)}; found {value!r}{near}"
+        )
+    levels = list(value)
+    for level in levels:
+        if level not in groups.levels:
+            raise ParameterError(
+                f"{where}: protected has {level!r}, which is no level of {groups.name!r}"
+                f"{suggestion(str(level), map(str, groups.levels[:100]))}"
+            )
+    if not levels or len(set(levels)) < len(levels):
+        fault = "a level twice" if levels else "no level"
+        raise ParameterError(f"{where}: protected must list levels; found {fault}: {levels}")
+    cells = sorted(groups.space.cell(level) for level in levels)
+    n_known = math.prod(
+        n - (u >= 0) for n, u in zip(groups.space.shape, groups.space.unknown, strict=True)
+    )
+    if groups.space.known(np.array(cells)).sum() == n_known:
+        raise ParameterError(
+            f"{where}: protected lists all {n_known} known levels of {groups.name!r}: there is no "
+            "other group to compare with; leave at least one out"
+        )
+    return tuple(groups.space.label(cell) for cell in cells)
+
+
+@dataclass(frozen=True)
+class Division:
+    """Two sides: the protected groups, and the documents they are compared with.
+
+    Attributes:
+        columns: the protected groups that are told apart: tuples of levels, one for each column of
+            memberships. Empty for the one column of all known levels but `reference`.
+        reference: the level that protected groups are compared with; None: every known level that
+            is in no column.
+        unknown: what documents without a known level are: ``"neither"`` or ``"unprotected"``.
+    """
+
+    columns: tuple[tuple[Level, ...], ...]
+    reference: Level | None
+    unknown: str
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return max(1, len(self.columns))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each column is called in messages and tables."""
+        if not self.columns:
+            return (f"all but {_shown(self.reference)}",)
+        return tuple(", ".join(_shown(level) for level in column) for column in self.columns)
+
+    def sides(
+        self, groups: Groups, docnos: npt.NDArray[np.object_]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return how much documents belong to each column, and to what these are compared with.
+
+        Args:
+            groups: the groups.
+            docnos: the documents; shape (n,).
+
+        Returns:
+            Shares from 0 to 1, shapes (n, `width`) and (n,). A document in several levels of one
+            side counts once there; a document on both sides counts on both, with its shares.
+        """
+        entries = _Entries.of(groups, docnos)
+        space, cell = groups.space, entries.cell
+        known = space.known(cell)
+        columns = [np.array([space.cell(level) for level in c]) for c in self.columns]
+        if self.reference is None:
+            inside = [np.isin(cell, column) for column in columns]
+            rest = known & ~np.logical_or.reduce(inside)
+        else:
+            rest = cell == space.cell(self.reference)
+            inside = [np.isin(cell, c) for c in columns] if columns else [known & ~rest]
+        beside = np.zeros(len(docnos))
+        if self.unknown == "unprotected":
+            rest |= ~known & ~np.logical_or.reduce(inside)
+            beside[entries.size == 0] = 1.0
+        protected = np.stack([entries.share(chosen) for chosen in inside], axis=1)
+        return protected, np.minimum(1.0, entries.share(rest) + beside)
+
+
+def neutral_shares(protected: FloatArray, rest: FloatArray) -> FloatArray:
+    """Return the mean share in each column among what is on some side; shape (n_columns,)."""
+    placed = _placed(protected, rest).sum()
+    return np.asarray(protected.sum(axis=0) / placed if placed > 0 else np.zeros(len(protected.T)))
+
+
+def as_features(protected: FloatArray, rest: FloatArray, neutral: FloatArray) -> FloatArray:
+    """Return shares in the columns as features, where what is on no side has neutral ones.
+
+    With 0 in its place, a document of which nothing is known would be scored like one that is
+    known not to be protected, and would fall whenever protected documents are made to rise.
+
+    Args:
+        protected: see `Division.sides`; shape (n, n_columns).
+        rest: the same; shape (n,).
+        neutral: of the training documents, by `neutral_shares`; shape (n_columns,).
+    """
+    return np.asarray(protected + (1.0 - _placed(protected, rest))[:, None] * neutral)
+
+
+def _placed(protected: FloatArray, rest: FloatArray) -> FloatArray:
+    return np.asarray(np.minimum(1.0, protected.sum(axis=1) + rest))
+
+
+def divide(
+    groups: Groups,
+    docnos: npt.NDArray[np.object_],
+    attention: FloatArray,
+    protected: str | tuple[Level, ...],
+    groups_apart: str,
+    unknown: str,
+    where: str,
+) -> Division:
+    """Return the two sides, looking at the training rankings where `protected` is a rule.
+
+    Args:
+        groups: the groups.
+        docnos: the documents of all rankings, with repetitions; shape (n,).
+        attention: the attention each gets at its rank; shape (n,).
+        protected: as `protected_setting` returns it.
+        groups_apart: ``"pooled"`` or ``"each"``.
+        unknown: ``"neither"`` or ``"unprotected"``.
+        where: the transformer, for messages.
+
+    Raises:
+        InputError: no document has a known level, or all documents have the same, and `protected`
+            is a rule.
+    """
+    if not isinstance(protected, str):
+        columns = tuple((level,) for level in protected) if groups_apart == "each" else (protected,)
+        return Division(columns, None, unknown)
+    entries = _Entries.of(groups, docnos)
+    known = groups.space.known(entries.cell)
+    cells, code = np.unique(entries.cell[known], return_inverse=True)
+    exposure = np.bincount(
+        code, weights=(entries.weight * attention[entries.owner])[known], minlength=len(cells)
+    )
+    if len(cells) < 2:
+        found = f"only {groups.space.label(int(cells[0]))!r}" if len(cells) else "none"
+        raise InputError(
+            f"{where}: protected={protected!r} needs documents of at least two groups of "
+            f"{groups.name!r} in the training rankings; found {found}: name the protected levels, "
+            "or check that the groups use the same docnos"
+        )
+    if protected == LEAST_EXPOSED:
+        return Division(((groups.space.label(int(cells[np.argmin(exposure)])),),), None, unknown)
+    most = int(cells[np.argmax(exposure)])
+    rest = [groups.space.label(int(cell)) for cell in cells if cell != most]
+    columns = tuple((level,) for level in rest) if groups_apart == "each" else ()
+    return Division(columns, groups.space.label(most), unknown)
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """The levels of documents: one entry per document and level."""
+
+    owner: IntArray
+    cell: IntArray
+    weight: FloatArray
+    size: IntArray
+
+    @classmethod
+    def of(cls, groups: Groups, docnos: npt.NDArray[np.object_]) -> _Entries:
+        # documents without a row have no entry, which is as good as an unknown level here
+        found = groups.memberships(docnos, missing="drop")
+        owner = np.repeat(np.arange(len(docnos)), found.size)
+        return cls(owner, found.cell, found.weight, found.size)
+
+    def share(self, chosen: npt.NDArray[np.bool_]) -> FloatArray:
+        total = np.bincount(
+            self.owner[chosen], weights=self.weight[chosen], minlength=len(self.size)
+        )
+        return np.asarray(np.minimum(1.0, total))
+
+
+def _shown(level: Level | None) -> str:
+    return level if isinstance(level, str) else " x ".join(level or ())

@@ -1,0 +1,76 @@
+"""Finding the weights with the smallest loss."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.errors import DataWarning, InputError
+from fairtk_baselines.deltr.loss import Problem
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def minimize(problem: Problem, settings: dict[str, Any]) -> tuple[FloatArray, int]:
+    """Return weights, and after how many iterations.
+
+    Args:
+        problem: the loss.
+        settings: ``optimizer``, ``gradient``, ``learning_rate``, ``max_iterations``,
+            ``init_range`` and ``seed`` of `DELTR`.
+
+    Raises:
+        InputError: gradient descent diverges.
+    """
+    rng = np.random.default_rng(settings["seed"])
+    weights = rng.random(problem.features.shape[1]) * settings["init_range"]
+    if settings["optimizer"] == "gd":
+        return _descend(problem, weights, settings)
+    return _lbfgs(problem, weights, settings["max_iterations"])
+
+
+def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[FloatArray, int]:
+    from scipy import optimize
+
+    found = optimize.minimize(
+        problem.value_and_gradient,
+        weights,
+        jac=True,
+        method="L-BFGS-B",
+        options={
+            "maxiter": max_iterations,
+            "maxfun": 20 * max_iterations,
+            "ftol": 0.0,
+            "gtol": 1e-9,
+            "maxcor": 20,
+        },
+    )
+    if found.nit >= max_iterations:
+        warnings.warn(
+            f"DELTR: L-BFGS stopped after max_iterations={max_iterations} with a largest partial "
+            f"derivative of {np.abs(found.jac).max():.2g}; raise max_iterations, or l2",
+            DataWarning,
+            stacklevel=5,
+        )
+    return np.asarray(found.x, dtype=np.float64), int(found.nit)
+
+
+def _descend(
+    problem: Problem, weights: FloatArray, settings: dict[str, Any]
+) -> tuple[FloatArray, int]:
+    """Take as many steps of fixed rate against the gradient as are asked for."""
+    published = settings["gradient"] == "published"
+    evaluate = problem.value_and_published_step if published else problem.value_and_gradient
+    rate = settings["learning_rate"]
+    for step in range(settings["max_iterations"]):
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
+            weights = weights - rate * evaluate(weights)[1]
+        if not np.isfinite(weights).all():
+            raise InputError(
+                f"DELTR: gradient descent diverged at step {step + 1}: lower learning_rate "
+                f"({rate:g}), standardize the features, or use optimizer='lbfgs'"
+            )
+    return weights, int(settings["max_iterations"])

@@ -1,0 +1,235 @@
+"""From a run with features and labels to the weights of a linear model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.errors import DataWarning, InputError, listed
+from fairtk.groups import Groups
+from fairtk.rankings import Rankings, encode_run
+from fairtk_baselines.deltr.division import as_features, divide, neutral_shares
+from fairtk_baselines.deltr.frames import feature_matrix, labels_of
+from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, Problem, Sides
+from fairtk_baselines.deltr.model import LinearModel
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+NAME = "DELTR"
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """The rows that weights are learned from, sorted by qid and, inside, by rank.
+
+    Attributes:
+        features: as they came; shape (n_rows, n_features).
+        label: 0 without label; shape (n_rows,).
+        docno: document of each row; shape (n_rows,).
+        rank: 0-based rank of each row; shape (n_rows,).
+        lists: the queries.
+        left_out: how many queries were left out.
+    """
+
+    features: FloatArray
+    label: FloatArray
+    docno: npt.NDArray[np.object_]
+    rank: IntArray
+    lists: Lists
+    left_out: int
+
+    @classmethod
+    def of(cls, run: pd.DataFrame, qrels: pd.DataFrame) -> TrainingSet:
+        """Return the training rows of a run.
+
+        Queries without a relevant document among those retrieved, and queries with one document,
+        say nothing about order: they are left out, with a warning.
+
+        Raises:
+            InputError: no query is left, or run or labels are broken.
+        """
+        coded = encode_run(run, NAME)
+        if not len(run):
+            raise InputError(f"{NAME}: the training run is empty; there is nothing to fit to")
+        features = feature_matrix(run, NAME)[coded.order]
+        qid, docno = coded.qids[coded.query], coded.docnos[coded.doc]
+        label = labels_of(qid, docno, qrels, NAME)
+        relevant = np.bincount(coded.query[label > 0], minlength=len(coded.qids))
+        size = np.bincount(coded.query).astype(np.int64)
+        _tell(coded, relevant, size)
+        usable = (relevant > 0) & (size > 1)
+        # by qid, so that neither the order of rows nor that of topics changes a bit of the sums
+        by_name = np.argsort(coded.qids.astype(str), kind="stable")
+        place = np.empty(len(by_name), dtype=np.int64)
+        place[by_name] = np.arange(len(by_name))
+        order = np.argsort(place[coded.query], kind="stable")
+        order = order[usable[coded.query[order]]]
+        sizes = size[by_name][usable[by_name]]
+        return cls(
+            features[order],
+            label[order],
+            docno[order],
+            coded.position[order],
+            Lists(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)),
+            int((~usable).sum()),
+        )
+
+
+def _tell(coded: Rankings, relevant: IntArray, size: IntArray) -> None:
+    usable = (relevant > 0) & (size > 1)
+    if not usable.any():
+        raise InputError(
+            f"{NAME}: none of the {len(size)} training queries has a relevant document (label "
+            "above 0) among at least two retrieved ones; check that run and qrels use the same "
+            "qids and docnos, or retrieve more"
+        )
+    for bad, what in (
+        (relevant == 0, "no relevant document among those retrieved"),
+        ((relevant > 0) & (size < 2), "one document"),
+    ):
+        if bad.any():
+            warnings.warn(
+                f"{NAME}: {int(bad.sum())} of {len(size)} training queries have {what} and are "
+                f"left out: {listed(coded.qids[bad])}",
+                DataWarning,
+                stacklevel=4,
+            )
+
+
+def learn(
+    data: TrainingSet, groups: Groups, settings: dict[str, Any], minimize: Callable[..., Any]
+) -> LinearModel:
+    """Return the model of a training set.
+
+    Args:
+        data: the training set.
+        groups: the groups.
+        settings: those of `DELTR`, by name.
+        minimize: called with the problem, returns weights and the number of iterations.
+    """
+    lists = data.lists
+    attention = 1 / np.log(data.rank + 2.0)
+    division = divide(
+        groups,
+        data.docno,
+        attention,
+        settings["protected"],
+        settings["groups_apart"],
+        settings["unknown"],
+        NAME,
+    )
+    protected, rest = division.sides(groups, data.docno)
+    neutral = neutral_shares(protected, rest)
+    members = as_features(protected, rest, neutral)
+    if not settings["protected_as_feature"]:
+        members = members[:, :0]
+    mean, deviation = moments(data.features, members, settings["standardize"])
+    problem = Problem(
+        np.hstack([(data.features - mean) / deviation, members]),
+        wanted_top(lists, data.label, settings["labels"]),
+        lists,
+        Sides(protected, rest, exposure_scale(lists, settings["exposure"])),
+        settings["gamma"],
+        _divisor(lists, settings["normalize_by"]),
+        _share(lists, settings["average"]),
+        settings["l2"],
+    )
+    if settings["gamma"] > 0 and not problem.contrast.any():
+        warnings.warn(
+            f"{NAME}: no training query has documents both of the protected groups "
+            f"({listed(division.names)}) and of those they are compared with: gamma has no "
+            "effect, this is plain ListNet; check that the groups use the run's docnos",
+            DataWarning,
+            stacklevel=4,
+        )
+    weights, iterations = minimize(problem)
+    n_features = data.features.shape[1]
+    return LinearModel(
+        weights[:n_features],
+        weights[n_features:],
+        mean,
+        deviation,
+        neutral,
+        division,
+        _summary(problem, weights, iterations, data.left_out),
+    )
+
+
+def moments(
+    features: FloatArray, members: FloatArray, standardize: str
+) -> tuple[FloatArray, FloatArray]:
+    """Return what is subtracted from each feature, and what it is then divided by.
+
+    A feature without variance is divided by 1. The published code's one mean and deviation are
+    over all numbers of the table, the protected column among them where it is one.
+
+    Args:
+        features: shape (n_rows, n_features).
+        members: shares in protected groups, where these are features; shape (n_rows, n_columns).
+        standardize: the setting of `DELTR`.
+    """
+    n_features = features.shape[1]
+    if standardize == "none":
+        return np.zeros(n_features), np.ones(n_features)
+    if standardize == "feature":
+        mean = features.mean(axis=0)
+        deviation = features.std(axis=0)
+        # what is constant up to rounding stays constant instead of being blown up
+        flat = deviation <= 1e-12 * np.maximum(1.0, np.abs(mean))
+        return mean, np.where(flat, 1.0, deviation)
+    every = np.hstack([features, members])
+    return np.full(n_features, every.mean()), np.full(n_features, every.std() or 1.0)
+
+
+def wanted_top(lists: Lists, label: FloatArray, labels: str) -> FloatArray:
+    """Return the top-one probabilities that labels ask for; shape (n_rows,)."""
+    if labels == "softmax":
+        return lists.softmax(label)
+    gain = np.maximum(label, 0.0)
+    return np.asarray(gain / lists.total(gain)[lists.query])
+
+
+def exposure_scale(lists: Lists, exposure: str) -> FloatArray:
+    """Return what mean top-one probabilities are multiplied with; shape (n_queries,)."""
+    if exposure == "relative":
+        return lists.size.astype(np.float64)
+    return np.full(len(lists.size), TOP_ATTENTION)
+
+
+def _divisor(lists: Lists, normalize_by: str) -> FloatArray:
+    size = lists.size if normalize_by == "query" else np.full(len(lists.size), lists.size.sum())
+    return np.asarray(np.log(size.astype(np.float64)))
+
+
+def _share(lists: Lists, average: str) -> FloatArray:
+    if average == "documents":
+        return lists.size.astype(np.float64)
+    return np.full(len(lists.size), 1.0 / len(lists.size))
+
+
+def _summary(
+    problem: Problem, weights: FloatArray, iterations: int, left_out: int
+) -> dict[str, float]:
+    parts = problem.parts(weights)
+    top = problem.lists.softmax(problem.features @ weights)
+    protected, rest = problem.sides.means(problem.lists, top)
+    gap = rest[:, None] - protected
+    defined = np.isfinite(gap)
+    return {
+        "queries": len(problem.lists.size),
+        "queries_left_out": left_out,
+        "queries_with_both_groups": int(defined.any(axis=1).sum()),
+        "documents": len(problem.wanted),
+        "iterations": iterations,
+        "loss": problem.value_and_gradient(weights)[0],
+        "ranking_loss": float(parts.ranking.mean()),
+        "exposure_loss": float(parts.exposure.mean()),
+        "gap": float(gap[defined].mean()) if defined.any() else 0.0,
+    }

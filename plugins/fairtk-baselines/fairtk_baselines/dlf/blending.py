@@ -1,0 +1,75 @@
+"""From the models' scores to one ranking per query."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.divergence import FloatArray, IntArray
+
+NORMALIZATIONS = ("min-max", "z-score")
+_DIGITS = 12  # rounding noise of different batch sizes is far below
+STEP = 1e-9
+
+
+def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
+    """Return values scaled inside each query; shape (n_rows,).
+
+    Args:
+        values: sorted by query; shape (n_rows,).
+        start: first row of each query, and n_rows; no query is empty; shape (n_queries + 1,).
+        how: ``"min-max"``: to [0, 1]; ``"z-score"``: mean 0, standard deviation 1. Equal values
+            become 0 in both.
+    """
+    if not len(values):
+        return values
+    size = np.diff(start)
+    lowest = np.minimum.reduceat(values, start[:-1])
+    spread = np.maximum.reduceat(values, start[:-1]) - lowest
+    if how == "min-max":
+        origin, unit = lowest, spread
+    else:
+        origin = np.add.reduceat(values, start[:-1]) / size
+        off = values - np.repeat(origin, size)
+        unit = np.where(spread > 0, np.sqrt(np.add.reduceat(off**2, start[:-1]) / size), 0.0)
+    origin, unit = np.repeat(origin, size), np.repeat(unit, size)
+    off = values - origin
+    scaled: FloatArray = np.divide(off, unit, out=np.zeros_like(values), where=unit > 0)
+    return scaled
+
+
+def fused(
+    relevance: FloatArray, score: FloatArray, fuse: float, start: IntArray, how: str
+) -> FloatArray:
+    """Return the relevance model's scores fused with the retriever's, scaled; shape (n_rows,).
+
+    Args:
+        relevance: the relevance model's scores; shape (n_rows,).
+        score: the retriever's; same shape.
+        fuse: share of the latter, in [0, 1], after each is scaled.
+        start: first row of each query, and n_rows; shape (n_queries + 1,).
+        how: the scaling, see `normalized`.
+    """
+    ours, theirs = normalized(relevance, start, how), normalized(score, start, how)
+    return normalized((1 - fuse) * ours + fuse * theirs, start, how)
+
+
+def ranked(blend: FloatArray, start: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return how rows are ordered by a blend of scores, highest first.
+
+    Equal blends (to 12 digits) keep their order.
+
+    Args:
+        blend: sorted by query and earlier rank; shape (n_rows,).
+        start: first row of each query, and n_rows; shape (n_queries + 1,).
+
+    Returns:
+        The order, the 0-based rank of each ordered row, and its score: the blend, minus 1e-9 times
+        the rank, so that scores of equal blends decrease, too.
+    """
+    size = np.diff(start)
+    query = np.repeat(np.arange(len(size)), size)
+    rounded = np.round(blend, _DIGITS)
+    order: npt.NDArray[np.int64] = np.lexsort((-rounded, query)).astype(np.int64)
+    rank = np.arange(len(blend), dtype=np.int64) - np.repeat(start[:-1], size)
+    return order, rank, rounded[order] - STEP * rank

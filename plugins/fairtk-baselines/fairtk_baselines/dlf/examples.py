@@ -1,0 +1,200 @@
+"""Training examples: the pairs of a run with labels, groups and targets, as padded batches."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
+
+from fairtk.columns import DOCNO, LABEL, QID, require
+from fairtk.divergence import FloatArray, IntArray
+from fairtk.errors import DataWarning, DuplicateError, InputError, listed
+from fairtk_baselines.dlf.aims import Aim
+from fairtk_baselines.dlf.pairs import Pairs, pairs_of
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some queries, one per row, padded to the one with most documents.
+
+    Attributes:
+        query: vectors; shape (n_rows, dimension).
+        document: vectors; shape (n_rows, width, dimension).
+        mask: which cells are documents; shape (n_rows, width).
+        gains: relevance labels, 0 or above; same shape.
+        relevance: scaled relevance scores, if the fairness model is trained on the blend, else 0;
+            same shape.
+        membership: for each aim, shape (n_rows, width, n_groups).
+        target: for each aim, shape (n_rows, n_groups).
+        aimed: for each aim, which rows have a target and a document with a group; (n_rows,).
+    """
+
+    query: Tensor
+    document: Tensor
+    mask: Tensor
+    gains: Tensor
+    relevance: Tensor
+    membership: tuple[Tensor, ...]
+    target: tuple[Tensor, ...]
+    aimed: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """All training (or validation) queries.
+
+    Attributes:
+        pairs: the run.
+        gains: relevance label of each row, at least 0; shape (n_rows,).
+        relevance: scaled relevance score of each row, or 0; shape (n_rows,).
+        membership: for each aim, shape (n_rows, n_groups).
+        target: for each aim, shape (n_queries, n_groups).
+        aimed: for each aim, which queries have a target and a document with a group; shape
+            (n_queries,).
+    """
+
+    pairs: Pairs
+    gains: FloatArray
+    relevance: FloatArray
+    membership: tuple[FloatArray, ...]
+    target: tuple[FloatArray, ...]
+    aimed: tuple[npt.NDArray[np.bool_], ...]
+
+    @property
+    def size(self) -> IntArray:
+        """Number of documents of each query; shape (n_queries,)."""
+        return np.diff(self.pairs.rankings.ranking_start)
+
+    def relevant(self) -> IntArray:
+        """Return the queries that have a relevant document in the run, by qid."""
+        has = np.zeros(len(self.size), dtype=bool)
+        has[self.pairs.rankings.query[self.gains > 0]] = True
+        return self._by_qid(has)
+
+    def fair(self) -> IntArray:
+        """Return the queries with a target for some aim, by qid."""
+        return self._by_qid(np.any(self.aimed, axis=0))
+
+    def _by_qid(self, chosen: npt.NDArray[np.bool_]) -> IntArray:
+        # the order of rows in the frame must not decide which queries make a batch
+        order = np.argsort(self.pairs.rankings.qids.astype(str), kind="stable")
+        return order[chosen[order]].astype(np.int64)
+
+    def batch(self, queries: IntArray) -> Batch:
+        """Return some queries as one padded batch."""
+        size = self.size[queries]
+        width = int(size.max(initial=1))
+        mask = np.arange(width) < size[:, None]
+        row = self.pairs.rankings.ranking_start[queries][:, None] + np.arange(width)
+        row[~mask] = 0
+
+        def padded(values: FloatArray) -> Tensor:
+            found = values[row]
+            found[~mask] = 0.0
+            return torch.from_numpy(found).to(torch.float32)
+
+        def whole(values: FloatArray) -> Tensor:
+            return torch.from_numpy(values[queries]).to(torch.float32)
+
+        return Batch(
+            whole(self.pairs.query),
+            padded(self.pairs.document),
+            torch.from_numpy(mask),
+            padded(self.gains),
+            padded(self.relevance),
+            tuple(padded(m) for m in self.membership),
+            tuple(whole(t) for t in self.target),
+            tuple(torch.from_numpy(a[queries]) for a in self.aimed),
+        )
+
+
+def examples_of(
+    run: pd.DataFrame, qrels: pd.DataFrame, aims: Sequence[Aim], where: str, dimension: int | None
+) -> Examples:
+    """Return the examples that a run makes with labels and targets.
+
+    Documents of the run without a label count as not relevant, as do labels of 0 and below;
+    labels of documents that the run lacks are not used: there are no vectors for them.
+
+    Args:
+        run: R with vectors.
+        qrels: ``qid``, ``docno``, ``label``.
+        aims: groups and targets.
+        where: what the run is, for messages.
+        dimension: length that the vectors must have; None: any.
+
+    Raises:
+        InputError: the run has no rows, a label is no finite number, or as for `pairs_of`.
+        DuplicateError: a document is labeled twice for a query.
+    """
+    if not len(run):
+        raise InputError(f"{where}: the run has no rows; give the training queries' rankings")
+    pairs = pairs_of(run, where, dimension)
+    rankings = pairs.rankings
+    membership, target, aimed = [], [], []
+    for aim in aims:
+        table = aim.memberships(rankings.docnos)[rankings.doc]
+        wanted = aim.shares(rankings.qids)
+        grouped = np.zeros(len(rankings.qids), dtype=bool)
+        grouped[rankings.query[table.any(axis=1)]] = True
+        has = (wanted > 0).any(axis=1)
+        _warn(rankings.qids[~has], f"{where}: no target over {aim.groups.name!r} for")
+        _warn(
+            rankings.qids[has & ~grouped],
+            f"{where}: no document with a group of {aim.groups.name!r} in the ranking of",
+        )
+        membership.append(table)
+        target.append(wanted)
+        aimed.append(has & grouped)
+    gains = _gains(pairs, qrels, where)
+    none = np.zeros(len(gains))
+    return Examples(pairs, gains, none, tuple(membership), tuple(target), tuple(aimed))
+
+
+def _warn(qids: npt.NDArray[np.object_], what: str) -> None:
+    if len(qids):
+        warnings.warn(
+            f"{what} {len(qids)} queries, which the fairness model does not learn from: "
+            f"{listed(qids.tolist())}",
+            DataWarning,
+            stacklevel=5,
+        )
+
+
+def _gains(pairs: Pairs, qrels: pd.DataFrame, where: str) -> FloatArray:
+    require(qrels, [QID, DOCNO, LABEL], f"{where}: qrels")
+    labels = pd.DataFrame(
+        {QID: qrels[QID].astype(str).to_numpy(), DOCNO: qrels[DOCNO].astype(str).to_numpy()}
+    )
+    twice = labels.duplicated().to_numpy()
+    if twice.any():
+        at = int(np.flatnonzero(twice)[0])
+        raise DuplicateError(
+            f"{where}: docno {labels[DOCNO].iloc[at]!r} is labeled twice for qid "
+            f"{labels[QID].iloc[at]!r}; keep one label"
+        )
+    try:
+        label = qrels[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        label = np.full(len(qrels), np.nan)
+    if not np.isfinite(label).all():
+        at = int(np.flatnonzero(~np.isfinite(label))[0])
+        raise InputError(
+            f"{where}: labels must be finite numbers; found {qrels[LABEL].iloc[at]!r} for qid "
+            f"{labels[QID].iloc[at]!r}, docno {labels[DOCNO].iloc[at]!r}"
+        )
+    rankings = pairs.rankings
+    query = pd.Index(rankings.qids).get_indexer(pd.Index(labels[QID]))
+    doc = pd.Index(rankings.docnos).get_indexer(pd.Index(labels[DOCNO]))
+    used = (query >= 0) & (doc >= 0)
+    width = max(1, len(rankings.docnos))
+    known = pd.Series(label[used], index=query[used] * width + doc[used])
+    wanted = known.reindex(rankings.query * width + rankings.doc).to_numpy()
+    gains: FloatArray = np.maximum(np.nan_to_num(wanted), 0.0)
+    return gains

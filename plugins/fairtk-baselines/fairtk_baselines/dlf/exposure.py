@@ -1,0 +1,136 @@
+"""Differentiable exposure: the attention that documents get from scores, with gradients.
+
+Scores are in rows of one query each, padded to the longest; a mask says which cells are documents.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairtk.browsing import BrowsingModel
+
+_VARIANCE_FLOOR = 1e-6  # a rank is known to 0.001: what sharp scores come to, without a 0 below
+_SPREAD_FLOOR = 1e-6
+
+
+def standardized(scores: Tensor, mask: Tensor) -> Tensor:
+    """Return the scores with mean 0 and standard deviation 1 in each row; (n_rows, width).
+
+    A temperature then means the same for all queries, and a model cannot come near a target by
+    scores that hardly differ, whose soft ranking says little about the ranking itself. Rows of
+    equal scores become 0.
+
+    Args:
+        scores: shape (n_rows, width).
+        mask: which cells are documents; same shape.
+    """
+    count = mask.sum(dim=-1, keepdim=True).clamp(min=1)
+    mean = scores.masked_fill(~mask, 0.0).sum(dim=-1, keepdim=True) / count
+    off = (scores - mean).masked_fill(~mask, 0.0)
+    return off / torch.sqrt((off**2).sum(dim=-1, keepdim=True) / count + _SPREAD_FLOOR)
+
+
+def min_max(scores: Tensor, mask: Tensor) -> Tensor:
+    """Return the scores scaled to [0, 1] in each row, equal ones to 0; shape (n_rows, width).
+
+    Args:
+        scores: shape (n_rows, width).
+        mask: which cells are documents; same shape.
+    """
+    lowest = scores.masked_fill(~mask, torch.inf).amin(dim=-1, keepdim=True)
+    off = (scores - lowest).masked_fill(~mask, 0.0)
+    return off / off.amax(dim=-1, keepdim=True).clamp(min=_SPREAD_FLOOR)
+
+
+def rank_moments(scores: Tensor, mask: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Return mean and variance of each document's 0-based rank; each of shape (n_rows, width).
+
+    Each other document j stands above i by chance, independently, with probability
+    sigmoid((s_j - s_i) / temperature): the mean rank is the sum of these probabilities p, its
+    variance the sum of p (1 - p). For a temperature near 0 and distinct scores they are the rank
+    and 0.
+
+    Args:
+        scores: shape (n_rows, width).
+        mask: which cells are documents; same shape.
+        temperature: above 0.
+    """
+    width = scores.shape[-1]
+    other = ~torch.eye(width, dtype=torch.bool, device=scores.device)
+    above = torch.sigmoid((scores.unsqueeze(-2) - scores.unsqueeze(-1)) / temperature)
+    above = above * (mask.unsqueeze(-2) & other)
+    return above.sum(dim=-1), (above * (1.0 - above)).sum(dim=-1)
+
+
+def soft_rank_exposure(scores: Tensor, mask: Tensor, weights: Tensor, temperature: float) -> Tensor:
+    """Return the expected attention of each document, by soft ranks; shape (n_rows, width).
+
+    The attention E[w(rank)] under the normal distribution with the mean and variance of
+    `rank_moments`, as in SoftRank (Taylor et al. 2008, there for the gain of NDCG). Unlike the
+    discount at the mean rank, it has a gradient where the discount is flat or cut off. For a
+    temperature near 0 and distinct scores it is the attention of the ranking itself.
+
+    Args:
+        scores: shape (n_rows, width).
+        mask: which cells are documents; same shape.
+        weights: attention of rank 0, 1, ...; later ranks get none; shape (n_ranks,).
+        temperature: above 0.
+    """
+    mean, variance = rank_moments(scores, mask, temperature)
+    spread = torch.sqrt(variance + _VARIANCE_FLOOR)
+    # sum over ranks of w_k P(rank = k), rearranged: what is lost between rank k and k + 1 is
+    # got by documents at rank k or above
+    lost = weights - torch.cat([weights[1:], weights.new_zeros(1)])
+    edges = torch.arange(len(weights), dtype=scores.dtype, device=scores.device) + 0.5
+    used = torch.nonzero(lost).flatten()
+    lost, edges = lost[used], edges[used]
+    reach = (edges - mean.unsqueeze(-1)) / spread.unsqueeze(-1)
+    inside = 0.5 * (1.0 + torch.erf(reach / math.sqrt(2.0)))
+    return (inside @ lost) * mask
+
+
+def top_one_exposure(scores: Tensor, mask: Tensor, temperature: float) -> Tensor:
+    """Return the probability of each document to be ranked first; shape (n_rows, width).
+
+    The softmax of scores / temperature: a Plackett-Luce policy's top-one probability, which DELTR
+    and ListNet use. It knows no discount: only the first rank counts.
+
+    Args:
+        scores: shape (n_rows, width).
+        mask: which cells are documents; same shape.
+        temperature: above 0.
+    """
+    shares = torch.softmax((scores / temperature).masked_fill(~mask, -torch.inf), dim=-1)
+    return torch.nan_to_num(shares)  # a row without documents
+
+
+def rank_weights(discount: BrowsingModel, depth: int | None, width: int) -> Tensor:
+    """Return the attention of each rank; shape (min(depth, width),), at least one.
+
+    Args:
+        discount: a browsing model without a cascade.
+        depth: ranks that get attention; None: all.
+        width: the most documents that a query has.
+    """
+    n = max(1, width if depth is None else min(depth, width))
+    return torch.from_numpy(discount.weights(np.arange(n, dtype=np.int64))).to(torch.float32)
+
+
+def group_shares(exposure: Tensor, membership: Tensor) -> Tensor:
+    """Return each group's share of the exposure; shape (n_rows, n_groups).
+
+    The exposure of a group is the sum over documents of exposure times membership (TREC Fair
+    Ranking 2022's epsilon), divided by the sum over groups so that it is a distribution even where
+    a document counts fully for two groups. Rows in which no document has a group are 0.
+
+    Args:
+        exposure: shape (n_rows, width).
+        membership: shape (n_rows, width, n_groups); 0 for documents that do not count.
+    """
+    sums = torch.einsum("rd,rdg->rg", exposure, membership)
+    total = sums.sum(dim=-1, keepdim=True)
+    return sums / torch.where(total > 0, total, torch.ones_like(total))

@@ -1,0 +1,81 @@
+"""The losses that the two models are trained with; each returns one value per query."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+DIVERGENCES = ("kl", "reverse-kl", "js")
+RELEVANCE_LOSSES = ("listwise", "bce")
+
+
+def smoothed(distribution: Tensor, smoothing: float) -> Tensor:
+    """Return the distributions mixed with a uniform one; shape of `distribution`.
+
+    Args:
+        distribution: one per row; shape (n_rows, n_groups).
+        smoothing: share of the uniform distribution, in (0, 1).
+    """
+    return (1.0 - smoothing) * distribution + smoothing / distribution.shape[-1]
+
+
+def divergence(shares: Tensor, target: Tensor, kind: str, smoothing: float) -> Tensor:
+    """Return how far shares of exposure are from the target, in nats; shape (n_rows,).
+
+    Both are mixed with a uniform distribution first: a group of the target without any candidate
+    would make the divergence infinite otherwise.
+
+    Args:
+        shares: shares of exposure e; shape (n_rows, n_groups).
+        target: shares e* that groups should have; same shape.
+        kind: ``"kl"``: KL(e || e*) = sum of e log(e / e*); ``"reverse-kl"``: KL(e* || e);
+            ``"js"``: the mean of KL(e || m) and KL(e* || m) with m = (e + e*) / 2.
+        smoothing: share of the uniform distribution, in (0, 1).
+    """
+    p, q = smoothed(shares, smoothing), smoothed(target, smoothing)
+    if kind == "kl":
+        return _kl(p, q)
+    if kind == "reverse-kl":
+        return _kl(q, p)
+    middle = (p + q) / 2
+    return (_kl(p, middle) + _kl(q, middle)) / 2
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    return (p * (p.log() - q.log())).sum(dim=-1)
+
+
+def listwise(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
+    """Return the cross entropy of the gains' distribution and softmax(scores); shape (n_rows,).
+
+    ListNet's top-one loss (Cao et al. 2007), where the distribution wanted is gains / their
+    sum and not their softmax: with binary labels, only relevant documents should be first. Rows
+    without a gain are 0.
+
+    Args:
+        scores: shape (n_rows, width).
+        gains: 0 or above, e.g. relevance labels; same shape.
+        mask: which cells are documents; same shape.
+    """
+    wanted = gains * mask
+    wanted = wanted / wanted.sum(dim=-1, keepdim=True).clamp(min=1e-12)
+    log = torch.log_softmax(scores.masked_fill(~mask, -1e30), dim=-1)
+    return -(wanted * log.masked_fill(~mask, 0.0)).sum(dim=-1)
+
+
+def bce(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean binary cross entropy of each row's documents; shape (n_rows,).
+
+    Args:
+        scores: taken as log-odds of being relevant; shape (n_rows, width).
+        gains: above 0: relevant; same shape.
+        mask: which cells are documents; same shape.
+    """
+    wanted = (gains > 0).to(scores.dtype)
+    each = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none")
+    count = mask.sum(dim=-1).clamp(min=1)
+    return (each.masked_fill(~mask, 0.0)).sum(dim=-1) / count
+
+
+RELEVANCE = {"listwise": listwise, "bce": bce}

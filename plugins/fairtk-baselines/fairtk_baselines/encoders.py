@@ -1,0 +1,141 @@
+"""Bi-encoders: texts to vectors, by a model that is fitted here or by any pretrained one."""
+
+from __future__ import annotations
+
+import re
+from os import PathLike
+from pathlib import Path
+
+from filelock import FileLock
+from pyterrier_dr import BiEncoder
+
+from fairtk.errors import ParameterError
+from fairtk_baselines import lsa_files
+from fairtk_baselines.collection import Collection, Documents
+from fairtk_baselines.lsa import LsaEncoder, lsa_settings
+
+__all__ = ["LsaEncoder", "get", "identity"]
+
+
+def get(
+    encoder: str | PathLike[str] | BiEncoder = "lsa",
+    documents: Documents | None = None,
+    folder: str | PathLike[str] | None = None,
+    seed: int = 42,
+    *,
+    collection: str | None = None,
+    **settings: int,
+) -> BiEncoder:
+    """Return a bi-encoder.
+
+    * ``"lsa"``: an `LsaEncoder`. It is fitted on `documents`, and kept in `folder` where one is
+      given: an encoder that is there is used if it was fitted on the same documents with the same
+      settings and seed, and replaced otherwise. Without `documents` the one in `folder` is used as
+      it is.
+    * a folder that `LsaEncoder.save` wrote.
+    * a folder, or a name on the Hugging Face hub, of a sentence-transformers model, as a
+      `pyterrier_dr.SBertBiEncoder`. Only safetensors weights are read, and no code that comes with
+      a model is run. Models that want prompts before their texts (E5, for example) have classes of
+      their own in pyterrier_dr: give an object.
+    * any `pyterrier_dr.BiEncoder`, which is returned itself.
+
+    Args:
+        encoder: see above.
+        documents: for ``"lsa"``: mappings with ``docno`` and ``text``, or a function that gives
+            them; others ignore it.
+        folder: for ``"lsa"``: where the fitted encoder is kept; others ignore it.
+        seed: for ``"lsa"``.
+        collection: what identifies `documents`, such as a digest; None to read them for one.
+        settings: for ``"lsa"``: ``dimensions``, ``max_terms``, ``min_documents``.
+
+    Raises:
+        ParameterError: there is nothing to fit the encoder on, a setting is out of range, or it is
+            given for an encoder that has none.
+        FormatError: `folder` holds something else than an LSA encoder, or a broken one.
+        ModelError: there is no such model, or its weights are not safetensors.
+        InputError: a document has no docno or text.
+    """
+    if encoder == "lsa":
+        return _lsa(documents, folder, seed, collection, settings)
+    if settings:
+        raise ParameterError(f"only the encoder 'lsa' has settings; found {sorted(settings)}")
+    if isinstance(encoder, BiEncoder):
+        return encoder
+    if isinstance(encoder, str | PathLike):
+        if lsa_files.has_encoder(encoder):
+            return LsaEncoder.load(encoder)
+        from fairtk_baselines import sentence_model
+
+        return sentence_model.load(str(encoder))
+    raise ParameterError(
+        "encoder must be 'lsa', a folder or hub name of a sentence-transformers model, or a "
+        f"pyterrier_dr BiEncoder; found {type(encoder).__name__}"
+    )
+
+
+def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
+    """Return a string that is equal for encoders that give the same vectors.
+
+    It is the content digest where the encoder has one (an `LsaEncoder`, and what `get` loads),
+    otherwise the class and its public settings that are simple values. An encoder without any such
+    setting is told apart from others by its object: nothing that is kept in files for it is used
+    again by another process.
+
+    Args:
+        encoder: an encoder, or what `get` takes for one, which stays as it is.
+    """
+    if encoder is None or isinstance(encoder, str):
+        return encoder
+    if isinstance(encoder, PathLike):
+        return str(Path(encoder))
+    name = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
+    found = getattr(encoder, "fingerprint", None) or getattr(encoder, "digest", None)
+    if found is not None:
+        return f"{type(encoder).__qualname__}#{found() if callable(found) else found}"
+    # what pyterrier_dr's encoders keep; batch sizes and devices do not change what a vector means
+    skipped = {"batch_size", "verbose", "device", "text_field"}
+    values = {
+        key: value
+        for key, value in sorted(vars(encoder).items())
+        if isinstance(value, str | int | float | bool) and key not in skipped and key[0] != "_"
+    }
+    if not values:
+        shown = re.sub(r"\s+at 0x[0-9a-f]+|<|>", "", repr(encoder))
+        return f"{shown} (object {id(encoder)})"
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in values.items())})"
+
+
+def _lsa(
+    documents: Documents | None,
+    folder: str | PathLike[str] | None,
+    seed: int,
+    collection: str | None,
+    settings: dict[str, int],
+) -> LsaEncoder:
+    try:
+        checked = lsa_settings(seed=seed, **settings)
+    except TypeError:
+        raise ParameterError(
+            "the encoder 'lsa' has the settings dimensions, max_terms and min_documents; found "
+            f"{sorted(settings)}"
+        ) from None
+    if documents is None:
+        if folder is not None and lsa_files.has_encoder(folder):
+            return LsaEncoder.load(folder)
+        raise ParameterError(
+            "the encoder 'lsa' is fitted on a collection: give documents (mappings with 'docno' "
+            "and 'text', or a function that gives them), or a folder with a fitted encoder; "
+            f"found neither (folder={folder!r})"
+        )
+    source = Collection(documents, "LsaEncoder", collection)
+    if folder is None:
+        return LsaEncoder.fit(source.mappings, **checked, collection=source.name)
+    lsa_files.check_free(folder)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with FileLock(Path(folder) / lsa_files.LOCK):  # a second process waits, and uses the first's
+        wanted = {**checked, "collection": source.name}
+        if lsa_files.has_encoder(folder) and lsa_files.read_settings(folder) == wanted:
+            return LsaEncoder.load(folder)
+        fitted = LsaEncoder.fit(source.mappings, **checked, collection=source.name)
+        fitted.save(folder)
+        return fitted

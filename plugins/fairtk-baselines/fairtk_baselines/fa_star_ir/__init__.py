@@ -1,0 +1,21 @@
+"""FA*IR: enough protected documents in every prefix of a ranking.
+
+`FAStarIR` reranks; `mtable` and `multinomial_test` are the tests behind it; `fail_probability` says
+how often an m-table rejects a fair ranking; `mtree` lists the smallest fair counts of several
+groups.
+"""
+
+from fairtk_baselines.fa_star_ir.binomial import MTable, fail_probability, mtable
+from fairtk_baselines.fa_star_ir.calibration import MultinomialTest, multinomial_test
+from fairtk_baselines.fa_star_ir.reranker import FAStarIR
+from fairtk_baselines.fa_star_ir.tree import mtree
+
+__all__ = [
+    "FAStarIR",
+    "MTable",
+    "MultinomialTest",
+    "fail_probability",
+    "mtable",
+    "mtree",
+    "multinomial_test",
+]

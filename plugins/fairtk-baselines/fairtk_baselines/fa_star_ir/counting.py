@@ -1,0 +1,225 @@
+"""Which protected group each document of a run counts for, and what is asked for that group."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairtk.browsing import TREC
+from fairtk.divergence import BoolArray, FloatArray, IntArray, SparseRows, spread
+from fairtk.exposure import attention, total
+from fairtk.group_exposure import Memberships, group_exposure, shown_documents
+from fairtk.groups.levels import Level, LevelSpace
+from fairtk.rankings import Rankings
+from fairtk_baselines.fa_star_ir.protection import Protection
+
+_HALF = 0.5 - 1e-12
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The protected groups of a run, per query.
+
+    Attributes:
+        group: the group that each row of the run counts for, from 1; 0: none; shape (n_rows,).
+        p: for each query the minimum shares of its groups; None: it has no target.
+        names: for each query the names of its groups.
+    """
+
+    group: IntArray
+    p: list[tuple[float, ...] | None]
+    names: list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """Levels in a run: entries of its rows, and of what is asked for.
+
+    Attributes:
+        space: the levels.
+        shares: what is asked for each level; None: a number for all.
+        top: the level that is not protected in each query; -1: `cells` are protected.
+        cells: the protected levels, if they are given.
+        item: row of the run of each membership.
+        query: the query of each membership.
+        cell: its level.
+        weight: its share of the document.
+    """
+
+    space: LevelSpace
+    shares: SparseRows | None
+    top: IntArray
+    cells: IntArray | None
+    item: IntArray
+    query: IntArray
+    cell: IntArray
+    weight: FloatArray
+
+    def protects(self, query: IntArray, cell: IntArray) -> BoolArray:
+        """Return whether levels are protected in queries."""
+        if self.cells is not None:
+            return np.asarray(np.isin(cell, self.cells))
+        return np.asarray(self.space.known(cell) & (cell != self.top[query]))
+
+
+def count_together(run: Rankings, protection: Protection, k: int) -> Counted:
+    """Return one group per query: the documents of all protected levels.
+
+    A document counts if at least half of it belongs to protected levels, the unknown level in the
+    whole of it; a document without a row does not.
+
+    Args:
+        run: the run.
+        protection: what is protected.
+        k: the ranks whose exposure decides which level is not protected, where none is named.
+    """
+    scene = _scene(run, protection, k)
+    group = _protected_rows(scene, len(run.doc)).astype(np.int64)
+    n = len(run.qids)
+    p: list[tuple[float, ...] | None]
+    if scene.shares is None:
+        p = [(protection.number,)] * n
+    else:
+        inside = scene.protects(scene.shares.row, scene.shares.cell)
+        asked = scene.shares.per_row(scene.shares.weight * inside)
+        defined = _defined(scene.shares, protection)
+        p = [(min(float(share), 1.0),) if there else None
+             for share, there in zip(asked, defined, strict=True)]  # fmt: skip
+    names: list[tuple[str, ...]]
+    if protection.levels is None:
+        names = [(f"all but {_name(scene.space.label(int(cell)))}",) for cell in scene.top]
+    else:
+        names = [(_joined(protection.levels),)] * n
+    return Counted(group, p, names)
+
+
+def count_apart(run: Rankings, protection: Protection, k: int, merge_below: float) -> Counted:
+    """Return a group per protected level of a query, and one for all rare levels.
+
+    A document that counts (see `count_together`) counts for the level that it belongs to most; of
+    several, for the one with the smallest share in the query.
+
+    Args:
+        run: the run.
+        protection: what is protected; shares are by level.
+        k: as for `count_together`.
+        merge_below: levels whose share is smaller make one group together.
+    """
+    scene = _scene(run, protection, k)
+    shares = scene.shares
+    if shares is None:  # the transformer has turned the number into shares by level
+        raise TypeError("shares by level are needed")
+    kept = scene.protects(shares.row, shares.cell)
+    row, cell, share = shares.row[kept], shares.cell[kept], shares.weight[kept]
+    own = share >= merge_below
+    n = len(run.qids)
+    n_own = np.bincount(row[own], minlength=n)
+    slot = np.arange(int(own.sum())) - (np.cumsum(n_own) - n_own)[row[own]] + 1
+    merged = total(row[~own], share[~own], n)
+    last = np.where(merged > 0, n_own + 1, 0)  # the group of all rare levels
+
+    counts = np.flatnonzero(
+        scene.protects(scene.query, scene.cell) & _protected_rows(scene, len(run.doc))[scene.item]
+    )
+    item, asker, level = scene.item[counts], scene.query[counts], scene.cell[counts]
+    asked = shares.lookup(asker, level)
+    order = np.lexsort((level, asked, -np.round(scene.weight[counts], 12), item))
+    first = order[np.append(True, np.diff(item[order]) > 0)] if len(order) else order
+    key = row[own] * np.int64(scene.space.size) + cell[own]
+    wanted = asker[first] * np.int64(scene.space.size) + level[first]
+    place = np.searchsorted(key, wanted)
+    found = np.append(key, -1)[place] == wanted
+    group = np.zeros(len(run.doc), dtype=np.int64)
+    group[item[first]] = np.where(found, np.append(slot, 0)[place], last[asker[first]])
+
+    defined = _defined(shares, protection)
+    p: list[tuple[float, ...] | None] = []
+    names: list[tuple[str, ...]] = []
+    bounds = np.searchsorted(row, np.arange(n + 1))
+    for query, (begin, end) in enumerate(itertools.pairwise(bounds)):
+        levels = [scene.space.label(int(c)) for c in cell[begin:end]]
+        alone = own[begin:end]
+        labels = [_name(level) for level, is_own in zip(levels, alone, strict=True) if is_own]
+        values = share[begin:end][alone].tolist()
+        if last[query]:
+            rare = [level for level, is_own in zip(levels, alone, strict=True) if not is_own]
+            labels.append(_joined(rare))
+            values.append(float(merged[query]))
+        p.append(tuple(values) if defined[query] else None)
+        names.append(tuple(labels))
+    return Counted(group, p, names)
+
+
+def _scene(run: Rankings, protection: Protection, k: int) -> _Scene:
+    memberships = protection.groups.memberships(run.docnos, "drop")
+    shares = protection.shares(run.qids)
+    space = protection.groups.space
+    cells = protection.cells
+    top = np.full(len(run.qids), -1, dtype=np.int64)
+    if cells is None:
+        top = _most_exposed(run, memberships, space, shares, k)
+    owner = np.repeat(np.arange(len(memberships.size)), memberships.size)
+    whole = total(owner, memberships.weight, len(memberships.size))
+    item, entry = spread(memberships.start[run.doc], memberships.size[run.doc])
+    weight = memberships.weight[entry] / whole[run.doc[item]]
+    return _Scene(space, shares, top, cells, item, run.query[item], memberships.cell[entry], weight)
+
+
+def _protected_rows(scene: _Scene, n_rows: int) -> BoolArray:
+    inside = scene.protects(scene.query, scene.cell)
+    return np.asarray(total(scene.item[inside], scene.weight[inside], n_rows) >= _HALF)
+
+
+def _defined(shares: SparseRows, protection: Protection) -> BoolArray:
+    if isinstance(protection.p, dict):
+        return np.ones(shares.n_rows, dtype=bool)
+    return np.asarray(shares.total() > 0)
+
+
+def _most_exposed(
+    run: Rankings,
+    memberships: Memberships,
+    space: LevelSpace,
+    shares: SparseRows | None,
+    k: int,
+) -> IntArray:
+    """Return the known level with the most exposure in the first k ranks of each query.
+
+    Exposure is TREC Fair Ranking 2022's, 1 / log2(max(rank, 2)). Of several, or where no document
+    shows a level: the one that the target gives most; then the first.
+    """
+    useful = np.zeros(len(run.doc), dtype=bool)
+    weight = attention(TREC(), k, run.position, run.ranking, run.ranking_start, useful)
+    seen = group_exposure(shown_documents(run, weight), memberships)
+    parts = [seen] if shares is None else [seen, shares]
+    row = np.concatenate([part.row for part in parts])
+    cell = np.concatenate([part.cell for part in parts])
+    every = SparseRows.collect(row, cell, np.ones(len(row)), seen.n_rows, space.size)
+    known = space.known(every.cell)
+    row, cell = every.row[known], every.cell[known]
+    exposure = np.round(seen.lookup(row, cell), 12)
+    asked = shares.lookup(row, cell) if shares is not None else np.zeros(len(row))
+    order = np.lexsort((cell, -asked, -exposure, row))
+    result = np.full(seen.n_rows, _first_known(space), dtype=np.int64)
+    row, cell = row[order][::-1], cell[order][::-1]
+    result[row] = cell  # the last assignment of a row stays: its first in the order
+    return result
+
+
+def _first_known(space: LevelSpace) -> int:
+    return sum(
+        int(np.argmax(space.known_levels(place))) * stride
+        for place, stride in enumerate(space.strides)
+    )
+
+
+def _name(level: Level) -> str:
+    return level if isinstance(level, str) else " x ".join(level)
+
+
+def _joined(levels: list[Level] | tuple[Level, ...]) -> str:
+    if len(levels) > 4:
+        return f"{len(levels)} others"
+    return " + ".join(_name(level) for level in levels)

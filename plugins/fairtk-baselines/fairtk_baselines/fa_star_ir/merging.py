@@ -1,0 +1,131 @@
+"""The order of FA*IR: score-sorted queues, merged so that every prefix is fair if it can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairtk.divergence import spread
+from fairtk_baselines.fa_star_ir.prefix_tests import PrefixTest
+
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Rankings in their new order.
+
+    Attributes:
+        order: the row that takes each place; rankings stay where they are; shape (n_rows,).
+        unfair: length of the first prefix of each ranking that is not fair; 0: none; shape
+            (n_rankings,).
+    """
+
+    order: IntArray
+    unfair: IntArray
+
+
+def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
+    """Return rankings in which all prefixes are fair, with as few changes as possible.
+
+    FA*IR (Zehlike et al. 2017, Algorithm 2): place by place, the best document left is taken if the
+    prefix stays fair with it; else the best one of a group that makes it fair. Where several groups
+    do (multinomial FA*IR), the best of their first documents is taken, whichever group it is of.
+    If none does, because a group has no document left or because two groups are due at once, the
+    one that comes nearest to a fair prefix is taken: with one group, a protected document if there
+    is one, else the best that is left. Below the last prefix that is tested documents keep their
+    order.
+
+    Args:
+        start: first row of each ranking, and the number of rows; shape (n_rankings + 1,). Rows
+            are sorted by ranking and score.
+        group: the protected group of each row, from 1; 0: none; shape (n_rows,).
+        test: the test of each ranking.
+    """
+    n, groups, rows = len(start) - 1, test.n_groups + 1, len(group)
+    size = np.diff(start)
+    ranking = np.repeat(np.arange(n), size)
+    queue = ranking * groups + group
+    queued = np.append(np.argsort(queue, kind="stable"), rows)  # rows: no row
+    ends = np.cumsum(np.bincount(queue, minlength=n * groups)).reshape(n, groups)
+    nexts = np.concatenate([[0], ends.ravel()[:-1]]).reshape(n, groups) if n else ends.copy()
+    counts = np.zeros((n, groups), dtype=np.int64)
+    order = np.arange(rows)
+    unfair = np.zeros(n, dtype=np.int64)
+    for place in range(min(test.k, int(size.max(initial=0)))):
+        live = np.flatnonzero(size > place)
+        heads = np.where(nexts[live] < ends[live], queued[nexts[live]], rows)
+        taken, fair = _choose(test, live, place + 1, counts[live], heads, rows)
+        order[start[live] + place] = heads[np.arange(len(live)), taken]
+        nexts[live, taken] += 1
+        counts[live, taken] += 1
+        first = live[~fair & (unfair[live] == 0)]
+        unfair[first] = place + 1
+    _append_rest(order, start, size, min(test.k, rows))
+    return Merged(order, unfair)
+
+
+def first_unfair(start: IntArray, group: IntArray, test: PrefixTest) -> tuple[IntArray, IntArray]:
+    """Return what a test says of rankings as they are.
+
+    Args:
+        start: as for `merge`.
+        group: as for `merge`.
+        test: as for `merge`.
+
+    Returns:
+        Length of the first prefix of each ranking that is not fair, 0 if none; shape
+        (n_rankings,); and the documents of each group among the first k; shape
+        (n_rankings, n_groups).
+    """
+    size = np.diff(start)
+    counts = np.zeros((len(size), test.n_groups + 1), dtype=np.int64)
+    unfair = np.zeros(len(size), dtype=np.int64)
+    for place in range(min(test.k, int(size.max(initial=0)))):
+        live = np.flatnonzero(size > place)
+        counts[live, group[start[live] + place]] += 1
+        fair = test.margin(live, place + 1, counts[live, 1:]) > 0
+        first = live[~fair & (unfair[live] == 0)]
+        unfair[first] = place + 1
+    return unfair, counts[:, 1:]
+
+
+def _choose(
+    test: PrefixTest, live: IntArray, length: int, counts: IntArray, heads: IntArray, none: int
+) -> tuple[IntArray, BoolArray]:
+    """Return the queue that each ranking takes its next document from, and whether that is fair.
+
+    Args:
+        test: the test.
+        live: the rankings; shape (n,).
+        length: of the prefix, with the next document.
+        counts: documents of each group, before it; shape (n, n_groups + 1).
+        heads: first row of each queue; same shape.
+        none: what stands for the first row of an empty queue, above all rows.
+    """
+    taken = np.argmin(heads, axis=1)
+    tried = counts.copy()
+    tried[np.arange(len(live)), taken] += 1
+    fair = test.margin(live, length, tried[:, 1:]) > 0
+    due = np.flatnonzero(~fair)
+    if len(due):
+        groups = heads.shape[1]
+        tried = counts[due][:, None, :] + np.eye(groups, dtype=np.int64)
+        margin = test.margin(np.repeat(live[due], groups), length, tried.reshape(-1, groups)[:, 1:])
+        margin = np.where(heads[due] < none, margin.reshape(-1, groups), -np.inf)
+        fair[due] = (margin > 0).any(axis=1)
+        suits = np.where(fair[due][:, None], margin > 0, margin == margin.max(axis=1)[:, None])
+        taken[due] = np.argmin(np.where(suits, heads[due], none), axis=1)
+    return taken, fair
+
+
+def _append_rest(order: IntArray, start: IntArray, size: IntArray, k: int) -> None:
+    """Put the rows that are not among the first k behind them, in their old order."""
+    _, top = spread(start[:-1], np.minimum(size, k))
+    used = np.zeros(len(order), dtype=bool)
+    used[order[top]] = True
+    _, rest = spread(start[:-1] + np.minimum(size, k), np.maximum(size - k, 0))
+    order[rest] = np.flatnonzero(~used)

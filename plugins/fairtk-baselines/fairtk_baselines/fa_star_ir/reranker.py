@@ -1,0 +1,234 @@
+"""FAStarIR: FA*IR as a reranker."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.columns import DOCNO, QID, RANK, SCORE
+from fairtk.errors import DataWarning, ParameterError, listed, suggestion
+from fairtk.groups import Groups, Target
+from fairtk.groups.levels import Level
+from fairtk.rankings import Rankings, encode_run
+from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.settings import whole
+from fairtk_baselines.fa_star_ir.binomial import MTable, mtable
+from fairtk_baselines.fa_star_ir.calibration import MultinomialTest, multinomial_test
+from fairtk_baselines.fa_star_ir.counting import Counted, count_apart, count_together
+from fairtk_baselines.fa_star_ir.merging import first_unfair, merge
+from fairtk_baselines.fa_star_ir.prefix_tests import (
+    BinomialPrefixes,
+    MultinomialPrefixes,
+    PrefixTest,
+)
+from fairtk_baselines.fa_star_ir.protection import Protection
+from fairtk_baselines.fa_star_ir.significance import check_adjust, check_alpha, check_share
+
+TESTS = ("binomial", "multinomial")
+"""The two forms of FA*IR."""
+
+
+class FAStarIR(FairTransformer):
+    """R -> R: FA*IR, the order nearest to the input whose prefixes hold enough protected documents.
+
+    Zehlike, Bonchi, Castillo, Hajian, Megahed and Baeza-Yates (CIKM 2017): every prefix of the
+    first `k` documents is tested against chance with a minimum share `p` of protected documents,
+    and documents move up where a prefix would be rejected (`mtable`, `merge`). That is a floor: it
+    never takes protected documents away, and asks for fewer than p times the length by what chance
+    allows. With ``test="multinomial"`` several groups are tested together (Zehlike, Suehr,
+    Baeza-Yates, Bonchi, Castillo and Hajian, IPM 2022; `multinomial_test`). It moves labels of
+    documents into prefixes; whether that serves anyone it does not tell.
+
+    Output: the columns of the input and ``rank``; the same documents, ``score`` 0, -1, -2, ... by
+    rank. Below rank `k` the documents that are left keep their order.
+
+    What the papers leave open, and what is done here:
+
+    * Attributes of more than two levels. ``"binomial"`` knows protected or not: `protected` says
+      which levels count, together. ``"multinomial"`` keeps the protected levels apart; levels with
+      a share below `merge_below` make one group, because a test of k documents hardly ever asks
+      for them one by one, and every further group makes the joint test weaker.
+    * Documents of several levels: one that belongs to protected levels at least by half counts as
+      protected, apart for the level it belongs to most (of several: the one with the smallest
+      share in the query).
+    * Documents without a row, or of the unknown level, are not protected, and the unknown level
+      cannot be: who is not known cannot be asked for. They take ranks all the same, so shares of a
+      target are of all documents, the unknown ones included.
+    * Too few protected documents in the input: the places are filled by score, as in the authors'
+      package, and a `DataWarning` names the queries; so it does where the multinomial test asks for
+      two groups at one rank and no document makes the prefix fair (the one that comes nearest is
+      taken then; met in trials with ``adjust="none"`` only). `check` shows which prefix. Lists
+      shorter than `k` are tested as far as they go.
+    * Where the multinomial test can be met by several groups, the one whose next document ranks
+      highest is taken. The authors fix one path in a tree of counts beforehand.
+    * A query without a target keeps its order, with a `DataWarning`.
+
+    Args:
+        groups: the groups of the documents.
+        p: the minimum share of protected documents: a number in [0, 1] for all of them together;
+            numbers by level, which are then the protected ones (``"binomial"`` takes their sum); or
+            a `Target`, from which each query takes its own. A target made from relevance judgments
+            is an oracle.
+        k: ranks that are tested; 20, the cutoff that such rankings are mostly measured at.
+        alpha: probability of rejecting a ranking that is fair, in (0, 1); the papers use 0.1.
+        protected: a level or a list of levels; None: in each query every known level but the one
+            with the most exposure (1 / log2(max(rank, 2))) in the first `k` documents of the input.
+        test: ``"binomial"`` or ``"multinomial"``.
+        adjust: the correction for testing every prefix: ``"nearest"``, ``"below"`` or ``"none"``;
+            see `mtable`.
+        merge_below: for ``"multinomial"``, the share below which levels make one group; None:
+            1 / k, less than one document among the first k.
+        samples: for ``"multinomial"``, see `multinomial_test`.
+        seed: of these.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+        InputError: a level is not one of the groups', the target does not fit the groups, or there
+            are fewer than two known levels. In `transform`: a missing column, a run that is
+            sampled, or broken rankings.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = (
+        *("groups", "p", "k", "alpha", "protected", "test", "adjust"),
+        *("merge_below", "samples", "seed"),
+    )
+
+    def __init__(
+        self,
+        groups: Groups,
+        p: float | Mapping[Any, float] | Target,
+        k: int = 20,
+        alpha: float = 0.1,
+        protected: str | Sequence[Level] | None = None,
+        test: str = "binomial",
+        adjust: str = "nearest",
+        merge_below: float | None = None,
+        samples: int = 10_000,
+        seed: int = 42,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if test not in TESTS:
+            raise ParameterError(
+                f"{name}: test must be one of {list(TESTS)}; found {test!r}"
+                f"{suggestion(str(test), TESTS)}"
+            )
+        self._protection = Protection.of(groups, p, protected, name)
+        self.groups = groups
+        self.p = self._protection.p
+        self.k = whole("k", k, name)
+        self.alpha = check_alpha(alpha, name)
+        by_level = isinstance(self.p, dict)
+        self.protected = None if by_level else self._protection.levels
+        self.test = test
+        self.adjust = check_adjust(adjust, name)
+        self.merge_below = (
+            None if merge_below is None else check_share("merge_below", merge_below, name)
+        )
+        self.samples = whole("samples", samples, name, least=100)
+        self.seed = whole("seed", seed, name, least=0)
+        if test == "multinomial" and isinstance(self.p, float):
+            raise ParameterError(
+                f"{name}: the multinomial test needs a minimum share for each level: give p by "
+                f"level or as a Target; found {p!r}"
+            )
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the run in FA*IR's order.
+
+        Args:
+            inp: R: ``qid``, ``docno``, ``score``.
+        """
+        run, counted = self._counted(inp)
+        merged = merge(run.ranking_start, counted.group, self._test(counted))
+        self._warn(run, counted, merged.unfair)
+        fresh = {SCORE: np.subtract(0.0, run.position), RANK: run.position}
+        kept = inp.drop(columns=[c for c in fresh if c in inp.columns])
+        out = kept.take(run.order[merged.order]).reset_index(drop=True)
+        for place, column in enumerate([*inp.columns, *(c for c in fresh if c not in inp)]):
+            if column in fresh:
+                out.insert(place, column, fresh[column])
+        return out
+
+    def check(self, run: pd.DataFrame) -> pd.DataFrame:
+        """Return what the test says of a run as it is: of the input, or of the output.
+
+        Args:
+            run: R: ``qid``, ``docno``, ``score``.
+
+        Returns:
+            One row per query and protected group: ``qid``; ``group``, its name; ``p``, the minimum
+            share; ``shown``, its documents among the first `k`; ``alpha``, the significance of each
+            single test; ``fail_probability`` of a ranking by chance; ``unfair``, the length of
+            the query's first prefix that is not fair, 0 if none. The protected levels are those
+            of this run: with ``protected=None`` they may differ between input and output. Queries
+            without a target have one row, with NaN.
+        """
+        encoded, counted = self._counted(run)
+        unfair, shown = first_unfair(encoded.ranking_start, counted.group, self._test(counted))
+        rows = []
+        for i, (qid, shares, names) in enumerate(
+            zip(encoded.qids, counted.p, counted.names, strict=True)
+        ):
+            found = self._found(shares)
+            for j, name in enumerate(names if found else ["no target"]):
+                rows.append(
+                    (
+                        qid,
+                        name,
+                        shares[j] if shares else np.nan,
+                        int(shown[i, j]) if found else np.nan,
+                        found.adjusted_alpha if found else np.nan,
+                        found.fail_probability if found else np.nan,
+                        int(unfair[i]) if found else np.nan,
+                    )
+                )
+        columns = [QID, "group", "p", "shown", "alpha", "fail_probability", "unfair"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _counted(self, inp: pd.DataFrame) -> tuple[Rankings, Counted]:
+        self.check_inputs(inp, [QID, DOCNO, SCORE])
+        self.refuse_samples(inp)
+        run = encode_run(inp, type(self).__name__)
+        if self.test == "binomial":
+            return run, count_together(run, self._protection, self.k)
+        least = 1 / self.k if self.merge_below is None else self.merge_below
+        return run, count_apart(run, self._protection, self.k, least)
+
+    def _found(self, shares: tuple[float, ...] | None) -> MTable | MultinomialTest | None:
+        if not shares:
+            return None
+        if self.test == "binomial":
+            return mtable(self.k, shares[0], self.alpha, self.adjust)
+        return multinomial_test(self.k, shares, self.alpha, self.adjust, self.samples, self.seed)
+
+    def _test(self, counted: Counted) -> PrefixTest:
+        found: Any = [self._found(shares) for shares in counted.p]
+        kind = BinomialPrefixes if self.test == "binomial" else MultinomialPrefixes
+        return kind.of(found, self.k)
+
+    def _warn(self, run: Rankings, counted: Counted, unfair: npt.NDArray[np.int64]) -> None:
+        name = type(self).__name__
+        bare = [qid for qid, p in zip(run.qids, counted.p, strict=True) if p is None]
+        if bare:
+            warnings.warn(
+                f"{name}: {len(bare)} of {len(run.qids)} queries have no target and keep their "
+                f"order: {listed(bare)}",
+                DataWarning,
+                stacklevel=3,
+            )
+        left = run.qids[unfair > 0]
+        if len(left):
+            warnings.warn(
+                f"{name}: {len(left)} of {len(run.qids)} queries have too few documents of a "
+                f"protected group for the first {self.k} ranks to be fair and were filled by "
+                f"score: {listed(left)}; retrieve more documents, or ask for a smaller p "
+                f"(check shows which)",
+                DataWarning,
+                stacklevel=3,
+            )

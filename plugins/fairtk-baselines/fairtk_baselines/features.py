@@ -1,0 +1,152 @@
+"""Features: a few plain numbers about query and document, for learning to rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pyterrier_dr import BiEncoder
+
+from fairtk.columns import DOCNO, QID, QUERY, SCORE, TEXT
+from fairtk.errors import ColumnError, InputError, ParameterError
+from fairtk.rankings import Rankings, encode_run
+from fairtk.transformers.base import FairTransformer
+from fairtk_baselines import encoders, run_text
+from fairtk_baselines.candidate_terms import weigh
+from fairtk_baselines.scaling import min_max
+from fairtk_baselines.vectors import row_cosines, unit_rows
+
+FloatArray = npt.NDArray[np.float64]
+
+FEATURES = "features"
+
+
+class Features(FairTransformer):
+    """R -> R + ``features``: one float array per row, PyTerrier's convention of learning to rank.
+
+    The features, in the order of `names`:
+
+    * ``score``: the first-stage score, min-max scaled over the query's documents to [0, 1]; 0.5
+      where all are equal (a single document, for example), as then it says nothing.
+    * ``tfidf_cosine``: cosine of query and text by TF-IDF, 0 to 1; document frequencies are those
+      among the query's own documents in the frame.
+    * ``query_words``: share of the query's distinct words that the text has, 0 to 1.
+    * ``log_length``: ln(1 + number of words of the text).
+    * ``dense_cosine``, with an encoder: cosine of the vectors of query and text, -1 to 1; 0 where
+      either has no direction (see `LsaEncoder`).
+    * the given columns of the frame, as they are.
+
+    Words are what `fairtk_baselines.words` says. Groups of documents are no features here: what a
+    model may know of them is the decision of who trains it. Features are not standardized.
+
+    A query's features depend on its own rows alone (the encoder aside: batched neural networks
+    differ in the last bits). Input columns: ``qid``, ``query``, ``docno``, ``score``, ``text`` and
+    those in `columns`; other columns are kept. Output rows are ordered by query and rank.
+
+    Args:
+        encoder: a bi-encoder object, or the folder or hub name of one (see `encoders.get`); None
+            for no dense feature. ``"lsa"`` by name has no collection to be fitted on here: give
+            ``encoders.get("lsa", documents)``.
+        columns: numeric columns that are features, too.
+
+    Raises:
+        ParameterError: there is no such encoder, or columns are no list of distinct names.
+        ColumnError: in `transform`: a column is missing, or one of `columns` is no number.
+        InputError: in `transform`: a text, query or number is missing (names qid and docno), or a
+            qid has two queries.
+        DuplicateError: in `transform`: a document occurs twice for a query.
+    """
+
+    SETTINGS = ("encoder", "columns")
+
+    def __init__(
+        self,
+        encoder: str | PathLike[str] | BiEncoder | None = None,
+        columns: Iterable[str] = (),
+    ) -> None:
+        super().__init__()
+        self.encoder = None if encoder is None else encoders.get(encoder)
+        if isinstance(columns, str):
+            raise ParameterError(f"Features: columns must be a list of names; found {columns!r}")
+        self.columns = tuple(columns)
+        if len(set(self.names)) < len(self.names):
+            raise ParameterError(f"Features: the names of features must differ: {self.names}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in their order."""
+        dense = () if self.encoder is None else ("dense_cosine",)
+        return ("score", "tfidf_cosine", "query_words", "log_length", *dense, *self.columns)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by name, the encoder as what identifies it."""
+        return {"encoder": encoders.identity(self.encoder), "columns": self.columns}
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the run with features.
+
+        Args:
+            inp: a run (R) with ``query`` and ``text``.
+        """
+        self.check_inputs(inp, [QID, QUERY, DOCNO, SCORE, TEXT, *self.columns])
+        self.refuse_samples(inp)
+        run = encode_run(inp, "Features")
+        out = inp.iloc[run.order].reset_index(drop=True)
+        values = self._values(out, run) if len(out) else np.zeros((0, len(self.names)))
+        # an array per row that is its own, so that changing one changes no other
+        out[FEATURES] = pd.Series([row.copy() for row in values], dtype=object, index=out.index)
+        return out
+
+    def _values(self, rows: pd.DataFrame, run: Rankings) -> FloatArray:
+        texts = run_text.texts(rows, "Features")
+        queries = run_text.queries(rows, run.query, len(run.qids), "Features")
+        score = rows[SCORE].to_numpy(dtype=np.float64)
+        terms = weigh(texts, run.query, queries)
+        found: list[npt.NDArray[Any]] = [
+            min_max(score, run.ranking_start, when_equal=0.5),
+            _matching(terms.documents, terms.queries, run.query),
+            terms.known,
+            np.log1p(terms.lengths),
+        ]
+        if self.encoder is not None:
+            documents = unit_rows(self._encode(texts, self.encoder.encode_docs))
+            wanted = unit_rows(self._encode(queries, self.encoder.encode_queries))
+            found.append(row_cosines(wanted[run.query], documents))
+        found += [self._column(rows, column) for column in self.columns]
+        return np.column_stack(found)
+
+    @staticmethod
+    def _encode(texts: list[str], encode: Any) -> npt.NDArray[np.float32]:
+        code, distinct = pd.factorize(np.array(texts, dtype=object))
+        vectors = np.asarray(encode(distinct.tolist()))
+        if not np.isfinite(vectors).all():
+            raise InputError("Features: the encoder gives vectors that are not finite")
+        found: npt.NDArray[np.float32] = vectors[code]
+        return found
+
+    @staticmethod
+    def _column(rows: pd.DataFrame, column: str) -> FloatArray:
+        try:
+            values: FloatArray = rows[column].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise ColumnError(
+                f"Features: the column {column!r} must hold numbers; found {rows[column].dtype}"
+            ) from None
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            row = rows.iloc[int(bad[0])]
+            raise InputError(
+                f"Features: {column!r} of qid {row[QID]!r}, docno {row[DOCNO]!r} must be a finite "
+                f"number; found {row[column]!r}"
+            )
+        return values
+
+
+def _matching(documents: Any, queries: Any, query: npt.NDArray[np.int64]) -> FloatArray:
+    # rounding takes a text that is its own query to 1 + 1e-16
+    found: FloatArray = np.minimum(np.asarray(documents.multiply(queries[query]).sum(axis=1)), 1.0)
+    return found

@@ -1,0 +1,240 @@
+"""LsaEncoder: latent semantic analysis as a bi-encoder that needs no pretrained model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pyterrier_dr import BiEncoder
+from sklearn.utils.extmath import randomized_svd
+
+from fairtk.digest import digest
+from fairtk.errors import InputError, ParameterError
+from fairtk.transformers.settings import whole
+from fairtk_baselines import lsa_files
+from fairtk_baselines.collection import Collection, Documents
+from fairtk_baselines.words import tfidf_vectorizer
+
+FloatArray = npt.NDArray[np.float32]
+
+_BLOCK = 4096  # texts whose term counts are in memory at a time
+_POWER_ITERATIONS = 7  # what scikit-learn takes by itself where few dimensions are wanted
+_NOTHING = 1e-7  # a projection shorter than this share of its text's weights is rounding noise
+
+
+class LsaEncoder(BiEncoder):  # type: ignore[misc]
+    """Latent semantic analysis (Deerwester et al., 1990): TF-IDF, projected by a truncated SVD.
+
+    Queries and documents are encoded alike: (1 + ln tf) * idf of the words that the fitted
+    collection has, idf = ln((1 + n) / (1 + df)) + 1 (scikit-learn's smooth form), projected on the
+    leading right singular vectors of the collection's l2-normalized matrix, then scaled to length
+    1. The dot product of two vectors is therefore a cosine in [-1, 1]. Words are what
+    `fairtk_baselines.words` says: no stemming, no stop words.
+
+    A text without any word of the collection (an empty one, for example) has no direction: its
+    vector is zero, and so is its similarity with everything.
+
+    The collection decides how many dimensions there are: at most as many as documents, words, and
+    the rank of their matrix; `dimensions` is the upper limit. The fit is a function of the
+    documents, their order, the settings and the seed, up to the last bits of the linear algebra
+    library (the randomized SVD of Halko et al., 2011).
+
+    Objects come from `fit` or `load`. They are `pyterrier_dr.BiEncoder`: ``query_encoder()`` adds
+    ``query_vec``, ``doc_encoder()`` adds ``doc_vec``, ``text_scorer()`` re-ranks.
+
+    Args:
+        terms: the words by column.
+        idf: the idf of each word; shape (n_terms,), float32.
+        components: right singular vectors; shape (n_dimensions, n_terms), float32.
+        settings: what the fit depended on: ``dimensions``, ``max_terms``, ``min_documents``,
+            ``seed`` and ``collection``.
+    """
+
+    def __init__(
+        self,
+        terms: list[str],
+        idf: FloatArray,
+        components: FloatArray,
+        settings: dict[str, Any],
+    ) -> None:
+        super().__init__(batch_size=_BLOCK)
+        self.terms = terms
+        self.idf = idf
+        self.components = components
+        self.fit_settings = settings
+        self._vectorizer = tfidf_vectorizer(vocabulary=terms)
+        self._vectorizer.idf_ = idf
+        self._digest: str | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        documents: Documents,
+        dimensions: int = 256,
+        max_terms: int = 100_000,
+        min_documents: int = 1,
+        seed: int = 42,
+        *,
+        collection: str | None = None,
+    ) -> LsaEncoder:
+        """Return an encoder fitted on a collection.
+
+        Args:
+            documents: mappings with ``docno`` and ``text``, or a function that gives them.
+            dimensions: the most dimensions, at least 1.
+            max_terms: how many words are kept, the most frequent ones; memory is 4 bytes times
+                `max_terms` times `dimensions`.
+            min_documents: words in fewer documents are left out.
+            seed: of the randomized SVD, at least 0.
+            collection: what identifies the documents; None to compute a digest of them.
+
+        Raises:
+            ParameterError: a setting is out of range.
+            InputError: a document has no docno or text, or no document has a word.
+        """
+        settings = lsa_settings(dimensions, max_terms, min_documents, seed)
+        source = Collection(documents, "LsaEncoder", collection)
+        vectorizer = tfidf_vectorizer(
+            max_features=settings["max_terms"], min_df=settings["min_documents"]
+        )
+        try:
+            matrix = vectorizer.fit_transform(text for _, text in source)
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                "LsaEncoder: the documents have no words to learn from (none at all, or none in "
+                f"{min_documents} documents): {error}"
+            ) from None
+        size = min(settings["dimensions"], *matrix.shape)
+        _, value, right = randomized_svd(
+            matrix, size, n_iter=_POWER_ITERATIONS, random_state=settings["seed"]
+        )
+        # directions without weight are rounding noise: those beyond the matrix's rank
+        kept = value > value.max() * max(matrix.shape) * np.finfo(np.float32).eps
+        return cls(
+            vectorizer.get_feature_names_out().tolist(),
+            np.ascontiguousarray(vectorizer.idf_, dtype=np.float32),
+            np.ascontiguousarray(right[kept], dtype=np.float32),
+            {**settings, "collection": source.name},
+        )
+
+    @property
+    def size(self) -> int:
+        """Length of the vectors."""
+        return int(self.components.shape[0])
+
+    @property
+    def model_name(self) -> str:
+        """Name that differs between encoders; pyterrier_dr compares encoders by it."""
+        return f"lsa#{self.digest()}"
+
+    def digest(self) -> str:
+        """Return the content digest: equal encoders have equal ones."""
+        if self._digest is None:
+            self._digest = digest([self.terms, self.idf, self.components])
+        return self._digest
+
+    def encode_docs(self, texts: Iterable[str], batch_size: int | None = None) -> FloatArray:
+        """Return the vectors of texts.
+
+        Args:
+            texts: the texts.
+            batch_size: how many are in memory as term counts at a time; it changes no vector.
+
+        Returns:
+            Vectors of length 1, or 0 for a text without known words; shape (n_texts, size).
+
+        Raises:
+            InputError: a text is not a string.
+        """
+        blocks = [self._encode(block) for block in _blocks(texts, batch_size or self.batch_size)]
+        return np.concatenate(blocks) if blocks else np.zeros((0, self.size), dtype=np.float32)
+
+    def encode_queries(self, texts: Iterable[str], batch_size: int | None = None) -> FloatArray:
+        """Return the vectors of queries: the same as those of texts, see `encode_docs`."""
+        return self.encode_docs(texts, batch_size)
+
+    def encode_queries_torch(
+        self, texts: Iterable[str], batch_size: int | None = None
+    ) -> torch.Tensor:
+        """Return `encode_queries` as a tensor; there is nothing to train, so no gradient."""
+        return torch.from_numpy(self.encode_queries(texts, batch_size))
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the encoder to a folder, as safetensors and JSON.
+
+        Args:
+            folder: made if it does not exist; an encoder that is there is replaced.
+
+        Raises:
+            FormatError: the folder holds other things.
+        """
+        lsa_files.write(folder, self.terms, self.idf, self.components, self.fit_settings)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> LsaEncoder:
+        """Return the encoder that `save` wrote.
+
+        Raises:
+            FormatError: the folder holds none, or a broken one, or one of another version.
+        """
+        return cls(*lsa_files.read(folder))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def __repr__(self) -> str:
+        return f"LsaEncoder(<{self.size} dimensions, {len(self.terms)} words #{self.digest()}>)"
+
+    __str__ = __repr__
+
+    def _encode(self, texts: list[str]) -> FloatArray:
+        weights = self._vectorizer.transform(texts)  # of length 1, or 0
+        vectors = np.asarray(weights @ self.components.T, dtype=np.float64)
+        length = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
+        some = length > _NOTHING
+        scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=some)
+        found: FloatArray = scaled.astype(np.float32)
+        return found
+
+
+def lsa_settings(
+    dimensions: int = 256, max_terms: int = 100_000, min_documents: int = 1, seed: int = 42
+) -> dict[str, int]:
+    """Return the checked settings of a fit by name.
+
+    Raises:
+        ParameterError: a setting is out of range.
+    """
+    settings = {
+        "dimensions": whole("dimensions", dimensions, "LsaEncoder"),
+        "max_terms": whole("max_terms", max_terms, "LsaEncoder"),
+        "min_documents": whole("min_documents", min_documents, "LsaEncoder"),
+        "seed": whole("seed", seed, "LsaEncoder", least=0),
+    }
+    if settings["seed"] >= 2**32:
+        raise ParameterError(f"LsaEncoder: seed must be below 2**32; found {seed!r}")
+    return settings
+
+
+def _blocks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    block: list[str] = []
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"LsaEncoder: texts must be strings; found {text!r} at position {number}"
+            )
+        block.append(text)
+        if len(block) == size:
+            yield block
+            block = []
+    if block:
+        yield block

@@ -1,0 +1,59 @@
+"""Texts and queries of a run's rows, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.columns import DOCNO, QID, QUERY, TEXT
+from fairtk.errors import InputError
+
+
+def texts(inp: pd.DataFrame, where: str) -> list[str]:
+    """Return the text of each row.
+
+    Raises:
+        InputError: a text is not a string; names qid and docno.
+    """
+    return _strings(inp, TEXT, where, "load the texts first (a text_loader), or drop the document")
+
+
+def queries(inp: pd.DataFrame, query: npt.NDArray[np.int64], count: int, where: str) -> list[str]:
+    """Return the query text of each query.
+
+    Args:
+        inp: rows of a run.
+        query: index of each row's query.
+        count: number of queries.
+        where: the transformer, for messages.
+
+    Raises:
+        InputError: a query is not a string, or a qid has two; names qid and docno.
+    """
+    values = _strings(inp, QUERY, where, "topics must have a query")
+    code, distinct = pd.factorize(np.array(values, dtype=object))
+    first = np.zeros(count, dtype=np.int64)
+    first[query[::-1]] = code[::-1]
+    other = np.flatnonzero(code != first[query])
+    if len(other):
+        row = inp.iloc[int(other[0])]
+        raise InputError(
+            f"{where}: qid {row[QID]!r} must have one query on all its rows; found "
+            f"{row[QUERY]!r} at docno {row[DOCNO]!r}"
+        )
+    return [str(distinct[c]) for c in first]
+
+
+def _strings(inp: pd.DataFrame, column: str, where: str, advice: str) -> list[str]:
+    values: list[Any] = inp[column].tolist()
+    for number, value in enumerate(values):
+        if not isinstance(value, str):
+            row = inp.iloc[number]
+            raise InputError(
+                f"{where}: the {column} of qid {row[QID]!r}, docno {row[DOCNO]!r} must be a "
+                f"string; found {value!r}: {advice}"
+            )
+    return values

@@ -1,0 +1,1 @@
+"""The baselines as systems of ``fairtk qr``: each module builds one from a `Setting`."""

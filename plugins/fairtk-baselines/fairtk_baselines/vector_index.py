@@ -1,0 +1,215 @@
+"""Vector indexes in a folder: each is whole or not there, and known by encoder and collection."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyterrier as pt
+from filelock import FileLock
+from pyterrier_dr import BiEncoder, FlexIndex, SimFn
+
+from fairtk.digest import digest
+from fairtk.errors import DuplicateError, FormatError, InputError
+from fairtk_baselines.collection import Collection
+from fairtk_baselines.docnos import NamedIndex
+from fairtk_baselines.vectors import unit_rows
+
+_RECORD = "fairtk.json"
+_VERSION = 1
+_PREFIX = "index-"
+_PART = ".part-"
+_BATCH = 1024  # documents given to the encoder at once; it makes batches of its own of them
+
+
+@dataclass(frozen=True)
+class Record:
+    """What an index holds.
+
+    Attributes:
+        encoder: what identifies the encoder.
+        collection: what identifies the documents.
+        documents: documents that have a vector.
+        without_vector: documents whose vector is zero; they are not in the index.
+        longest: length of the longest vector.
+        version: of the folder's form.
+    """
+
+    encoder: str
+    collection: str
+    documents: int
+    without_vector: int
+    longest: float
+    version: int = _VERSION
+
+
+def collections(folder: Path) -> list[str]:
+    """Return the names of the collections that have an index in the folder."""
+    return sorted({_read(path).collection for path in folder.glob(f"{_PREFIX}*") if path.is_dir()})
+
+
+def find(folder: Path, encoder: str, collection: str) -> tuple[FlexIndex, Record] | None:
+    """Return the index of a collection's vectors by an encoder, or None if there is none.
+
+    Raises:
+        FormatError: it is there and damaged.
+    """
+    path = _path(folder, encoder, collection)
+    if not path.is_dir():
+        return None
+    record = _read(path)
+    index = NamedIndex(str(path), verbose=False)
+    try:
+        meta = json.loads((path / "pt_meta.json").read_text(encoding="utf-8"))
+        wanted = meta["vec_size"] * meta["doc_count"] * 4
+        whole = meta["doc_count"] == record.documents
+        whole = whole and (path / "vecs.f4").stat().st_size == wanted
+        whole = whole and len(index.docnos()) == record.documents
+    except (OSError, ValueError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise FormatError(
+            f"expected a vector index of {record.documents} documents; found a damaged one: remove "
+            "the folder, it is built again",
+            path,
+        )
+    return index, record
+
+
+def build(
+    folder: Path, encoder: BiEncoder, name: str, source: Collection, verbose: bool
+) -> tuple[FlexIndex, Record]:
+    """Return the index of a collection's vectors, which is made unless it is there.
+
+    It is made under another name and gets its own in one step. A lock keeps two processes from
+    making it at once; the second waits, and uses what the first made.
+
+    Args:
+        folder: made if it does not exist.
+        encoder: encodes the documents.
+        name: what identifies the encoder.
+        source: the documents.
+        verbose: whether to show progress.
+
+    Raises:
+        InputError: there is no document with a vector, or a vector is not finite.
+        DuplicateError: two documents have the same docno.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        found = find(folder, name, source.name)
+        if found is not None:
+            return found
+        for left in folder.glob(f"{_PART}*"):  # of a process that was killed: we have the lock
+            shutil.rmtree(left, ignore_errors=True)
+        part = Path(tempfile.mkdtemp(prefix=_PART, dir=folder))
+        try:
+            record = _write(part / "index", encoder, name, source, verbose)
+            path = (part / "index").rename(_path(folder, name, source.name))
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        return NamedIndex(str(path), verbose=False), record
+
+
+def normalizes(encoder: BiEncoder) -> bool:
+    """Return whether vectors are compared by cosine, so that they are scaled to length 1."""
+    return bool(encoder.sim_fn == SimFn.cos)
+
+
+def _path(folder: Path, encoder: str, collection: str) -> Path:
+    return folder / f"{_PREFIX}{digest([_VERSION, encoder, collection])}"
+
+
+def _read(path: Path) -> Record:
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        record = Record(**json.loads((path / _RECORD).read_text(encoding="utf-8")))
+        if record.version == _VERSION:
+            return record
+    raise FormatError(
+        f"expected a vector index with {_RECORD} of version {_VERSION}; found none that can be "
+        "read: remove the folder, it is built again",
+        path,
+    )
+
+
+def _write(path: Path, encoder: BiEncoder, name: str, source: Collection, verbose: bool) -> Record:
+    path.mkdir()
+    docnos: list[str] = []
+    seen: set[str] = set()
+    longest, size = 0.0, 0
+    with (path / "vecs.f4").open("wb") as stream:
+        for batch in _batches(source, verbose):
+            vectors, lengths = _vectors(batch, encoder)
+            if size and vectors.shape[1] != size:
+                raise InputError(
+                    f"VectorSearch: the vector of docno {batch[0][0]!r} has {vectors.shape[1]} "
+                    f"dimensions, those before {size}; mend the encoder"
+                )
+            size = vectors.shape[1]
+            some = lengths > 0
+            stream.write(np.ascontiguousarray(vectors[some], dtype="<f4").tobytes())
+            longest = max(longest, float(lengths.max()))
+            for (docno, _), kept in zip(batch, some.tolist(), strict=True):
+                if docno in seen:
+                    raise DuplicateError(
+                        f"VectorSearch: docno {docno!r} occurs twice in the collection; keep one"
+                    )
+                seen.add(docno)
+                if kept:
+                    docnos.append(docno)
+    if not docnos:
+        raise InputError(
+            f"VectorSearch: the collection has no document with a vector, of {len(seen)}: check "
+            "documents, and that they have texts"
+        )
+    NamedIndex.describe(path, docnos, size)
+    record = Record(name, source.name, len(docnos), len(seen) - len(docnos), longest)
+    (path / _RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
+    return record
+
+
+def _batches(source: Collection, verbose: bool) -> Iterator[list[tuple[str, str]]]:
+    shown = pt.tqdm(source, desc="VectorSearch: encoding", unit="doc", disable=not verbose)
+    documents = iter(shown)
+    while batch := list(itertools.islice(documents, _BATCH)):
+        yield batch
+
+
+def _vectors(
+    batch: list[tuple[str, str]], encoder: BiEncoder
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
+    vectors = encode([text for _, text in batch], encoder.encode_docs)
+    if normalizes(encoder):
+        vectors = unit_rows(vectors).astype(np.float32)
+    lengths = np.sqrt((vectors.astype(np.float64) ** 2).sum(axis=1))
+    bad = np.flatnonzero(~np.isfinite(lengths))
+    if len(bad):
+        raise InputError(
+            f"VectorSearch: the vector of docno {batch[int(bad[0])][0]!r} is not finite; mend the "
+            "encoder, or leave the document out"
+        )
+    return vectors, lengths
+
+
+def encode(texts: list[str], function: Any) -> npt.NDArray[np.float32]:
+    """Return the vectors of texts by an encoder's function, checked for their shape.
+
+    Raises:
+        InputError: it does not give one vector for each text.
+    """
+    vectors = np.asarray(function(texts), dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise InputError(
+            f"VectorSearch: the encoder must give one vector for each of {len(texts)} texts; found "
+            f"an array of shape {vectors.shape}"
+        )
+    return vectors

@@ -1,0 +1,236 @@
+"""VectorSearch: the documents whose vectors are nearest to the query's."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+import warnings
+import weakref
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pyterrier_dr import BiEncoder, FlexIndex
+
+from fairtk.columns import DOCNO, QID, QUERY, RANK, SCORE
+from fairtk.errors import DataWarning, DuplicateError, InputError, ParameterError, listed
+from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.settings import whole
+from fairtk_baselines import encoders, vector_index
+from fairtk_baselines.collection import Collection, Documents
+from fairtk_baselines.nearest import check_search, nearest
+from fairtk_baselines.scaling import strictly_falling
+from fairtk_baselines.vectors import unit_rows
+
+
+class VectorSearch(FairTransformer):
+    """Q -> R: retrieval by vectors, over a whole collection, with any bi-encoder.
+
+    The documents are encoded on first use, with a progress bar, into a `pyterrier_dr.FlexIndex` in
+    `folder`, and searched by it. Later objects, and later processes, use the index that is there,
+    if it is of the same encoder and collection; several can lie in one folder. An index that was
+    not finished, for whatever reason, is never used.
+
+    The score is the dot product of the vectors, or their cosine where the encoder says so
+    (``sim_fn``); an `LsaEncoder`'s dot product is the cosine. Order is exact, except with
+    ``search="faiss-hnsw"``: ties are broken by docno, descending, and each lower score then
+    differs in its last bit, so that scores fall strictly. Neither other queries nor the order of
+    documents change a query's results (the encoder aside: batched neural networks differ in the
+    last bits).
+
+    A query without words (empty, or white space) or with a zero vector (`LsaEncoder`: no word of it
+    is known) is as near to one document as to any other: it gets no documents, and a `DataWarning`
+    names it. Documents with a zero vector are never found.
+
+    Input columns: ``qid`` and ``query``, one row per query. Output: the topics' columns and
+    ``docno``, ``score``, ``rank``; rows in the topics' order, then by rank.
+
+    Args:
+        encoder: ``"lsa"``, which is fitted on the documents and kept in the folder; or a folder or
+            hub name of a sentence-transformers model, or a bi-encoder; see `encoders.get`.
+        documents: mappings with ``docno`` and ``text``, or a function that gives them: with a
+            function, memory does not grow with the texts. None to open what is in `folder`.
+        folder: where the index is; made if it does not exist. None for a temporary one.
+        num_results: the most documents per query.
+        search: ``"numpy"`` (exact, reads the index from disk), ``"torch"`` (exact, in memory or on
+            the GPU), ``"faiss"`` (exact) or ``"faiss-hnsw"`` (approximate); the last two need the
+            package faiss.
+        collection: what identifies the documents, such as a digest or a dataset's id and version:
+            where it changes, the index is built anew, so change it with the documents. None to read
+            them once, here, and compute a digest.
+        seed: of the encoder ``"lsa"``.
+        verbose: whether encoding the documents shows its progress; no setting of the result.
+
+    Raises:
+        ParameterError: a setting is out of range, there are neither documents nor an index, or
+            `search` needs faiss, which is not installed.
+        ModelError: there is no such encoder.
+        FormatError: on use: the folder holds a damaged index.
+        InputError: a document has no docno or text; on use: a query is missing.
+        DuplicateError: on use: two documents have the same docno, or two rows the same qid.
+    """
+
+    SETTINGS = ("encoder", "collection", "num_results", "search", "seed")
+
+    def __init__(
+        self,
+        encoder: str | PathLike[str] | BiEncoder = "lsa",
+        documents: Documents | None = None,
+        folder: str | PathLike[str] | None = None,
+        num_results: int = 100,
+        *,
+        search: str = "numpy",
+        collection: str | None = None,
+        seed: int = 42,
+        verbose: bool = True,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder if encoder == "lsa" else encoders.get(encoder)
+        self.num_results = whole("num_results", num_results, "VectorSearch")
+        self.search = check_search(search, "VectorSearch")
+        self.seed = whole("seed", seed, "VectorSearch", least=0)
+        self.verbose = verbose
+        self._place = _Place(folder)
+        if documents is None:
+            self._source = None
+            self.collection = collection or _only_collection(self._place.path)
+        else:
+            self._source = Collection(documents, "VectorSearch", collection)
+            self.collection = self._source.name
+        self._opened: tuple[BiEncoder, FlexIndex, vector_index.Record] | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by name, the encoder as what identifies it."""
+        return {**super().settings(), "encoder": encoders.identity(self.encoder)}
+
+    def subtransformers(self) -> dict[str, Any]:
+        """Return none: the encoder is a setting, not a stage."""
+        return {}
+
+    def fuse_rank_cutoff(self, k: int) -> VectorSearch | None:
+        """Return the search for `k` documents, which PyTerrier uses for ``search % k``."""
+        if k >= self.num_results:
+            return None
+        fused = copy.copy(self)
+        fused.num_results = k
+        return fused
+
+    def index(self) -> FlexIndex:
+        """Return the index, built if it is not there; ``.vec_loader()`` adds ``doc_vec``."""
+        return self._open()[1]
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the documents nearest to each query.
+
+        Args:
+            inp: topics (Q).
+        """
+        self.check_inputs(inp, [QID, QUERY])
+        topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
+        found = self._search(_queries(topics)) if len(topics) else []
+        count = np.array([len(docnos) for docnos, _ in found], dtype=np.int64)
+        row = np.repeat(np.arange(len(found)), count)
+        out = topics.iloc[row].reset_index(drop=True)
+        out[DOCNO] = pd.Series([d for docnos, _ in found for d in docnos], dtype=object)
+        score = np.concatenate([np.zeros(0), *(scores for _, scores in found)])
+        out[SCORE] = strictly_falling(score, row[1:] == row[:-1])
+        out[RANK] = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+        return out
+
+    def _search(self, queries: list[tuple[str, str]]) -> list[tuple[list[str], Any]]:
+        encoder, index, record = self._open()
+        texts = list(dict.fromkeys(text for _, text in queries if text.strip()))
+        vectors = _vectors(encoder, texts)
+        some = np.flatnonzero(vectors.any(axis=1))
+        nearby = nearest(index, record, vectors[some], self.num_results, self.search)
+        by_text = {texts[i]: result for i, result in zip(some.tolist(), nearby, strict=True)}
+        without = [qid for qid, text in queries if text not in by_text]
+        if without:
+            warnings.warn(
+                f"VectorSearch: no word of these queries has a vector, so they get no documents: "
+                f"qids {listed(without)}",
+                DataWarning,
+                stacklevel=4,
+            )
+        return [by_text.get(text, ([], np.zeros(0))) for _, text in queries]
+
+    def _open(self) -> tuple[BiEncoder, FlexIndex, vector_index.Record]:
+        if self._opened is None:
+            encoder = self._encoder()
+            name = str(encoders.identity(encoder))
+            found = vector_index.find(self._place.path, name, self.collection)
+            if found is None:
+                if self._source is None:
+                    raise ParameterError(
+                        f"VectorSearch: {self._place.path} has no index of {self.collection!r} by "
+                        f"{name}: give documents, so that it can be built"
+                    )
+                found = vector_index.build(
+                    self._place.path, encoder, name, self._source, self.verbose
+                )
+            self._opened = (encoder, *found)
+        return self._opened
+
+    def _encoder(self) -> BiEncoder:
+        if isinstance(self.encoder, BiEncoder):
+            return self.encoder
+        source = None if self._source is None else self._source.mappings
+        folder = self._place.path / "lsa"
+        return encoders.get(
+            self.encoder, source, folder, seed=self.seed, collection=self.collection
+        )
+
+
+class _Place:
+    """A folder; a temporary one goes with the last object that holds it."""
+
+    def __init__(self, folder: str | PathLike[str] | None) -> None:
+        if folder is None:
+            self.path = Path(tempfile.mkdtemp(prefix="fairtk-vectors-"))
+            weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        else:
+            self.path = Path(folder)
+
+
+def _only_collection(folder: Path) -> str:
+    found = vector_index.collections(folder) if folder.is_dir() else []
+    if len(found) == 1:
+        return found[0]
+    said = f"several: {listed(found)}; name one by collection=" if found else "none"
+    raise ParameterError(
+        "VectorSearch: give documents (mappings with 'docno' and 'text', or a function that gives "
+        f"them), or a folder with the index of a collection; found {said} in {folder}"
+    )
+
+
+def _queries(topics: pd.DataFrame) -> list[tuple[str, str]]:
+    qids, texts = topics[QID].tolist(), topics[QUERY].tolist()
+    for qid, text in zip(qids, texts, strict=True):
+        if not isinstance(text, str):
+            raise InputError(
+                f"VectorSearch: the query of qid {qid!r} must be a string; found {text!r}"
+            )
+    twice = topics[QID][topics[QID].duplicated()].tolist()
+    if twice:
+        raise DuplicateError(
+            f"VectorSearch takes topics, one row per query; {listed(dict.fromkeys(twice))} occurs "
+            "more than once"
+        )
+    return list(zip(qids, texts, strict=True))
+
+
+def _vectors(encoder: BiEncoder, texts: list[str]) -> npt.NDArray[np.float32]:
+    if not texts:
+        return np.zeros((0, 1), dtype=np.float32)
+    vectors = vector_index.encode(texts, encoder.encode_queries)
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise InputError(
+            f"VectorSearch: the vector of the query {texts[int(bad[0])]!r} is not finite; mend the "
+            "encoder, or leave the query out"
+        )
+    return unit_rows(vectors).astype(np.float32) if vector_index.normalizes(encoder) else vectors

@@ -1,0 +1,478 @@
+"""DLF as a transformer: ranking, training, and what must not matter."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from dlf_collection import make_collection
+from fairtk_baselines import DLF
+from fairtk_baselines.dlf.pairs import pairs_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fairtk import AWRF, Groups, Target
+from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
+from fairtk.testing import TransformerContract
+from fairtk.testing.agreement import check_frames
+
+QUICK = {"epochs": 8, "batch_size": 4}
+
+
+@pytest.fixture(scope="module")
+def small():
+    return make_collection(n_queries=6, n_docs=20, dimension=8)
+
+
+@pytest.fixture(scope="module")
+def trained(small):
+    return DLF(small.groups, small.target, **QUICK).fit(small.run, small.qrels)
+
+
+def order(run, qid="q00"):
+    return run[run["qid"] == qid].sort_values("rank")["docno"].tolist()
+
+
+class TestContract(TransformerContract):
+    @pytest.fixture(autouse=True)
+    def _collection(self, small, trained):
+        self.small, self.trained = small, trained
+
+    def make(self):
+        return copy.copy(self.trained)
+
+    def others(self):
+        more = make_collection(n_queries=4, n_docs=10, dimension=8, seed=3)
+        quick = {"epochs": 1}
+        return [
+            self.trained.at_weight(0.25),
+            self.trained.relevance_model(),
+            DLF(self.small.groups, self.small.target, **QUICK),  # not trained
+            DLF(self.small.groups, self.small.target, **quick).fit(more.run, more.qrels),
+            DLF(more.groups, more.target, **QUICK),
+            DLF(self.small.groups, Target.uniform(self.small.groups), **QUICK),
+            DLF(self.small.groups, self.small.target, discount="RBP(p=0.8)"),
+        ]
+
+    def inp(self):
+        return self.small.run[self.small.run["qid"].isin(["q00", "q01", "q02"])].copy()
+
+
+class TestContractWithComponents(TestContract):
+    def make(self):
+        made = self.trained.at_weight(0.3)
+        made.components, made.drop = True, ("query_vec", "doc_vec")
+        return made
+
+    def others(self):
+        return []
+
+
+class TestRanking:
+    def test_blend_by_hand(self, small, trained):
+        # score = 0.7 relevance + 0.3 fairness, minus 1e-9 times the rank
+        model = trained.at_weight(0.3)
+        model.components = True
+        found = model(small.run)
+        blend = 0.7 * found["dlf_relevance"] + 0.3 * found["dlf_fairness"]
+        assert found["score"].to_numpy() == pytest.approx(blend - 1e-9 * found["rank"], abs=1e-11)
+        for _, query in found.groupby("qid"):
+            assert query["rank"].tolist() == list(range(len(query)))
+            assert (query["score"].diff().dropna() < 0).all()
+            for name in ("dlf_relevance", "dlf_fairness"):
+                assert query[name].min() == 0 and query[name].max() == 1
+
+    def test_weights_zero_and_one_are_the_two_models(self, small, trained):
+        pairs = pairs_of(small.run, "test")
+        relevance, fairness = trained._models.scores(pairs)
+        names = pairs.rankings.docnos[pairs.rankings.doc]
+        first = pairs.rankings.query == 0
+        for scores, model in (
+            (relevance, trained.relevance_model()),
+            (fairness, trained.at_weight(1)),
+            (pairs.score, trained.at_weight(0, fuse_bm25=1)),
+        ):
+            wanted = names[first][np.argsort(-scores[first], kind="stable")]
+            assert order(model(small.run)) == wanted.tolist()
+
+    def test_documents_never_seen_need_no_groups(self, small, trained):
+        """No docno of the groups is asked for: other names, the same ranking."""
+        fresh = small.run.assign(docno="new-" + small.run["docno"], qid="n" + small.run["qid"])
+        wanted = trained(small.run)
+        found = trained(fresh)
+        assert order(found, "nq03") == ["new-" + d for d in order(wanted, "q03")]
+        assert found["score"].to_numpy() == pytest.approx(wanted["score"].to_numpy())
+
+    def test_length_of_vectors_does_not_matter(self, small, trained):
+        vectors = [v.astype(np.float64) for v in small.run["doc_vec"]]
+        far = [v * (1e200 if i % 2 else 1e-200) for i, v in enumerate(vectors)]
+        scaled = small.run.assign(doc_vec=far)
+        assert order(trained(scaled)) == order(trained(small.run))
+
+    def test_lists_are_vectors_too(self, small, trained):
+        as_lists = small.run.assign(doc_vec=[v.tolist() for v in small.run["doc_vec"]])
+        assert order(trained(as_lists)) == order(trained(small.run))
+
+    def test_nothing_to_tell_documents_apart_keeps_their_order(self, small, trained):
+        same = small.run.assign(doc_vec=[np.ones(8)] * len(small.run), score=1.0)
+        assert order(trained(same)) == order(small.run)
+
+    def test_zero_vectors(self, small, trained):
+        zero = small.run.assign(
+            doc_vec=[np.zeros(8)] * len(small.run), query_vec=[np.zeros(8)] * len(small.run)
+        )
+        found = trained(zero)
+        assert np.isfinite(found["score"]).all()
+        assert order(found) == order(small.run)  # BM25 is all there is
+
+    def test_one_document_per_query(self, small, trained):
+        one = small.run[small.run["rank"] == 0]
+        found = trained(one)
+        assert found["rank"].tolist() == [0] * 6 and found["score"].tolist() == [0.0] * 6
+
+    def test_columns_are_kept_or_dropped(self, small):
+        model = DLF(small.groups, small.target, epochs=1, drop=("doc_vec", "query_vec", "none"))
+        model.fit(small.run, small.qrels)
+        found = model(small.run.assign(text="t", query="q"))
+        assert list(found.columns) == ["qid", "docno", "score", "rank", "text", "query"]
+        assert list(model(small.run[:0]).columns) == ["qid", "docno", "score", "rank"]
+
+    def test_numbers_as_qids_stay_numbers(self, small, trained):
+        run = small.run.assign(qid=small.run["qid"].str[1:].astype(int))
+        assert trained(run)["qid"].dtype == run["qid"].dtype
+
+
+class TestTraining:
+    def test_the_same_whatever_the_order_of_rows(self, small, trained):
+        shuffled = small.run.sample(frac=1, random_state=1)
+        labels = small.qrels.sample(frac=1, random_state=2)
+        again = DLF(small.groups, small.target, **QUICK).fit(shuffled, labels)
+        assert again.fitted == trained.fitted
+
+    def test_deterministic_and_fit_starts_anew(self, small, trained):
+        again = DLF(small.groups, small.target, **QUICK)
+        again.fit(make_collection(4, 10, 8, seed=9).run, make_collection(4, 10, 8, seed=9).qrels)
+        assert again.fitted != trained.fitted
+        assert again.fit(small.run, small.qrels) is again
+        assert again == trained and again.fitted == trained.fitted
+
+    def test_seed_matters(self, small, trained):
+        other = DLF(small.groups, small.target, **QUICK, seed=1).fit(small.run, small.qrels)
+        assert other.fitted != trained.fitted
+
+    def test_torchs_global_random_state_stays(self, small):
+        torch.manual_seed(11)
+        before = torch.get_rng_state()
+        model = DLF(small.groups, small.target, epochs=1).fit(small.run, small.qrels)
+        assert torch.equal(torch.get_rng_state(), before)
+        torch.manual_seed(12)
+        again = DLF(small.groups, small.target, epochs=1).fit(small.run, small.qrels)
+        assert model == again
+
+    def test_losses_fall(self, small):
+        model = DLF(small.groups, small.target, epochs=30).fit(small.run, small.qrels)
+        first, last = (model.history.groupby("model")["loss"].nth(i).tolist() for i in (0, -1))
+        assert last[0] < first[0] and last[1] < first[1]
+        assert model.history["validation_loss"].isna().all()
+
+    def test_no_epochs_is_the_encoder(self, small):
+        """The relevance model starts as the cosine of query and document."""
+        model = DLF(small.groups, small.target, epochs=0).fit(small.run, small.qrels)
+        run = small.run[small.run["qid"] == "q00"]
+        unit = [v / np.linalg.norm(v) for v in run["doc_vec"]]
+        cosine = np.array([float(d @ q) for d, q in zip(unit, run["query_vec"], strict=True)])
+        wanted = run["docno"].to_numpy()[np.argsort(-cosine, kind="stable")].tolist()
+        assert order(model.relevance_model()(run)) == wanted
+
+    def test_validation_stops_early_with_the_best_epoch(self, small):
+        held_out = make_collection(6, 20, 8, seed=5)
+        rename = {d: f"x{d}" for d in held_out.run["docno"]}
+        valid = held_out.run.assign(
+            docno=held_out.run["docno"].map(rename), qid="x" + held_out.run["qid"]
+        )
+        labels = held_out.qrels.assign(
+            docno=held_out.qrels["docno"].map(rename), qid="x" + held_out.qrels["qid"]
+        )
+        frames = [small.groups.to_frame(), held_out.groups.to_frame()]
+        frames[1]["docno"] = frames[1]["docno"].map(rename)
+        groups = Groups.from_frame(pd.concat(frames), name="side", levels=["a", "b"])
+        target = Target.uniform(groups)
+        options = {"epochs": 200, "learning_rate": 0.05, "patience": 3, "hidden": (16,)}
+        model = DLF(groups, target, **options).fit(small.run, small.qrels, valid, labels)
+        for name, steps in model.history.groupby("model"):
+            best = int(steps["validation_loss"].argmin())
+            assert len(steps) == best + 1 + 3, name  # three more without a lower loss
+        short = int(model.history.query("model == 'relevance'")["validation_loss"].argmin()) + 1
+        same = DLF(groups, target, **{**options, "epochs": short}).fit(small.run, small.qrels)
+        wanted = same._models.to_arrays()["relevance.weights.0"]
+        assert model._models.to_arrays()["relevance.weights.0"] == pytest.approx(wanted)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"relevance_loss": "bce"},
+            {"exposure": "top-one"},
+            {"divergence": "kl"},
+            {"divergence": "js"},
+            {"hidden": (8, 4), "fairness_hidden": [8]},
+            {"train_on": "blend", "weight": 0.3},
+            {"train_on": "blend", "normalize": "z-score"},
+            {"inputs": "product", "fairness_inputs": ("document", "query")},
+            {"cosine": 0},
+            {"depth": None, "discount": "DCG"},
+            {"unknown": "drop", "missing_groups": "unknown"},
+        ],
+        ids=str,
+    )
+    def test_every_option_trains_and_ranks(self, small, options):
+        frame = small.groups.to_frame()[20:]  # the first query's documents have no row
+        groups = Groups.from_frame(frame, name="side", levels=["@UNKNOWN", "a", "b"])
+        target = Target.population({"a": 1, "b": 1}, groups)
+        model = DLF(groups, target, epochs=5, **options)
+        if options.get("missing_groups") == "unknown":
+            with pytest.warns(DataWarning, match="no document with a group"):
+                model.fit(small.run, small.qrels)
+        else:
+            with pytest.warns(DataWarning, match=r"ranking of 1 queries.*'q00'"):
+                model.fit(small.run, small.qrels)
+        losses = model.history[model.history["model"] == "fairness"]["loss"].to_numpy()
+        assert losses[-1] < losses[0]
+        assert np.isfinite(model(small.run)["score"]).all()
+
+    def test_a_blend_of_nothing_fair_is_refused(self, small):
+        model = DLF(small.groups, small.target, weight=0, train_on="blend")
+        with pytest.raises(ParameterError, match="weight above 0"):
+            model.fit(small.run, small.qrels)
+
+    def test_training_on_the_blend_brings_it_nearer(self):
+        c = make_collection(n_queries=12, n_docs=40)
+        measure = AWRF(groups=c.groups, target=c.target) @ 20
+        options = {"weight": 0.5, "epochs": 60}
+        alone = DLF(c.groups, c.target, **options).fit(c.run, c.qrels)
+        blend = DLF(c.groups, c.target, **options, train_on="blend").fit(c.run, c.qrels)
+        values = [mean(measure, m(c.run), c.qrels) for m in (alone, blend)]
+        assert values[1] > values[0]
+
+
+class TestGroups:
+    def test_soft_memberships_and_several_attributes(self):
+        c = make_collection(n_queries=8, n_docs=20, dimension=8, levels=("a", "b", "c"))
+        docnos = c.run["docno"].tolist()
+        rows = [(d, g, w) for i, d in enumerate(docnos)
+                for g, w in (("x", 1 + i % 3), ("y", 1))]  # fmt: skip
+        soft = Groups.from_frame(pd.DataFrame(rows, columns=["docno", "group", "weight"]), "soft")
+        targets = [c.target, Target.uniform(soft)]
+        both = DLF([c.groups, soft], targets, **QUICK).fit(c.run, c.qrels)
+        single = [
+            DLF(g, t, **QUICK, learning_rate=1e-12).fit(c.run, c.qrels).history
+            for g, t in zip([c.groups, soft], targets, strict=True)
+        ]
+        slow = DLF([c.groups, soft], targets, **QUICK, learning_rate=1e-12).fit(c.run, c.qrels)
+        # without a step to speak of, the loss of both is the sum of the two
+        fair = [h[h["model"] == "fairness"]["loss"].iloc[0] for h in (*single, slow.history)]
+        assert fair[0] + fair[1] == pytest.approx(fair[2], rel=1e-5)
+        assert both.groups == (c.groups.key, soft.key)
+
+    def test_crossed_attributes(self, small):
+        other = small.groups.to_frame().assign(group=["x", "y"] * 60)
+        crossed = small.groups * Groups.from_frame(other, "other")
+        target = Target.from_qrels(small.qrels, crossed)
+        model = DLF(crossed, target, **QUICK).fit(small.run, small.qrels)
+        assert np.isfinite(model(small.run)["score"]).all()
+
+    def test_queries_without_a_target_are_named(self, small):
+        frame = small.target.to_frame()
+        target = Target.from_frame(frame[~frame["qid"].isin(["q01", "q04"])], small.groups)
+        with pytest.warns(DataWarning, match="no target over 'side' for 2 queries.*'q01', 'q04'"):
+            DLF(small.groups, target, epochs=1).fit(small.run, small.qrels)
+
+    def test_unknown_is_a_group_or_left_out(self, small):
+        """Unknown left out, a target of nothing else is no target."""
+        frame = small.groups.to_frame()
+        frame.loc[:50, "group"] = "@UNKNOWN"
+        groups = Groups.from_frame(frame, name="side")
+        target = Target.population({"@UNKNOWN": 1}, groups)
+        DLF(groups, target, epochs=1).fit(small.run, small.qrels)
+        with (
+            pytest.raises(InputError, match="none of the 6 training queries has a target"),
+            pytest.warns(DataWarning, match="no target"),
+        ):
+            DLF(groups, target, epochs=1, unknown="drop").fit(small.run, small.qrels)
+
+    def test_level_of_the_target_that_no_candidate_has(self, small):
+        groups = Groups.from_frame(small.groups.to_frame(), "side", levels=["a", "b", "never"])
+        model = DLF(groups, Target.uniform(groups), **QUICK).fit(small.run, small.qrels)
+        assert np.isfinite(model.history["loss"]).all()
+
+    def test_documents_without_a_row_do_not_count(self, small):
+        """Dropped, they add nothing to exposure; as unknown, they are a group."""
+        frame = small.groups.to_frame()
+        groups = Groups.from_frame(frame[frame["group"] == "a"], "side", levels=["@UNKNOWN", "a"])
+        target = Target.population({"a": 1}, groups)
+        losses = {}
+        for missing in ("drop", "unknown"):
+            model = DLF(groups, target, epochs=1, smoothing=1e-6, missing_groups=missing)
+            history = model.fit(small.run, small.qrels).history
+            losses[missing] = history[history["model"] == "fairness"]["loss"].iloc[0]
+        assert losses["drop"] == pytest.approx(0, abs=1e-5)  # all exposure that counts is a's
+        assert losses["unknown"] > 0.1
+
+
+class TestHeldOut:
+    @pytest.mark.parametrize("levels", [("a", "b"), ("a", "b", "c")], ids=len)
+    def test_awrf_rises_on_other_queries(self, levels):
+        """Against its own relevance model, by a paired test over 24 queries never trained on."""
+        c = make_collection(n_queries=48, n_docs=60, levels=levels)
+        qids = sorted(c.run["qid"].unique())
+        test = c.part(qids[24:])
+        measure = AWRF(groups=c.groups, target=c.target) @ 20
+        model = DLF(c.groups, c.target).fit(c.part(qids[:24]), c.qrels)
+        before = per_query(measure, model.relevance_model()(test), c.qrels)
+        after = per_query(measure, model.at_weight(0.5, fuse_bm25=0)(test), c.qrels)
+        assert len(after) == 24
+        assert stats.ttest_rel(after, before, alternative="greater").pvalue < 0.01
+        assert (after - before).mean() > 0.01
+
+
+def per_query(measure, run, qrels):
+    judged = qrels[qrels["qid"].isin(run["qid"])]
+    values = measure.iter_calc(
+        judged.rename(columns={"qid": "query_id", "docno": "doc_id", "label": "relevance"}),
+        run.rename(columns={"qid": "query_id", "docno": "doc_id"}),
+    )
+    return pd.Series({v.query_id: v.value for v in values}).sort_index()
+
+
+def mean(measure, run, qrels):
+    return float(per_query(measure, run, qrels).mean())
+
+
+class TestBadInput:
+    def test_not_trained(self, small):
+        model = DLF(small.groups, small.target)
+        assert model(small.run[:0]).columns.tolist() == small.run.columns.tolist()
+        with pytest.raises(InputError, match="DLF is not trained; call fit"):
+            model(small.run)
+        with pytest.raises(InputError, match="nothing to save"):
+            model.save("nowhere")
+        with pytest.raises(InputError, match="no training history"):
+            model.history  # noqa: B018
+
+    @pytest.mark.parametrize(
+        ("vector", "found"),
+        [
+            (np.ones(7), "found 7 numbers"),
+            (np.array([np.nan] * 8), "NaN or infinity"),
+            (None, "found nan|found a NoneType|found None"),
+            ("text", "found a str"),
+            (np.ones((2, 8)), r"array of shape \(2, 8\)"),
+        ],
+        ids=["short", "nan", "none", "text", "matrix"],
+    )
+    def test_vectors(self, small, trained, vector, found):
+        run = small.run.copy()
+        run.at[3, "doc_vec"] = vector
+        docno = run["docno"].iloc[3]
+        with pytest.raises(InputError, match=f"doc_vec.*8 finite numbers.*({found}).*{docno}"):
+            trained(run)
+
+    def test_another_encoder_than_in_training(self, small, trained):
+        other = small.run.assign(
+            doc_vec=[np.ones(5)] * len(small.run), query_vec=[np.ones(5)] * len(small.run)
+        )
+        with pytest.raises(InputError, match="vector of 8 finite numbers; found 5 numbers.*encode"):
+            trained(other)
+
+    def test_runs(self, small, trained):
+        with pytest.raises(DuplicateError):
+            trained(pd.concat([small.run.drop(columns="rank")] * 2))
+        with pytest.raises(ColumnError, match="sample"):
+            trained(small.run.assign(sample=0))
+        with pytest.raises(InputError, match="nan"):
+            trained(small.run.assign(score=np.nan))
+
+    def test_labels(self, small):
+        model = DLF(small.groups, small.target)
+        with pytest.raises(InputError, match="none of the 6 training queries has a document with"):
+            model.fit(small.run, small.qrels.assign(label=0))
+        with pytest.raises(InputError, match="none of the 6 training queries has a document with"):
+            model.fit(small.run, small.qrels.assign(qid="other"))
+        with pytest.raises(DuplicateError, match="labeled twice"):
+            model.fit(small.run, pd.concat([small.qrels] * 2))
+        with pytest.raises(InputError, match="labels must be finite numbers; found 'yes'"):
+            model.fit(small.run, small.qrels.assign(label="yes"))
+        with pytest.raises(ColumnError, match="label"):
+            model.fit(small.run, small.qrels.drop(columns="label"))
+        with pytest.raises(InputError, match="the run has no rows"):
+            model.fit(small.run[:0], small.qrels)
+        with pytest.raises(InputError, match="give qrels_va"):
+            model.fit(small.run, small.qrels, small.run)
+
+    def test_training_that_diverges(self, small):
+        model = DLF(small.groups, small.target, cosine=3e38)
+        with pytest.raises(
+            ParameterError, match="relevance model's loss is (nan|inf) in epoch 1; lower learning"
+        ):
+            model.fit(small.run, small.qrels)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"weight": 1.5}, r"weight must lie in \[0, 1\]; found 1.5"),
+            ({"weight": True}, "weight must lie"),
+            ({"fuse_bm25": -1}, "fuse_bm25 must lie"),
+            ({"hidden": 32}, "hidden must list the width"),
+            ({"hidden": (0,)}, "width of a hidden layer must be an integer of at least 1"),
+            ({"fairness_inputs": ()}, "fairness_inputs must name some of"),
+            ({"inputs": ("docs",)}, "inputs must be one of"),
+            ({"exposure": "softrank"}, "did you mean 'soft-rank'"),
+            ({"temperature": 0}, "temperature must be a number above 0"),
+            ({"discount": "GERR"}, "without a cascade"),
+            ({"discount": "DGC"}, "DGC"),
+            ({"discount": "MU", "depth": None}, "MU needs a depth"),
+            ({"depth": 0}, "depth must be an integer of at least 1"),
+            ({"smoothing": 0}, "smoothing must lie between 0 and 1, both excluded"),
+            ({"divergence": "tv"}, "divergence must be one of"),
+            ({"train_on": "both"}, "train_on must be one of"),
+            ({"missing_groups": "bounds"}, "missing_groups must be one of"),
+            ({"normalize": "sum"}, "normalize must be one of"),
+            ({"learning_rate": float("nan")}, r"learning_rate must lie in \(0, 1\]"),
+            ({"drop": ("docno",)}, "drop must not name 'docno'"),
+            ({"seed": 0.5}, "seed must be an integer"),
+        ],
+        ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",
+    )
+    def test_settings(self, small, options, message):
+        with pytest.raises(InputError, match=message):
+            DLF(small.groups, small.target, **options)
+
+    def test_groups_and_targets(self, small):
+        other = Groups.from_frame(pd.DataFrame({"docno": ["d"], "group": ["z"]}), name="other")
+        with pytest.raises(ParameterError, match="found 2 groups and 1 targets"):
+            DLF([small.groups, other], small.target)
+        with pytest.raises(ParameterError, match="'side' are given twice"):
+            DLF([small.groups] * 2, [small.target] * 2)
+        with pytest.raises(ParameterError, match="target must be a Target or a list"):
+            DLF(small.groups, "uniform")
+        with pytest.raises(InputError, match="groups 'other'"):
+            DLF(other, small.target)
+        many = Groups.from_frame(
+            pd.DataFrame({"docno": map(str, range(1025)), "group": map(str, range(1025))})
+        )
+        with pytest.raises(ParameterError, match="at most 1024 can be trained for"):
+            DLF(many, Target.uniform(many))
+        nobody = Groups.from_frame(pd.DataFrame({"docno": ["d"], "group": ["@UNKNOWN"]}))
+        with pytest.raises(ParameterError, match="leaves nothing"):
+            DLF(nobody, Target.population({"@UNKNOWN": 1}, nobody), unknown="drop")
+
+
+@settings(max_examples=10)
+@given(st.permutations(range(4)), st.floats(0, 1))
+def test_queries_do_not_influence_each_other(small, trained, places, weight):
+    model, run = trained.at_weight(weight), small.run
+    qids = [f"q{p:02d}" for p in places]
+    wanted = model(run[run["qid"].isin(qids[:2])])
+    found = model(run)
+    check_frames(found[found["qid"].isin(qids[:2])], wanted, "another batch, another ranking")

@@ -1,0 +1,140 @@
+"""FA*IR's order against the algorithm as it is written down, one ranking at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fairtk_baselines.fa_star_ir import mtable, multinomial_test
+from fairtk_baselines.fa_star_ir.merging import first_unfair, merge
+from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf
+from fairtk_baselines.fa_star_ir.prefix_tests import BinomialPrefixes, MultinomialPrefixes
+from hypothesis import given
+from hypothesis import strategies as st
+
+RANKINGS = st.lists(st.lists(st.integers(0, 1), max_size=14), min_size=1, max_size=5)
+
+
+def two_queues(protected, needed):
+    """Merge one ranking with two queues (Zehlike et al. 2017, Algorithm 2); rest in old order."""
+    queues = [[i for i, g in enumerate(protected) if g == kind] for kind in (0, 1)]
+    order, shown = [], 0
+    for least in needed[: len(protected)]:
+        one, two = queues
+        take = bool(two) and (not one or shown < least or two[0] < one[0])
+        order.append(queues[take].pop(0))
+        shown += take
+    return order + sorted(queues[0] + queues[1])
+
+
+def flat(rankings):
+    start = np.cumsum([0, *map(len, rankings)])
+    return start, np.array([g for ranking in rankings for g in ranking], dtype=np.int64)
+
+
+def test_by_hand():
+    # needed: 0, 1, 1, 2. Rows 0 1 2 are not protected, 3 4 5 are: 0 first, then 3 because one of
+    # two must be, then 1, then 4 because two of four must be; 2 and 5 stay behind in their order.
+    start, group = flat([[0, 0, 0, 1, 1, 1]])
+    merged = merge(start, group, BinomialPrefixes(np.array([[0, 1, 1, 2]])))
+    assert merged.order.tolist() == [0, 3, 1, 4, 2, 5]
+    assert merged.unfair.tolist() == [0]
+
+
+def test_no_protected_document_left():
+    # one protected document and two are needed at rank 4: it is filled by score, and said
+    start, group = flat([[0, 0, 1, 0, 0], [1, 1]])
+    merged = merge(start, group, BinomialPrefixes(np.array([[0, 1, 1, 2], [0, 0, 0, 2]])))
+    assert merged.order.tolist() == [0, 2, 1, 3, 4, 5, 6]
+    assert merged.unfair.tolist() == [4, 0]
+
+
+def test_no_other_document_left():
+    start, group = flat([[1, 0, 1, 1]])
+    merged = merge(start, group, BinomialPrefixes(np.array([[0, 0, 0, 0]])))
+    assert merged.order.tolist() == [0, 1, 2, 3]
+
+
+@given(RANKINGS, st.integers(1, 12), st.data())
+def test_as_the_two_queues(rankings, k, data):
+    tables = [
+        mtable(k, data.draw(st.sampled_from([0.0, 0.2, 0.5, 0.9, 1.0])), 0.2) for _ in rankings
+    ]
+    test = BinomialPrefixes.of(tables, k)
+    start, group = flat(rankings)
+    merged = merge(start, group, test)
+    for i, ranking in enumerate(rankings):
+        found = merged.order[start[i] : start[i + 1]] - start[i]
+        assert found.tolist() == two_queues(ranking, tables[i].needed)
+    # what merge says is unfair is what a test of its output says
+    unfair, _ = first_unfair(start, group[merged.order], test)
+    assert unfair.tolist() == merged.unfair.tolist()
+    for i, ranking in enumerate(rankings):
+        if sum(ranking) >= tables[i].needed[min(k, len(ranking)) - 1] or not ranking:
+            assert unfair[i] == 0
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=25), min_size=1, max_size=4),
+    st.sampled_from([(0.4, 0.2), (0.5, 0.5), (0.2, 0.2)]),
+    st.sampled_from([5, 12]),
+)
+def test_several_groups(rankings, p, k):
+    found = multinomial_test(k, p, 0.2)
+    test = MultinomialPrefixes.of([found] * len(rankings), k)
+    start, group = flat(rankings)
+    merged = merge(start, group, test)
+    assert sorted(merged.order.tolist()) == list(range(len(group)))
+    unfair, shown = first_unfair(start, group[merged.order], test)
+    assert unfair.tolist() == merged.unfair.tolist()
+    for i, ranking in enumerate(rankings):
+        order = merged.order[start[i] : start[i + 1]]
+        assert (order >= start[i]).all() and (order < start[i + 1]).all()
+        for kind in (0, 1, 2):  # inside a group nothing changes places
+            rows = order[group[order] == kind]
+            assert (np.diff(rows) > 0).all()
+        assert (np.diff(order[k:]) > 0).all()
+        if min(ranking.count(1), ranking.count(2)) >= k:
+            assert unfair[i] == 0
+        top = np.array(ranking)[(order - start[i])[:k]]
+        assert shown[i].tolist() == [(top == 1).sum(), (top == 2).sum()]
+
+
+def test_the_best_of_several_fair_documents():
+    # Five documents of no group are rejected at alpha = .3, p = (1/2, 1/4): at rank 1, F(0, 0) is
+    # 1/4 and F(0, 1) is 1/2: group 2 is as good as group 1 (3/4) for the test, and ranks higher.
+    p = np.array([0.5, 0.25])
+    assert multinomial_cdf(np.array([[0, 0], [1, 0], [0, 1]]), 1, p) == pytest.approx(
+        [0.25, 0.75, 0.5]
+    )
+    test = MultinomialPrefixes(1, p[None], np.array([0.3]))
+    start, group = flat([[0, 0, 2, 1]])
+    assert merge(start, group, test).order.tolist() == [2, 0, 1, 3]
+    # a significance of .6 leaves group 1 alone
+    test = MultinomialPrefixes(1, p[None], np.array([0.6]))
+    assert merge(start, group, test).order.tolist() == [3, 0, 1, 2]
+    # at .9 no document is fair: the nearest to it is taken, and said
+    test = MultinomialPrefixes(1, p[None], np.array([0.9]))
+    merged = merge(start, group, test)
+    assert (merged.order.tolist(), merged.unfair.tolist()) == ([3, 0, 1, 2], [1])
+
+
+def test_a_fair_ranking_stays():
+    start, group = flat([[1, 0, 1, 0, 2, 0, 1, 2]])
+    test = MultinomialPrefixes.of([multinomial_test(8, (0.4, 0.2))], 8)
+    assert first_unfair(start, group, test)[0].tolist() == [0]
+    assert merge(start, group, test).order.tolist() == list(range(8))
+
+
+def test_nothing_to_rank():
+    start, group = flat([[]])
+    merged = merge(start, group, BinomialPrefixes(np.array([[0, 1]])))
+    assert (merged.order.tolist(), merged.unfair.tolist()) == ([], [0])
+    empty = np.zeros(0, dtype=np.int64)
+    merged = merge(np.array([0]), empty, BinomialPrefixes.of([], 5))
+    assert (merged.order.tolist(), merged.unfair.tolist()) == ([], [])
+
+
+def test_no_target_asks_for_nothing():
+    start, group = flat([[0, 0, 0, 1]])
+    for test in (BinomialPrefixes.of([None], 4), MultinomialPrefixes.of([None], 4)):
+        assert merge(start, group, test).order.tolist() == [0, 1, 2, 3]

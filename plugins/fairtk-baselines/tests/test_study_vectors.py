@@ -1,0 +1,146 @@
+"""The systems ``vector-search`` and ``mmr`` of the study."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fairtk_baselines.mmr import MMR
+from fairtk_baselines.study import mmr, vector_search
+from fairtk_baselines.without_columns import WithoutColumns
+
+from fairtk import Groups, Target, registry
+from fairtk.errors import InputError, ParameterError
+from fairtk.qr_study.setting import Setting
+from fairtk.testing import TransformerContract
+from fairtk.testing.toys import toy_documents, toy_groups, toy_run, toy_topics
+from fairtk.transformers.base import FairTransformer
+
+
+class Given(FairTransformer):
+    """The toy run, without texts."""
+
+    def transform(self, inp):
+        run = toy_run().drop(columns="text")
+        return run[run["qid"].isin(inp["qid"])].reset_index(drop=True)
+
+
+class Texts(FairTransformer):
+    def transform(self, inp):
+        return inp.merge(toy_documents(), on="docno", how="left")
+
+
+@pytest.fixture
+def setting(tmp_path):
+    groups = Groups.from_frame(toy_groups(), name="place")
+
+    def make(cutoff=2, candidates=4, **options):
+        return Setting(
+            attribute="place",
+            groups=groups,
+            target=Target.uniform(groups),
+            retriever=Given(),
+            texts=Texts(),
+            documents=lambda: iter(toy_documents().to_dict(orient="records")),
+            collection="toys",
+            cutoff=cutoff,
+            candidates=candidates,
+            seed=3,
+            folder=tmp_path,
+            options=options,
+        )
+
+    return make
+
+
+COLUMNS = {"qid", "query", "question", "docno", "score", "rank"}
+
+
+@pytest.mark.parametrize("options", [{}, {"dimensions": 2}, {"search": "torch"}])
+def test_vector_search(setting, options):
+    system = vector_search.build(setting(**options))
+    out = system(toy_topics())
+    assert set(out.columns) == COLUMNS
+    assert out.groupby("qid").size().tolist() == [4] * 4
+    again = vector_search.build(setting(**options))
+    assert again == system and repr(again) == repr(system)
+    pd.testing.assert_frame_equal(again(toy_topics()), out)
+
+
+def test_vector_search_gives_enough(setting):
+    assert vector_search.build(setting(cutoff=5, candidates=2)).num_results == 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"lambda": 0.2}, {"encoder": "lsa"}, {"dimensions": 2}, {"normalize": "none"}],
+)
+def test_mmr(setting, options):
+    system = mmr.build(setting(**options))
+    out = system(toy_topics())
+    assert set(out.columns) <= COLUMNS and {"qid", "docno", "score", "rank"} <= set(out.columns)
+    sizes = out.groupby("qid").size().to_dict()
+    assert sizes == {"q1": 4, "q2": 4, "q3": 4, "q4": 1}
+    top = {qid: own["docno"].iloc[0] for qid, own in out.groupby("qid")}
+    assert top == {"q1": "d3", "q2": "d2", "q3": "d6", "q4": "d5"}
+    assert mmr.build(setting(**options)) == system
+
+
+def test_mmr_with_lambda_1_is_the_retriever(setting):
+    out = mmr.build(setting(**{"lambda": 1}))(toy_topics())
+    wanted = (Given() % 4)(toy_topics())
+    assert out[["qid", "docno", "rank"]].equals(wanted[["qid", "docno", "rank"]])
+
+
+def test_mmr_uses_vectors_where_an_encoder_is_named(setting):
+    stages = [s for s in mmr.build(setting(encoder="lsa")) if isinstance(s, MMR)]
+    assert [s.vectors for s in stages] == ["doc_vec"] and stages[0].depth == 2
+    stages = [s for s in mmr.build(setting()) if isinstance(s, MMR)]
+    assert [s.vectors for s in stages] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "named"),
+    [
+        (
+            vector_search,
+            {"serach": "torch"},
+            "'vector-search' has no option 'serach'; did you mean",
+        ),
+        (vector_search, {"dimensions": 0}, "dimensions"),
+        (vector_search, {"encoder": "lsa", "search": "fast"}, "search must be one of"),
+        (mmr, {"lamda": 1}, "'mmr' has no option 'lamda'; did you mean 'lambda'"),
+        (mmr, {"lambda": 3}, "lambda_ must be between"),
+    ],
+)
+def test_options_that_cannot_be_used(setting, module, options, named):
+    with pytest.raises(ParameterError, match=named):
+        module.build(setting(**options))
+
+
+def test_the_systems_are_registered():
+    for name in ("vector-search", "mmr"):
+        assert registry.study_systems.get(name)
+
+
+class TestWithoutColumns(TransformerContract):
+    def make(self):
+        return WithoutColumns("text")
+
+    def others(self):
+        return [WithoutColumns("query"), WithoutColumns("text", "query")]
+
+
+def test_without_columns_that_are_not_there():
+    assert list(WithoutColumns("a", "none")(pd.DataFrame({"a": [1], "b": [2]})).columns) == ["b"]
+    for wrong in ((), (["text"],)):
+        with pytest.raises(InputError, match="names of columns"):
+            WithoutColumns(*wrong)
+
+
+def test_pipelines_can_be_inspected(setting):
+    assert pt.inspect.transformer_outputs(vector_search.build(setting()), ["qid", "query"]) == [
+        "qid",
+        "query",
+        "docno",
+        "score",
+        "rank",
+    ]
