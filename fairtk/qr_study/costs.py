@@ -13,6 +13,10 @@ from fairtk.llm import ChatModel, Prices
 from fairtk.qr_study.saved import SavedCell
 
 _QUARTILES = (0.25, 0.5, 0.75)
+_COSTS = [
+    *("calls", "prompt_tokens", "completion_tokens", "price", "model seconds", "own seconds"),
+    *("latency", "training seconds"),
+]
 
 
 def iterations(traces: pd.DataFrame) -> pd.DataFrame:
@@ -49,7 +53,7 @@ def cost_row(saved: SavedCell, qids: Sequence[str], llm: ChatModel, prices: Pric
     """
     spent = saved.noted("time", None)
     if not spent or not spent["queries"]:
-        return pd.DataFrame()
+        return pd.DataFrame(columns=_COSTS)
     traces = saved.traces(qids)
     own = (spent["seconds"] - spent["waited"]) / spent["queries"]
     row = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "price": 0.0}

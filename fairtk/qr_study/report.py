@@ -137,12 +137,8 @@ def _missing(frame: pd.DataFrame) -> list[str]:
 
 
 def _said(results: Results) -> list[str]:
-    said: dict[str, None] = {}
-    for saved in results.saved.values():
-        said |= dict.fromkeys(saved.noted("warnings", []))
-    if not said:
-        return []
-    return ["## Warnings", "", *(f"- {cell_text(text)}" for text in said), ""]
+    lines = [f"- {cell_text(text)}" for text in results.warnings]
+    return ["## Warnings", "", *lines, ""] if lines else []
 
 
 def _write(path: Path, text: str) -> None:

@@ -123,6 +123,12 @@ class Results:
         model = self.prices
         return self._stacked(lambda saved: cost_row(saved, self._qids, self.llm, model))
 
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader should know: warnings of systems, then of measures; each once."""
+        of_systems = [text for s in self.saved.values() for text in s.noted("warnings", [])]
+        return list(dict.fromkeys([*of_systems, *self._measured[2]]))
+
     def changes(self, attribute: str, system: str = FAIR_QR) -> pd.DataFrame:
         """Return each query's change against BM25, the largest loss of the product first.
 
@@ -172,21 +178,23 @@ class Results:
         return list(self.data.topics[QID])
 
     def _stacked(self, read: Any) -> pd.DataFrame:
-        parts = []
+        parts, columns = [], [QID]
         for cell, saved in self.saved.items():
             part = read(saved)
+            columns = list(part.columns)
             if len(part):
                 for place, (name, value) in enumerate(_names(cell).items()):
                     part.insert(place, name, value)
                 parts.append(part)
         if not parts:
-            return pd.DataFrame(columns=["attribute", "system", "variation", "setting", QID])
+            return pd.DataFrame(columns=["attribute", "system", "variation", "setting", *columns])
         return pd.concat(parts, ignore_index=True)
 
     @cached_property
-    def _measured(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def _measured(self) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
         values: list[pd.DataFrame] = []
         tests: list[pd.DataFrame] = []
+        said: list[str] = []
         for attribute, (groups, target) in self.data.attributes.items():
             asked = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
             here = {c: s for c, s in self.saved.items() if c.attribute == attribute}
@@ -198,16 +206,20 @@ class Results:
                 labels = {cell.label: cell for cell in cells}
                 runs = {name: here[cell].rankings(self._qids) for name, cell in labels.items()}
                 runs = {BM25: here[first[0]].rankings(self._qids)} | runs
-                found, p = experiment(runs, self.data.topics, self.data.qrels, asked, correction)
+                found, p, heard = experiment(
+                    runs, self.data.topics, self.data.qrels, asked, correction
+                )
+                said += heard
                 for frame, kept in ((found, values), (p, tests)):
                     frame = frame[frame["system"].isin(list(labels))]
                     described = [_names(labels[name]) for name in frame["system"]]
                     about = pd.DataFrame(described, index=frame.index)
                     kept.append(pd.concat([about, frame.drop(columns="system")], axis=1))
-        return pd.concat(values, ignore_index=True), pd.concat(tests, ignore_index=True)
+        stacked = (pd.concat(frames, ignore_index=True) for frames in (values, tests))
+        return (*stacked, said)
 
     def _summary(self, variations: bool) -> pd.DataFrame:
-        values, tests = self._measured
+        values, tests, _ = self._measured
         rows = []
         for cell in self.saved:
             if bool(cell.variation) != variations:

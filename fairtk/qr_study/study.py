@@ -93,7 +93,9 @@ class Study:
             FairtkError: a system failed; the message names it. What was done is kept.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        ledger = self.ledger or Ledger(self.folder / "ledger.sqlite")
+        ledger = self.ledger
+        if ledger is None:  # an empty one is false, too
+            ledger = Ledger(self.folder / "ledger.sqlite")
         try:
             ledger.wrap(self.llm)  # says that a budget needs a price
             self._describe()

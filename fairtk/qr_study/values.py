@@ -11,7 +11,7 @@ import pandas as pd
 from ir_measures import nDCG
 
 from fairtk.columns import QID
-from fairtk.errors import FairtkWarning
+from fairtk.errors import DataWarning, FairtkWarning
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 
@@ -43,8 +43,8 @@ def experiment(
     qrels: pd.DataFrame,
     asked: Mapping[str, Any],
     correction: str,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return each query's values, and the p-values of paired t-tests against the first system.
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Return each query's values, p-values of paired t-tests against the first system, warnings.
 
     Both come from ``pt.Experiment``. A query that a run lacks has the worst value.
 
@@ -57,15 +57,14 @@ def experiment(
 
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and ``system``, ``measure``, ``p`` (NaN for the
-        baseline, and where no query differs: there is nothing to test, or to correct for).
+        baseline, and where no query differs: there is nothing to test, or to correct for); and
+        what the measures warned of.
     """
     import pyterrier as pt
 
     names, frames = list(runs), list(runs.values())
-    with warnings.catch_warnings():
-        # the test of a system that equals the baseline everywhere divides 0 by 0
-        warnings.filterwarnings("ignore", category=RuntimeWarning)
-        warnings.filterwarnings("ignore", category=FairtkWarning)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
         shared: dict[str, Any] = {
             "eval_metrics": list(asked.values()),
             "names": names,
@@ -74,6 +73,15 @@ def experiment(
         per_query = pt.Experiment(frames, topics, qrels, perquery=True, **shared)
         tests: dict[str, Any] = {"baseline": 0} if len(frames) > 1 else {}
         means = pt.Experiment(frames, topics, qrels, **shared, **tests)
+    said = []
+    for warning in heard:
+        if issubclass(warning.category, FairtkWarning):
+            said.append(str(warning.message))
+        # the test of a system that equals the baseline everywhere divides 0 by 0
+        if not issubclass(warning.category, DataWarning | RuntimeWarning):
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
     back = {str(measure): name for name, measure in asked.items()}
     values = per_query.rename(columns={"name": "system"})
     values["measure"] = values["measure"].astype(str).map(back)
@@ -85,7 +93,7 @@ def experiment(
     p = pd.DataFrame(rows, columns=["system", "measure", "p"])
     if correction != "none":
         p["p"] = p.groupby("measure")["p"].transform(lambda found: corrected(found, correction))
-    return values[["system", QID, "measure", "value"]], p
+    return values[["system", QID, "measure", "value"]], p, list(dict.fromkeys(said))
 
 
 def corrected(p: pd.Series, method: str) -> pd.Series:

@@ -1,0 +1,106 @@
+"""Systems of a plugin: small, and some of them broken."""
+
+from __future__ import annotations
+
+import warnings
+
+import pandas as pd
+import pyterrier as pt
+
+from fairtk.errors import DataWarning, InputError
+
+FITTED = []
+"""The topics that each trained system saw, and the qrels: (qids, qids of the qrels)."""
+APPLIED = []
+"""(qids that it was trained on, qids that it ranked) of each call of a trained system."""
+BUILT = []
+"""The settings that systems were built from."""
+
+
+class Reverse(pt.Transformer):
+    """BM25's first documents, the other way round."""
+
+    def __init__(self, setting):
+        BUILT.append(setting)
+        self.first = setting.retriever % setting.candidates
+
+    def transform(self, inp):
+        run = self.first.transform(inp)
+        return run.assign(score=-run["score"], rank=run.groupby("qid").cumcount(ascending=False))
+
+
+class Memory(pt.Estimator):
+    """BM25; remembers what it was trained on."""
+
+    def __init__(self, setting):
+        self.first = setting.retriever % setting.candidates
+        self.seen = None
+
+    def fit(self, topics, qrels, *_):
+        self.seen = tuple(topics["qid"])
+        FITTED.append((self.seen, tuple(sorted(set(qrels["qid"])))))
+        return self
+
+    def transform(self, inp):
+        APPLIED.append((self.seen, tuple(inp["qid"])))
+        return self.first.transform(inp)
+
+
+class Raises(pt.Transformer):
+    def __init__(self, error):
+        self.error = error
+
+    def transform(self, inp):
+        raise self.error
+
+
+class Few(pt.Transformer):
+    """Finds one document for each query but the first, for which it finds none."""
+
+    def __init__(self, setting):
+        self.first = setting.retriever % 1
+
+    def transform(self, inp):
+        return self.first.transform(inp.iloc[1:])
+
+
+def reverse(setting):
+    return Reverse(setting)
+
+
+def same(setting):
+    return setting.retriever % setting.candidates
+
+
+def memory(setting):
+    return Memory(setting)
+
+
+def few(setting):
+    return Few(setting)
+
+
+def broken(setting):
+    return Raises(RuntimeError("no luck\nat all"))
+
+
+def refuses(setting):
+    return Raises(InputError("the toy needs an option"))
+
+
+def unbuilt(setting):
+    raise KeyError(f"option {sorted(setting.options)}")
+
+
+def nothing(setting):
+    return pt.apply.generic(
+        lambda inp: pd.DataFrame({"qid": [], "docno": [], "score": [], "rank": []})
+    )
+
+
+def warns(setting):
+    def transform(inp):
+        warnings.warn("the toy has *doubts*", DataWarning, stacklevel=2)
+        return (setting.retriever % setting.candidates).transform(inp)
+
+    return pt.apply.generic(transform, transform_outputs=lambda _: ["qid", "docno"])
