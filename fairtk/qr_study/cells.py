@@ -79,8 +79,7 @@ def cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cell]:
     for attribute in attributes:
         for name in names:
             if name not in (FAIR_QR, NOT_RERANKED):
-                options = settings.bm25 if name == BM25 else settings.options.get(name, {})
-                yield Cell(attribute, name, options=options)
+                yield Cell(attribute, name, options=settings.options.get(name, {}))
     for attribute in attributes:
         for name in names:
             if name in (FAIR_QR, NOT_RERANKED):

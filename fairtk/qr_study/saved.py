@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pandas as pd
 
 from fairtk.columns import DOCNO, QID, RANK, SCORE
@@ -15,6 +16,7 @@ from fairtk.errors import FormatError, MissingExtraError
 from fairtk.io import atomic_write
 
 RUN = [QID, DOCNO, SCORE, RANK]
+_COUNTS = ("retrieved", "prompt_tokens", "completion_tokens", "seconds")
 _SIZE = 180  # longer file names are refused by some file systems
 
 
@@ -52,7 +54,10 @@ class SavedCell:
     def save_trace(self, qid: str, trace: pd.DataFrame) -> None:
         """Keep a query's trace; that of a query without a result says why there is none."""
         self._read.clear()
-        _write(trace, self._path("traces", qid))
+        # counts are integers only where no other query of the same call lacks one
+        counts = [name for name in _COUNTS if name in trace.columns]
+        numbers = trace[counts].apply(pd.to_numeric).astype(np.float64)
+        _write(trace.assign(**dict(numbers.items())), self._path("traces", qid))
 
     def rankings(self, qids: Iterable[str]) -> pd.DataFrame:
         """Return the rankings of the queries that are done, in the order of the qids."""

@@ -39,7 +39,7 @@ def comparison(results: Results) -> Table:
     heads = [f"{a} {m}@{settings.cutoff}" for a in attributes for m in MEASURES]
     rows = []
     for system in dict.fromkeys(table["system"]):
-        cells = [system]
+        cells, lost = [system], []
         for attribute in attributes:
             found = table[(table["attribute"] == attribute) & (table["system"] == system)]
             if found.empty:
@@ -48,7 +48,9 @@ def comparison(results: Results) -> Table:
             row = found.iloc[0]
             cells += [f"{row[m]:.4f}{_mark(row, m, settings.level)}" for m in MEASURES]
             if row["missing"]:
-                cells[0] += f" ({row['missing']} of {len(results.data.topics)} missing)"
+                lost.append(f"{attribute}: {row['missing']} of {len(results.data.topics)} missing")
+        if lost:
+            cells[0] += f" ({', '.join(lost)})"
         rows.append(cells)
     test = "paired t-test against BM25"
     if settings.correction != "none":

@@ -18,6 +18,7 @@ import trec_fair_files as files
 
 from fairtk import hookimpl, plugins
 from fairtk.qr_study import Settings, Study, from_trec_fair
+from fairtk.qr_study.cells import OWN
 from fairtk.registry import StudySystemSpec
 
 REGIONS = {
@@ -102,7 +103,8 @@ def write_topics(folder, topics):
 
 
 def settings(**changed):
-    return Settings(**{**SMALL, "variations": {}, **changed})
+    """Return settings of a small study: without variations, and of installed plugins the toys."""
+    return Settings(**{**SMALL, "variations": {}, "systems": (*OWN, *_TOYS), **changed})
 
 
 def study(data, folder, llm, **changed):
@@ -156,14 +158,19 @@ class Toys:
                 for name, build, trained in self.specs]  # fmt: skip
 
 
+_TOYS = []  # the names of those that are known now
+
+
 @contextlib.contextmanager
 def installed(*specs, version="1.0"):
     """Make systems known: (name, function of `qr_toys`, whether it is trained)."""
     plugin = Toys(*specs)
     plugins.register(plugin, "fairtk-toys", version)
+    _TOYS[:] = [name for name, *_ in specs]
     try:
         yield
     finally:
+        _TOYS.clear()
         plugins.unregister(plugin)
 
 
@@ -182,11 +189,12 @@ def sums(folder):
     return found
 
 
-def same(one, two):
-    """Return whether two results of `sums` are equal."""
-    if one.keys() != two.keys():
-        return False
-    return all(
-        a.equals(b) if isinstance(a, pd.DataFrame) else a == b
-        for a, b in ((one[name], two[name]) for name in one)
-    )
+def differences(one, two):
+    """Return the paths by which two results of `sums` differ."""
+    alike = [
+        name
+        for name in one.keys() & two.keys()
+        for a, b in [(one[name], two[name])]
+        if (a.equals(b) if isinstance(a, pd.DataFrame) else a == b)
+    ]
+    return sorted((one.keys() | two.keys()) - set(alike))
