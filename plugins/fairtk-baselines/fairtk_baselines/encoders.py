@@ -13,6 +13,7 @@ from fairtk.errors import ParameterError
 from fairtk_baselines import lsa_files
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.lsa import LsaEncoder, lsa_settings
+from fairtk_baselines.model_folder import LOCK
 
 __all__ = ["LsaEncoder", "get", "identity"]
 
@@ -62,7 +63,7 @@ def get(
     if isinstance(encoder, BiEncoder):
         return encoder
     if isinstance(encoder, str | PathLike):
-        if lsa_files.has_encoder(encoder):
+        if lsa_files.FOLDER.has_model(encoder):
             return LsaEncoder.load(encoder)
         from fairtk_baselines import sentence_model
 
@@ -120,7 +121,7 @@ def _lsa(
             f"{sorted(settings)}"
         ) from None
     if documents is None:
-        if folder is not None and lsa_files.has_encoder(folder):
+        if folder is not None and lsa_files.FOLDER.has_model(folder):
             return LsaEncoder.load(folder)
         raise ParameterError(
             "the encoder 'lsa' is fitted on a collection: give documents (mappings with 'docno' "
@@ -130,11 +131,11 @@ def _lsa(
     source = Collection(documents, "LsaEncoder", collection)
     if folder is None:
         return LsaEncoder.fit(source.mappings, **checked, collection=source.name)
-    lsa_files.check_free(folder)
+    lsa_files.FOLDER.check_free(folder)
     Path(folder).mkdir(parents=True, exist_ok=True)
-    with FileLock(Path(folder) / lsa_files.LOCK):  # a second process waits, and uses the first's
+    with FileLock(Path(folder) / LOCK):  # a second process waits, and uses the first's
         wanted = {**checked, "collection": source.name}
-        if lsa_files.has_encoder(folder) and lsa_files.read_settings(folder) == wanted:
+        if lsa_files.FOLDER.has_model(folder) and lsa_files.read_settings(folder) == wanted:
             return LsaEncoder.load(folder)
         fitted = LsaEncoder.fit(source.mappings, **checked, collection=source.name)
         fitted.save(folder)

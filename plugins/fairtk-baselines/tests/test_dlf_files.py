@@ -6,8 +6,7 @@ import shutil
 import pandas as pd
 import pytest
 from dlf_collection import make_collection
-from fairtk_baselines import DLF
-from fairtk_baselines.dlf import files
+from fairtk_baselines import DLF, model_folder
 
 from fairtk import Groups, Target
 from fairtk.errors import FormatError, InputError
@@ -38,7 +37,7 @@ def test_ranks_as_before(small, trained, folder):
 
 
 def test_no_group_of_a_document_is_written(small, folder):
-    text = (folder / files.NAME).read_text(encoding="utf-8")
+    text = (folder / "dlf.json").read_text(encoding="utf-8")
     assert small.groups.key in text
     assert not any(docno in text for docno in small.groups.docnos)
 
@@ -60,14 +59,14 @@ def test_saving_again_replaces(small, trained, folder):
 def test_killed_before_the_description_is_written(small, trained, folder, monkeypatch):
     """The weights of the new model are there already: the old one is still whole."""
     other = DLF(small.groups, small.target, epochs=1).fit(small.run, small.qrels)
-    real = files.atomic_write
+    real = model_folder.atomic_write
 
     def killed(path):
-        if path.name == files.NAME:
+        if path.name == "dlf.json":
             raise KeyboardInterrupt
         return real(path)
 
-    monkeypatch.setattr(files, "atomic_write", killed)
+    monkeypatch.setattr(model_folder, "atomic_write", killed)
     with pytest.raises(KeyboardInterrupt):
         other.save(folder)
     assert DLF.load(folder) == trained
@@ -76,22 +75,22 @@ def test_killed_before_the_description_is_written(small, trained, folder, monkey
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda d: shutil.rmtree(d), "expected a saved DLF model.*no folder"),
-        (lambda d: (d / files.NAME).unlink(), "a folder without it"),
-        (lambda d: (d / files.NAME).write_text("{"), "not JSON"),
-        (lambda d: (d / files.NAME).write_text("[1]"), "not JSON"),
-        (lambda d: change(d, version=9), "expected version 1.*found 9"),
-        (lambda d: change(d, weights="../other.safetensors"), "name of a safetensors file"),
-        (lambda d: change(d, dimension=9), "broken one.*size mismatch"),
-        (lambda d: change(d, dimension="wide"), "broken one"),
+        (lambda d: shutil.rmtree(d), "expected a DLF model.*no folder"),
+        (lambda d: (d / "dlf.json").unlink(), r"found 'dlf-.*safetensors'"),
+        (lambda d: (d / "dlf.json").write_text("{"), "no JSON"),
+        (lambda d: (d / "dlf.json").write_text("[1]"), "its kind is not"),
+        (lambda d: change(d, version=9), "version 9, not 1"),
+        (lambda d: change(d, weights="../other.safetensors"), "no name like dlf-"),
+        (lambda d: change(d, dimension=9), "damaged one.*size mismatch"),
+        (lambda d: change(d, dimension="wide"), "damaged one"),
         (lambda d: setting(d, weight=7), "weight must lie in"),
-        (lambda d: setting(d, hidden=[5]), "broken one.*size mismatch"),
+        (lambda d: setting(d, hidden=[5]), "damaged one.*size mismatch"),
         (lambda d: setting(d, seed=None), "seed must be an integer"),
         (lambda d: setting(d, weight=...), "'weight' is missing"),
-        (lambda d: weights(d).unlink(), "found none that can be read"),
-        (lambda d: weights(d).write_bytes(b"\x00" * 9), "found none that can be read"),
-        (lambda d: weights(d).write_bytes(weights(d).read_bytes()[:-4]), "none that can be read"),
-        (lambda d: flipped(weights(d)), "found others"),
+        (lambda d: weights(d).unlink(), "a damaged one or none"),
+        (lambda d: weights(d).write_bytes(b"\x00" * 9), "a damaged one or none"),
+        (lambda d: weights(d).write_bytes(weights(d).read_bytes()[:-4]), "a damaged one or none"),
+        (lambda d: flipped(weights(d)), "other content"),
     ],
 )  # fmt: skip
 def test_what_is_broken_is_said(folder, spoil, message):
@@ -118,12 +117,12 @@ def test_keys_tell_groups_apart(small):
 
 
 def change(folder, **values):
-    path = folder / files.NAME
+    path = folder / "dlf.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values))
 
 
 def setting(folder, **values):
-    path = folder / files.NAME
+    path = folder / "dlf.json"
     record = json.loads(path.read_text(encoding="utf-8"))
     for name, value in values.items():
         record["settings"].pop(name) if value is ... else record["settings"].update({name: value})

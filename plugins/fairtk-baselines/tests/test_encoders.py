@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import sentence_models
 import torch
-from fairtk_baselines import encoders, lsa_files
+from fairtk_baselines import encoders, model_folder
 from fairtk_baselines.encoders import LsaEncoder
 from hypothesis import given
 from hypothesis import strategies as st
@@ -201,7 +201,7 @@ def test_killed_before_the_description_is_written(tmp_path, monkeypatch):
     def killed(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lsa_files.json, "dumps", killed)
+    monkeypatch.setattr(model_folder.json, "dumps", killed)
     with pytest.raises(KeyboardInterrupt):
         LsaEncoder.fit(docs(TOPICS)).save(tmp_path)
     monkeypatch.undo()
@@ -237,15 +237,15 @@ def _change(folder, **values):
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
-        (lambda f: (f / "lsa.json").write_text("{"), "broken"),
-        (lambda f: (f / "lsa.json").write_text("[1]"), "broken"),
-        (lambda f: _change(f, kind="something"), "something else"),
-        (lambda f: _change(f, version=99), "version 1"),
-        (lambda f: _change(f, tensors="../lsa-1.safetensors"), "name of a safetensors file"),
-        (lambda f: _change(f, terms=["cat"]), "others"),
-        (lambda f: _change(f, digest="0"), "others"),
-        (lambda f: next(f.glob("*.safetensors")).unlink(), "none that can be read"),
-        (lambda f: next(f.glob("*.safetensors")).write_bytes(b"\x80\x04"), "none that can be read"),
+        (lambda f: (f / "lsa.json").write_text("{"), "no JSON"),
+        (lambda f: (f / "lsa.json").write_text("[1]"), "its kind"),
+        (lambda f: _change(f, kind="something"), "its kind"),
+        (lambda f: _change(f, version=99), "version 99, not 1"),
+        (lambda f: _change(f, tensors="../lsa-1.safetensors"), "no name like"),
+        (lambda f: _change(f, terms=["cat"]), "1 words, not 2"),
+        (lambda f: _change(f, digest="0"), "other content"),
+        (lambda f: next(f.glob("*.safetensors")).unlink(), "a damaged one or none"),
+        (lambda f: next(f.glob("*.safetensors")).write_bytes(b"\x80\x04"), "a damaged one or none"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, damage, named):

@@ -11,10 +11,10 @@ import torch
 
 from fairtk.digest import digest
 from fairtk.divergence import FloatArray
-from fairtk_baselines.dlf.files import Arrays
 from fairtk_baselines.dlf.network import PairScorer
 from fairtk_baselines.dlf.pairs import Pairs
 from fairtk_baselines.dlf.recipe import Recipe
+from fairtk_baselines.model_folder import Arrays
 
 _CHUNK = 1 << 24  # numbers in a network's input at a time
 

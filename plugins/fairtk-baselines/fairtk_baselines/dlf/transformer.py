@@ -373,9 +373,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             names = ("weight", "fuse_bm25", "normalize", "components", "drop")
             loaded._set_ranking(**{name: settings[name] for name in names})
             loaded._models = Models.from_arrays(loaded.recipe, dimension, arrays)
-        except KeyError as error:
-            raise files.broken(folder, f"{error} is missing") from None
-        except (TypeError, ValueError) as error:
-            raise files.broken(folder, str(error)) from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise files.FOLDER.broken(folder, error) from None
         loaded._history = None
         return loaded

@@ -1,0 +1,149 @@
+"""A saved model: a JSON record in a folder, and data files that are named by their content.
+
+The record is written last and in one step, so that it always describes a whole model, the old one
+or the new one, wherever writing was stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from fairtk.errors import FormatError
+from fairtk.io import atomic_write
+
+LOCK = ".lock"
+
+Folder = str | PathLike[str]
+Writer = Callable[[Path], object]  # of a data file
+Arrays = dict[str, npt.NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """What a kind of model looks like on disk, and how it is written and read.
+
+    Methods raise a `FormatError` where a folder is not what it should be.
+
+    Attributes:
+        what: the model, for messages, such as ``"a DLF model"``.
+        record: name of the JSON file.
+        kind: what the record calls the model.
+        keys: what a record has besides ``kind`` and ``version``.
+        data: names of data files, with ``*`` where a digest of the content stands.
+        version: of the record's form.
+    """
+
+    what: str
+    record: str
+    kind: str
+    keys: tuple[str, ...]
+    data: str
+    version: int = 1
+
+    def has_model(self, folder: Folder) -> bool:
+        """Return whether the folder claims to hold a model."""
+        return (Path(folder) / self.record).is_file()
+
+    def check_free(self, folder: Folder) -> None:
+        """Raise where a model must not be written: a file, or a folder with other things."""
+        path = Path(folder)
+        if path.exists() and not path.is_dir():
+            raise FormatError(f"expected a folder for {self.what}; found a file", path)
+        if path.is_dir() and not self.has_model(path):
+            other = sorted(p.name for p in path.iterdir() if not self._ours(p.name))
+            if other:
+                raise FormatError(
+                    f"expected an empty folder, or one with {self.what} ({self.record}); found "
+                    f"{other[0]!r}: give another folder, nothing here is overwritten",
+                    path,
+                )
+
+    def write(self, folder: Folder, record: Mapping[str, Any], data: Mapping[str, Writer]) -> None:
+        """Write the values of `keys` and the data files; a model that is there is replaced."""
+        self.check_free(folder)
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        for name, write in data.items():
+            with atomic_write(path / name) as temporary:
+                write(temporary)
+        whole = {"kind": self.kind, "version": self.version, **record}
+        text = json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1)
+        with atomic_write(path / self.record) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        for old in path.glob(self.data):
+            if old.name not in data:
+                with contextlib.suppress(OSError):  # another process may read it
+                    old.unlink()
+
+    def read(self, folder: Folder) -> dict[str, Any]:
+        """Return the record."""
+        path = Path(folder)
+        if not self.has_model(path):
+            names = sorted(repr(p.name) for p in path.iterdir()) if path.is_dir() else ["no folder"]
+            found = names[0] if names else "an empty folder"
+            raise FormatError(f"expected {self.what} ({self.record}); found {found}", path)
+        try:
+            record = json.loads((path / self.record).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise self.broken(path, f"no JSON: {error}") from None
+        if not isinstance(record, dict) or record.get("kind") != self.kind:
+            raise self.broken(path, f"its kind is not {self.kind!r}")
+        if record.get("version") != self.version:
+            raise self.broken(path, f"version {record.get('version')!r}, not {self.version}")
+        for key in self.keys:
+            if key not in record:
+                raise self.broken(path, KeyError(key))
+        return record
+
+    def place(self, folder: Folder, name: object) -> Path:
+        """Return the path of a data file that the record names."""
+        if not isinstance(name, str) or "/" in name or not fnmatchcase(name, self.data):
+            raise self.broken(folder, f"{name!r} is no name like {self.data}")
+        return Path(folder) / name
+
+    def tensors(self, folder: Folder, name: object) -> Arrays:
+        """Return the arrays of a data file, which is of the form safetensors."""
+        path = self.place(folder, name)
+        try:
+            arrays: Arrays = load(path.read_bytes())
+        except (OSError, SafetensorError) as error:
+            raise self.altered(path, error) from None
+        return arrays
+
+    def broken(self, folder: Folder, why: object) -> FormatError:
+        """Return the error for a record that describes no whole model."""
+        return FormatError(
+            f"expected the description of {self.what}; found another or a damaged one "
+            f"({_line(why)}): fit and save it again",
+            Path(folder) / self.record,
+        )
+
+    def altered(self, path: Path, why: object = "other content") -> FormatError:
+        """Return the error for a data file that is not as it was saved."""
+        return FormatError(
+            f"expected the file that {self.record} was written with; found another, a damaged "
+            f"one or none ({_line(why)}): fit and save it again",
+            path,
+        )
+
+    def _ours(self, name: str) -> bool:
+        # ".part." is in the name of a file that was being written when its process was killed
+        part = name.startswith(".") and ".part." in name
+        return part or name == LOCK or fnmatchcase(name, self.data)
+
+
+def _line(why: object) -> str:
+    text = f"{why} is missing" if isinstance(why, KeyError) else str(why)
+    return " ".join(text.split())[:160]
