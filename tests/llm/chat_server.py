@@ -40,7 +40,11 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        if len(raw) < int(self.headers["Content-Length"]):  # a client that was killed
+            self.close_connection = True
+            return
+        body = json.loads(raw)
         prompt = body["messages"][-1]["content"]
         server = self.server
         with server.lock:

@@ -181,6 +181,8 @@ def sums(folder):
     """Return the content of every file of a study's cells, by path, but for times."""
     found = {}
     for path in sorted((folder / "cells").rglob("*")):
+        if path.name.startswith("."):  # what a killed process was writing
+            continue
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path)
             found[str(path.relative_to(folder))] = frame.drop(columns="seconds", errors="ignore")
