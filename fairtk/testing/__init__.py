@@ -14,6 +14,7 @@ fairtk's own measures, transformers, utilities, prompts and data pass the same c
 from fairtk.testing.dataset import DatasetContract
 from fairtk.testing.measure import MeasureContract
 from fairtk.testing.prompt import PromptContract, ToyTokenizer
+from fairtk.testing.study_system import StudySystemContract, toy_setting
 from fairtk.testing.toys import (
     toy_answers,
     toy_documents,
@@ -30,6 +31,7 @@ __all__ = [
     "DatasetContract",
     "MeasureContract",
     "PromptContract",
+    "StudySystemContract",
     "ToyTokenizer",
     "TransformerContract",
     "UtilityContract",
@@ -39,5 +41,6 @@ __all__ = [
     "toy_qrels",
     "toy_run",
     "toy_samples",
+    "toy_setting",
     "toy_topics",
 ]

@@ -16,6 +16,7 @@ from fairtk.registry import (
     DatasetSpec,
     PromptSpec,
     Registry,
+    StudySystemSpec,
     TransformerSpec,
     UtilitySpec,
 )
@@ -47,6 +48,10 @@ class Generous:
     @hookimpl
     def fairtk_prompts(self):
         return [PromptSpec("toy-p", "pkg:P", "a prompt")]
+
+    @hookimpl
+    def fairtk_study_systems(self):
+        return [StudySystemSpec("toy-s", "pkg:build", "a system")]
 
     @hookimpl
     def fairtk_commands(self, cli):
@@ -110,6 +115,7 @@ def test_register_and_unregister():
             "fairtk_datasets": ["toy/data"],
             "fairtk_measures": ["ToyShare", "ToyGiven"],
             "fairtk_prompts": ["toy-p"],
+            "fairtk_study_systems": ["toy-s"],
             "fairtk_transformers": ["ToyT"],
             "fairtk_utilities": ["toy-u"],
         }
@@ -235,6 +241,7 @@ def test_no_hook_at_all(unloaded):
         ("fairtk_utilities", {"rouge": 1}, "must return a list"),
         ("fairtk_datasets", [UtilitySpec("u", "p:u", "")], "must give DatasetSpec objects"),
         ("fairtk_prompts", [PromptSpec("", "p:u", "")], "has no name"),
+        ("fairtk_study_systems", ["mmr"], "must give StudySystemSpec objects; found 'mmr'"),
         ("fairtk_browsing_models", [DCG()], "classes, not objects"),
         ("fairtk_browsing_models", [Share], "must give subclasses of BrowsingModel"),
     ],

@@ -1,0 +1,28 @@
+"""The systems of the study keep to fairtk's contract."""
+
+from fairtk.testing import StudySystemContract
+
+
+class TestVectorSearch(StudySystemContract):
+    name = "vector-search"
+
+
+class TestDlf(StudySystemContract):
+    name = "dlf"
+
+
+class TestDeltr(StudySystemContract):
+    name = "deltr"
+
+
+class TestFaStarIr(StudySystemContract):
+    name = "fa*ir"
+
+
+class TestFaStarIrBinomial(StudySystemContract):
+    name = "fa*ir"
+    options = {"test": "binomial", "p": 0.3}
+
+
+class TestMmr(StudySystemContract):
+    name = "mmr"

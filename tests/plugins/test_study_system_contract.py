@@ -1,0 +1,44 @@
+"""The contract of the study's systems: what keeps to it passes, what does not is caught."""
+
+import pytest
+from toy_systems import Plugin
+
+from fairtk import hookimpl, plugins
+from fairtk.testing import StudySystemContract
+
+Plugin.fairtk_study_systems = hookimpl(Plugin.fairtk_study_systems)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def registered():
+    plugin = Plugin()
+    plugins.register(plugin, "toy-systems")
+    yield
+    plugins.unregister(plugin)
+
+
+class TestGood(StudySystemContract):
+    name = "toy-good"
+
+
+class TestFitted(StudySystemContract):
+    name = "toy-fitted"
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "message"),
+    [
+        ("short", "test_rankings", "gives 1 documents for"),
+        ("leaking", "test_rankings", r"leaves the columns \['text'\]"),
+        ("inventing", "test_rankings", "rows for the qids"),
+        ("batched", "test_topics_do_not_matter_to_each_other", "how topics are batched"),
+        ("random", "test_deterministic", "when it is used twice"),
+        ("careless", "test_unknown_options_are_named", "takes the setting 'no_such_setting'"),
+        ("untold", "test_fit", "is not said to be trained"),
+    ],
+)
+def test_what_is_caught(name, test, message):
+    contract = StudySystemContract()
+    contract.name = f"toy-{name}"
+    with pytest.raises(AssertionError, match=message):
+        getattr(contract, test)()
