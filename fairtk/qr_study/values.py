@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.columns import QID
+from fairtk.columns import DOCNO, QID, RANK, SCORE
 from fairtk.errors import DataWarning, FairtkWarning
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
@@ -62,7 +62,8 @@ def experiment(
     """
     import pyterrier as pt
 
-    names, frames = list(runs), list(runs.values())
+    names = list(runs)
+    frames = [run if len(run) else _nothing() for run in runs.values()]
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         shared: dict[str, Any] = {
@@ -94,6 +95,11 @@ def experiment(
     if correction != "none":
         p["p"] = p.groupby("measure")["p"].transform(lambda found: corrected(found, correction))
     return values[["system", QID, "measure", "value"]], p, list(dict.fromkeys(said))
+
+
+def _nothing() -> pd.DataFrame:
+    """Return a run without any of the topics: ``pt.Experiment`` refuses one without rows."""
+    return pd.DataFrame({QID: [""], DOCNO: [""], SCORE: [0.0], RANK: [0]})
 
 
 def corrected(p: pd.Series, method: str) -> pd.Series:
