@@ -81,7 +81,7 @@ def plot_variation(results: Results, name: str) -> Any:
             low, high = (part[f"{measure} {end}"] for end in ("low", "high"))
             axis.errorbar(
                 *(places + shift, part[measure]),
-                yerr=[part[measure] - low, high - part[measure]],
+                yerr=np.clip([part[measure] - low, high - part[measure]], 0.0, None),
                 fmt=mark + line,
                 color=COLORS[measure],
                 elinewidth=0.8,
@@ -157,6 +157,8 @@ def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     axis.plot(x, base[NDCG] * base[FAIRNESS] / x, color="#bbbbbb", linewidth=0.9, zorder=0)
     ends = rows[[FAIRNESS, f"{FAIRNESS} low", f"{FAIRNESS} high"]]
     low, high = ends.min().min(), ends.max().max()
+    if not np.isfinite([low, high]).all():  # undefined, as the report says
+        return
     room = max(high - low, 0.02) * 0.1
     axis.set_ylim(low - room, min(high + room, 1.005))
 

@@ -101,9 +101,9 @@ def file_name(text: str) -> str:
     from fairtk.digest import digest
 
     safe = quote(text, safe=" ").replace(".", "%2E")
-    if len(safe) > _SIZE or safe.upper() != safe.lower() and safe != safe.lower():
-        # some file systems do not tell upper from lower case
-        return f"{safe[:_SIZE]}-{digest(text)}"
+    if not safe or len(safe) > _SIZE or safe != safe.lower():
+        # some file systems do not tell upper from lower case; "=" comes from nowhere else
+        return f"{safe[:_SIZE]}={digest(text)}"
     return safe
 
 

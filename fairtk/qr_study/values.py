@@ -131,16 +131,17 @@ def intervals(
         seed: of the bootstrap.
 
     Returns:
-        The lower and the upper ends; NaN where there is a single query.
+        The lower and the upper ends; NaN where there is a single query, or a value is undefined.
     """
     from scipy.stats import bootstrap
 
     table = np.asarray(values, dtype=np.float64)
-    if table.shape[1] < 2 or not len(table):
-        nothing = np.full(len(table), np.nan)
-        return nothing, nothing.copy()
+    low, high = np.full(len(table), np.nan), np.full(len(table), np.nan)
+    defined = np.isfinite(table).all(axis=1)
+    if table.shape[1] < 2 or not defined.any():
+        return low, high
     found = bootstrap(
-        (table,),
+        (table[defined],),
         np.mean,
         axis=1,
         confidence_level=confidence,
@@ -150,4 +151,5 @@ def intervals(
         vectorized=True,
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return np.atleast_1d(found.low), np.atleast_1d(found.high)
+    low[defined], high[defined] = found.low, found.high
+    return low, high
