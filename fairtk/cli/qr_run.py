@@ -177,9 +177,8 @@ def _echo_results(results: Results, page: Path, form: str) -> None:
     table = comparison(results)
     echo_table([*table.columns, ""], [[*row, ""] for row in table.rows])
     click.echo(table.caption)
-    for attribute in results.data.attributes:
-        if len(results.traces) and attribute in set(results.traces["attribute"]):
-            click.echo(change_table(results, attribute).caption.partition(" Shown:")[0])
+    for attribute in results.explained:
+        click.echo(change_table(results, attribute).caption.partition(" Shown:")[0])
     if len(results.missing):
         lost = results.missing
         click.echo(

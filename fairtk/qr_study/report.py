@@ -64,8 +64,7 @@ def write_report(results: Results, folder: Path) -> Path:
         _write(folder / f"{name}.tex", latex(table))
         parts += [f"## {TITLES[name]}", "", markdown(table)]
         parts += _shown(pictures.get(name, []))
-    attributes = list(dict.fromkeys(frames["traces"].get("attribute", [])))
-    for attribute in attributes:
+    for attribute in results.explained:
         table = change_table(results, attribute)
         parts += [f"## Why: {cell_text(attribute)}", "", markdown(table)]
         parts += _shown(pictures.get(f"why {attribute}", []))

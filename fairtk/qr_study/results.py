@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.columns import QID
+from fairtk.errors import NotFoundError
 from fairtk.llm import ChatModel, Prices
 from fairtk.qr_study.cells import BM25, FAIR_QR, Cell
 from fairtk.qr_study.costs import cost_row, iterations
@@ -129,6 +130,11 @@ class Results:
         of_systems = [text for s in self.saved.values() for text in s.noted("warnings", [])]
         return list(dict.fromkeys([*of_systems, *self._measured[2]]))
 
+    @property
+    def explained(self) -> list[str]:
+        """The attributes whose comparison has FAIR-QR, so that `changes` can say what it did."""
+        return [c.attribute for c in self.saved if c.system == FAIR_QR and not c.variation]
+
     def changes(self, attribute: str, system: str = FAIR_QR) -> pd.DataFrame:
         """Return each query's change against BM25, the largest loss of the product first.
 
@@ -140,10 +146,17 @@ class Results:
             ``qid``, ``query``, the change of each measure, and how the product's change splits
             (exactly) into ``by AWRF`` and ``by nDCG``; for FAIR-QR also ``groups`` (asked for, in
             order; those in brackets were not kept) and ``note``.
+
+        Raises:
+            NotFoundError: there is no such attribute, or the comparison lacks the system.
         """
+        if attribute not in self.data.attributes:
+            raise NotFoundError("attribute", attribute, self.data.attributes)
         here = self.per_query[
             (self.per_query["attribute"] == attribute) & (self.per_query["variation"] == "")
         ]
+        if system not in set(here["system"]):
+            raise NotFoundError("system", system, set(here["system"]))
         wide = here.pivot(index=QID, columns=["system", "measure"], values="value")
         then, now = wide[BM25], wide[system]
         frame = pd.DataFrame(index=wide.index)
