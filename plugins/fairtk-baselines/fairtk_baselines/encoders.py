@@ -131,11 +131,13 @@ def _lsa(
     source = Collection(documents, "LsaEncoder", collection)
     if folder is None:
         return LsaEncoder.fit(source.mappings, **checked, collection=source.name)
+    wanted = {**checked, "collection": source.name}
+    if lsa_files.holds(folder, wanted):  # looked up first: the folder may be read-only
+        return LsaEncoder.load(folder)
     lsa_files.FOLDER.check_free(folder)
     Path(folder).mkdir(parents=True, exist_ok=True)
     with FileLock(Path(folder) / LOCK):  # a second process waits, and uses the first's
-        wanted = {**checked, "collection": source.name}
-        if lsa_files.FOLDER.has_model(folder) and lsa_files.read_settings(folder) == wanted:
+        if lsa_files.holds(folder, wanted):
             return LsaEncoder.load(folder)
         fitted = LsaEncoder.fit(source.mappings, **checked, collection=source.name)
         fitted.save(folder)

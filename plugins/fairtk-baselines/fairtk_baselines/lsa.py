@@ -23,6 +23,8 @@ FloatArray = npt.NDArray[np.float32]
 
 _BLOCK = 4096  # texts whose term counts are in memory at a time
 _POWER_ITERATIONS = 7  # what scikit-learn takes by itself where few dimensions are wanted
+# what scikit-learn says where no word is left
+_NO_WORDS = ("empty vocabulary", "no terms remain", "max_df corresponds to < documents")
 _NOTHING = 1e-7  # a projection shorter than this share of its text's weights is rounding noise
 
 
@@ -41,7 +43,9 @@ class LsaEncoder(BiEncoder):  # type: ignore[misc]
     The collection decides how many dimensions there are: at most as many as documents, words, and
     the rank of their matrix; `dimensions` is the upper limit. The fit is a function of the
     documents, their order, the settings and the seed, up to the last bits of the linear algebra
-    library (the randomized SVD of Halko et al., 2011).
+    library. It is the randomized SVD of Halko et al. (2011), and so an approximation: the last
+    dimensions, whose weights hardly differ from those left out, are others for another seed or
+    order.
 
     Objects come from `fit` or `load`. They are `pyterrier_dr.BiEncoder`: ``query_encoder()`` adds
     ``query_vec``, ``doc_encoder()`` adds ``doc_vec``, ``text_scorer()`` re-ranks.
@@ -104,11 +108,11 @@ class LsaEncoder(BiEncoder):  # type: ignore[misc]
         try:
             matrix = vectorizer.fit_transform(text for _, text in source)
         except ValueError as error:
-            if isinstance(error, InputError):
+            if not any(said in str(error) for said in _NO_WORDS):
                 raise
             raise InputError(
-                "LsaEncoder: the documents have no words to learn from (none at all, or none in "
-                f"{min_documents} documents): {error}"
+                "LsaEncoder: the documents must have words to learn from, each in at least "
+                f"{min_documents} of them; found none: check that there are documents, with texts"
             ) from None
         size = min(settings["dimensions"], *matrix.shape)
         _, value, right = randomized_svd(

@@ -37,10 +37,9 @@ def write(
     FOLDER.write(folder, record, {name: lambda path: save_file(arrays, path)})
 
 
-def read_settings(folder: Folder) -> dict[str, Any]:
-    """Return the settings of the encoder in a folder."""
-    settings: dict[str, Any] = FOLDER.read(folder)["settings"]
-    return settings
+def holds(folder: Folder, settings: dict[str, Any]) -> bool:
+    """Return whether the folder has an encoder with these settings."""
+    return FOLDER.has_model(folder) and FOLDER.read(folder)["settings"] == settings
 
 
 def read(folder: Folder) -> tuple[list[str], FloatArray, FloatArray, dict[str, Any]]:

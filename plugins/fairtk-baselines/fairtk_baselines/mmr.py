@@ -9,14 +9,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.columns import DOCNO, QID, RANK, SCORE, TEXT
-from fairtk.errors import InputError, ParameterError, suggestion
+from fairtk.errors import ParameterError, suggestion
 from fairtk.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import depth as depth_setting
 from fairtk_baselines import run_text
 from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
-from fairtk_baselines.vectors import unit_rows
+from fairtk_baselines.vectors import stacked, unit_rows
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -165,24 +165,9 @@ def _tfidf(rows: pd.DataFrame, run: Rankings) -> Any:
 
 
 def _doc_vecs(rows: pd.DataFrame, run: Rankings) -> FloatArray:
-    vectors = [np.asarray(v) for v in rows[DOC_VEC].tolist()]
-    for number, vector in enumerate(vectors):
-        numeric = vector.dtype.kind in "fiu"
-        if not numeric or vector.shape != vectors[0].shape or vector.ndim != 1:
-            row, size = rows.iloc[number], vectors[0].shape
-            raise InputError(
-                f"MMR: the {DOC_VEC} of qid {row[QID]!r}, docno {row[DOCNO]!r} must be a vector of "
-                f"numbers like that of the first row (shape {size}); found "
-                f"{vector.dtype} of shape {vector.shape}: encode all documents by one encoder"
-            )
-    matrix = np.stack(vectors).astype(np.float64) if vectors else np.zeros((0, 1))
-    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
-    if len(bad):
-        row = rows.iloc[int(bad[0])]
-        raise InputError(
-            f"MMR: the {DOC_VEC} of qid {row[QID]!r}, docno {row[DOCNO]!r} is not finite"
-        )
-    return unit_rows(matrix)
+    column = rows[DOC_VEC].to_numpy(dtype=object)
+    size = max(1, np.size(column[0])) if len(column) else 1
+    return unit_rows(stacked(column, size, run, np.arange(len(column)), DOC_VEC, "MMR"))
 
 
 def _share(value: Any) -> float:

@@ -1,4 +1,4 @@
-"""Texts and queries of a run's rows, checked."""
+"""Texts and queries of a run's rows, and queries of topics, checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.columns import DOCNO, QID, QUERY, TEXT
-from fairtk.errors import InputError
+from fairtk.errors import DuplicateError, InputError, listed
 
 
 def texts(inp: pd.DataFrame, where: str) -> list[str]:
@@ -45,6 +45,28 @@ def queries(inp: pd.DataFrame, query: npt.NDArray[np.int64], count: int, where: 
             f"{row[QUERY]!r} at docno {row[DOCNO]!r}"
         )
     return [str(distinct[c]) for c in first]
+
+
+def topics(inp: pd.DataFrame, where: str) -> list[tuple[str, str]]:
+    """Return qid and query of each topic.
+
+    Raises:
+        InputError: a qid is missing, or a query is not a string; names the qid.
+        DuplicateError: a qid occurs twice.
+    """
+    if inp[QID].isna().any():
+        raise InputError(f"{where}: every topic must have a qid; found one without")
+    qids, texts = inp[QID].tolist(), inp[QUERY].tolist()
+    for qid, text in zip(qids, texts, strict=True):
+        if not isinstance(text, str):
+            raise InputError(f"{where}: the query of qid {qid!r} must be a string; found {text!r}")
+    twice = inp[QID][inp[QID].duplicated()].tolist()
+    if twice:
+        raise DuplicateError(
+            f"{where} takes topics, one row per query; {listed(dict.fromkeys(twice))} occurs more "
+            "than once"
+        )
+    return list(zip(qids, texts, strict=True))
 
 
 def _strings(inp: pd.DataFrame, column: str, where: str, advice: str) -> list[str]:

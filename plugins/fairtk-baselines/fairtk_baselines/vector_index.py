@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyterrier as pt
 from filelock import FileLock
 from pyterrier_dr import BiEncoder, FlexIndex, SimFn
 
@@ -98,7 +97,7 @@ def build(
         encoder: encodes the documents.
         name: what identifies the encoder.
         source: the documents.
-        verbose: whether to show progress.
+        verbose: whether to show progress, on a terminal.
 
     Raises:
         InputError: there is no document with a vector, or a vector is not finite.
@@ -178,7 +177,16 @@ def _write(path: Path, encoder: BiEncoder, name: str, source: Collection, verbos
 
 
 def _batches(source: Collection, verbose: bool) -> Iterator[list[tuple[str, str]]]:
-    shown = pt.tqdm(source, desc="VectorSearch: encoding", unit="doc", disable=not verbose)
+    from tqdm import tqdm
+
+    shown = tqdm(
+        source,
+        desc="VectorSearch: encoding",
+        unit=" documents",
+        disable=None if verbose else True,  # None: unless it is a terminal
+        delay=2,
+        leave=False,
+    )
     documents = iter(shown)
     while batch := list(itertools.islice(documents, _BATCH)):
         yield batch

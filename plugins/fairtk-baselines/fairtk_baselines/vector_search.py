@@ -17,10 +17,17 @@ import pandas as pd
 from pyterrier_dr import BiEncoder, FlexIndex
 
 from fairtk.columns import DOCNO, QID, QUERY, RANK, SCORE
-from fairtk.errors import DataWarning, DuplicateError, InputError, ParameterError, listed
+from fairtk.digest import digest
+from fairtk.errors import (
+    DataWarning,
+    FormatError,
+    InputError,
+    ParameterError,
+    listed,
+)
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
-from fairtk_baselines import encoders, vector_index
+from fairtk_baselines import encoders, run_text, vector_index
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.nearest import check_search, nearest
 from fairtk_baselines.scaling import strictly_falling
@@ -30,8 +37,8 @@ from fairtk_baselines.vectors import unit_rows
 class VectorSearch(FairTransformer):
     """Q -> R: retrieval by vectors, over a whole collection, with any bi-encoder.
 
-    The documents are encoded on first use, with a progress bar, into a `pyterrier_dr.FlexIndex` in
-    `folder`, and searched by it. Later objects, and later processes, use the index that is there,
+    The documents are encoded on first use into a `pyterrier_dr.FlexIndex` in `folder`, and searched
+    by it. Later objects, and later processes, use the index that is there,
     if it is of the same encoder and collection; several can lie in one folder. An index that was
     not finished, for whatever reason, is never used.
 
@@ -39,8 +46,9 @@ class VectorSearch(FairTransformer):
     (``sim_fn``); an `LsaEncoder`'s dot product is the cosine. Order is exact, except with
     ``search="faiss-hnsw"``: ties are broken by docno, descending, and each lower score then
     differs in its last bit, so that scores fall strictly. Neither other queries nor the order of
-    documents change a query's results (the encoder aside: batched neural networks differ in the
-    last bits).
+    documents change a query's results, for equal vectors: a neural network's differ by batch in
+    the last bits, and an `LsaEncoder` that is fitted on the documents in another order is another
+    one.
 
     A query without words (empty, or white space) or with a zero vector (`LsaEncoder`: no word of it
     is known) is as near to one document as to any other: it gets no documents, and a `DataWarning`
@@ -63,18 +71,19 @@ class VectorSearch(FairTransformer):
             where it changes, the index is built anew, so change it with the documents. None to read
             them once, here, and compute a digest.
         seed: of the encoder ``"lsa"``.
-        verbose: whether encoding the documents shows its progress; no setting of the result.
+        verbose: whether encoding the documents shows its progress, on a terminal, after two
+            seconds; no setting of the result.
 
     Raises:
         ParameterError: a setting is out of range, there are neither documents nor an index, or
             `search` needs faiss, which is not installed.
         ModelError: there is no such encoder.
-        FormatError: on use: the folder holds a damaged index.
+        FormatError: `folder` is a file; on use: it holds a damaged index.
         InputError: a document has no docno or text; on use: a query is missing.
         DuplicateError: on use: two documents have the same docno, or two rows the same qid.
     """
 
-    SETTINGS = ("encoder", "collection", "num_results", "search", "seed")
+    SETTINGS = ("encoder", "collection", "num_results", "seed")
 
     def __init__(
         self,
@@ -91,7 +100,8 @@ class VectorSearch(FairTransformer):
         super().__init__()
         self.encoder = encoder if encoder == "lsa" else encoders.get(encoder)
         self.num_results = whole("num_results", num_results, "VectorSearch")
-        self.search = check_search(search, "VectorSearch")
+        # not self.search, which is PyTerrier's method for one query
+        self._way = check_search(search, "VectorSearch")
         self.seed = whole("seed", seed, "VectorSearch", least=0)
         self.verbose = verbose
         self._place = _Place(folder)
@@ -105,7 +115,8 @@ class VectorSearch(FairTransformer):
 
     def settings(self) -> dict[str, Any]:
         """Return the settings by name, the encoder as what identifies it."""
-        return {**super().settings(), "encoder": encoders.identity(self.encoder)}
+        identity = encoders.identity(self.encoder)
+        return {**super().settings(), "encoder": identity, "search": self._way}
 
     def subtransformers(self) -> dict[str, Any]:
         """Return none: the encoder is a setting, not a stage."""
@@ -119,6 +130,9 @@ class VectorSearch(FairTransformer):
         fused.num_results = k
         return fused
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> VectorSearch:
+        return copy.copy(self)  # encoder, documents and index are only read
+
     def index(self) -> FlexIndex:
         """Return the index, built if it is not there; ``.vec_loader()`` adds ``doc_vec``."""
         return self._open()[1]
@@ -131,7 +145,7 @@ class VectorSearch(FairTransformer):
         """
         self.check_inputs(inp, [QID, QUERY])
         topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
-        found = self._search(_queries(topics)) if len(topics) else []
+        found = self._search(run_text.topics(topics, "VectorSearch")) if len(topics) else []
         count = np.array([len(docnos) for docnos, _ in found], dtype=np.int64)
         row = np.repeat(np.arange(len(found)), count)
         out = topics.iloc[row].reset_index(drop=True)
@@ -146,7 +160,7 @@ class VectorSearch(FairTransformer):
         texts = list(dict.fromkeys(text for _, text in queries if text.strip()))
         vectors = _vectors(encoder, texts)
         some = np.flatnonzero(vectors.any(axis=1))
-        nearby = nearest(index, record, vectors[some], self.num_results, self.search)
+        nearby = nearest(index, record, vectors[some], self.num_results, self._way)
         by_text = {texts[i]: result for i, result in zip(some.tolist(), nearby, strict=True)}
         without = [qid for qid, text in queries if text not in by_text]
         if without:
@@ -165,21 +179,26 @@ class VectorSearch(FairTransformer):
             found = vector_index.find(self._place.path, name, self.collection)
             if found is None:
                 if self._source is None:
-                    raise ParameterError(
-                        f"VectorSearch: {self._place.path} has no index of {self.collection!r} by "
-                        f"{name}: give documents, so that it can be built"
-                    )
+                    raise self._no_index(name)
                 found = vector_index.build(
                     self._place.path, encoder, name, self._source, self.verbose
                 )
             self._opened = (encoder, *found)
         return self._opened
 
+    def _no_index(self, encoder: str) -> ParameterError:
+        return ParameterError(
+            f"VectorSearch: {self._place.path} has no index of {self.collection!r} by {encoder}: "
+            "give documents, so that it can be built"
+        )
+
     def _encoder(self) -> BiEncoder:
         if isinstance(self.encoder, BiEncoder):
             return self.encoder
         source = None if self._source is None else self._source.mappings
-        folder = self._place.path / "lsa"
+        folder = self._place.path / f"lsa-{digest([self.collection, self.seed])}"
+        if source is None and not folder.is_dir():
+            raise self._no_index(f"'lsa' with seed {self.seed}")
         return encoders.get(
             self.encoder, source, folder, seed=self.seed, collection=self.collection
         )
@@ -194,6 +213,8 @@ class _Place:
             weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
         else:
             self.path = Path(folder)
+            if self.path.exists() and not self.path.is_dir():
+                raise FormatError("expected a folder for a vector index; found a file", self.path)
 
 
 def _only_collection(folder: Path) -> str:
@@ -205,22 +226,6 @@ def _only_collection(folder: Path) -> str:
         "VectorSearch: give documents (mappings with 'docno' and 'text', or a function that gives "
         f"them), or a folder with the index of a collection; found {said} in {folder}"
     )
-
-
-def _queries(topics: pd.DataFrame) -> list[tuple[str, str]]:
-    qids, texts = topics[QID].tolist(), topics[QUERY].tolist()
-    for qid, text in zip(qids, texts, strict=True):
-        if not isinstance(text, str):
-            raise InputError(
-                f"VectorSearch: the query of qid {qid!r} must be a string; found {text!r}"
-            )
-    twice = topics[QID][topics[QID].duplicated()].tolist()
-    if twice:
-        raise DuplicateError(
-            f"VectorSearch takes topics, one row per query; {listed(dict.fromkeys(twice))} occurs "
-            "more than once"
-        )
-    return list(zip(qids, texts, strict=True))
 
 
 def _vectors(encoder: BiEncoder, texts: list[str]) -> npt.NDArray[np.float32]:

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairtk.errors import InputError
+from fairtk.rankings import Rankings, describe
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -31,3 +34,54 @@ def row_cosines(one: FloatArray, other: FloatArray) -> FloatArray:
     """
     found: FloatArray = np.clip((one * other).sum(axis=1), -1.0, 1.0)
     return found
+
+
+def stacked(
+    vectors: npt.NDArray[np.object_],
+    dimension: int,
+    rankings: Rankings,
+    rows: npt.NDArray[np.int64],
+    name: str,
+    where: str,
+) -> FloatArray:
+    """Return vectors as one matrix; shape (n, dimension).
+
+    Args:
+        vectors: what a column holds; shape (n,).
+        dimension: the length that they must have.
+        rankings: the run whose column it is.
+        rows: which of its rows each vector is of, for messages; shape (n,).
+        name: the column.
+        where: who asks.
+
+    Raises:
+        InputError: a vector is missing, not finite or of another length; names qid and docno.
+    """
+    if not len(vectors):
+        return np.zeros((0, dimension))
+    try:
+        matrix = np.stack(list(vectors)).astype(np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty((0, 0))
+    if matrix.shape == (len(vectors), dimension) and bool(np.isfinite(matrix).all()):
+        return matrix
+    for vector, row in zip(vectors, rows, strict=True):
+        problem = _problem(vector, dimension)
+        if problem:
+            raise InputError(
+                f"{where}: {name} must be a vector of {dimension} finite numbers; found {problem} "
+                f"({describe(rankings, int(row))}); encode all rows with the same bi-encoder"
+            )
+    raise InputError(f"{where}: {name} must be vectors of {dimension} finite numbers")
+
+
+def _problem(vector: Any, dimension: int) -> str | None:
+    try:
+        array = np.asarray(vector, dtype=np.float64)
+    except (TypeError, ValueError):
+        return f"a {type(vector).__name__}"
+    if array.ndim != 1:
+        return repr(vector)[:40] if array.ndim == 0 else f"an array of shape {array.shape}"
+    if len(array) != dimension:
+        return f"{len(array)} numbers"
+    return None if np.isfinite(array).all() else "NaN or infinity"

@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 import torch
 from dlf_collection import make_collection
@@ -476,3 +477,10 @@ def test_queries_do_not_influence_each_other(small, trained, places, weight):
     wanted = model(run[run["qid"].isin(qids[:2])])
     found = model(run)
     check_frames(found[found["qid"].isin(qids[:2])], wanted, "another batch, another ranking")
+
+
+def test_schematic(trained):
+    for drop in ((), ("query_vec", "doc_vec")):
+        model = copy.copy(trained)
+        model.drop = drop
+        assert "DLF" in pt.schematic.draw(model)

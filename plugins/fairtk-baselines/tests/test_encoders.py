@@ -155,8 +155,8 @@ def test_settings_out_of_range(settings, named):
 @pytest.mark.parametrize(
     ("documents", "named"),
     [
-        ([], "no words"),
-        (docs(["", "a"]), "no words"),
+        ([], "must have words .*check that there are documents, with texts"),
+        (docs(["", "a"]), "must have words"),
         ([{"docno": "d1", "text": None}], "'d1' must be a string; found None"),
         ([{"docno": 1, "text": "cat"}], "position 0"),
         (["cat"], "position 0"),
@@ -430,3 +430,41 @@ def test_identity():
     assert encoders.identity(LsaEncoder.fit(CATS)) == encoders.identity(LsaEncoder.fit(CATS))
     toys = LsaEncoder.fit(toy_documents())
     assert encoders.identity(LsaEncoder.fit(CATS)) != encoders.identity(toys)
+
+
+def test_an_error_of_the_users_documents_is_theirs():
+    def read():
+        yield {"docno": "d1", "text": "cat"}
+        raise ValueError("line 2 is torn")
+
+    with pytest.raises(ValueError, match="^line 2 is torn$"):
+        LsaEncoder.fit(read, collection="torn")
+
+
+def test_a_fitted_encoder_is_used_where_nothing_can_be_written(tmp_path, monkeypatch):
+    """On a read-only disk a lock cannot be taken either, and none is needed."""
+    fitted = encoders.get("lsa", CATS, tmp_path)
+
+    def read_only(*_args, **_kwargs):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(encoders, "FileLock", read_only)
+    assert encoders.get("lsa", CATS, tmp_path) == fitted
+    with pytest.raises(PermissionError, match="read-only"):
+        encoders.get("lsa", CATS, tmp_path, seed=1)
+
+
+def test_against_the_singular_value_decomposition_of_numpy():
+    """The weights by their definition, (1 + ln tf) (ln((1 + n) / (1 + df)) + 1), then U S V'."""
+    rng = np.random.default_rng(5)
+    words = np.array([f"w{i}" for i in range(12)])
+    texts = [" ".join(rng.choice(words, 6)) for _ in range(9)]
+    counts = np.array([[text.split().count(w) for w in words] for text in texts])
+    idf = np.log((1 + 9) / (1 + (counts > 0).sum(axis=0))) + 1
+    weights = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * idf
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    wanted = weights @ np.linalg.svd(weights)[2][:4].T
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    found = LsaEncoder.fit(docs(texts), dimensions=4).encode_docs(texts)
+    # directions may differ by signs: compare what they are for, the cosines
+    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-4)

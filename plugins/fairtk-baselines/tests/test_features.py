@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from fairtk_baselines import encoders
 from fairtk_baselines.features import Features
@@ -199,3 +200,9 @@ def test_samples_are_refused():
 def test_settings_that_cannot_be_used(arguments, named):
     with pytest.raises(ParameterError, match=named):
         Features(**arguments)
+
+
+def test_schematic():
+    """PyTerrier would draw the empty tuple of columns as a list of stages, and fail."""
+    for features in (Features(), Features(FixedEncoder()), Features(columns=["rank"])):
+        assert "Features" in pt.schematic.draw(features)

@@ -1,3 +1,6 @@
+import copy
+import gc
+import io
 import os
 import signal
 import subprocess
@@ -435,3 +438,59 @@ class Flat(FixedEncoder):
 def test_an_encoder_of_another_shape():
     with pytest.raises(InputError, match=r"one vector for each of 1 texts; found .*\(3,\)"):
         search("1 0", encoder=Flat()).transform(topics("1 0"))
+
+
+def test_collections_and_seeds_lie_in_one_folder(tmp_path):
+    docs = [{"docno": f"d{i}", "text": f"cat word{i % 3} dog{i}"} for i in range(9)]
+    made = {"one": (docs[:4], 1), "two": (docs[3:], 1), "three": (docs, 2)}
+    wanted = {
+        name: VectorSearch("lsa", part, tmp_path, collection=name, seed=seed).transform(
+            topics("cat word1")
+        )
+        for name, (part, seed) in made.items()
+    }
+    for name, (_, seed) in made.items():
+        opened = VectorSearch("lsa", None, tmp_path, collection=name, seed=seed)
+        pd.testing.assert_frame_equal(opened.transform(topics("cat word1")), wanted[name])
+    with pytest.raises(ParameterError, match="no index of 'one' by 'lsa' with seed 2"):
+        VectorSearch("lsa", None, tmp_path, collection="one", seed=2).index()
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "index").write_text("")
+    with pytest.raises(FormatError, match="expected a folder for a vector index; found a file"):
+        VectorSearch(FixedEncoder(), documents("1 0"), tmp_path / "index")
+
+
+def test_a_topic_without_a_qid():
+    with pytest.raises(InputError, match="every topic must have a qid"):
+        search("1 0").transform(topics("1 0").assign(qid=[None]))
+
+
+def test_pyterriers_search_for_one_query():
+    found_by_method = search("1 0", "0 1").search("1 0.5")
+    assert found_by_method["docno"].tolist() == ["d00", "d01"]
+
+
+def test_deep_copies_share_the_index():
+    made = search("1 0", "0 1")
+    for opened in (False, True):
+        other = copy.deepcopy(made)
+        assert other == made and other is not made
+        assert found(other, "0 1") == ["d01", "d00"], opened
+    del made
+    gc.collect()
+    assert found(copy.deepcopy(other), "0 1") == ["d01", "d00"]  # the temporary folder stays
+
+
+def test_no_progress_is_shown_off_a_terminal(capfd):
+    VectorSearch(FixedEncoder(), documents("1 0", "0 1")).index()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_no_progress_is_shown_of_quick_work(monkeypatch):
+    shown = io.StringIO()
+    shown.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", shown)
+    VectorSearch(FixedEncoder(), documents("1 0", "0 1")).index()
+    assert shown.getvalue().strip("\r ") == ""

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.divergence import FloatArray, IntArray
+from fairtk_baselines.scaling import min_max
 
 NORMALIZATIONS = ("min-max", "z-score")
 _DIGITS = 12  # rounding noise of different batch sizes is far below
@@ -21,19 +22,13 @@ def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
         how: ``"min-max"``: to [0, 1]; ``"z-score"``: mean 0, standard deviation 1. Equal values
             become 0 in both.
     """
-    if not len(values):
-        return values
+    found = min_max(values, start, when_equal=0.0)
+    if how == "min-max" or not len(values):
+        return found
+    # of the scaled values, so that no square over- or underflows
     size = np.diff(start)
-    lowest = np.minimum.reduceat(values, start[:-1])
-    spread = np.maximum.reduceat(values, start[:-1]) - lowest
-    if how == "min-max":
-        origin, unit = lowest, spread
-    else:
-        origin = np.add.reduceat(values, start[:-1]) / size
-        off = values - np.repeat(origin, size)
-        unit = np.where(spread > 0, np.sqrt(np.add.reduceat(off**2, start[:-1]) / size), 0.0)
-    origin, unit = np.repeat(origin, size), np.repeat(unit, size)
-    off = values - origin
+    off = found - np.repeat(np.add.reduceat(found, start[:-1]) / size, size)
+    unit = np.repeat(np.sqrt(np.add.reduceat(off**2, start[:-1]) / size), size)
     scaled: FloatArray = np.divide(off, unit, out=np.zeros_like(values), where=unit > 0)
     return scaled
 

@@ -28,10 +28,7 @@ def build(setting: Setting) -> Any:
         ParameterError: an option is unknown or out of its range.
     """
     options = check_names(setting.options, _OPTIONS, "mmr")
-    dense = "encoder" in options
-    if "dimensions" in options and not dense:
-        options["encoder"] = "lsa"
-        dense = True
+    dense = "encoder" in options or "dimensions" in options
     rerank: Any = MMR(
         options.get("lambda", 0.5),
         normalize=options.get("normalize", "min-max"),
