@@ -73,6 +73,7 @@ def download(
     sha256: str | None = None,
     check: Callable[[Path], None] | None = None,
     pause: float = 1.0,
+    loader: str = "fairtk.datasets.lamp.from_folder",
 ) -> None:
     """Download a file; nothing is at ``target`` before the file is complete and checked.
 
@@ -82,6 +83,7 @@ def download(
         sha256: the hex checksum, where it is known.
         check: called with the path of the complete file; raises `FormatError` on a bad one.
         pause: seconds before the second try, doubled for each further one.
+        loader: what loads a folder that has the file; named in errors.
 
     Raises:
         DownloadError: names the address, what went wrong, and what to do instead.
@@ -98,13 +100,14 @@ def download(
                 break
             except _TransferError as error:
                 if attempt == tries - 1 or not error.again:
-                    raise _failed(url, target, str(error)) from error.__cause__
+                    raise _failed(url, target, str(error), loader) from error.__cause__
                 time.sleep(pause * 2**attempt)
         try:
             _check(part, sha256, check)
         except FormatError as error:
             _discard(part)  # a wrong file would only be resumed
-            raise _failed(url, target, f"the server sent a wrong file: {error}") from None
+            why = f"the server sent a wrong file: {error}"
+            raise _failed(url, target, why, loader) from None
         os.replace(part, target)
         _discard(part)
         _sync_folder(target.parent)
@@ -220,11 +223,10 @@ def _check(part: Path, sha256: str | None, check: Callable[[Path], None] | None)
             raise FormatError(str(error).removeprefix(place).strip()) from None
 
 
-def _failed(url: str, target: Path, why: str) -> DownloadError:
+def _failed(url: str, target: Path, why: str, loader: str) -> DownloadError:
     return DownloadError(
         f"could not download {url}: {why}; try again (a broken transfer is resumed), or put the "
-        f"file at {target} yourself, or load a folder that has it with "
-        "fairtk.datasets.lamp.from_folder"
+        f"file at {target} yourself, or load a folder that has it with {loader}"
     )
 
 

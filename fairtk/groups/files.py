@@ -29,6 +29,7 @@ from fairtk.groups.levels import UNKNOWN
 
 _NOTE = "# fairtk: "
 _PARQUET_NOTE = b"fairtk"
+_OTHER = (".json", ".jsonl", ".xlsx", ".feather")
 _PARSER_LINE = re.compile(r"in line (\d+)")
 
 
@@ -132,6 +133,8 @@ def read_table(
 
 def write_text(frame: pd.DataFrame, note: dict[str, Any], path: str | PathLike[str]) -> None:
     """Write a frame as TSV or CSV in one step, with a comment line for what must be noted."""
+    if Path(str(path).removesuffix(".gz")).suffix in _OTHER:
+        raise FormatError("groups and targets are written as .tsv, .csv or .parquet", path)
     delimiter = "," if str(path).removesuffix(".gz").endswith(".csv") else "\t"
     with _replacing(path) as temporary:
         text = io.StringIO()

@@ -150,3 +150,12 @@ def test_broken_targets_are_named_with_their_line(text, message, tmp_path):
     path.write_text(text, "utf-8")
     with pytest.raises(FormatError, match=message):
         Target.read(path, Groups.from_frame(FRAME, name="gender"))
+
+
+def test_other_formats_are_refused(tmp_path):
+    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["x"]}), name="g")
+    for write in (groups.write, Target.uniform(groups).write):
+        for name in ("g.json", "g.jsonl.gz"):
+            with pytest.raises(FormatError, match=f"{name}: .*written as .tsv, .csv or .parquet"):
+                write(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []

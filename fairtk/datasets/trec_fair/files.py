@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from fairtk.datasets.download import Table, addresses, download
-from fairtk.errors import DownloadError, FormatError
+from fairtk.errors import FormatError
 
 Part = Literal["corpus", "metadata", "assessed", "train", "eval"]
 
@@ -117,14 +117,8 @@ class OfficialFiles:
             return target
         source = (addresses() if self._sources is None else self._sources)[OFFICIAL][name]
         check = partial(check_lines, md5=source.get("md5"))
-        try:
-            download(source["url"], target, check=check)
-        except DownloadError as error:
-            # the advice of `download` is for LaMP
-            advice = str(error).replace(
-                "datasets.lamp.from_folder", "datasets.trec_fair.from_folder"
-            )
-            raise DownloadError(advice) from error.__cause__
+        loader = "fairtk.datasets.trec_fair.from_folder"
+        download(source["url"], target, check=check, loader=loader)
         return target
 
     def count_hint(self) -> int | None:
