@@ -27,6 +27,7 @@ class Docnos:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._ends = np.load(folder / _ENDS, mmap_mode="r", allow_pickle=False)
         raw = np.memmap(folder / _BYTES, dtype=np.uint8, mode="r")
         if len(self._ends) and int(self._ends[-1]) != len(raw):
@@ -42,6 +43,9 @@ class Docnos:
                 end += stream.write(docno.encode("utf-8", "surrogatepass"))
                 ends.append(end)
         np.save(folder / _ENDS, np.array(ends, dtype=np.int64), allow_pickle=False)
+
+    def __reduce__(self) -> tuple[type[Docnos], tuple[Path]]:
+        return Docnos, (self._folder,)  # another process opens the files itself
 
     def __len__(self) -> int:
         return len(self._ends)

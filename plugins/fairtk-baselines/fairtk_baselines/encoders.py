@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 from pyterrier_dr import BiEncoder
 
-from fairtk.errors import ParameterError
+from fairtk.errors import FormatError, ParameterError
 from fairtk_baselines import lsa_files
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.lsa import LsaEncoder, lsa_settings
@@ -132,13 +134,22 @@ def _lsa(
     if folder is None:
         return LsaEncoder.fit(source.mappings, **checked, collection=source.name)
     wanted = {**checked, "collection": source.name}
-    if lsa_files.holds(folder, wanted):  # looked up first: the folder may be read-only
-        return LsaEncoder.load(folder)
+    with contextlib.suppress(FormatError):  # without a lock: the folder may be read-only
+        if (kept := _kept(folder, wanted)) is not None:
+            return kept
     lsa_files.FOLDER.check_free(folder)
     Path(folder).mkdir(parents=True, exist_ok=True)
     with FileLock(Path(folder) / LOCK):  # a second process waits, and uses the first's
-        if lsa_files.holds(folder, wanted):
-            return LsaEncoder.load(folder)
+        if (kept := _kept(folder, wanted)) is not None:
+            return kept
         fitted = LsaEncoder.fit(source.mappings, **checked, collection=source.name)
         fitted.save(folder)
         return fitted
+
+
+def _kept(folder: str | PathLike[str], settings: dict[str, Any]) -> LsaEncoder | None:
+    if not lsa_files.holds(folder, settings):
+        return None
+    found = LsaEncoder.load(folder)
+    # another process may have replaced it in between
+    return found if found.fit_settings == settings else None

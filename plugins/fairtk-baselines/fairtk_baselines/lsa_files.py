@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from fairtk.digest import digest
 from fairtk_baselines.model_folder import Folder, ModelFolder
@@ -34,7 +34,7 @@ def write(
     name = f"lsa-{content}.safetensors"
     record = {"settings": settings, "tensors": name, "digest": content, "terms": terms}
     arrays = {"idf": idf, "components": components}
-    FOLDER.write(folder, record, {name: lambda path: save_file(arrays, path)})
+    FOLDER.write(folder, record, {name: lambda path: path.write_bytes(save(arrays))})
 
 
 def holds(folder: Folder, settings: dict[str, Any]) -> bool:

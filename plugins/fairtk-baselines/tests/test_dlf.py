@@ -320,8 +320,27 @@ class TestGroups:
         assert losses["drop"] == pytest.approx(0, abs=1e-5)  # all exposure that counts is a's
         assert losses["unknown"] > 0.1
 
+    def test_groups_without_an_unknown_level(self, small):
+        groups = Groups.from_frame(small.groups.to_frame()[:9], "side", unknown=None)
+        model = DLF(groups, Target.uniform(groups), missing_groups="unknown")
+        with pytest.raises(InputError, match=r"DLF.fit: missing_groups='unknown'.*docno 'd"):
+            model.fit(small.run, small.qrels)
+
 
 class TestHeldOut:
+    def test_labels_and_targets_of_other_queries_change_nothing(self, small):
+        qids = ["q00", "q01", "q02", "q03"]
+        train, ours = small.part(qids), small.qrels["qid"].isin(qids)
+        even = {"a": 0.5, "b": 0.5}
+        models = []
+        for seed in (1, 2):  # which documents of q04 and q05 are relevant
+            theirs = small.qrels[~ours].sample(frac=0.4, random_state=seed)
+            qrels = pd.concat([small.qrels[ours], theirs])
+            target = Target.from_qrels(qrels, small.groups, background=even)
+            models.append(DLF(small.groups, target, **QUICK).fit(train, qrels))
+        assert models[0].target != models[1].target
+        assert models[0].fitted == models[1].fitted
+
     @pytest.mark.parametrize("levels", [("a", "b"), ("a", "b", "c")], ids=len)
     def test_awrf_rises_on_other_queries(self, levels):
         """Against its own relevance model, by a paired test over 24 queries never trained on."""

@@ -138,3 +138,8 @@ def flipped(path):
     raw = bytearray(path.read_bytes())
     raw[-2] ^= 1
     path.write_bytes(raw)
+
+
+def test_who_may_read_the_folder_may_read_the_model(folder):
+    (folder / "usual").touch()
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1

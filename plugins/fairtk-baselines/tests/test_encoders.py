@@ -468,3 +468,33 @@ def test_against_the_singular_value_decomposition_of_numpy():
     found = LsaEncoder.fit(docs(texts), dimensions=4).encode_docs(texts)
     # directions may differ by signs: compare what they are for, the cosines
     np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-4)
+
+
+def test_an_encoder_that_is_replaced_while_it_is_read_is_not_taken(tmp_path, monkeypatch):
+    encoders.get("lsa", CATS, tmp_path, seed=1)
+    load = LsaEncoder.load
+
+    def slow(folder):
+        LsaEncoder.fit(docs(TOPICS), seed=2).save(folder)  # another process
+        monkeypatch.undo()
+        return load(folder)
+
+    monkeypatch.setattr(LsaEncoder, "load", slow)
+    found = encoders.get("lsa", CATS, tmp_path, seed=1)
+    assert found == LsaEncoder.fit(CATS, seed=1)
+    assert load(tmp_path).fit_settings["seed"] == 1
+
+
+def test_a_damaged_encoder_is_an_error_and_one_of_other_settings_is_replaced(tmp_path):
+    encoders.get("lsa", CATS, tmp_path)
+    next(tmp_path.glob("*.safetensors")).write_bytes(b"")
+    with pytest.raises(FormatError, match="a damaged one or none"):
+        encoders.get("lsa", CATS, tmp_path)
+    assert encoders.get("lsa", CATS, tmp_path, seed=1) == LsaEncoder.load(tmp_path)
+
+
+def test_who_may_read_the_folder_may_read_the_encoder(tmp_path):
+    """Files get the usual permissions: safetensors' own way of writing keeps others out."""
+    LsaEncoder.fit(CATS).save(tmp_path)
+    (tmp_path / "usual").touch()
+    assert len({path.stat().st_mode for path in tmp_path.iterdir()}) == 1

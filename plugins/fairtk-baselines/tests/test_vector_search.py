@@ -2,6 +2,7 @@ import copy
 import gc
 import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -481,6 +482,13 @@ def test_deep_copies_share_the_index():
     del made
     gc.collect()
     assert found(copy.deepcopy(other), "0 1") == ["d01", "d00"]  # the temporary folder stays
+
+
+def test_another_process_may_get_an_open_index():
+    toys = toy_documents()
+    made = VectorSearch("lsa", toys)
+    wanted = made.transform(toy_topics())
+    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(made)).transform(toy_topics()), wanted)
 
 
 def test_no_progress_is_shown_off_a_terminal(capfd):

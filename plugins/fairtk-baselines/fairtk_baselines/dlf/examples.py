@@ -139,7 +139,11 @@ def examples_of(
     rankings = pairs.rankings
     membership, target, aimed = [], [], []
     for aim in aims:
-        table = aim.memberships(rankings.docnos)[rankings.doc]
+        try:
+            table = aim.memberships(rankings.docnos)[rankings.doc]
+        except InputError as error:  # names the setting of `Groups.memberships`
+            said = str(error).replace("missing=", "missing_groups=")
+            raise InputError(f"{where}: {said}") from None
         wanted = aim.shares(rankings.qids)
         grouped = np.zeros(len(rankings.qids), dtype=bool)
         grouped[rankings.query[table.any(axis=1)]] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from fairtk.digest import digest
 from fairtk_baselines.model_folder import Arrays, Folder, ModelFolder
@@ -36,7 +36,7 @@ def write(folder: Folder, settings: Mapping[str, Any], dimension: int, weights: 
         "weights": name,
         "digest": content,
     }
-    FOLDER.write(folder, record, {name: lambda path: save_file(weights, path)})
+    FOLDER.write(folder, record, {name: lambda path: path.write_bytes(save(weights))})
 
 
 def read(folder: Folder) -> tuple[dict[str, Any], int, Arrays]:
