@@ -141,7 +141,7 @@ def test_nothing_known_in_the_input():
     run = run_of("u", "nobody")
     assert FAStarIR(ALTERNATING, 0.0).check(run)["group"].tolist() == ["all but a"]
     target = target_of(q={"a": 0.3, "c": 0.7})
-    with pytest.warns(DataWarning, match="too few documents"):
+    with pytest.warns(DataWarning, match="no order was found"):
         out = FAStarIR(ALTERNATING, target, k=2, alpha=0.9)(run)
     assert out["docno"].tolist() == ["u", "nobody"]
 
@@ -253,7 +253,7 @@ def test_crossed_attributes():
 def test_too_few_protected_documents():
     run = pd.concat([run_of("a1", "a2", "a3", "b1", qid="q1"), run_of("a1", "a2", "a3", qid="q2")])
     fair = FAStarIR(ALTERNATING, 0.9, k=4, protected="b")
-    with pytest.warns(DataWarning, match=r"2 of 2 queries have too few .*'q1', 'q2'"):
+    with pytest.warns(DataWarning, match=r"2 of 2 queries no order .*'q1', 'q2'"):
         out = fair(run)
     assert out["docno"].tolist() == ["b1", "a1", "a2", "a3", "a1", "a2", "a3"]
     report = fair.check(out)
@@ -302,7 +302,9 @@ def test_other_columns_and_missing_ranks():
         ({"p": {}}, ParameterError, "at least one level"),
         ({"p": {"a": 0.1}, "protected": "a"}, ParameterError, "protected=None"),
         ({"p": 0.5, "protected": "z"}, InputError, "no level 'z'"),
-        ({"p": 0.5, "protected": 3}, InputError, "protected level 3"),
+        ({"p": 0.5, "protected": 3}, InputError, "protected has the level 3"),
+        ({"p": {}}, ParameterError, "p must name at least one level; found none"),
+        ({"p": {"x": 0.1}}, InputError, "p has the level 'x'"),
         ({"p": 0.5, "protected": ["a", "a"]}, ParameterError, "twice"),
         ({"p": 0.5, "protected": "@UNKNOWN"}, ParameterError, "cannot be protected"),
         ({"p": 0.5, "k": 0}, ParameterError, "k must be"),
@@ -385,3 +387,9 @@ def test_study_options():
         assert len(build(study_setting(candidates=3))(topics)) == 20
     with pytest.raises(ParameterError, match="did you mean 'alpha'"):
         build(study_setting(options={"alhpa": 0.2}))
+
+
+def test_protected_may_be_any_collection_of_levels():
+    groups = people(d1="a", d2="b", d3="c")
+    for several in (["b", "c"], ("c", "b"), {"b", "c"}, np.array(["b", "c"])):
+        assert FAStarIR(groups, 0.3, protected=several).protected == ("b", "c")

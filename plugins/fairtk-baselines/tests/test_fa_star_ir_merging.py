@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
-from fairtk_baselines.fa_star_ir import mtable, multinomial_test
+from fairtk_baselines.fa_star_ir import lookahead, mtable, multinomial_test
 from fairtk_baselines.fa_star_ir.merging import first_unfair, merge
 from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf
 from fairtk_baselines.fa_star_ir.prefix_tests import BinomialPrefixes, MultinomialPrefixes
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 RANKINGS = st.lists(st.lists(st.integers(0, 1), max_size=14), min_size=1, max_size=5)
@@ -65,6 +67,8 @@ def test_as_the_two_queues(rankings, k, data):
     for i, ranking in enumerate(rankings):
         found = merged.order[start[i] : start[i + 1]] - start[i]
         assert found.tolist() == two_queues(ranking, tables[i].needed)
+        # a floor: no prefix has fewer protected documents than it had
+        assert (np.cumsum(np.array(ranking, dtype=int)[found]) >= np.cumsum(ranking)).all()
     # what merge says is unfair is what a test of its output says
     unfair, _ = first_unfair(start, group[merged.order], test)
     assert unfair.tolist() == merged.unfair.tolist()
@@ -97,6 +101,54 @@ def test_several_groups(rankings, p, k):
             assert unfair[i] == 0
         top = np.array(ranking)[(order - start[i])[:k]]
         assert shown[i].tolist() == [(top == 1).sum(), (top == 2).sum()]
+
+
+def fair_orders(group, fair, places):
+    """Yield (length of the fair prefix, rows) of all orders that keep the order inside groups."""
+    for path in set(itertools.permutations(group)):
+        rows = {kind: iter(np.flatnonzero(np.array(group) == kind)) for kind in set(group)}
+        order = [int(next(rows[kind])) for kind in path][:places]
+        prefixes = [path[:length] for length in range(1, places + 1)]
+        yield sum(1 for _ in itertools.takewhile(fair, prefixes)), order
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=7),
+    st.sampled_from([(0.4, 0.2), (0.47, 0.04, 0.4), (0.5, 0.5), (0.3, 0.3, 0.3), (0.6,)]),
+    st.sampled_from([0.1, 0.3, 0.5]),
+    st.sampled_from(["nearest", "below", "none"]),
+)
+@example([1, 2, 1, 1, 2, 1, 1], (0.47, 0.04, 0.4), 0.3, "below")  # a dead end of the first try
+def test_the_best_of_all_orders(group, p, alpha, adjust):
+    group, k = [g % (len(p) + 1) for g in group], 5
+    found = multinomial_test(k, p, alpha, adjust)
+    tests = [MultinomialPrefixes.of([found], k)]
+    if len(p) == 1:
+        tests.append(BinomialPrefixes.of([mtable(k, p[0], alpha, adjust)], k))
+    for test in tests:
+
+        def fair(path, test=test):
+            counts = np.bincount(path, minlength=test.n_groups + 1)
+            return test.margin(np.array([0]), len(path), counts[None, 1:])[0] > 0
+
+        places = min(k, len(group))
+        orders = list(fair_orders(group, fair, places))
+        longest = max(length for length, _ in orders)
+        best = min(order[:longest] for length, order in orders if length == longest)
+        merged = merge(np.array([0, len(group)]), np.array(group), test)
+        assert merged.order[:longest].tolist() == best
+        assert merged.unfair.tolist() == [0 if longest == places else longest + 1]
+
+
+def test_a_search_that_would_be_too_large_is_given_up(monkeypatch):
+    group = np.array([1, 2, 1, 1, 2, 1, 1])
+    test = MultinomialPrefixes.of([multinomial_test(4, (0.47, 0.04, 0.4), 0.3, "below")], 4)
+    assert merge(np.array([0, 7]), group, test).unfair.tolist() == [0]
+    monkeypatch.setattr(lookahead, "MOST_STATES", 1)
+    assert merge(np.array([0, 7]), group, test).unfair.tolist() == [4]
+    wide = MultinomialPrefixes(30, np.full((1, 30), 1 / 30), np.array([0.5]))
+    path = lookahead.longest_fair_path(np.repeat(np.arange(31), 30), wide, 0)
+    assert path.tolist() == []  # vectors of counts that no 64 bits number
 
 
 def test_the_best_of_several_fair_documents():

@@ -9,7 +9,8 @@ import pytest
 from fairtk_baselines.fa_star_ir import mtable, mtree, multinomial_test
 from fairtk_baselines.fa_star_ir.calibration import lowest_of_samples
 from fairtk_baselines.fa_star_ir.count_boxes import CountBoxes
-from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf
+from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf, shared_cdf
+from fairtk_baselines.fa_star_ir.prefix_tests import MultinomialPrefixes
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -57,6 +58,15 @@ def test_distribution_of_many_and_long():
     assert (padded == multinomial_cdf(counts, 400, share)).all()
 
 
+@given(st.integers(1, 12), st.integers(1, 20), st.integers(0, 60), st.integers(0, 5))
+def test_shared_shares_give_the_same_distribution(groups, trials, n, seed):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(groups + 1))[:groups]
+    counts = rng.poisson(1.5 * trials / (groups + 1), (n, groups))
+    expected = multinomial_cdf(counts, trials, p)
+    assert shared_cdf(counts, trials, p) == pytest.approx(expected, rel=1e-11, abs=1e-300)
+
+
 @pytest.mark.parametrize("p", [(0.25,), (0.3, 0.1), (0.3, 0.2, 0.1)])
 def test_boxes_hold_the_distribution(p):
     boxes = CountBoxes.of(9, p, 10**6)
@@ -100,6 +110,17 @@ def test_fail_probability_by_enumeration(p, adjust):
         assert failed == pytest.approx(every[every <= 0.2 + 1e-12].max(), abs=1e-9)
     else:
         assert abs(failed - 0.2) == pytest.approx(np.abs(every - 0.2).min(), abs=1e-9)
+
+
+@pytest.mark.parametrize("adjust", ["nearest", "below", "none"])
+@pytest.mark.parametrize(("p", "alpha", "k"), [(0.7, 0.3, 1), (0.5, 0.125, 3), (0.5, 0.0625, 4)])
+def test_equality_with_alpha_is_not_fair_whatever_rounding_does(p, alpha, k, adjust):
+    # k documents, none of them protected: (1 - p) ** k is alpha
+    test = MultinomialPrefixes.of([multinomial_test(k, [p], alpha, adjust)], k)
+    for length, needed in enumerate(mtable(k, p, alpha, adjust).needed, start=1):
+        counts = np.arange(length + 1)[:, None]
+        fair = test.margin(np.zeros(length + 1, dtype=int), length, counts) > 0
+        assert np.argmax(fair) == needed
 
 
 def test_samples_agree_with_the_exact_distribution():

@@ -52,6 +52,12 @@ def test_the_last_position_counts():
     table = mtable(20, 0.25, 0.1, "none")
     assert fail_probability(table.needed[:19], 0.25) == pytest.approx(0.11517506930977106)
     assert table.fail_probability == pytest.approx(0.146887188699111)
+    drawn = np.cumsum(np.random.default_rng(0).random((100_000, 20)) < 0.25, axis=1)
+    for adjust, exact in (("none", 0.14689), ("nearest", 0.10515)):
+        table = mtable(20, 0.25, 0.1, adjust)
+        assert table.fail_probability == pytest.approx(exact, abs=5e-6)
+        failed = (drawn < table.needed).any(axis=1).mean()
+        assert abs(failed - exact) < 4 * np.sqrt(exact * (1 - exact) / 100_000)
 
 
 def test_two_documents_by_hand():

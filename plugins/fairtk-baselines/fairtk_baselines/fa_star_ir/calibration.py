@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fairtk.errors import ParameterError
 from fairtk.transformers.settings import whole
 from fairtk_baselines.fa_star_ir.count_boxes import CountBoxes
-from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf
+from fairtk_baselines.fa_star_ir.multinomial import shared_cdf
 from fairtk_baselines.fa_star_ir.significance import (
     between,
     check_adjust,
@@ -26,7 +26,7 @@ from fairtk_baselines.fa_star_ir.significance import (
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-MOST_COUNTS = 12_000_000
+MOST_COUNTS = 1_000_000
 """Up to so many vectors of counts, over all prefixes, the fail probability is exact."""
 
 
@@ -37,7 +37,7 @@ class MultinomialTest:
     Attributes:
         k: length of the longest prefix.
         p: minimum share of each protected group.
-        alpha: the probability of rejecting a fair ranking that was asked for.
+        alpha: the probability of rejecting a ranking that chance makes from p, as asked for.
         adjust: the correction; see `multinomial_test`.
         adjusted_alpha: a prefix of i documents with m_1, ..., m_G of the groups is fair if
             P(X_1 <= m_1, ..., X_G <= m_G) is above this.
@@ -52,6 +52,11 @@ class MultinomialTest:
     adjusted_alpha: float
     fail_probability: float
     error: float
+
+    @property
+    def limit(self) -> float:
+        """`adjusted_alpha`, raised by what rounding does to values that equal it."""
+        return self.adjusted_alpha * (1 + 1e-11)
 
 
 def multinomial_test(
@@ -73,7 +78,8 @@ def multinomial_test(
     the fail probability is the distribution function of that minimum under chance, and the
     corrected alpha a quantile of it. The distribution is exact (the distribution over vectors of
     counts is carried from prefix to prefix) up to `MOST_COUNTS` vectors, which at k = 20 is about
-    four groups of common sizes; else it is that of `samples` rankings drawn by chance. The authors
+    three groups of common sizes; else it is that of `samples` rankings drawn by chance. Either
+    takes tens of milliseconds to tenths of a second, and is kept for the next call. The authors
     simulate, build trees of ever finer alpha and, for large k, fit a regression.
 
     Our choices, where we depart from the authors or know no statement of theirs: counts are
@@ -83,7 +89,7 @@ def multinomial_test(
     Args:
         k: length of the longest prefix, 1 or more.
         p: minimum share of each protected group; their sum is at most 1.
-        alpha: probability of rejecting a fair ranking, in (0, 1).
+        alpha: probability of rejecting a ranking that chance makes from p, in (0, 1).
         adjust: ``"nearest"``, ``"below"`` or ``"none"``; see `mtable`.
         samples: rankings drawn where an exact distribution is too large, 100 or more.
         seed: of these.
@@ -156,7 +162,5 @@ def lowest_of_samples(k: int, p: FloatArray, samples: int, seed: int) -> FloatAr
     lowest = np.ones(samples)
     for length in range(1, k + 1):
         counts[np.arange(samples), group[length - 1]] += 1
-        seen, place = np.unique(counts[:, :-1], axis=0, return_inverse=True)
-        value = multinomial_cdf(seen, length, p)[place.reshape(-1)]
-        np.minimum(lowest, value, out=lowest)
+        np.minimum(lowest, shared_cdf(counts[:, :-1], length, p), out=lowest)
     return lowest

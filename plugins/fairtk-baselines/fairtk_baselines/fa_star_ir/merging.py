@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fairtk.divergence import spread
+from fairtk_baselines.fa_star_ir.lookahead import longest_fair_path
 from fairtk_baselines.fa_star_ir.prefix_tests import PrefixTest
 
 BoolArray = npt.NDArray[np.bool_]
@@ -34,10 +36,14 @@ def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
     FA*IR (Zehlike et al. 2017, Algorithm 2): place by place, the best document left is taken if the
     prefix stays fair with it; else the best one of a group that makes it fair. Where several groups
     do (multinomial FA*IR), the best of their first documents is taken, whichever group it is of.
-    If none does, because a group has no document left or because two groups are due at once, the
-    one that comes nearest to a fair prefix is taken: with one group, a protected document if there
-    is one, else the best that is left. Below the last prefix that is tested documents keep their
-    order.
+    With several groups that may end where no document makes the next prefix fair although another
+    choice before would have: such rankings are made again with `longest_fair_path`. So the result
+    is, of all orders with a prefix as long as can be fair, the one whose first difference to any
+    other is a document that ranks higher in the input.
+
+    Where no document makes a prefix fair, the one that comes nearest is taken: with one group, a
+    protected document if there is one, else the best that is left. Below the last prefix that is
+    tested documents keep their order.
 
     Args:
         start: first row of each ranking, and the number of rows; shape (n_rankings + 1,). Rows
@@ -45,20 +51,40 @@ def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
         group: the protected group of each row, from 1; 0: none; shape (n_rows,).
         test: the test of each ranking.
     """
+    merged = _merge(start, group, test, {})
+    if test.n_groups < 2:
+        return merged
+    paths = {
+        ranking: longest_fair_path(group[start[ranking] : start[ranking + 1]], test, ranking)
+        for ranking in np.flatnonzero(merged.unfair).tolist()
+    }
+    better = {r: path for r, path in paths.items() if len(path) >= merged.unfair[r]}
+    return _merge(start, group, test, better) if better else merged
+
+
+def _merge(
+    start: IntArray, group: IntArray, test: PrefixTest, paths: Mapping[int, IntArray]
+) -> Merged:
+    """Return `merge`'s first try, where `paths` do not give the groups of a ranking's places."""
     n, groups, rows = len(start) - 1, test.n_groups + 1, len(group)
     size = np.diff(start)
-    ranking = np.repeat(np.arange(n), size)
-    queue = ranking * groups + group
+    places = min(test.k, int(size.max(initial=0)))
+    given = np.full((n, places), -1, dtype=np.int64)
+    for ranking, path in paths.items():
+        given[ranking, : len(path)] = path
+    queue = np.repeat(np.arange(n), size) * groups + group
     queued = np.append(np.argsort(queue, kind="stable"), rows)  # rows: no row
     ends = np.cumsum(np.bincount(queue, minlength=n * groups)).reshape(n, groups)
     nexts = np.concatenate([[0], ends.ravel()[:-1]]).reshape(n, groups) if n else ends.copy()
     counts = np.zeros((n, groups), dtype=np.int64)
     order = np.arange(rows)
     unfair = np.zeros(n, dtype=np.int64)
-    for place in range(min(test.k, int(size.max(initial=0)))):
+    for place in range(places):
         live = np.flatnonzero(size > place)
         heads = np.where(nexts[live] < ends[live], queued[nexts[live]], rows)
         taken, fair = _choose(test, live, place + 1, counts[live], heads, rows)
+        known = given[live, place] >= 0
+        taken, fair = np.where(known, given[live, place], taken), fair | known
         order[start[live] + place] = heads[np.arange(len(live)), taken]
         nexts[live, taken] += 1
         counts[live, taken] += 1

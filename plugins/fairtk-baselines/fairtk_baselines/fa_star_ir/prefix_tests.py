@@ -95,7 +95,7 @@ class MultinomialPrefixes:
         for row, test in enumerate(tests):
             if test:
                 p[row, : len(test.p)] = test.p
-                limit[row] = test.adjusted_alpha
+                limit[row] = test.limit
         return cls(k, p, limit)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,7 @@ class Protection:
                 raise ParameterError(
                     f"{where}: shares by level say what is protected; give protected=None with them"
                 )
-            levels = _levels(groups, list(p), where)
+            levels = _levels(groups, list(p), where, "p")
             p = _shares(p, groups, where)
         else:
             p = check_share("p", p, where)
@@ -104,30 +104,31 @@ class Protection:
         return None
 
 
-def _levels(groups: Groups, protected: Any, where: str) -> tuple[Level, ...]:
+def _levels(
+    groups: Groups, protected: Any, where: str, name: str = "protected"
+) -> tuple[Level, ...]:
     space = groups.space
-    # a tuple is one level of crossed attributes, a list holds several
-    several = protected if isinstance(protected, Sequence) else [protected]
-    if isinstance(protected, str) or (space.crossed and isinstance(protected, tuple)):
-        several = [protected]
-    if not len(several):
-        raise ParameterError(f"{where}: protected must name at least one level; None: see p")
+    # a tuple is one level of crossed attributes; whatever else holds several is a list of levels
+    one = isinstance(protected, str) or (space.crossed and isinstance(protected, tuple))
+    several = [protected] if one or not isinstance(protected, Iterable) else list(protected)
+    if not several:
+        raise ParameterError(f"{where}: {name} must name at least one level; found none")
     cells = []
     for level in several:
         try:
             cells.append(space.cell(level))
         except (InputError, TypeError) as error:
-            raise InputError(f"{where}: protected level {level!r}: {error}") from None
+            raise InputError(f"{where}: {name} has the level {level!r}: {error}") from None
     unknown = [level for level, cell in zip(several, cells, strict=True)
                if not space.known(np.array([cell]))[0]]  # fmt: skip
     if unknown:
         raise ParameterError(
-            f"{where}: {unknown[0]!r} stands for documents whose group is not known and cannot be "
-            "protected"
+            f"{where}: {unknown[0]!r} in {name} stands for documents whose group is not known and "
+            "cannot be protected"
         )
     twice = [level for i, level in enumerate(several) if cells[i] in cells[:i]]
     if twice:
-        raise ParameterError(f"{where}: protected names {listed(twice)} twice")
+        raise ParameterError(f"{where}: {name} names {listed(twice)} twice")
     return tuple(space.label(cell) for cell in sorted(cells))
 
 

@@ -38,11 +38,14 @@ class FAStarIR(FairTransformer):
 
     Zehlike, Bonchi, Castillo, Hajian, Megahed and Baeza-Yates (CIKM 2017): every prefix of the
     first `k` documents is tested against chance with a minimum share `p` of protected documents,
-    and documents move up where a prefix would be rejected (`mtable`, `merge`). That is a floor: it
-    never takes protected documents away, and asks for fewer than p times the length by what chance
-    allows. With ``test="multinomial"`` several groups are tested together (Zehlike, Suehr,
-    Baeza-Yates, Bonchi, Castillo and Hajian, IPM 2022; `multinomial_test`). It moves labels of
-    documents into prefixes; whether that serves anyone it does not tell.
+    and documents move up where a prefix would be rejected (`mtable`, `merge`). That is a floor: no
+    prefix gets fewer protected documents than it had, and it asks for fewer than p times the length
+    by what chance allows. With ``test="multinomial"`` several groups are tested together (Zehlike,
+    Suehr, Baeza-Yates, Bonchi, Castillo and Hajian, IPM 2022; `multinomial_test`); there one
+    group's documents may make room for another's.
+
+    "Fair" means below that the test does not reject, and no more: labels of documents are moved
+    into prefixes; whether that serves anyone it does not tell.
 
     Output: the columns of the input and ``rank``; the same documents, ``score`` 0, -1, -2, ... by
     rank. Below rank `k` the documents that are left keep their order.
@@ -59,13 +62,10 @@ class FAStarIR(FairTransformer):
     * Documents without a row, or of the unknown level, are not protected, and the unknown level
       cannot be: who is not known cannot be asked for. They take ranks all the same, so shares of a
       target are of all documents, the unknown ones included.
-    * Too few protected documents in the input: the places are filled by score, as in the authors'
-      package, and a `DataWarning` names the queries; so it does where the multinomial test asks for
-      two groups at one rank and no document makes the prefix fair (the one that comes nearest is
-      taken then; met in trials with ``adjust="none"`` only). `check` shows which prefix. Lists
-      shorter than `k` are tested as far as they go.
-    * Where the multinomial test can be met by several groups, the one whose next document ranks
-      highest is taken. The authors fix one path in a tree of counts beforehand.
+    * Input from which no fair order can be made, mostly because it has too few protected documents:
+      the longest prefix that can be fair is, the places below are filled as the test comes
+      nearest (``"binomial"``: by score, as in the authors' package), and a `DataWarning` names
+      the queries. `check` shows which prefix. Lists shorter than `k` are tested as far as they go.
     * A query without a target keeps its order, with a `DataWarning`.
 
     Args:
@@ -75,7 +75,8 @@ class FAStarIR(FairTransformer):
             a `Target`, from which each query takes its own. A target made from relevance judgments
             is an oracle.
         k: ranks that are tested; 20, the cutoff that such rankings are mostly measured at.
-        alpha: probability of rejecting a ranking that is fair, in (0, 1); the papers use 0.1.
+        alpha: probability of rejecting a ranking that chance makes from the share p, in (0, 1); the
+            papers use 0.1.
         protected: a level or a list of levels; None: in each query every known level but the one
             with the most exposure (1 / log2(max(rank, 2))) in the first `k` documents of the input.
         test: ``"binomial"`` or ``"multinomial"``.
@@ -225,10 +226,10 @@ class FAStarIR(FairTransformer):
         left = run.qids[unfair > 0]
         if len(left):
             warnings.warn(
-                f"{name}: {len(left)} of {len(run.qids)} queries have too few documents of a "
-                f"protected group for the first {self.k} ranks to be fair and were filled by "
-                f"score: {listed(left)}; retrieve more documents, or ask for a smaller p "
-                f"(check shows which)",
+                f"{name}: of the documents of {len(left)} of {len(run.qids)} queries no order was "
+                f"found in which all of the first {self.k} ranks pass the test, mostly because too "
+                f"few are protected: {listed(left)}; retrieve more documents, or ask for a "
+                "smaller p (check shows the first rank that fails)",
                 DataWarning,
                 stacklevel=3,
             )

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fairtk.errors import ParameterError
 from fairtk_baselines.fa_star_ir.calibration import MultinomialTest, multinomial_test
-from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf
+from fairtk_baselines.fa_star_ir.multinomial import shared_cdf
 
 IntArray = npt.NDArray[np.int64]
 
@@ -47,15 +47,15 @@ def mtree(
         ParameterError: an argument is out of its range, or the tree is too wide.
     """
     test = test or multinomial_test(k, p, alpha, adjust)
-    share, limit = np.array(test.p), test.adjusted_alpha
+    share, limit = np.array(test.p), test.limit
     more = np.eye(len(share), dtype=np.int64)
     nodes = np.zeros((1, len(share)), dtype=np.int64)
     levels = []
     for length in range(1, test.k + 1):
-        fair = multinomial_cdf(nodes, length, share) > limit
+        fair = shared_cdf(nodes, length, share) > limit
         grown = (nodes[~fair][:, None, :] + more).reshape(-1, len(share))
         grown = np.unique(grown, axis=0)
-        grown = grown[multinomial_cdf(grown, length, share) > limit]
+        grown = grown[shared_cdf(grown, length, share) > limit]
         nodes = np.unique(np.concatenate([nodes[fair], grown]), axis=0)
         if len(nodes) > MOST_NODES:
             raise ParameterError(

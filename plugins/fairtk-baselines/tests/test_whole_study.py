@@ -1,0 +1,305 @@
+"""Whole studies with all systems of this plugin, on an invented collection."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from invented_collection import PER_TOPIC, write_collection
+
+pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+pytest.importorskip("pyarrow")
+
+from fairtk_baselines import DELTR, DLF
+
+from fairtk import registry
+from fairtk.cli.group import cli
+from fairtk.errors import FairtkError, FairtkWarning
+from fairtk.llm import KeywordRefiner
+from fairtk.qr_study import Settings, Study, from_trec_fair
+from fairtk.qr_study.folds import folds
+
+BASELINES = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
+SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}
+ATTRIBUTES = ("gender", "geography")
+QIDS = [str(i) for i in range(1, 9)]
+SMALL = {"cutoff": 5, "candidates": 12, "resamples": 99, "variations": {}}
+QUICK = {"dlf": {"epochs": 3}, "deltr": {"max_iterations": 2000}}
+
+pytestmark = pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def place(tmp_path_factory):
+    """Keep what ir_datasets writes out of the home folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IR_DATASETS_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    return write_collection(tmp_path_factory.mktemp("invented") / "wiki")
+
+
+@pytest.fixture(scope="module")
+def data(collection, place):
+    return from_trec_fair(collection)
+
+
+class Spy:
+    """What trained systems are given, while they do what they do otherwise."""
+
+    def __init__(self, patch):
+        self.fits = []  # (class, the transformer, qids of the run, qids of the qrels)
+        self.ranked = []  # (class, qids that the transformer was fitted to, qids of the run)
+        self.stop_after = None
+        for kind in (DELTR, DLF):
+            self._watch(patch, kind)
+
+    def _watch(self, patch, kind):
+        fit, transform = kind.fit, kind.transform
+        seen = {}
+
+        def watched_fit(this, run, qrels, *rest):
+            if self.stop_after is not None and len(self.fits) == self.stop_after:
+                raise KeyboardInterrupt
+            seen[id(this)] = set(run["qid"])
+            self.fits.append((kind, this, set(run["qid"]), set(qrels["qid"])))
+            return fit(this, run, qrels, *rest)
+
+        def watched_transform(this, run):
+            if len(run):
+                self.ranked.append((kind, seen[id(this)], set(run["qid"])))
+            return transform(this, run)
+
+        patch.setattr(kind, "fit", watched_fit)
+        patch.setattr(kind, "transform", watched_transform)
+
+
+@pytest.fixture
+def spy(monkeypatch):
+    return Spy(monkeypatch)
+
+
+def study(data, folder, systems=BASELINES, **changed):
+    settings = Settings(systems=systems, **{**SMALL, "options": QUICK, **changed})
+    return Study(data, folder, KeywordRefiner(), settings)
+
+
+def fairtk(*words):
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def by_query(rankings):
+    """Return rankings in one order, whatever the order of topics was."""
+    keys = ["attribute", "system", "qid", "rank"]
+    return rankings.sort_values(keys, ignore_index=True)
+
+
+def files(folder):
+    cells = sorted((folder / "cells").rglob("*.parquet"))
+    return {path: path.stat().st_mtime_ns for path in cells}
+
+
+# --- all systems, from the command line
+
+
+@pytest.fixture(scope="module")
+def whole(collection, tmp_path_factory):
+    """Return the folder of a study with all defaults, and what was said."""
+    folder = tmp_path_factory.mktemp("whole") / "study"
+    result = fairtk("qr", collection, "-o", folder, "--no-variations", "--format", "csv")
+    assert result.exit_code == 0, result.output
+    return folder, result
+
+
+def test_every_system_ranks_for_every_topic(whole, data):
+    folder, result = whole
+    table = result.stdout.splitlines()
+    for attribute in ATTRIBUTES:
+        for system in SYSTEMS:
+            assert any(line.startswith(f"{attribute},{system},") for line in table)
+    rankings = pd.read_parquet(folder / "rankings.parquet")
+    assert set(rankings.columns) == {
+        *("attribute", "system", "variation", "setting", "qid", "docno", "score", "rank")
+    }
+    documents = {document["docno"] for document in data.documents()}
+    sizes = defaultdict(dict)
+    for (attribute, system, qid), rows in rankings.groupby(["attribute", "system", "qid"]):
+        assert rows["rank"].tolist() == list(range(len(rows)))
+        assert (rows["score"].diff().dropna() <= 0).all()
+        assert set(rows["docno"]) <= documents and rows["docno"].is_unique
+        sizes[attribute, system][qid] = len(rows)
+    assert set(sizes) == {(a, s) for a in ATTRIBUTES for s in SYSTEMS}
+    for found in sizes.values():
+        assert set(found) == set(QIDS)
+        # 24 documents name a topic's words: more than the cutoff of 20
+        assert min(found.values()) >= 20
+    reranked = rankings[rankings["system"].isin(["dlf", "deltr", "fa*ir", "mmr"])]
+    assert (reranked.groupby(["attribute", "system", "qid"]).size() == PER_TOPIC).all()
+    # no two systems do the same, and the two attributes differ where groups matter
+    orders = rankings.groupby(["attribute", "system"])["docno"].agg(tuple)
+    assert orders["gender"].nunique() == len(SYSTEMS)
+    for system in ("dlf", "deltr", "fa*ir", "fair-qr"):
+        assert orders["gender", system] != orders["geography", system]
+    for system in ("bm25", "mmr", "vector-search"):
+        assert orders["gender", system] == orders["geography", system]
+
+
+def test_a_second_run_computes_nothing(whole, collection, spy):
+    folder, first = whole
+    before = files(folder)
+    assert len(before) > len(SYSTEMS) * len(QIDS)
+    again = fairtk("qr", collection, "-o", folder, "--no-variations", "--format", "csv")
+    assert again.exit_code == 0 and again.stdout == first.stdout
+    assert files(folder) == before
+    assert not spy.fits and not spy.ranked
+    assert "gender: deltr" in first.stderr and "gender: deltr" not in again.stderr
+
+
+# --- training and testing
+
+
+def test_trained_systems_never_see_the_topics_that_they_rank(data, tmp_path, spy):
+    results = study(data, tmp_path, ("dlf", "deltr")).run()
+    fold = folds(data.topics["qid"].tolist(), 4, 42)
+    parts = [{qid for qid in QIDS if fold[qid] == number} for number in range(4)]
+    for kind in (DELTR, DLF):
+        fits = [(run, qrels) for of, _, run, qrels in spy.fits if of is kind]
+        assert len(fits) == 8  # four for each attribute
+        for begin in (0, 4):
+            trained = [run for run, _ in fits[begin : begin + 4]]
+            assert trained == [set(QIDS) - part for part in parts]
+        assert all(run == qrels for run, qrels in fits)
+        ranked = [(seen, qids) for of, seen, qids in spy.ranked if of is kind]
+        assert [qids for _, qids in ranked] == parts * 2
+        assert all(not seen & qids for seen, qids in ranked)
+    assert results.missing.empty
+
+
+def test_the_order_of_topics_does_not_matter(data, tmp_path):
+    data = replace(data, attributes={"gender": data.attributes["gender"]})
+    turned = replace(data, topics=data.topics.iloc[[3, 7, 0, 5, 1, 6, 2, 4]])
+    systems = tuple(SYSTEMS)
+    one = by_query(study(data, tmp_path / "one", systems).run().rankings)
+    two = by_query(study(turned, tmp_path / "two", systems).run().rankings)
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_a_study_stopped_between_folds_goes_on(data, tmp_path, spy):
+    systems = ("deltr", "dlf", "fa*ir")
+    expected = study(data, tmp_path / "whole", systems).run().rankings
+    done = len(spy.fits)
+    assert done == 16
+    spy.fits.clear()
+    spy.stop_after = 6
+    with pytest.raises(KeyboardInterrupt):
+        study(data, tmp_path / "stopped", systems).run()
+    kept = files(tmp_path / "stopped")
+    spy.stop_after = None
+    found = study(data, tmp_path / "stopped", systems).run().rankings
+    assert len(spy.fits) == done  # six before, ten after: none twice
+    pd.testing.assert_frame_equal(by_query(found), by_query(expected))
+    after = files(tmp_path / "stopped")
+    assert kept and kept.items() <= after.items() and len(after) > len(kept)
+
+
+# --- options
+
+
+OPTIONS = """
+folder = {folder!r}
+output = {output!r}
+cutoff = 5
+candidates = 12
+attributes = ["gender"]
+resamples = 99
+[variations]
+[options.vector-search]
+dimensions = 9
+[options.dlf]
+weight = 0.75
+epochs = 2
+dimensions = 8
+[options.deltr]
+gamma = 7
+protected = ["female", "NB"]
+[options."fa*ir"]
+alpha = 0.15
+adjust = "below"
+[options.mmr]
+lambda = 0.3
+"""
+BUILT = {
+    "vector-search": ["num_results=12"],
+    "dlf": ["weight=0.75", "epochs=2", "depth=5"],
+    "deltr": ["gamma=7.0", "protected=('female', 'NB')", "exposure='relative'"],
+    "fa*ir": ["alpha=0.15", "adjust='below'", "test='multinomial'", "k=5"],
+    "mmr": ["lambda_=0.3", "depth=5"],
+}
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Return the systems that are built, by name, and the columns of what they rank."""
+    found = defaultdict(list)
+    load = registry.study_systems.load
+
+    def watched(name):
+        def build(setting):
+            found[name].append(load(name)(setting))
+            return found[name][-1]
+
+        return build
+
+    monkeypatch.setattr(registry.study_systems, "load", watched)
+    return found
+
+
+def test_options_of_a_file_reach_each_system(collection, tmp_path, built):
+    config = tmp_path / "study.toml"
+    output = tmp_path / "out"
+    config.write_text(OPTIONS.format(folder=str(collection), output=str(output)))
+    result = fairtk("qr", config)
+    assert result.exit_code == 0, result.output
+    assert set(built) == set(BASELINES)
+    for name, expected in BUILT.items():
+        assert built[name], name
+        for text in expected:
+            assert all(text in repr(system) for system in built[name]), (name, text)
+    # the encoder prints its settings as a digest; it is kept under their number of dimensions
+    for name, size in (("vector-search", 9), ("dlf", 8)):
+        assert (output / "systems" / name / "vectors" / f"lsa-{size}").is_dir()
+
+
+def test_no_helper_columns_are_left(data, tmp_path, built):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairtkWarning)
+        study(data, tmp_path).run()
+    for name in BASELINES:
+        run = built[name][-1](data.topics[:2])
+        assert sorted(run.columns) == ["docno", "qid", "query", "rank", "score"], name
+        assert set(run["qid"]) == set(data.topics["qid"][:2])
+
+
+@pytest.mark.parametrize(
+    ("system", "option", "near"),
+    [
+        ("vector-search", "dimension", "dimensions"),
+        ("dlf", "wieght", "weight"),
+        ("deltr", "gama", "gamma"),
+        ("fa*ir", "alhpa", "alpha"),
+        ("mmr", "lamda", "lambda"),
+    ],
+)
+def test_a_misspelt_option_is_an_error(collection, tmp_path, system, option, near):
+    config = tmp_path / "study.toml"
+    config.write_text(f'folder = "{collection}"\n[options."{system}"]\n{option} = 1\n')
+    result = fairtk("qr", config, "-o", tmp_path / "out", "-s", system, "--no-variations")
+    assert result.exit_code != 0 and not isinstance(result.exception, FairtkError)
+    assert f"the system {system!r} has no option {option!r}; did you mean {near!r}" in result.stderr
