@@ -84,6 +84,7 @@ def _pictures(results: Results, folder: Path) -> dict[str, list[tuple[str, str]]
                 # no date in the file: equal results give equal bytes
                 metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": None}
                 figure.savefig(part, format=suffix, dpi=150, metadata=metadata)
+            figure.set_layout_engine("none")  # stays as it is: laying out takes the most time
         found.setdefault(place, []).append((f"{name}.png", caption))
 
     keep("comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results))

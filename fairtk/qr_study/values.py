@@ -107,13 +107,21 @@ def corrected(p: pd.Series, method: str) -> pd.Series:
 
     Args:
         p: the p-values.
-        method: a name of statsmodels' ``multipletests``, as in ``pt.Experiment``.
+        method: ``"holm"``, ``"bonferroni"`` or ``"fdr_bh"`` (Benjamini-Hochberg).
     """
-    from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
+    from scipy.stats import false_discovery_control
 
-    out, there = p.copy(), p.notna()
-    if there.any():
-        out[there] = multipletests(p[there], method=method)[1]
+    there = p.notna().to_numpy()
+    found = np.array(p[there], dtype=np.float64)
+    if method == "fdr_bh":
+        found = false_discovery_control(found) if len(found) else found
+    elif method == "bonferroni":
+        found = found * len(found)
+    else:
+        order = np.argsort(found, kind="stable")
+        found[order] = np.maximum.accumulate(found[order] * np.arange(len(found), 0, -1))
+    out = p.copy()
+    out[there] = np.minimum(found, 1.0)
     return out
 
 

@@ -227,11 +227,12 @@ def test_systems_come_in_the_papers_order(monkeypatch):
 def test_settings_that_are_equal_are_done_once(gender, tmp_path):
     varied = {"max_iterations": (1, 5, 5), "depth": (5,), "k": (5,), "pool": ("last",),
               "threshold": (0.05,), "temperature": (0.3,)}  # fmt: skip
-    study = qr_world.study(gender, tmp_path, KeywordRefiner(), variations=varied)
+    only = {"variations": varied, "systems": ("fair-qr",)}
+    study = qr_world.study(gender, tmp_path, KeywordRefiner(), **only)
     told = []
     results = study.run(told.append)
-    # BM25, FAIR-QR, not re-ranked, one refinement at most
-    assert len(told) == 4 and len(list((tmp_path / "cells").iterdir())) == 4
+    # BM25, FAIR-QR, one refinement at most
+    assert len(told) == 3 and len(list((tmp_path / "cells").iterdir())) == 3
     assert len(results.variations) == 7  # the double 5 is one
     equal = results.variations[results.variations["setting"] != "1"]
     main = results.table[results.table["system"] == "fair-qr"].set_index("attribute")
@@ -292,7 +293,7 @@ def test_a_missing_query_has_the_worst_value_and_is_named(data, tmp_path, client
         return qr_world.adds_a_term(prompt, count)
 
     with serving(rule) as server:
-        study = qr_world.study(data, tmp_path, client(server))
+        study = qr_world.study(data, tmp_path, client(server), systems=("fair-qr",))
         with pytest.warns(DataWarning, match="1 of 8 queries have no result.*'3: the model ref"):
             results = study.run()
     table = results.table.set_index(["attribute", "system"])
@@ -321,7 +322,7 @@ def test_warnings_are_collected_and_said_once(gender, tmp_path):
         assert study.run().warnings == results.warnings  # those of earlier runs, too
 
 
-def test_costs_with_tokens_prices_and_seconds(data, tmp_path, client):
+def test_costs_with_tokens_prices_and_seconds(gender, tmp_path, client):
     from fairtk.llm import Ledger
 
     with (
@@ -330,33 +331,25 @@ def test_costs_with_tokens_prices_and_seconds(data, tmp_path, client):
         ) as server,
         Ledger(tmp_path / "ledger.sqlite", prices={"toy": (3.0, 10.0)}) as ledger,
     ):
-        study = qr_world.study(data, tmp_path / "out", client(server), ledger=ledger)
+        only = {"systems": ("fair-qr",)}
+        study = qr_world.study(gender, tmp_path / "out", client(server), ledger=ledger, **only)
         results = study.run()
         requests = len(server.requests)
-    costs = results.costs.set_index(["attribute", "system"])
-    traces = results.traces
-    for attribute in ("gender", "geography"):
-        row = costs.loc[(attribute, "fair-qr")]
-        calls = len(traces[(traces["attribute"] == attribute) & (traces["system"] == "fair-qr")
-                           & (traces["iteration"] > 0)])  # fmt: skip
-        assert row["calls"] == calls / 8
-        assert row["prompt_tokens"] == 10 * calls / 8 and row["completion_tokens"] == 5 * calls / 8
-        assert row["price"] == pytest.approx(calls / 8 * (10 * 3 + 5 * 10) / 1e6)
-        assert row["model seconds"] >= 0.02 * calls / 8
-        assert row["latency"] == pytest.approx(row["model seconds"] + row["own seconds"])
-        assert (
-            costs.loc[(attribute, "bm25"), ["calls", "price", "model seconds"]].tolist() == [0] * 3
-        )
-    assert requests == ledger.spent.calls == len(ledger_prompts(tmp_path / "ledger.sqlite"))
-    unknown = qr_world.study(data, tmp_path / "out", client(server))  # no price is known now
+    costs = results.costs.set_index("system")
+    row, traces = costs.loc["fair-qr"], results.traces
+    calls = ((traces["system"] == "fair-qr") & (traces["iteration"] > 0)).sum()
+    assert row["calls"] == calls / 8
+    assert row["prompt_tokens"] == 10 * calls / 8 and row["completion_tokens"] == 5 * calls / 8
+    assert row["price"] == pytest.approx(calls / 8 * (10 * 3 + 5 * 10) / 1e6)
+    assert row["model seconds"] >= 0.02 * calls / 8
+    assert row["latency"] == pytest.approx(row["model seconds"] + row["own seconds"])
+    assert costs.loc["bm25", ["calls", "price", "model seconds"]].tolist() == [0] * 3
+    assert requests == ledger.spent.calls == len(qr_world.paid(ledger.path))
+    unknown = qr_world.study(gender, tmp_path / "out", client(server), **only)  # without prices
     with Ledger(tmp_path / "ledger.sqlite", offline=True) as offline:
         unknown.ledger = offline
-        price = unknown.run().costs.set_index(["attribute", "system"])["price"]
-    assert np.isnan(price["gender", "fair-qr"]) and price["gender", "bm25"] == 0
-
-
-def ledger_prompts(path):
-    return qr_world.paid(path)
+        price = unknown.run().costs.set_index("system")["price"]
+    assert np.isnan(price["fair-qr"]) and price["bm25"] == 0
 
 
 def test_trec_eval_ndcg_is_another_number(data, tmp_path, bm25):

@@ -21,7 +21,7 @@ from fairtk.errors import DataWarning
 from fairtk.llm import BudgetError, KeywordRefiner, Ledger, OfflineError
 from fairtk.qr_study import CollectionBM25
 
-VARIED = {"max_iterations": (1, 10), "pool": ("union",)}
+VARIED = {"max_iterations": (1, 10)}
 
 
 class Counting(pt.Transformer):
@@ -63,9 +63,8 @@ def model(server, **options):
 
 
 def study(data, folder, llm, retriever, **changed):
-    return qr_world.study(
-        data, folder, llm, retriever=retriever, **{"variations": VARIED} | changed
-    )
+    settings = {"variations": VARIED, "systems": ("fair-qr",)} | changed
+    return qr_world.study(data, folder, llm, retriever=retriever, **settings)
 
 
 def equal(results, folder, whole):
@@ -167,17 +166,17 @@ def test_a_budget_stops_and_the_next_run_goes_on(gender, tmp_path, index, whole)
     stops = 0
     with serving(qr_world.adds_a_term) as server:
         while True:
-            with Ledger(tmp_path / "l.sqlite", max_calls=5) as ledger:
+            with Ledger(tmp_path / "l.sqlite", max_calls=7) as ledger:
                 before = len(server.requests)
                 try:
                     results = study(gender, tmp_path, model(server), index, ledger=ledger).run()
                     break
                 except BudgetError:
                     stops += 1
-                    assert len(server.requests) == before + 5
+                    assert len(server.requests) == before + 7
         prompts = [prompt for prompt, *_ in server.requests]
         assert sorted(prompts) == whole[2]  # each once
-        assert stops == (len(prompts) - 1) // 5 and stops >= 2
+        assert stops == (len(prompts) - 1) // 7 and stops >= 2
         with Ledger(tmp_path / "l.sqlite", offline=True) as ledger:
             replayed = study(gender, tmp_path / "again", model(server), index, ledger=ledger)
             assert equal(replayed.run(), tmp_path / "again", whole)
@@ -186,6 +185,33 @@ def test_a_budget_stops_and_the_next_run_goes_on(gender, tmp_path, index, whole)
             with pytest.raises(OfflineError, match="not in the ledger"):
                 other.run()
     assert equal(results, tmp_path, whole)
+
+
+def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index):
+    """Cells that share answers may lack different topics: the bound counts all of them."""
+    dead = set(gender.topics["query"].tolist()[:2])
+
+    def rule(prompt, count):
+        return {"drop": True} if original(prompt) in dead else qr_world.adds_a_term(prompt)
+
+    with serving(rule) as server:
+        first = study(gender, tmp_path, model(server), index)
+        with pytest.warns(DataWarning, match="2 of 8 queries have no result"):
+            first.run()
+        refining = [cell for cell in first.cells if cell.refines]
+        for cell, lost in ((refining[0], "5"), (refining[1], "6")):
+            (first.saved(cell).folder / "rankings" / f"{lost}.parquet").unlink()
+        plan = first.plan()
+        # topics 1, 2, 5, 6, each refined up to ten times; no bound for each cell alone
+        assert plan.rows[["topics", "calls"]].values.tolist() == [[4, 40]]
+        assert (plan.done, plan.cells) == (1, 4)
+        dead.clear()
+        before = len(server.requests)
+        assert first.run().missing.empty
+        assert 0 < len(server.requests) - before <= plan.total["calls"]
+        after = first.plan()
+        assert after.rows.empty and after.done == 4 and after.total["calls"] == 0
+        assert after.recorded == len(qr_world.paid(tmp_path / "ledger.sqlite"))
 
 
 # What changes ------------------------------------------------------------------------------------

@@ -1,0 +1,315 @@
+"""``fairtk qr``: what it prints, what it writes, and how it fails."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pandas as pd
+import pytest
+import qr_world
+from chat_server import KEY, error, serving
+
+pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+pytest.importorskip("pyarrow")
+pytest.importorskip("matplotlib")
+pytest.importorskip("openai")
+
+SMALL = "attributes = ['gender']\ncutoff = 5\ncandidates = 10\nresamples = 99\n"
+ONLY = "systems = ['bm25', 'fair-qr']\n"  # whatever plugins are installed
+
+
+@pytest.fixture(scope="module")
+def wiki(tmp_path_factory):
+    return qr_world.write_world(tmp_path_factory.mktemp("cli") / "wiki")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path, tmp_path_factory):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def config(tmp_path, wiki):
+    """Write a configuration of a small study: ``config("[llm]\\n...")``."""
+
+    def write(more="", first=ONLY, variations=""):
+        path = tmp_path / "study.toml"
+        folder = f"folder = {json.dumps(str(wiki))}\n"
+        tables = f"[variations]\n{variations}\n{more}"
+        path.write_text(folder + SMALL + first + tables, encoding="utf-8")
+        return path
+
+    return write
+
+
+def by_server(server, more=""):
+    return (
+        f"[llm]\nbackend = 'openai'\nmodel = 'toy'\nbase_url = '{server.url}'\nretries = 0\n"
+        f"backoff = 0.01\n{more}"
+    )
+
+
+def one_line(result, code):
+    """Return the error of a command that failed with a code: one line, and nothing on stdout."""
+    assert result.exit_code == code, result.output
+    lines = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(lines) == 1 and result.stderr.splitlines()[-1] == lines[0], result.stderr
+    assert "Traceback" not in result.stderr and result.stdout == ""
+    return lines[0]
+
+
+def test_a_study_from_a_configuration(fairtk, config, tmp_path):
+    path = config(variations="max_iterations = [1, 5]", first=ONLY + "output = 'out'\n")
+    done = fairtk("qr", path)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0].split("  ")[0] == "system" and "gender nDCG x AWRF@5" in lines[0]
+    assert [line.split()[0] for line in lines[2:4]] == ["bm25", "fair-qr"]
+    assert lines[4].startswith("Means over 8 topics. + or -: above or below BM25, p < 0.05")
+    assert lines[5].startswith("FAIR-QR against BM25 by gender, topic by topic: the product rose")
+    assert len(lines) == 6
+    told = [line for line in done.stderr.splitlines() if not line.startswith("Note: ")]
+    assert told[:3] == ["1/4 gender: bm25", "2/4 gender: fair-qr",
+                        "3/4 gender: fair-qr, max_iterations=1"]  # fmt: skip
+    out = tmp_path / "out"
+    assert told[-1] == f"Report: {out / 'report.md'}"
+    assert {p.name for p in out.iterdir()} >= {
+        *("report.md", "study.json", "ledger.sqlite", "table.csv", "variations.csv"),
+        *("per_query.csv", "table.parquet", "rankings.parquet", "traces.parquet"),
+        *("costs.parquet", "iterations.parquet", "missing.parquet", "comparison.tex"),
+        *("intervals.tex", "variations.tex", "iterations.tex", "costs.tex", "figures", "cells"),
+    }
+    assert {p.name for p in (out / "figures").glob("*.png")} >= {
+        "trade_off.png", "max_iterations.png", "iterations.png"
+    }  # fmt: skip
+    page = (out / "report.md").read_text()
+    assert page.startswith("# FAIR-QR on wiki (train topics)\n")
+    for title in ("Systems", "Changes from BM25", "Settings of FAIR-QR", "Refinements", "Costs"):
+        assert f"\n## {title}\n" in page
+    assert "\n## Why: gender\n" in page and "no language model" in page
+    kept = json.loads((out / "study.json").read_text())
+    assert kept["settings"]["cutoff"] == 5 and kept["topics"] == 8
+
+    # again: nothing is done, all is printed, and what is written is the same to the byte
+    written = {p: p.read_bytes() for p in out.rglob("*") if p.is_file() and "sqlite" not in p.name}
+    again = fairtk("qr", path, "--format", "json")
+    assert "gender:" not in again.stderr
+    assert {p: p.read_bytes() for p in written} == written
+    table = pd.read_csv(out / "table.csv", keep_default_na=False)
+    records = json.loads(again.stdout)
+    assert [r["system"] for r in records] == table["system"].tolist() == ["bm25", "fair-qr"]
+    assert [r["nDCG x AWRF"] for r in records] == table["nDCG x AWRF"].tolist()
+    assert records[0]["AWRF p"] is None and records[1]["AWRF p"] < 0.05
+
+
+@pytest.mark.slow
+def test_a_study_from_a_folder_with_flags(fairtk, wiki, tmp_path):
+    done = fairtk("qr", wiki, "-s", "fair-qr (no re-ranking)", "-a", "gender",
+                  "-a", "gender*geography", "--no-variations", "--split", "eval", "--seed", "7",
+                  "-o", "here", "--format", "csv")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    records = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [float(r["AWRF"]) > 0.5 for r in records] == [True] * 4
+    names = ["bm25", "fair-qr (no re-ranking)"]
+    assert [(r["attribute"], r["system"]) for r in records] == [
+        (a, s) for s in names for a in ("gender", "gender*geography")
+    ]
+    assert json.loads((tmp_path / "here" / "study.json").read_text())["settings"]["seed"] == 7
+    assert "wiki (eval topics)" in (tmp_path / "here" / "report.md").read_text()
+
+
+# Dry runs and budgets ----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_dry_run_calls_nothing_and_bounds_what_a_run_calls(fairtk, config, tmp_path):
+    varied = "max_iterations = [1, 10]\ndepth = [5, 9]\npool = ['last', 'union']\n"
+    with serving(qr_world.adds_a_term) as server:
+        path = config(by_server(server), variations=varied)
+        plan = fairtk("qr", path, "-o", "out", "--dry-run", "--format", "json")
+        rows = json.loads(plan.stdout)
+        assert server.requests == [] and not (tmp_path / "out").exists()
+        # two loops: at depth 5 up to 10 refinements of 8 topics, at depth 9 up to 5
+        assert sorted(row["calls"] for row in rows) == [40, 80]
+        assert {row["attribute"] for row in rows} == {"gender"}
+        assert all(row["price"] is None and row["topics"] == 8 for row in rows)
+        shown = fairtk("qr", path, "-o", "out", "--dry-run")
+        assert "unknown" in shown.stdout and "all" in shown.stdout and "120" in shown.stdout
+        assert "0 of 8 systems are done; 0 answers are recorded" in shown.stdout
+        assert fairtk("qr", path, "-o", "out").exit_code == 0
+        made = len(server.requests)
+        assert 0 < made <= 120
+        asked = pd.read_parquet(tmp_path / "out" / "traces.parquet")
+        for row in rows:
+            depth = "9" if "depth=9" in row["systems"] else "5"
+            here = asked[(asked["variation"] == "depth") & (asked["setting"] == depth)]
+            tokens = here["completion_tokens"].sum()
+            assert (here["iteration"] > 0).sum() <= row["calls"]
+            assert tokens <= row["completion_tokens"]
+        after = fairtk("qr", path, "-o", "out", "--dry-run")
+        assert (
+            after.stdout.startswith("8 of 8 systems are done") and f"{made} answers" in after.stdout
+        )
+        assert (
+            json.loads(fairtk("qr", path, "-o", "out", "--dry-run", "--format", "json").stdout)
+            == []
+        )
+        assert len(server.requests) == made
+
+
+def test_a_budget_stops_cleanly(fairtk, config, tmp_path):
+    prices = tmp_path / "prices.tsv"
+    prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
+    with serving(qr_world.adds_a_term) as server:
+        path = config(by_server(server))
+        command = ("qr", path, "-o", "out")
+        text = one_line(fairtk(*command, "--max-calls", "3"), 1)
+        assert "max_calls=3 is reached" in text and "run again to go on" in text
+        assert len(server.requests) == 3
+        assert "needs the price of 'toy'" in one_line(fairtk(*command, "--max-cost", "1"), 2)
+        stopped = one_line(fairtk(*command, "--max-cost", "0.001", "--prices", prices), 1)
+        assert "max_cost=0.001 could be exceeded" in stopped and len(server.requests) == 3
+        plan = fairtk(*command, "--dry-run", "--prices", prices, "--format", "json")
+        assert 0 < json.loads(plan.stdout)[0]["price"] < 1
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_after_a_budget_and_is_replayed_offline(fairtk, config, tmp_path):
+    prices = tmp_path / "prices.tsv"
+    prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
+    with serving(qr_world.adds_a_term) as server:
+        command = ("qr", config(by_server(server)), "-o", "out")
+        one_line(fairtk(*command, "--max-calls", "3"), 1)
+        done = fairtk(*command, "--max-cost", "1", "--prices", prices)
+        assert done.exit_code == 0, done.output
+        total = len(server.requests)
+        assert total == len(server.counts)  # nothing twice
+        assert "unknown" not in (tmp_path / "out" / "costs.tex").read_text()
+        assert fairtk(*command, "--offline").exit_code == 0
+        assert "unknown" in (tmp_path / "out" / "costs.tex").read_text()  # without prices
+        other = one_line(fairtk(*command, "--offline", "--llm", "openai:another"), 2)
+        assert "are not in the ledger" in other and len(server.requests) == total
+
+
+# Failures ----------------------------------------------------------------------------------------
+
+
+def test_a_model_that_the_server_does_not_know(fairtk, config):
+    with serving(lambda *_: error(404, "no such model")) as server:
+        text = one_line(fairtk("qr", config(by_server(server)), "-o", "out"), 1)
+    assert "does not know the model 'toy'" in text and "check model and base_url" in text
+
+
+def test_keys(fairtk, config, monkeypatch):
+    with serving(qr_world.adds_a_term) as server:
+        monkeypatch.delenv("OPENAI_API_KEY")
+        command = ("qr", config(by_server(server)), "-o", "out")
+        assert "'OPENAI_API_KEY', which is not set" in one_line(fairtk(*command), 2)
+        text = one_line(fairtk(*command, "--api-key-env", KEY), 2)
+        assert "never the key itself" in text and KEY not in text
+        wrong = config(by_server(server, f"api_key = '{KEY}'\n"))
+        text = one_line(fairtk("qr", wrong, "-o", "out"), 2)
+        assert "unknown setting of OpenAICompatible 'api_key'" in text and KEY not in text
+        assert server.requests == []
+        path = config(by_server(server))
+        plan = fairtk("qr", path, "-o", "out", "--dry-run")
+        assert plan.exit_code == 0  # nothing is called, no key is needed
+
+
+@pytest.mark.slow
+def test_a_server_without_keys(fairtk, config, tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with serving(qr_world.adds_a_term) as server:
+        done = fairtk("qr", config(by_server(server)), "-o", "out", "--api-key-env", "")
+        assert done.exit_code == 0 and server.requests
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no/such.toml"], "there is no file or folder"),
+        (["./nowhere"], "there is no file or folder './nowhere'"),
+        (["trec-fair/2022/tran/keywords"], "trec-fair/2022/tran/keywords"),
+        (["trec-fair/2022/train/keywords", "--split", "eval"], "'split' is for folders"),
+        (["{wiki}", "-a", "gendr"], "'gendr'; did you mean 'gender'"),
+        (["{wiki}", "-s", "fair-rq"], "unknown system 'fair-rq'; did you mean 'fair-qr'"),
+        (["{wiki}", "--split", "test"], "'test' is not one of"),
+        (["{wiki}", "--llm", "keywrd"], "unknown backend 'keywrd'; did you mean 'keyword'"),
+        (["{wiki}", "--llm", "openai"], "expected openai:MODEL"),
+        (["{wiki}", "--llm", "keyword:nowhere.tsv"], "nowhere.tsv: the table of terms cannot be"),
+        (["{wiki}", "--base-url", "http://h/v1"], "unknown setting of KeywordRefiner 'base_url'"),
+        (["{wiki}", "--offline"], "there is none at fair-qr-study"),
+        (["{wiki}", "--max-calls", "-1"], "max_calls must be finite and not negative"),
+        (["{wiki}", "--prices", "nowhere.tsv"], "the table of prices cannot be read"),
+        (["{wiki}", "--seed", "-1"], "seed must be an integer of at least 0"),
+        (["{empty}"], "expected train_topics_meta.jsonl"),
+    ],
+)
+def test_wrong_input_is_one_line(fairtk, wiki, tmp_path, words, message):
+    (tmp_path / "empty").mkdir()
+    places = {"{wiki}": str(wiki), "{empty}": str(tmp_path / "empty")}
+    result = fairtk("qr", *(places.get(word, word) for word in words))
+    assert message in one_line(result, 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "more", "message"),
+    [
+        ("cutof = 5\n", "", "unknown key 'cutof'; did you mean 'cutoff'"),
+        ("systems = 'bm25'\n", "", "'systems' must be a list of names"),
+        (ONLY, "[fair-qr]\ntreshold = 1", "unknown setting of FairQR 'treshold'"),
+        (ONLY, "[llm]\nbackend = 'opnai'", "unknown backend of [llm] 'opnai'"),
+        (ONLY, "[ledger]\nmax_calls = 'x'", "'max_calls' must be an integer"),
+        (ONLY, "[options.bm25]\nk1 = 1", "belong into [bm25]"),
+        (ONLY, "[bm25]\nk1 = 'x'", "k1 is out of its range; found 'x'"),
+    ],
+)
+def test_wrong_configurations_are_one_line(fairtk, config, tmp_path, first, more, message):
+    assert message in one_line(fairtk("qr", config(more, first), "-o", "out"), 2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_cannot_be_written(fairtk, config, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "file" in one_line(fairtk("qr", config(), "-o", "file/out"), 1)
+
+
+@pytest.mark.slow
+def test_a_ledger_that_is_corrupt_is_moved_aside(fairtk, config, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "ledger.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    done = fairtk("qr", config(), "-o", "out")
+    assert done.exit_code == 0 and "corrupt: it was moved to" in done.stderr
+    assert (tmp_path / "out" / "ledger.sqlite.aside-1").stat().st_size == 5016
+
+
+@pytest.mark.parametrize(
+    ("build", "code", "message"),
+    [
+        ("broken", 1, "system 'toy' for 'gender': RuntimeError: no luck at all"),
+        ("refuses", 2, "system 'toy' for 'gender': the toy needs an option"),
+    ],
+)
+def test_a_system_of_a_plugin_that_raises(fairtk, config, build, code, message):
+    with qr_world.installed(("toy", build, False)):
+        result = fairtk("qr", config(first="systems = ['toy']\n"), "-o", "out")
+    assert message in one_line(result, code)
+
+
+def test_help_names_every_key(fairtk):
+    shown = fairtk("qr", "--help").stdout
+    for key in (
+        "folder",
+        "output",
+        "attributes",
+        "cutoff",
+        "[variations]",
+        "[ledger]",
+        "--dry-run",
+    ):
+        assert key in shown
