@@ -362,6 +362,43 @@ def test_l_bfgs_says_when_it_is_not_done():
         DELTR(GROUPS, "b", max_iterations=2).fit(RUN, QRELS)
 
 
+@pytest.mark.parametrize("feature", [True, False])
+@pytest.mark.parametrize(("exposure", "gamma"), [("top-one", 1e6), ("relative", 1e4)])
+def test_a_large_gamma_does_not_stop_l_bfgs_on_a_slope(exposure, gamma, feature):
+    run, qrels, groups = made_up(n_queries=6, n=10, seed=3)
+    settings = {"exposure": exposure, "protected_as_feature": feature}
+    last = None
+    for factor in (1e-4, 1e-2, 1):
+        model = DELTR(groups, "b", gamma * factor, **settings).fit(run, qrels).model
+        if last is not None:  # the larger gamma, the smaller the penalty and the larger the rest
+            assert model.summary["exposure_loss"] < last["exposure_loss"]
+            assert model.summary["ranking_loss"] > last["ranking_loss"]
+        last = model.summary
+    # no worse than to give up all features: then all exposures are equal, and the loss is 1 at most
+    assert last["loss"] < 1
+    assert gamma * last["exposure_loss"] < 0.01
+
+
+def test_l_bfgs_says_when_it_is_stuck():
+    huge = RUN.assign(features=[features * 1e10 for features in RUN["features"]])
+    with pytest.warns(DataWarning, match="L-BFGS stopped early") as heard:
+        DELTR(GROUPS, "b", standardize="none").fit(huge, QRELS)
+    assert heard[0].filename == __file__
+
+
+def test_features_too_large_to_standardize():
+    huge = RUN.assign(features=[features * 1e200 for features in RUN["features"]])
+    with pytest.raises(InputError, match="no finite deviation; scale them"):
+        DELTR(GROUPS, "b").fit(huge, QRELS)
+
+
+def test_warnings_point_to_the_caller():
+    nobody = groups({"x": "a", "y": "b"})
+    with pytest.warns(DataWarning, match="gamma has no effect") as heard:
+        DELTR(nobody, "b").fit(RUN, QRELS)
+    assert heard[0].filename == __file__
+
+
 def test_gradient_descent_says_when_it_diverges():
     settings = {"optimizer": "gd", "learning_rate": 1e200, "l2": 1e200}
     with pytest.raises(InputError, match="diverged at step"):

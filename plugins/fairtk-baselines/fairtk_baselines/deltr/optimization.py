@@ -32,30 +32,43 @@ def minimize(problem: Problem, settings: dict[str, Any]) -> tuple[FloatArray, in
     return _lbfgs(problem, weights, settings["max_iterations"])
 
 
+_FLAT = 1e-6
+"""A gradient without a larger partial derivative is taken as 0."""
+
+
 def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[FloatArray, int]:
+    """Run L-BFGS; where its line search gives up on a slope, go on with BFGS.
+
+    With a large gamma the penalty is a steep wall, flat on its other side: what L-BFGS remembers
+    from there misleads its line search.
+    """
     from scipy import optimize
 
+    options = {"ftol": 0.0, "gtol": 1e-9, "maxcor": 20, "maxfun": 20 * max_iterations}
     found = optimize.minimize(
         problem.value_and_gradient,
         weights,
         jac=True,
         method="L-BFGS-B",
-        options={
-            "maxiter": max_iterations,
-            "maxfun": 20 * max_iterations,
-            "ftol": 0.0,
-            "gtol": 1e-9,
-            "maxcor": 20,
-        },
+        options={**options, "maxiter": max_iterations},
     )
-    if found.nit >= max_iterations:
+    done = int(found.nit)
+    if np.abs(found.jac).max() > _FLAT and done < max_iterations:
+        options = {"gtol": 1e-9, "maxiter": max_iterations - done}
+        found = optimize.minimize(
+            problem.value_and_gradient, found.x, jac=True, method="BFGS", options=options
+        )
+        done += int(found.nit)
+    slope = float(np.abs(found.jac).max())
+    if done >= max_iterations or slope > 100 * _FLAT:
+        why = f"after max_iterations={max_iterations}" if done >= max_iterations else "early"
         warnings.warn(
-            f"DELTR: L-BFGS stopped after max_iterations={max_iterations} with a largest partial "
-            f"derivative of {np.abs(found.jac).max():.2g}; raise max_iterations, or l2",
+            f"DELTR: L-BFGS stopped {why}, with a largest partial derivative of {slope:.2g}: "
+            "raise max_iterations or l2, lower gamma, or standardize the features",
             DataWarning,
             stacklevel=5,
         )
-    return np.asarray(found.x, dtype=np.float64), int(found.nit)
+    return np.asarray(found.x, dtype=np.float64), done
 
 
 def _descend(

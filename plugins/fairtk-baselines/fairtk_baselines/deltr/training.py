@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from fairtk_baselines.deltr.division import as_features, divide, neutral_shares
 from fairtk_baselines.deltr.frames import feature_matrix, labels_of
 from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, Problem, Sides
 from fairtk_baselines.deltr.model import LinearModel
+from fairtk_baselines.deltr.optimization import minimize
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -103,16 +103,13 @@ def _tell(coded: Rankings, relevant: IntArray, size: IntArray) -> None:
             )
 
 
-def learn(
-    data: TrainingSet, groups: Groups, settings: dict[str, Any], minimize: Callable[..., Any]
-) -> LinearModel:
+def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> LinearModel:
     """Return the model of a training set.
 
     Args:
         data: the training set.
         groups: the groups.
         settings: those of `DELTR`, by name.
-        minimize: called with the problem, returns weights and the number of iterations.
     """
     lists = data.lists
     attention = 1 / np.log(data.rank + 2.0)
@@ -130,7 +127,13 @@ def learn(
     members = as_features(protected, rest, neutral)
     if not settings["protected_as_feature"]:
         members = members[:, :0]
-    mean, deviation = moments(data.features, members, settings["standardize"])
+    with np.errstate(over="ignore"):  # said below, in words
+        mean, deviation = moments(data.features, members, settings["standardize"])
+    if not np.isfinite([mean, deviation]).all():
+        raise InputError(
+            f"{NAME}: features as large as {np.abs(data.features).max():.2g} have no finite "
+            "deviation; scale them"
+        )
     problem = Problem(
         np.hstack([(data.features - mean) / deviation, members]),
         wanted_top(lists, data.label, settings["labels"]),
@@ -147,9 +150,9 @@ def learn(
             f"({listed(division.names)}) and of those they are compared with: gamma has no "
             "effect, this is plain ListNet; check that the groups use the run's docnos",
             DataWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
-    weights, iterations = minimize(problem)
+    weights, iterations = minimize(problem, settings)
     n_features = data.features.shape[1]
     return LinearModel(
         weights[:n_features],

@@ -19,7 +19,6 @@ from fairtk_baselines.deltr.division import ALL_BUT_MOST, protected_setting
 from fairtk_baselines.deltr.frames import FEATURES, feature_matrix
 from fairtk_baselines.deltr.loss import Lists, Sides
 from fairtk_baselines.deltr.model import LinearModel
-from fairtk_baselines.deltr.optimization import minimize
 from fairtk_baselines.deltr.order import falling, ranked
 from fairtk_baselines.deltr.settings import chosen, number
 from fairtk_baselines.deltr.training import NAME, TrainingSet, exposure_scale, learn
@@ -110,8 +109,9 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             ``"global"``: one mean and deviation for the whole table; ``"none"``.
         l2: factor of the squared norm of all weights, >= 0; 0 lets weights grow without bound where
             training labels can be separated.
-        optimizer: ``"lbfgs"``: L-BFGS until the gradient vanishes; ``"gd"``: gradient descent with
-            a fixed number of steps.
+        optimizer: ``"lbfgs"``: L-BFGS until the gradient vanishes, and BFGS where that gets stuck
+            (a large gamma), with a warning if it does not; ``"gd"``: gradient descent with a fixed
+            number of steps.
         gradient: ``"exact"``, or ``"published"`` for the direction that the authors' code takes;
             the latter for ``"gd"`` and ``"top-one"`` only.
         learning_rate: of ``"gd"``, > 0.
@@ -233,8 +233,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         self.check_inputs(topics_or_res_tr, _NEEDED)
         self.refuse_samples(topics_or_res_tr)
         data = TrainingSet.of(topics_or_res_tr, qrels_tr)
-        settings = self.settings()
-        self.model = learn(data, self.groups, settings, lambda p: minimize(p, settings))
+        self.model = learn(data, self.groups, self.settings())
         return self
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
