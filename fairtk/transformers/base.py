@@ -47,6 +47,18 @@ class FairTransformer(pt.Transformer):  # type: ignore[misc]
         """Return the settings by name."""
         return {name: getattr(self, name) for name in self.SETTINGS}
 
+    def subtransformers(self) -> dict[str, Any]:
+        """Return the settings that are transformers, for PyTerrier's schematics.
+
+        Left to itself, PyTerrier 1.1 takes an empty tuple for a list of transformers, and fails.
+        """
+        found = {}
+        for name, value in self.settings().items():
+            stages = value if isinstance(value, list | tuple) else [value]
+            if stages and all(isinstance(stage, pt.Transformer) for stage in stages):
+                found[name] = value
+        return found
+
     def digest(self) -> str:
         """Return the content digest of class and settings."""
         return digest([type(self).__module__, type(self).__qualname__, self.settings()])

@@ -86,10 +86,6 @@ class Features(FairTransformer):
         """Return the settings by name, the encoder as what identifies it."""
         return {"encoder": encoders.identity(self.encoder), "columns": self.columns}
 
-    def subtransformers(self) -> dict[str, Any]:
-        """Return none: the encoder is a setting, not a stage."""
-        return {}
-
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the run with features.
 

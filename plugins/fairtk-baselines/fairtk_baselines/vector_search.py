@@ -118,10 +118,6 @@ class VectorSearch(FairTransformer):
         identity = encoders.identity(self.encoder)
         return {**super().settings(), "encoder": identity, "search": self._way}
 
-    def subtransformers(self) -> dict[str, Any]:
-        """Return none: the encoder is a setting, not a stage."""
-        return {}
-
     def fuse_rank_cutoff(self, k: int) -> VectorSearch | None:
         """Return the search for `k` documents, which PyTerrier uses for ``search % k``."""
         if k >= self.num_results:

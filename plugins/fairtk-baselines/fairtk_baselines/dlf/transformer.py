@@ -238,10 +238,6 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         recipe = {name: getattr(self.recipe, name) for name in Recipe.names()}
         return super().settings() | recipe | {"fitted": self.fitted}
 
-    def subtransformers(self) -> dict[str, Any]:
-        """Return none; PyTerrier 1.1 takes an empty tuple (`drop`) for a list of some."""
-        return {}
-
     # Training ----------------------------------------------------------------------------------
 
     def fit(
