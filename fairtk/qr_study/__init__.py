@@ -11,14 +11,33 @@
 Fairness-aware Information Retrieval through Query Refinement", arXiv 2503.21092.
 """
 
-from fairtk.qr_study.data import StudyData, from_trec_fair
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from fairtk.qr_study.folds import folds
-from fairtk.qr_study.results import Results
-from fairtk.qr_study.search import CollectionBM25
 from fairtk.qr_study.setting import Setting
-from fairtk.qr_study.settings import Settings, read_study
-from fairtk.qr_study.study import Study
-from fairtk.qr_study.texts import Texts
+
+if TYPE_CHECKING:
+    from fairtk.qr_study.data import StudyData, from_trec_fair
+    from fairtk.qr_study.results import Results
+    from fairtk.qr_study.search import CollectionBM25
+    from fairtk.qr_study.settings import Settings, read_study
+    from fairtk.qr_study.study import Study
+    from fairtk.qr_study.texts import Texts
+
+# What plugins need to offer a system is loaded at once; PyTerrier is not.
+_LAZY = {
+    "CollectionBM25": "search",
+    "Results": "results",
+    "Settings": "settings",
+    "Study": "study",
+    "StudyData": "data",
+    "Texts": "texts",
+    "from_trec_fair": "data",
+    "read_study": "settings",
+}
 
 __all__ = [
     "CollectionBM25",
@@ -32,3 +51,13 @@ __all__ = [
     "from_trec_fair",
     "read_study",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])
