@@ -23,4 +23,4 @@ def test_settings_that_are_transformers_are_stages():
     # an empty tuple, or one of other things, is no list of stages
     assert pt.inspect.subtransformers(Several(one, (), ("a", "b"))) == {"first": one}
     assert pt.inspect.subtransformers(Several("none")) == {}
-    assert "Several" in pt.schematic.draw(Several(one, (), ()))
+    assert "Several" in pt.schematic.draw(Several("none", [Several("none")], ()))
