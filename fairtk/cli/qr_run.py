@@ -96,6 +96,9 @@ def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitS
     llm |= {"base_url": given.base_url} if given.base_url else {}
     llm |= {} if given.api_key_env is None else {"api_key_env": given.api_key_env}
     model = make_model(llm)
+    if "temperature" in llm:  # else FairQR's own default would win
+        refining = {"temperature": llm["temperature"], **settings.fair_qr}
+        settings = settings.changed(fair_qr=refining)
     folder = Path(given.output or file.output or DEFAULT_OUTPUT)
     for name in ("split", "keywords"):
         if name in asked and "dataset" in file.data:

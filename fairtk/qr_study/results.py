@@ -51,7 +51,8 @@ class Results:
     ) -> None:
         self.data = data
         self.settings = settings
-        self.saved = dict(saved)
+        order = list(data.attributes)
+        self.saved = dict(sorted(saved.items(), key=lambda item: order.index(item[0].attribute)))
         self.llm = llm
         self.prices = prices
 

@@ -181,6 +181,7 @@ class Study:
         begin = time.perf_counter()
         run = refiner.transform(topics)
         seconds = time.perf_counter() - begin
+        self._time(saved, len(topics), seconds, llm.waited[0])  # before results: they are the end
         missing = dict(zip(refiner.missing[QID], refiner.missing["reason"], strict=True))
         traces = dict(iter(refiner.trace.groupby(QID, sort=False)))
         for qid in topics[QID]:
@@ -189,7 +190,6 @@ class Study:
             else:
                 saved.save(qid, run[run[QID] == qid], traces.get(qid))
         saved.note("missing", missing)
-        self._time(saved, len(topics), seconds, llm.waited[0])
 
     def _cross_fit(self, cell: Cell, saved: SavedCell, topics: pd.DataFrame) -> None:
         every, qrels = self.data.topics, self.data.qrels
@@ -213,9 +213,9 @@ class Study:
         seconds = time.perf_counter() - begin
         run = run.assign(**{QID: run[QID].astype(str)})
         parts = dict(iter(run.groupby(QID, sort=False)))
+        self._time(saved, len(topics), seconds)
         for qid in topics[QID]:
             saved.save(qid, parts.get(qid, run[:0]))
-        self._time(saved, len(topics), seconds)
 
     def _time(self, saved: SavedCell, queries: int, seconds: float, waited: float = 0.0) -> None:
         before = saved.noted("time", {"queries": 0, "seconds": 0.0, "waited": 0.0})

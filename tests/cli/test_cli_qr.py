@@ -117,7 +117,7 @@ def test_a_study_from_a_folder_with_flags(fairtk, wiki, tmp_path):
     assert [float(r["AWRF"]) > 0.5 for r in records] == [True] * 4
     names = ["bm25", "fair-qr (no re-ranking)"]
     assert [(r["attribute"], r["system"]) for r in records] == [
-        (a, s) for s in names for a in ("gender", "gender*geography")
+        (a, s) for a in ("gender", "gender*geography") for s in names
     ]
     assert json.loads((tmp_path / "here" / "study.json").read_text())["settings"]["seed"] == 7
     assert "wiki (eval topics)" in (tmp_path / "here" / "report.md").read_text()
@@ -171,6 +171,7 @@ def test_a_budget_stops_cleanly(fairtk, config, tmp_path):
         text = one_line(fairtk(*command, "--max-calls", "3"), 1)
         assert "max_calls=3 is reached" in text and "run again to go on" in text
         assert len(server.requests) == 3
+        assert {body["temperature"] for _, body, _ in server.requests} == {0.3}  # FairQR's
         assert "needs the price of 'toy'" in one_line(fairtk(*command, "--max-cost", "1"), 2)
         stopped = one_line(fairtk(*command, "--max-cost", "0.001", "--prices", prices), 1)
         assert "max_cost=0.001 could be exceeded" in stopped and len(server.requests) == 3
@@ -222,11 +223,13 @@ def test_keys(fairtk, config, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_server_without_keys(fairtk, config, tmp_path, monkeypatch):
+def test_a_server_without_keys_at_a_temperature_of_its_own(fairtk, config, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     with serving(qr_world.adds_a_term) as server:
-        done = fairtk("qr", config(by_server(server)), "-o", "out", "--api-key-env", "")
+        path = config(by_server(server, "temperature = 0.7\n"))
+        done = fairtk("qr", path, "-o", "out", "--api-key-env", "")
         assert done.exit_code == 0 and server.requests
+        assert {body["temperature"] for _, body, _ in server.requests} == {0.7}
 
 
 @pytest.mark.parametrize(

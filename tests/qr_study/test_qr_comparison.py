@@ -224,6 +224,15 @@ def test_systems_come_in_the_papers_order(monkeypatch):
     assert systems(Settings(systems=("fair-qr", "mmr"))) == ("bm25", "mmr", "fair-qr")
 
 
+def test_rows_come_attribute_by_attribute(results):
+    names = ["bm25", "toy-few", "toy-reverse", "toy-same", "fair-qr", "fair-qr (no re-ranking)"]
+    expected = [(a, s) for a in ("gender", "geography") for s in names]
+    for frame in (results.table, results.costs[results.costs["variation"] == ""]):
+        assert list(zip(frame["attribute"], frame["system"], strict=True)) == expected
+    shown = comparison(results)
+    assert [row[0] for row in shown.rows] == names and len(shown.columns) == 7
+
+
 def test_settings_that_are_equal_are_done_once(gender, tmp_path):
     varied = {"max_iterations": (1, 5, 5), "depth": (5,), "k": (5,), "pool": ("last",),
               "threshold": (0.05,), "temperature": (0.3,)}  # fmt: skip
