@@ -73,6 +73,7 @@ def test_qids_may_be_numbers(gender, tmp_path):
     assert len(run(data, tmp_path, systems=("bm25",)).per_query) == 8 * 3
 
 
+@pytest.mark.slow
 def test_no_document_that_is_retrieved_has_a_label(gender, tmp_path):
     other = pd.DataFrame({"docno": ["elsewhere", "nowhere"], "group": ["female", "male"]})
     groups = Groups.from_frame(other, name="gender")

@@ -95,6 +95,7 @@ def test_what_is_saved_is_not_read_twice_nor_kept_when_old(tmp_path):
 ODD = ["a/b", "..", "con 1.x", "Ä|ö&$", "A/B", "q" * 300, "100%", '"\\]']
 
 
+@pytest.mark.slow
 def test_odd_qids_go_through_a_whole_study(gender, tmp_path):
     pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
     pytest.importorskip("pyarrow")

@@ -187,6 +187,7 @@ def test_a_budget_stops_and_the_next_run_goes_on(gender, tmp_path, index, whole)
     assert equal(results, tmp_path, whole)
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index):
     """Cells that share answers may lack different topics: the bound counts all of them."""
     dead = set(gender.topics["query"].tolist()[:2])
