@@ -14,7 +14,7 @@ fairtk's own measures, transformers, utilities, prompts and data pass the same c
 from fairtk.testing.dataset import DatasetContract
 from fairtk.testing.measure import MeasureContract
 from fairtk.testing.prompt import PromptContract, ToyTokenizer
-from fairtk.testing.study_system import StudySystemContract, toy_setting
+from fairtk.testing.study_system import StudySystemContract, study_setting
 from fairtk.testing.toys import (
     toy_answers,
     toy_documents,
@@ -35,12 +35,12 @@ __all__ = [
     "ToyTokenizer",
     "TransformerContract",
     "UtilityContract",
+    "study_setting",
     "toy_answers",
     "toy_documents",
     "toy_groups",
     "toy_qrels",
     "toy_run",
     "toy_samples",
-    "toy_setting",
     "toy_topics",
 ]

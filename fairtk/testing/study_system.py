@@ -12,19 +12,18 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from fairtk import registry
-from fairtk.columns import DOCNO, QID, QUERY, RANK, SCORE, TEXT
+from fairtk.columns import DOCNO, QID, QUERY, RANK, SCORE
 from fairtk.errors import FairtkWarning, InputError
 from fairtk.groups import Groups, Target
 from fairtk.qr_study import Setting
 from fairtk.rankings import encode_run
 from fairtk.testing.agreement import check, check_frames, snapshot
 from fairtk.testing.toys import toy_documents, toy_groups, toy_qrels, toy_run, toy_topics
-from fairtk.transformers.base import FairTransformer
 
 _ALLOWED = {QID, QUERY, "question", DOCNO, SCORE, RANK}
 
 
-def toy_setting(folder: Path, cutoff: int = 2, candidates: int = 4, **options: Any) -> Setting:
+def study_setting(folder: Path, cutoff: int = 2, candidates: int = 4, **options: Any) -> Setting:
     """Return a setting of the toy frames, as a study gives it to the systems that it builds.
 
     Args:
@@ -33,13 +32,15 @@ def toy_setting(folder: Path, cutoff: int = 2, candidates: int = 4, **options: A
         candidates: documents to reorder.
         options: the settings of the system; names that are no identifiers go in by ``**``.
     """
+    from fairtk.testing.toy_stages import ToyRetriever, ToyTexts
+
     groups = Groups.from_frame(toy_groups(), name="place")
     return Setting(
         attribute="place",
         groups=groups,
         target=Target.uniform(groups),
-        retriever=_ToyRetriever(),
-        texts=_ToyTexts(),
+        retriever=ToyRetriever(),
+        texts=ToyTexts(),
         documents=lambda: iter(toy_documents().to_dict(orient="records")),
         collection="toys",
         cutoff=cutoff,
@@ -129,7 +130,7 @@ class StudySystemContract:
         """A setting that the system does not have is an error that names it."""
         option = "no_such_setting"
         with TemporaryDirectory() as folder:
-            setting = toy_setting(Path(folder), **{**self.options, option: 1})
+            setting = study_setting(Path(folder), **{**self.options, option: 1})
             try:
                 registry.study_systems.load(self.name)(setting)
             except (InputError, TypeError) as error:
@@ -138,7 +139,7 @@ class StudySystemContract:
                 raise AssertionError(f"{self.name} takes the setting {option!r} without a word")
 
     def _build(self, folder: Path) -> Any:
-        return registry.study_systems.load(self.name)(toy_setting(folder, **self.options))
+        return registry.study_systems.load(self.name)(study_setting(folder, **self.options))
 
     def _ready(self, folder: Path) -> Any:
         system = self._build(folder)
@@ -160,19 +161,3 @@ def _no_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairtkWarning)
         yield
-
-
-class _ToyRetriever(FairTransformer):
-    """Q -> R: the toy run, without texts."""
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        self.check_inputs(inp, [QID, QUERY])
-        return inp.merge(toy_run().drop(columns=[TEXT, QUERY]), on=QID)
-
-
-class _ToyTexts(FairTransformer):
-    """R -> R with the toy documents' texts."""
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        self.check_inputs(inp, [DOCNO])
-        return inp.merge(toy_documents(), on=DOCNO, how="left")
