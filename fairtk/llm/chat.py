@@ -120,6 +120,14 @@ class ChatModel(ABC):
         found = dict(self.outcomes(asked))
         return [found.get(i, Failure("the model gave no answer")) for i in range(len(asked))]
 
+    def check(self) -> None:  # noqa: B027
+        """Raise if the model cannot be asked, as far as that is known without a call.
+
+        Raises:
+            ParameterError: the environment lacks the key.
+            MissingExtraError: a package is not installed.
+        """
+
     def at_temperature(self, temperature: float) -> ChatModel:
         """Return the model at another temperature; a model that does not sample stays as it is."""
         del temperature

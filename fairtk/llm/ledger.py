@@ -213,6 +213,11 @@ class Recorded(ChatModel):
     def __repr__(self) -> str:
         return f"Recorded({self.llm!r}, {self.ledger!r})"
 
+    def check(self) -> None:
+        """Raise if the model cannot be asked and nothing is recorded that could answer for it."""
+        if not self.ledger.offline and not len(self.ledger):
+            self.llm.check()
+
     def at_temperature(self, temperature: float) -> Recorded:
         """Return the model at another temperature, behind the same ledger."""
         return Recorded(self.llm.at_temperature(temperature), self.ledger)

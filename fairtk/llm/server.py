@@ -139,6 +139,11 @@ class OpenAICompatible(ChatModel):
         """Return the same model at another temperature."""
         return OpenAICompatible(**{**self.settings(), "temperature": temperature})
 
+    def check(self) -> None:
+        """Raise if the key or the ``openai`` client is missing; the server is not asked."""
+        with self._client():
+            pass
+
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
         """Yield outcomes as they arrive.
 

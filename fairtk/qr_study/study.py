@@ -90,6 +90,7 @@ class Study:
 
         Raises:
             LLMError, BudgetError, OfflineError: the model cannot be asked; all else is kept.
+            ParameterError: the environment lacks the model's key.
             FairtkError: a system failed; the message names it. What was done is kept.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +98,9 @@ class Study:
         if ledger is None:  # an empty one is false, too
             ledger = Ledger(self.folder / "ledger.sqlite")
         try:
-            ledger.wrap(self.llm)  # says that a budget needs a price
+            llm = ledger.wrap(self.llm)  # says that a budget needs a price
+            if any(cell.refines and len(self.pending(cell)) for cell in self.cells):
+                llm.check()
             self._describe()
             for number, cell in enumerate(self.cells, 1):
                 topics = self.pending(cell)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 
 import pytest
@@ -149,8 +150,13 @@ def test_a_key_that_is_not_there(gender, tmp_path, monkeypatch):
         with pytest.raises(ParameterError, match="'MY_KEY', which is not set"):
             study.run()
         assert server.requests == []
+        assert not (study.folder / "cells").exists()  # said before anything is done
         monkeypatch.setenv("MY_KEY", KEY)
         study.run()
+        assert len(server.requests) == 8
+        monkeypatch.delenv("MY_KEY")
+        shutil.rmtree(study.folder / "cells")
+        study.run()  # what is recorded needs no key
         assert len(server.requests) == 8
 
 
