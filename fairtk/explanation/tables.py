@@ -53,8 +53,9 @@ class Means:
 
     def bands(self, bands: Bands) -> pd.DataFrame:
         """Return attention and cost of each band of ranks."""
-        cost = self.parts.cost.sum(axis=0) / max(self.n, 1)
-        attention = self.parts.attention.sum(axis=0) / max(int(self.shown.sum()), 1)
+        # a mean over no query is unknown, not 0
+        cost = self.parts.cost.sum(axis=0) / (self.n or np.nan)
+        attention = self.parts.attention.sum(axis=0) / (int(self.shown.sum()) or np.nan)
         frame = pd.DataFrame(
             {
                 "ranks": pd.Series(bands.names, dtype="str"),
@@ -63,7 +64,7 @@ class Means:
             }
         )
         used = np.ones(len(frame), dtype=bool)
-        used[bands.outside] = cost[bands.outside] != 0
+        used[bands.outside] = np.nan_to_num(cost[bands.outside]) != 0
         return frame[used].reset_index(drop=True)
 
 

@@ -58,6 +58,10 @@ def mean_of(measure, run, qrels):
 def check_sums(explanation):
     """Every direction gives the same total."""
     total = explanation.total
+    if math.isnan(total):  # defined for no query: nothing has a known cost
+        for frame in (explanation.by_group, explanation.by_rank, explanation.by_query):
+            assert frame["cost"].isna().all()
+        return
     for frame in (explanation.by_group, explanation.by_rank):
         assert frame["cost"].sum() == pytest.approx(total, abs=1e-12)
     for _, frame in explanation.by_attribute.groupby("attribute"):
@@ -411,3 +415,14 @@ class TestPlot:
         found = fairtk.explain(measure, self.run, self.qrels)
         with pytest.raises(MissingExtraError, match=r"fairtk\[report\]"):
             found.plot()
+
+
+def test_nothing_is_defined():
+    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["x"]}), name="g")
+    run = pd.DataFrame({"qid": ["q"], "docno": ["z"], "score": [1.0]})
+    qrels = pd.DataFrame({"qid": ["q"], "docno": ["a"], "label": [1]})
+    with pytest.warns(UndefinedWarning):
+        found = fairtk.explain(AWRF(groups=groups, target=Target.uniform(groups)), run, qrels)
+    check_sums(found)
+    assert math.isnan(found.total) and found.by_rank["attention"].isna().all()
+    assert "nan" in str(found)
