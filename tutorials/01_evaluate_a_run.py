@@ -18,9 +18,6 @@
 
 # %%
 import os
-import shlex
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -29,6 +26,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from ir_measures import nDCG
+from terminal import shell
 
 import fairtk
 from fairtk import EE_D, EE_L, EE_R, BM25Scorer, E, FairSampler
@@ -79,23 +77,10 @@ print(runs[2].head(7).to_string(index=False))
 
 
 # %%
-def shell(command, lines=None):
-    """Show a command, run it as a terminal would, and show what it prints."""
-    print(f"$ {command}")
-    _, *arguments = shlex.split(command)
-    result = subprocess.run(
-        [sys.executable, "-m", "fairtk", *arguments],
-        cwd=FILES,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    print("\n".join(result.stdout.splitlines()[:lines]), "\n")
-
-
 shell(
     "fairtk evaluate qrels.txt bm25.run alpha8.run.gz alpha2.run.gz "
-    'alpha0.run.gz -m EE_D@5 -m EE_R@5 -m EE_L@5 -m "E(nDCG@5)"'
+    'alpha0.run.gz -m EE_D@5 -m EE_R@5 -m EE_L@5 -m "E(nDCG@5)"',
+    FILES,
 )
 
 # %% [markdown]
@@ -272,7 +257,7 @@ by_sample = [
 print(f"nDCG@5 on the sampled run: {both[nDCG @ 5]:.4f} (meaningless)")
 print(f"E(nDCG@5): {both[E(nDCG @ 5)]:.4f}; mean of the 100 rankings: {np.mean(by_sample):.4f}")
 
-shell("fairtk evaluate qrels.txt alpha2.run.gz -m nDCG@5")
+shell("fairtk evaluate qrels.txt alpha2.run.gz -m nDCG@5", FILES)
 
 # %% [markdown]
 # ## People instead of machines
@@ -285,7 +270,8 @@ shell("fairtk evaluate qrels.txt alpha2.run.gz -m nDCG@5")
 # %%
 shell(
     "fairtk evaluate qrels.txt bm25.run alpha2.run.gz "
-    "-m \"EE_D(browsing='RBP(p=0.8)')\" -m \"EE_R(browsing='RBP(p=0.8)')\""
+    "-m \"EE_D(browsing='RBP(p=0.8)')\" -m \"EE_R(browsing='RBP(p=0.8)')\"",
+    FILES,
 )
 
 # %% [markdown]
@@ -294,7 +280,7 @@ shell(
 # `--per-query --format csv` (or `json`) is for the next program.
 
 # %%
-shell("fairtk evaluate qrels.txt alpha2.run.gz -m EE_R@5 --per-query --format csv", lines=4)
+shell("fairtk evaluate qrels.txt alpha2.run.gz -m EE_R@5 --per-query --format csv", FILES, lines=4)
 
 # %% [markdown]
 # Where to go from here: `02_fair_rag_pipeline.py` draws the rankings inside a PyTerrier pipeline

@@ -25,8 +25,6 @@
 # %%
 import os
 import resource
-import shlex
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,6 +35,7 @@ import pandas as pd
 import pyterrier as pt
 from invented_people import write_invented_folder
 from ir_measures import nDCG
+from terminal import shell
 
 import fairtk
 from fairtk import AWRF, BM25Scorer, E, FairSampler, Groups, Target
@@ -279,27 +278,13 @@ fairtk.io.write_qrels(qrels, FILES / "qrels.txt")
 fairtk.io.write_task_run(run, FILES / "task1.tsv")
 fairtk.io.write_task_run(sampled, FILES / "task2.tsv.gz")
 
-
-def shell(command, lines=None):
-    """Show a command, run it as a terminal would, and show what it prints."""
-    print(f"$ {command}")
-    _, *arguments = shlex.split(command)
-    result = subprocess.run(
-        [sys.executable, "-m", "fairtk", *arguments],
-        cwd=FILES,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    print("\n".join(result.stdout.splitlines()[:lines]), "\n")
-
-
-shell("fairtk groups gender.tsv --target official.tsv")
-shell("fairtk groups gender.tsv place.tsv --cross", lines=9)
-shell("fairtk groups gender.tsv --coverage task1.tsv --cutoff 20", lines=6)
+shell("fairtk groups gender.tsv --target official.tsv", FILES)
+shell("fairtk groups gender.tsv place.tsv --cross", FILES, lines=9)
+shell("fairtk groups gender.tsv --coverage task1.tsv --cutoff 20", FILES, lines=6)
 shell(
     "fairtk evaluate qrels.txt task1.tsv task2.tsv.gz --groups gender.tsv --target official.tsv "
-    f"-m AWRF@{CUTOFF} -m nDCG_TREC@{CUTOFF} -m nDCG_AWRF@{CUTOFF}"
+    f"-m AWRF@{CUTOFF} -m nDCG_TREC@{CUTOFF} -m nDCG_AWRF@{CUTOFF}",
+    FILES,
 )
 read_back = Groups.read(FILES / "gender.tsv")
 print(f"groups survive the file: {read_back == gender}")

@@ -24,7 +24,6 @@
 # %%
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -35,6 +34,7 @@ import pandas as pd
 import pyterrier as pt
 from invented_people import write_invented_folder
 from ir_measures import nDCG
+from terminal import shell
 
 import fairtk
 from fairtk import AWRF, EE_D, EU, BM25Scorer, E, FairQR, FairSampler, FlanT5, Groups, Target
@@ -259,25 +259,11 @@ print(chain.T.to_string(float_format="{:.4f}".format))
 
 
 # %%
-def shell(command):
-    """Show a command, run it as a terminal would, and show what it prints."""
-    print(f"$ {command}")
-    _, *arguments = shlex.split(command)
-    result = subprocess.run(
-        [sys.executable, "-m", "fairtk", *arguments],
-        cwd=WORK,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    print(result.stdout)
-    if result.returncode:
-        sys.exit(f"that failed with code {result.returncode}")
-
-
 compared = "-s fair-qr --no-variations" if FAST else ""
-shell(f"fairtk qr {shlex.quote(str(FOLDER))} -o study {compared} --dry-run")
-shell(f"fairtk qr {shlex.quote(str(FOLDER))} -o study {compared}")
+study = f"fairtk qr {shlex.quote(str(FOLDER))} -o study {compared}"
+for command in (f"{study} --dry-run", study):
+    if shell(command, WORK):
+        sys.exit("that failed")
 print((WORK / "study" / "report.md").read_text(encoding="utf-8")[:1500])
 
 # %% [markdown]
