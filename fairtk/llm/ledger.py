@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -67,7 +67,7 @@ class Ledger:
         max_calls: the most calls to pay for from now on; None: any number.
         max_cost: the most money to pay from now on, in the currency of `prices`; None: any. Before
             a call its answer, and those of the calls that still run, are counted as long as can
-            be.
+            be; near the limit fewer calls run at a time.
         prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
             ``model``, ``prompt``, ``completion``. What is not listed has no known price.
 
@@ -292,18 +292,39 @@ class Recorded(ChatModel):
         for key, answer in self.ledger.store.get(calls).items():
             del calls[key]
             yield key, answer
-        keys = list(calls)
-        most = [self._most(chat) for chat in calls.values()]
+        while (yield from self._pay_what_fits(calls)):
+            # a running call counts as long as can be: what it did not cost is there for the next
+            refused = self._refusal(next(iter(calls.values())))
+            if refused:
+                raise BudgetError(
+                    f"stopped before a call to {self.name!r}: {refused}; all answers so far are in "
+                    f"{self.ledger.path}: raise the limit and run again to go on"
+                )
+
+    def _refusal(self, chat: Chat) -> str:
+        """Return why the budget does not allow a call, or an empty string."""
+        price = self._most(chat)
+        refused = self.ledger.reserve(price)
+        if not refused:
+            self.ledger.settle(price, None)
+        return refused
+
+    def _pay_what_fits(self, calls: dict[str, Chat]) -> Generator[tuple[str, Outcome], None, bool]:
+        """Make calls as far as the budget allows, and take them out of `calls`.
+
+        Returns:
+            Whether the budget did not allow all of them at once.
+        """
+        keys, chats = list(calls), list(calls.values())
+        most = [self._most(chat) for chat in chats]
         running: dict[int, float] = {}
-        refused = ""
 
         def affordable() -> Iterator[Chat]:
-            nonlocal refused
-            for place, chat in enumerate(calls.values()):
-                refused = self.ledger.reserve(most[place])
-                if refused:
+            for place, chat in enumerate(chats):
+                if self.ledger.reserve(most[place]):
                     return
                 running[place] = most[place]
+                del calls[keys[place]]
                 yield chat
 
         try:
@@ -315,15 +336,11 @@ class Recorded(ChatModel):
                     continue
                 cost = self.ledger.prices.of_completion(self.llm, outcome)
                 self.ledger.settle(price, outcome, cost)
-                yield key, self.ledger.store.put(key, self.llm, calls[key], outcome)
+                yield key, self.ledger.store.put(key, self.llm, chats[place], outcome)
         finally:
             for price in running.values():
                 self.ledger.settle(price, None)
-        if refused:
-            raise BudgetError(
-                f"stopped before a call to {self.name!r}: {refused}; all answers so far are in "
-                f"{self.ledger.path}: raise the limit and run again to go on"
-            )
+        return bool(calls)
 
     def _most(self, chat: Chat) -> float:
         if self.ledger.max_cost is None:

@@ -133,6 +133,34 @@ def test_budget_in_money(tmp_path):
             ledger.wrap(llm)
 
 
+def test_money_that_running_calls_did_not_cost_is_there_for_the_next(tmp_path):
+    prices = {"toy": (1.0, 2.0)}
+    with serving(upper) as server:
+        llm = client(server, max_tokens=1000, concurrency=8)
+        # one call may cost (1 + 4) * 1 + 1000 * 2 = 2005 millionths, and costs 20: two at a time
+        # fit into 4100, of which eight calls take 160
+        with Ledger(tmp_path / "l", max_cost=4100e-6, prices=prices) as ledger:
+            found = ledger.wrap(llm).complete(chats(*"abcdefgh"))
+            assert "".join(c.text for c in found) == "ABCDEFGH"
+            assert ledger.spent.price == pytest.approx(160e-6) and len(server.requests) == 8
+        # after 60 paid, 2005 more do not fit into 2060: the message says what was paid by then
+        with Ledger(tmp_path / "m", max_cost=2060e-6, prices=prices) as ledger:
+            with pytest.raises(BudgetError, match=r"6e-05 is paid"):
+                ledger.wrap(llm).complete(chats(*"abcdefgh"))
+            assert ledger.spent.calls == 3
+
+
+def test_calls_that_run_when_the_budget_ends_are_counted_in_the_message(tmp_path):
+    def slow(prompt, count):
+        time.sleep(0.05)
+        return prompt.upper()
+
+    with serving(slow) as server, Ledger(tmp_path / "l", max_calls=3) as ledger:
+        llm = ledger.wrap(client(server, concurrency=8))
+        with pytest.raises(BudgetError, match=r"max_calls=3 is reached \(3 calls are paid\)"):
+            llm.complete(chats(*"abcdefgh"))
+
+
 def test_estimate_calls_nobody(tmp_path):
     with serving(upper) as server:
         with Ledger(tmp_path / "l", prices={"toy": (1e6, 1e6)}) as ledger:
