@@ -88,6 +88,11 @@ def texts(outputs: Iterable[Any], expected: int, name: str) -> list[str]:
     Raises:
         InputError: there are more or fewer outputs than prompts, or one has no text.
     """
+    if isinstance(outputs, str | bytes):  # its characters would pass for answers
+        raise InputError(
+            f"the backend {name!r} must return a list with one answer per prompt; found the text "
+            f"{outputs[:40]!r}"
+        )
     found = [getattr(output, "text", output) for output in outputs]
     if len(found) != expected:
         raise InputError(

@@ -12,6 +12,8 @@ MOST_WORDS = 64
 """Longer answers are no keyword list, whatever they are."""
 
 _FENCE = re.compile(r"^```[\w-]*[ \t]*\n(.*?)\n?```$", re.DOTALL)
+_THOUGHTS = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"</?[a-z][^<>\n]{0,80}>", re.IGNORECASE)
 _LABEL = re.compile(r"^(?:the )?(?:refined |new )?(?:keywords?|query|answer)\s*:\s*", re.IGNORECASE)
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s+")
 _REFUSAL = re.compile(
@@ -60,7 +62,8 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
 
     Accepted are lists with commas, semicolons, line breaks, bullets or numbers, a JSON list, words
     with spaces between them; one code fence, quotation marks or a label such as ``Keywords:``
-    around them. Signs that query languages give a meaning to are taken out.
+    around them. What a reasoning model writes before, between ``<think>`` and ``</think>``, does
+    not count; other markup is an error. Signs that query languages give a meaning to are taken out.
 
     Args:
         text: the answer.
@@ -69,6 +72,10 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     Raises:
         AnswerError: the answer is empty, too long, a sentence or a refusal.
     """
+    text = _THOUGHTS.sub("", text)
+    tag = _TAG.search(text)
+    if tag:
+        raise AnswerError(f"the answer has markup, not keywords alone ({_start(tag.group())!r})")
     if len(text) > 100 * most:
         raise AnswerError(f"the answer has {len(text.split())} words; at most {most} are keywords")
     body, short_items = _unwrapped(text)

@@ -368,15 +368,22 @@ class FairQR(FairTransformer):
                 DataWarning,
                 stacklevel=4,
             )
-        bare = [q.qid for q in queries if len(q.steps) == 1 and "has a group" in q.steps[0].note]
-        if bare:
-            warnings.warn(
-                f"FairQR: no document of the top {self.depth} has a group for {len(bare)} of "
-                f"{len(queries)} queries ({listed(bare)}), which keep their first ranking; check "
-                "that groups and retriever use the same docnos",
-                DataWarning,
-                stacklevel=4,
-            )
+        for note, what, check in (
+            (
+                "has a group",
+                f"no document of the top {self.depth} has a group",
+                "groups and retriever use the same docnos",
+            ),
+            ("no target", "there is no target", "targets and topics use the same qids"),
+        ):
+            kept = [q.qid for q in queries if len(q.steps) == 1 and note in q.steps[0].note]
+            if kept:
+                warnings.warn(
+                    f"FairQR: {what} for {len(kept)} of {len(queries)} queries ({listed(kept)}), "
+                    f"which keep their first ranking; check that {check}",
+                    DataWarning,
+                    stacklevel=4,
+                )
 
 
 def _browsing(given: str | BrowsingModel | None) -> BrowsingModel:

@@ -85,5 +85,7 @@ def test_what_is_no_backend():
             as_backend(nothing)
     with pytest.raises(InputError, match="'short' must return one answer per prompt: got 1"):
         CallableBackend(lambda prompts: prompts[:1], name="short").generate(["a", "b"])
+    with pytest.raises(InputError, match="must return a list .* found the text 'xy'"):
+        CallableBackend(lambda prompts: "xy", name="text").generate(["a", "b"])
     with pytest.raises(InputError, match="must return strings .*found None"):
         CallableBackend(lambda prompts: [None], name="none").generate(["a"])

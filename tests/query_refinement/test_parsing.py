@@ -34,6 +34,9 @@ from fairtk.query_refinement.parsing import parse_completion
         ("non-binary, long-term", "non-binary long-term"),
         ('title:"x" AND (women^2)', "title x AND women 2"),
         ("Ärztinnen, 女性, مريم", "Ärztinnen 女性 مريم"),
+        ("<think>\nI should add women.\n</think>\n\nphysics, women", "physics women"),
+        ("<think></think>physics, women", "physics women"),
+        ("physics < 1900, women > 1", "physics 1900 women 1"),  # signs, no markup
     ],
 )
 def test_keywords(answer, keywords):
@@ -61,6 +64,9 @@ def test_keywords(answer, keywords):
         ("```\na\n```\n```\nb\n```", "more than one block"),
         ('{"keywords": ["a"]}', "an object"),
         ("[1, 2]", "not of words"),
+        ("<think>physics, women", "markup"),  # cut off while thinking
+        ("<think>physics, women</think>", "empty"),
+        ("<b>physics</b>, women", "markup"),
         ('["sorry"]', "refused"),
         ('["I am sorry, but I cannot help", "women"]', "refused"),
         (" ".join(f"w{i}" for i in range(65)), "65 words; at most 64"),

@@ -273,7 +273,8 @@ def test_no_target_nothing_retrieved_and_few_documents():
         pd.DataFrame({"qid": ["1", "1"], "group": ["f", "m"], "weight": [0.5, 0.5]}), GROUPS
     )
     system = fair_qr(target=targets, depth=50)
-    out = system(topics(("1", "ships"), ("2", "chess"), ("3", "xylophone")))
+    with pytest.warns(DataWarning, match="there is no target for 1 of 3 queries .'2'.*same qids"):
+        out = system(topics(("1", "ships"), ("2", "chess"), ("3", "xylophone")))
     # fewer than depth; "ships woman" finds the two women of chess, too
     assert out.groupby("qid").size().to_dict() == {"1": 8, "2": 6}
     notes = system.trace.groupby("qid")["note"].last()
