@@ -20,7 +20,9 @@ class ExpectedExposureDisparity(ExposureMeasure):
     shows all documents alike. A query that the run lacks gets 1 (the largest value). Estimated
     from N samples, EE-D is too large by (1 - EE-D) / N in expectation.
 
-    With ``groups=...`` it is the squared norm of the groups' exposure (see `EE_L`).
+    With ``groups=...`` it is the squared norm of the groups' exposure (see `EE_L`). With
+    ``variant="expeval"`` and a cascade (GERR) that can leave [0, 1], because that code's bounds are
+    those of documents.
     """
 
     NAME = "EE_D"
