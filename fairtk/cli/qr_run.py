@@ -186,7 +186,8 @@ def _echo_results(results: Results, page: Path, form: str) -> None:
         lost = results.missing
         click.echo(
             f"Warning: {len(lost)} results are missing, e.g. {lost['system'].iloc[0]} for topic "
-            f"{lost['qid'].iloc[0]}: {lost['reason'].iloc[0]}; run the same command to try again",
+            f"{lost['qid'].iloc[0]}: {lost['reason'].iloc[0]}; run the same command to try "
+            "calls that failed again (what the model answered, a refusal too, is in the ledger)",
             err=True,
         )
     click.echo(f"\nReport: {page}", err=not sys.stdout.isatty())

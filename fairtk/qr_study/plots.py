@@ -154,6 +154,7 @@ def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     """Draw the product of BM25's means as a curve: above it, the product of means is larger."""
     base = rows[rows["system"] == BM25].iloc[0]
     x = np.linspace(rows[NDCG].min() * 0.97, rows[NDCG].max() * 1.03, 60)
+    x = x[x > 0]  # a system that finds nothing has 0
     axis.plot(x, base[NDCG] * base[FAIRNESS] / x, color="#bbbbbb", linewidth=0.9, zorder=0)
     ends = rows[[FAIRNESS, f"{FAIRNESS} low", f"{FAIRNESS} high"]]
     low, high = ends.min().min(), ends.max().max()
