@@ -72,7 +72,7 @@ class Ledger:
             ``model``, ``prompt``, ``completion``. What is not listed has no known price.
 
     Raises:
-        ParameterError: a limit is negative.
+        ParameterError: a limit is negative or no number.
         OfflineError: `offline`, and there is no such file.
         FormatError: the file cannot be opened, or the prices cannot be read.
     """
@@ -86,7 +86,8 @@ class Ledger:
         prices: PriceTable | str | PathLike[str] | None = None,
     ) -> None:
         for name, limit in (("max_calls", max_calls), ("max_cost", max_cost)):
-            if limit is not None and not (math.isfinite(limit) and limit >= 0):
+            right = isinstance(limit, int | float) and not isinstance(limit, bool)
+            if limit is not None and not (right and math.isfinite(limit) and limit >= 0):
                 raise ParameterError(
                     f"Ledger: {name} must be finite and not negative; found {limit!r}"
                 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairtk.backends import Backend, PromptLengthError, as_backend
 from fairtk.backends.adapter import texts
+from fairtk.errors import ParameterError
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome
 
 # They change speed and place, not answers.
@@ -92,4 +93,9 @@ def as_chat_model(given: Any) -> ChatModel:
     Raises:
         ParameterError: the object cannot generate.
     """
+    if isinstance(given, str):
+        raise ParameterError(
+            "llm must be a model, e.g. KeywordRefiner(), OpenAICompatible(name) or "
+            f"LocalChat(HuggingFaceCausal(name)); found the text {given!r}"
+        )
     return given if isinstance(given, ChatModel) else LocalChat(given)

@@ -38,7 +38,7 @@ class Prices:
             ``model``, ``prompt`` and ``completion``.
 
     Raises:
-        ParameterError: a price is negative or not finite.
+        ParameterError: a price is negative or not finite, or is no pair.
         FormatError: the file is not such a table.
     """
 
@@ -46,7 +46,12 @@ class Prices:
         given = _read(table) if isinstance(table, str | PathLike) else dict(table or {})
         self._prices: dict[str, Price] = {}
         for model, pair in given.items():
-            price = Price(*(float(value) for value in pair))
+            try:
+                price = Price(*(float(value) for value in pair))
+            except (TypeError, ValueError):
+                raise ParameterError(
+                    f"prices of {model!r} must be two numbers, (prompt, completion); found {pair!r}"
+                ) from None
             if not all(math.isfinite(value) and value >= 0 for value in price):
                 raise ParameterError(
                     f"prices must be finite and not negative; found {tuple(price)} for {model!r}"

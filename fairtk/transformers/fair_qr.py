@@ -157,6 +157,11 @@ class FairQR(FairTransformer):
         for name, stage in (("retriever", retriever), ("reranker", reranker)):
             if not hasattr(stage, "transform") and not (name == "reranker" and stage is None):
                 raise ParameterError(f"FairQR: {name} must be a transformer; found {stage!r}")
+        for name, given, kind in (("groups", groups, Groups), ("target", target, Target)):
+            if not isinstance(given, kind):
+                raise ParameterError(
+                    f"FairQR: {name} must be a fairtk.{kind.__name__}; found {given!r:.80}"
+                )
         self.retriever = retriever
         self.groups = groups
         self.target = target.for_groups(groups)
@@ -368,19 +373,17 @@ class FairQR(FairTransformer):
                 DataWarning,
                 stacklevel=4,
             )
-        for note, what, check in (
-            (
-                "has a group",
-                f"no document of the top {self.depth} has a group",
-                "groups and retriever use the same docnos",
-            ),
-            ("no target", "there is no target", "targets and topics use the same qids"),
-        ):
-            kept = [q.qid for q in queries if len(q.steps) == 1 and note in q.steps[0].note]
+        bare = (
+            f"no document of the top {self.depth} has a group",
+            "groups and retriever",
+            "docnos",
+        )
+        for what, who, ids in (bare, ("there is no target", "target and topics", "qids")):
+            kept = [q.qid for q in queries if len(q.steps) == 1 and q.steps[0].note == what]
             if kept:
                 warnings.warn(
                     f"FairQR: {what} for {len(kept)} of {len(queries)} queries ({listed(kept)}), "
-                    f"which keep their first ranking; check that {check}",
+                    f"which keep their first ranking; check that {who} use the same {ids}",
                     DataWarning,
                     stacklevel=4,
                 )

@@ -238,6 +238,12 @@ def test_paths(tmp_path):
         Ledger(tmp_path)
     with pytest.raises(OfflineError, match="there is none at"):
         Ledger(tmp_path / "l", offline=True)
+    for wrong in ("3", True):
+        with pytest.raises(ParameterError, match="max_calls must be finite and not negative"):
+            Ledger(tmp_path / "l", max_calls=wrong)
+    for pair in ((1,), (1, 2, 3), 5, ("a", "b")):
+        with pytest.raises(ParameterError, match="prices of 'm' must be two numbers"):
+            Ledger(tmp_path / "l", prices={"m": pair})
     with pytest.raises(ParameterError, match="max_calls"):
         Ledger(tmp_path / "l", max_calls=-1)
 

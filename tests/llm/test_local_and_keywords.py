@@ -155,3 +155,8 @@ def test_keyword_refiner_behind_a_ledger(tmp_path):
         found = llm.complete([refinement("q", "a"), refinement("q", "b")])
         assert [c.text for c in found] == ['["q", "x"]', '["q", "y"]']
         assert ledger.spent.price == 0.0 and len(ledger) == 2
+
+
+def test_the_name_of_a_model_is_no_model():
+    with pytest.raises(ParameterError, match="llm must be a model.*found the text 'gpt-4o'"):
+        as_chat_model("gpt-4o")
