@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,10 @@ class Study:
             llm = ledger.wrap(self.llm)  # says that a budget needs a price
             if any(cell.refines and len(self.pending(cell)) for cell in self.cells):
                 llm.check()
+            for cell in self.cells:
+                if not cell.refines and cell.system != BM25 and len(self.pending(cell)):
+                    with _named(cell):
+                        self._build(cell)  # wrong settings are said before anything is done
             self._describe()
             for number, cell in enumerate(self.cells, 1):
                 topics = self.pending(cell)
@@ -148,25 +153,16 @@ class Study:
     def _complete(self, cell: Cell, topics: pd.DataFrame, ledger: Ledger) -> None:
         saved = self.saved(cell)
         saved.note("cell", self._identity(cell))
-        try:
-            with warnings.catch_warnings(record=True) as heard:
-                warnings.simplefilter("always")
-                if isinstance(self.retriever, CollectionBM25):
-                    self.retriever.prepare()  # not in the time of whoever searches first
-                if cell.refines:
-                    self._refine(cell, saved, topics, ledger)
-                elif self._trained(cell):
-                    self._cross_fit(cell, saved, topics)
-                else:
-                    self._keep(cell, saved, self._build(cell), topics)
-        except Exception as error:
+        with _named(cell), warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            if isinstance(self.retriever, CollectionBM25):
+                self.retriever.prepare()  # not in the time of whoever searches first
             if cell.refines:
-                raise
-            kind = InputError if isinstance(error, InputError) else FairtkError
-            what = (
-                str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
-            )
-            raise kind(f"system {cell.system!r} for {cell.attribute!r}: {what}") from error
+                self._refine(cell, saved, topics, ledger)
+            elif self._trained(cell):
+                self._cross_fit(cell, saved, topics)
+            else:
+                self._keep(cell, saved, self._build(cell), topics)
         said = [str(w.message) for w in heard if issubclass(w.category, FairtkWarning)]
         # what is missing now may be there after the next run, and is kept by name
         said = [text for text in said if "have no result" not in text]
@@ -326,6 +322,19 @@ class Study:
         if not found:
             raise InputError(f"the study in {self.folder} has no results yet: run it first")
         return Results(self.data, self.settings, found, self.llm, ledger.prices)
+
+
+@contextmanager
+def _named(cell: Cell) -> Iterator[None]:
+    """Put the system's name before the errors of what plugins give."""
+    try:
+        yield
+    except Exception as error:
+        if cell.refines:
+            raise
+        kind = InputError if isinstance(error, InputError) else FairtkError
+        what = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
+        raise kind(f"system {cell.system!r} for {cell.attribute!r}: {what}") from error
 
 
 def _version() -> str:
