@@ -57,10 +57,11 @@ class Handler(BaseHTTPRequestHandler):
             if isinstance(reply, str):
                 reply = {"text": reply}
             time.sleep(reply.get("sleep", 0))
-            self.reply(reply, prompt)
         finally:
+            # before the reply: the client may send its next call as soon as it has that
             with server.lock:
                 server.running -= 1
+        self.reply(reply, prompt)
 
     def reply(self, reply, prompt):
         if reply.get("drop"):

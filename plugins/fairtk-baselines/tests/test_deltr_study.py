@@ -2,18 +2,13 @@
 
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
 from deltr_data import groups
 from fairtk_baselines import DELTR
 from fairtk_baselines.study.deltr import build
+from invented_setting import TOPICS, WORDS, setting_of
 
-from fairtk import BM25Scorer, Target
 from fairtk.errors import ParameterError
-from fairtk.qr_study.setting import Setting
-
-WORDS = ["sail", "kiln", "moss", "comet"]
-TOPICS = pd.DataFrame({"qid": list("1234"), "query": WORDS})
 
 
 def documents():
@@ -38,30 +33,9 @@ QRELS = pd.DataFrame(
 )
 
 
-class Texts(pt.Transformer):
-    def transform(self, inp):
-        return inp.merge(DOCS[["docno", "text"]], on="docno")
-
-
 def setting(folder, **options):
     of = groups(dict(zip(DOCS["docno"], DOCS["level"], strict=True)))
-    every = pt.apply.generic(lambda q: q.merge(DOCS[["docno", "text"]], how="cross"))
-    retriever = every >> BM25Scorer() >> pt.apply.generic(lambda r: r.drop(columns="text"))
-    rows = DOCS[["docno", "text"]].to_dict("records")
-    return Setting(
-        attribute="group",
-        groups=of,
-        target=Target.uniform(of),
-        retriever=retriever,
-        texts=Texts(),
-        documents=lambda: iter(rows),
-        collection="invented",
-        cutoff=5,
-        candidates=20,
-        seed=1,
-        folder=folder,
-        options=options,
-    )
+    return setting_of(DOCS, of, folder, 1, options)
 
 
 @pytest.mark.parametrize("options", [{}, {"encoder": "lsa", "dimensions": 4}])

@@ -2,16 +2,12 @@
 
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
 from fairtk_baselines.study.dlf import build
+from invented_setting import TOPICS, WORDS, setting_of
 
-from fairtk import BM25Scorer, Groups, Target
+from fairtk import Groups
 from fairtk.errors import ParameterError
-from fairtk.qr_study.setting import Setting
-
-WORDS = ["sail", "kiln", "moss", "comet"]
-TOPICS = pd.DataFrame({"qid": list("1234"), "query": WORDS})
 
 
 def collection():
@@ -30,30 +26,9 @@ DOCS = collection()
 QRELS = DOCS[["qid", "docno", "label"]]
 
 
-class Texts(pt.Transformer):
-    def transform(self, inp):
-        return inp.merge(DOCS[["docno", "text"]], on="docno")
-
-
 def setting(folder, **options):
     groups = Groups.from_frame(DOCS[["docno", "group"]])
-    every = pt.apply.generic(lambda q: q.merge(DOCS[["docno", "text"]], how="cross"))
-    retriever = every >> BM25Scorer() >> pt.apply.generic(lambda r: r.drop(columns="text"))
-    rows = DOCS[["docno", "text"]].to_dict("records")
-    return Setting(
-        attribute="group",
-        groups=groups,
-        target=Target.uniform(groups),
-        retriever=retriever,
-        texts=Texts(),
-        documents=lambda: iter(rows),
-        collection="invented",
-        cutoff=5,
-        candidates=20,
-        seed=3,
-        folder=folder,
-        options={"dimensions": 8, "epochs": 3, **options},
-    )
+    return setting_of(DOCS, groups, folder, 3, {"dimensions": 8, "epochs": 3, **options})
 
 
 def test_fits_on_some_topics_and_ranks_others(tmp_path):

@@ -1,5 +1,7 @@
 """The systems ``vector-search`` and ``mmr`` of the study."""
 
+import functools
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -7,48 +9,15 @@ from fairtk_baselines.mmr import MMR
 from fairtk_baselines.study import mmr, vector_search
 from fairtk_baselines.without_columns import WithoutColumns
 
-from fairtk import Groups, Target, registry
+from fairtk import registry
 from fairtk.errors import InputError, ParameterError
-from fairtk.qr_study.setting import Setting
-from fairtk.testing import TransformerContract
-from fairtk.testing.toys import toy_documents, toy_groups, toy_run, toy_topics
-from fairtk.transformers.base import FairTransformer
-
-
-class Given(FairTransformer):
-    """The toy run, without texts."""
-
-    def transform(self, inp):
-        run = toy_run().drop(columns="text")
-        return run[run["qid"].isin(inp["qid"])].reset_index(drop=True)
-
-
-class Texts(FairTransformer):
-    def transform(self, inp):
-        return inp.merge(toy_documents(), on="docno", how="left")
+from fairtk.testing import TransformerContract, study_setting, toy_topics
+from fairtk.testing.toy_stages import ToyRetriever
 
 
 @pytest.fixture
 def setting(tmp_path):
-    groups = Groups.from_frame(toy_groups(), name="place")
-
-    def make(cutoff=2, candidates=4, **options):
-        return Setting(
-            attribute="place",
-            groups=groups,
-            target=Target.uniform(groups),
-            retriever=Given(),
-            texts=Texts(),
-            documents=lambda: iter(toy_documents().to_dict(orient="records")),
-            collection="toys",
-            cutoff=cutoff,
-            candidates=candidates,
-            seed=3,
-            folder=tmp_path,
-            options=options,
-        )
-
-    return make
+    return functools.partial(study_setting, tmp_path)
 
 
 COLUMNS = {"qid", "query", "question", "docno", "score", "rank"}
@@ -86,7 +55,7 @@ def test_mmr(setting, options):
 
 def test_mmr_with_lambda_1_is_the_retriever(setting):
     out = mmr.build(setting(**{"lambda": 1}))(toy_topics())
-    wanted = (Given() % 4)(toy_topics())
+    wanted = (ToyRetriever() % 4)(toy_topics())
     assert out[["qid", "docno", "rank"]].equals(wanted[["qid", "docno", "rank"]])
 
 
