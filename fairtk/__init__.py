@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "BM25Scorer": "fairtk.transformers",
     "Candidates": "fairtk.transformers",
-    "FairQR": "fairtk.transformers",
+    "FairQR": "fairtk.fair_qr",
     "FairSampler": "fairtk.transformers",
     "FlanT5": "fairtk.transformers",
     "Generator": "fairtk.transformers",
@@ -24,50 +24,49 @@ _LAZY = {
     "register_target": "fairtk.groups.registered",
     "OracleSampler": "fairtk.transformers",
     "PerSample": "fairtk.transformers",
-    "QueryRefiner": "fairtk.transformers",
+    "QueryRefiner": "fairtk.fair_qr",
     "coverage": "fairtk.groups.coverage",
     "explain": "fairtk.explanation",
     "join_answers": "fairtk.datasets.answers",
 }
 _MODULES = (
-    "browsing",
     "datasets",
     "demo",
     "errors",
+    "exposure",
+    "fair_qr",
     "groups",
     "io",
     "llm",
     "measures",
     "plugins",
     "prompts",
-    "qr_study",
-    "registry",
+    "studies",
     "testing",
     "utilities",
 )
 
 from fairtk import plugins  # noqa: E402
 from fairtk.datasets import registration as _registration  # noqa: E402
-from fairtk.hookspecs import hookimpl  # noqa: E402
 from fairtk.measures import AWRF, EE_D, EE_L, EE_R, EU, E, FairMeasure, drop_undefined  # noqa: E402
 from fairtk.measures import provider as _provider  # noqa: E402
+from fairtk.plugins import hookimpl  # noqa: E402
 
 if TYPE_CHECKING:
     from fairtk.datasets.answers import join_answers
     from fairtk.explanation import explain
+    from fairtk.fair_qr import FairQR, QueryRefiner
     from fairtk.groups import Groups, Target
     from fairtk.groups.coverage import coverage
     from fairtk.groups.registered import register_groups, register_target
     from fairtk.transformers import (
         BM25Scorer,
         Candidates,
-        FairQR,
         FairSampler,
         FlanT5,
         Generator,
         OracleSampler,
         PerSample,
-        QueryRefiner,
     )
 
 __all__ = [

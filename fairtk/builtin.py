@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fairtk.hookspecs import hookimpl
-from fairtk.registry import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec
+from fairtk.plugins.hookspecs import hookimpl
+from fairtk.plugins.registry import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec
 
 
 @hookimpl
@@ -24,7 +24,7 @@ def fairtk_measures() -> Iterable[Any]:
 @hookimpl
 def fairtk_browsing_models() -> Iterable[type]:
     """Return the built-in browsing models."""
-    from fairtk import browsing
+    from fairtk.exposure import browsing
 
     return [browsing.MU, browsing.RBP, browsing.GERR, browsing.DCG, browsing.TREC]
 
@@ -181,14 +181,14 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
         ),
         spec(
             "QueryRefiner",
-            "fairtk.transformers.query_refiner:QueryRefiner",
+            "fairtk.fair_qr.query_refiner:QueryRefiner",
             "one query refinement towards a group of documents",
             "Q",
             "Q",
         ),
         spec(
             "FairQR",
-            "fairtk.transformers.fair_qr:FairQR",
+            "fairtk.fair_qr.transformer:FairQR",
             "FAIR-QR: refines queries until exposure is near its target",
             "Q",
             "R",

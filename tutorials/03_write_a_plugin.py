@@ -267,4 +267,4 @@ shutil.rmtree(folder)
 #   `FAIRTK_STRICT_PLUGINS=1` makes every problem an error: use it in your tests.
 #
 # Utilities, prompts, browsing models, transformers, data sets and commands have hooks too: see
-# `fairtk.hookspecs`. `plugins/fairtk-hello` is a distribution to copy, with a README and tests.
+# `fairtk.plugins`. `plugins/fairtk-hello` is a distribution to copy, with a README and tests.

@@ -41,7 +41,7 @@ from fairtk import AWRF, EE_D, EU, BM25Scorer, E, FairQR, FairSampler, FlanT5, G
 from fairtk.errors import DataWarning
 from fairtk.llm import KeywordRefiner, Ledger
 from fairtk.measures import nDCG_AWRF, nDCG_TREC
-from fairtk.qr_study import CollectionBM25, from_trec_fair
+from fairtk.studies.fair_qr import CollectionBM25, from_trec_fair
 
 FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
 OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-05-"))
@@ -269,7 +269,7 @@ print((WORK / "study" / "report.md").read_text(encoding="utf-8")[:1500])
 # %% [markdown]
 # Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
 # (`comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`, `traces.parquet`),
-# and the ledger. In Python: `fairtk.qr_study.Study(data, "study", llm).run()`.
+# and the ledger. In Python: `fairtk.studies.fair_qr.Study(data, "study", llm).run()`.
 #
 # What the table does not say: whether the target is right, whether the labels are, whether words
 # from a table or a model stand for people, and what anybody who searched would have preferred.

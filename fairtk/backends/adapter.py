@@ -8,8 +8,8 @@ from typing import Any
 
 from fairtk.backends.protocol import Backend
 from fairtk.backends.window import PromptTokenizer
-from fairtk.digest import digest
 from fairtk.errors import InputError, ParameterError
+from fairtk.frames.digest import digest
 
 _MISSING = object()
 _PARTS = ("name", "tokenizer")

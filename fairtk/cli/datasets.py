@@ -11,7 +11,7 @@ from fairtk.cli.output import echo_csv, echo_json, echo_table, format_option
 @format_option
 def command(form: str) -> None:
     """List the data sets that fairtk and its plugins add to ir_datasets."""
-    from fairtk import registry
+    from fairtk.plugins import registry
 
     entries = registry.datasets.entries()
     if form != "table":

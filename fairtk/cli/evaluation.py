@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE
 from fairtk.errors import DataWarning, InputError, listed
+from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE
 from fairtk.io import add_answers, read_answers, read_gold_answers, read_qrels, read_run
 
 _SUFFIXES = {

@@ -138,7 +138,7 @@ def _memberships(groups: Groups) -> Any:
     """Return the groups of all documents; of one attribute, without looking up each docno."""
     import numpy as np
 
-    from fairtk.group_exposure import Memberships
+    from fairtk.groups.exposure import Memberships
 
     if groups.space.crossed:
         return groups.memberships(groups.docnos)

@@ -48,7 +48,7 @@ def command(name: str | None, everything: bool, form: str) -> None:
 
 
 def _measures() -> list[list[str]]:
-    from fairtk import registry
+    from fairtk.plugins import registry
 
     return [
         ["measure", entry.name, _direction(entry.value), _first_line(entry.value), entry.owner]
@@ -57,7 +57,7 @@ def _measures() -> list[list[str]]:
 
 
 def _utilities() -> list[list[str]]:
-    from fairtk import registry
+    from fairtk.plugins import registry
 
     return [
         [
@@ -72,7 +72,7 @@ def _utilities() -> list[list[str]]:
 
 
 def _browsing_models() -> list[list[str]]:
-    from fairtk import registry
+    from fairtk.plugins import registry
 
     return [
         [
@@ -89,7 +89,7 @@ def _browsing_models() -> list[list[str]]:
 def _others() -> list[list[str]]:
     import ir_measures
 
-    from fairtk import registry
+    from fairtk.plugins import registry
 
     ours = set(registry.measures.names())
     return [
@@ -101,7 +101,7 @@ def _others() -> list[list[str]]:
 
 def _explain(name: str) -> None:
     """Print what a measure, utility or browsing model is, and its parameters."""
-    from fairtk import registry
+    from fairtk.plugins import registry
 
     if name in registry.utilities:
         factory = registry.utilities.load(name)

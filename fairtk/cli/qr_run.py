@@ -15,13 +15,13 @@ import click
 from fairtk.cli.output import echo_csv, echo_json, echo_table
 from fairtk.errors import InputError
 from fairtk.llm import Ledger
-from fairtk.qr_study import Settings, Study, from_trec_fair
-from fairtk.qr_study.estimates import Plan
-from fairtk.qr_study.models import make_model, parse_model
-from fairtk.qr_study.plots import need_matplotlib
-from fairtk.qr_study.results import Results
-from fairtk.qr_study.settings import StudyFile, read_study
-from fairtk.qr_study.tables import change_table, comparison
+from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
+from fairtk.studies.fair_qr.estimates import Plan
+from fairtk.studies.fair_qr.models import make_model, parse_model
+from fairtk.studies.fair_qr.plots import need_matplotlib
+from fairtk.studies.fair_qr.results import Results
+from fairtk.studies.fair_qr.settings import StudyFile, read_study
+from fairtk.studies.fair_qr.tables import change_table, comparison
 
 BASELINES = "fairtk-baselines"
 DEFAULT_OUTPUT = "fair-qr-study"
@@ -141,7 +141,7 @@ def _ledger(
 
 
 def _mention_baselines(study: Study) -> None:
-    from fairtk import registry
+    from fairtk.plugins import registry
 
     if not registry.study_systems.names():
         click.echo(

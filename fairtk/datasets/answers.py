@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.columns import GOLD_ANSWER, QID, require
-from fairtk.dataset_ids import resolve_dataset
 from fairtk.errors import InputError, listed
+from fairtk.frames.columns import GOLD_ANSWER, QID, require
+from fairtk.plugins.dataset_ids import resolve_dataset
 
 
 def get_answers(dataset: Any) -> pd.DataFrame:

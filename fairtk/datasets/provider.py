@@ -14,10 +14,10 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
 
-from fairtk import registry
-from fairtk.dataset_ids import resolve_dataset
 from fairtk.datasets.answers import get_answers, get_topics
 from fairtk.errors import NotFoundError
+from fairtk.plugins import registry
+from fairtk.plugins.dataset_ids import resolve_dataset
 
 
 class FairDataset(IRDSDataset):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from typing import Any
 import ir_datasets
 from ir_datasets.util.metadata import MetadataComponent
 
-from fairtk.registry import DatasetSpec, load_target
+from fairtk.plugins.registry import DatasetSpec, load_target
 
 
 class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
@@ -80,7 +80,7 @@ def unregister(dataset_id: str) -> None:
 
 
 def listen(hook: str, name: str, value: Any) -> None:
-    """Follow what plugins give and take back (a listener of `fairtk.plugins.PluginHost`)."""
+    """Follow what plugins give and take back (a listener of `fairtk.plugins.host.PluginHost`)."""
     if hook != "fairtk_datasets":
         return
     if value is None:

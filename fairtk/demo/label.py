@@ -15,8 +15,8 @@ from pathlib import Path
 import pandas as pd
 
 from fairtk import utilities
-from fairtk.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE
 from fairtk.demo import collection_folder, load_topics_and_candidates, model_folder
+from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE
 
 
 def label(topics: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:

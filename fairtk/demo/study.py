@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairtk.columns import DOCNO, LABEL, QID, QUERY, QUESTION, RANK, SAMPLE, SCORE, TEXT
 from fairtk.demo import load, model_folder
 from fairtk.errors import ParameterError
+from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, QUESTION, RANK, SAMPLE, SCORE, TEXT
 
 if TYPE_CHECKING:
     from fairtk.transformers.flan_t5 import FlanT5

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairtk.divergence import log_of
+from fairtk.divergence.measures import log_of
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions, by_band, shares
 from fairtk.explanation.shape import sides
-from fairtk.exposure import total
+from fairtk.exposure.expected import total
 
 if TYPE_CHECKING:
     from fairtk.measures.awrf import AttentionWeightedRankFairness

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence import IntArray
+from fairtk.divergence.measures import IntArray
 from fairtk.errors import ParameterError
 
 _LAST = (5, 10, 20, 50, 100, 200, 500, 1000)

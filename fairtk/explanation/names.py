@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import GROUP
-from fairtk.divergence import IntArray
+from fairtk.divergence.measures import IntArray
 from fairtk.explanation.contributions import ABSENT, REST
 from fairtk.explanation.loss import LABELS
+from fairtk.frames.columns import GROUP
 from fairtk.groups.levels import LevelSpace
 
 if TYPE_CHECKING:

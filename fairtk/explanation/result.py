@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import QID
-from fairtk.divergence import BoolArray, FloatArray
+from fairtk.divergence.measures import BoolArray, FloatArray
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
 from fairtk.explanation.names import Names
 from fairtk.explanation.tables import Means, sorted_by_cost, with_baseline
+from fairtk.frames.columns import QID
 
 _SHOWN = 12
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence import Distributions, FloatArray, IntArray, SparseRows, spread
+from fairtk.divergence.measures import Distributions, FloatArray, IntArray, SparseRows, spread
 from fairtk.explanation.contributions import REST, by_band
-from fairtk.group_exposure import Memberships
+from fairtk.groups.exposure import Memberships
 
 MOST_LISTED = 5000
 """Spaces of more groups have those that are not shown in one row."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence import BoolArray, IntArray
+from fairtk.divergence.measures import BoolArray, IntArray
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
 from fairtk.explanation.names import Names

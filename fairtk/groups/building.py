@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, GROUP, WEIGHT, require
-from fairtk.divergence import FloatArray, IntArray
+from fairtk.divergence.measures import FloatArray, IntArray
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
+from fairtk.frames.columns import DOCNO, GROUP, WEIGHT, require
+from fairtk.frames.rankings import as_strings
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.documents import Documents
-from fairtk.rankings import as_strings
 
 SPLITS = ("count", "equal")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtk.divergence import (
+from fairtk.divergence.measures import (
     BoolArray,
     Distributions,
     FloatArray,
@@ -34,7 +34,7 @@ def jensen_shannon_bounds(
         free: attention of which no group is known; shape (n_rows,).
         target: the target.
         known: whether each level is a known one; shape (n_cells,).
-        base: of the logarithm, as in `fairtk.divergence.jensen_shannon`.
+        base: of the logarithm, as in `fairtk.divergence.measures.jensen_shannon`.
 
     Returns:
         Lowest and highest divergence; each of shape (n_rows,), NaN where nothing is shown or the

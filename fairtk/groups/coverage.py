@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import QID
-from fairtk.divergence import SparseRows, spread
+from fairtk.divergence.measures import SparseRows, spread
 from fairtk.errors import InputError
-from fairtk.group_exposure import Memberships
-from fairtk.rankings import Rankings, encode_run
+from fairtk.frames.columns import QID
+from fairtk.frames.rankings import Rankings, encode_run
+from fairtk.groups.exposure import Memberships
 
 if TYPE_CHECKING:
     from fairtk.groups.groups import Groups

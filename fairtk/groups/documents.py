@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence import IntArray
-from fairtk.rankings import as_strings
+from fairtk.divergence.measures import IntArray
+from fairtk.frames.rankings import as_strings
 
 _POWERS = 10 ** np.arange(19, dtype=np.int64)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairtk.divergence import BoolArray, FloatArray, IntArray, SparseRows, spread
+from fairtk.divergence.measures import BoolArray, FloatArray, IntArray, SparseRows, spread
 from fairtk.errors import InputError
 from fairtk.groups.levels import LevelSpace
 

@@ -20,8 +20,8 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import DOCNO, GROUP, WEIGHT
 from fairtk.errors import FormatError, InputError, MissingExtraError
+from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import attribute_from_frame, level_order
 from fairtk.groups.frames import attribute_frame

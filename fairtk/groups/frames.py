@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import DOCNO, GROUP, WEIGHT
-from fairtk.divergence import IntArray
+from fairtk.divergence.measures import IntArray
+from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.levels import LevelSpace
 

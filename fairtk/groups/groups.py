@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence import IntArray
+from fairtk.divergence.measures import IntArray
 from fairtk.errors import InputError
-from fairtk.group_exposure import Memberships
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import attribute_from_frame
+from fairtk.groups.exposure import Memberships
 from fairtk.groups.levels import UNKNOWN, Levels, LevelSpace
 
 
@@ -294,7 +294,7 @@ class Groups:
         return result
 
     def digest(self) -> str:
-        """Return a digest of the content; see `fairtk.digest.digest`."""
+        """Return a digest of the content; see `fairtk.frames.digest.digest`."""
         state = hashlib.blake2b(digest_size=16)
         for factor in self.factors:
             state.update(factor.hash)

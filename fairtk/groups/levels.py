@@ -14,7 +14,7 @@ from typing import overload
 
 import numpy as np
 
-from fairtk.divergence import BoolArray, FloatArray, IntArray
+from fairtk.divergence.measures import BoolArray, FloatArray, IntArray
 from fairtk.errors import InputError, listed
 
 UNKNOWN = "@UNKNOWN"

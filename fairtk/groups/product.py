@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.divergence import FloatArray, IntArray, spread
+from fairtk.divergence.measures import FloatArray, IntArray, spread
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure import total
-from fairtk.group_exposure import Memberships
+from fairtk.exposure.expected import total
 from fairtk.groups.attribute import Attribute
+from fairtk.groups.exposure import Memberships
 
 if TYPE_CHECKING:
     from fairtk.groups.groups import Groups

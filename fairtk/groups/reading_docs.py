@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.columns import DOCNO, GROUP, WEIGHT
 from fairtk.errors import InputError
+from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 
 
 def frame_from_docs(

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.browsing import TREC
-from fairtk.columns import DOCNO, LABEL, QID, require
-from fairtk.divergence import Distributions, FloatArray, IntArray, SparseRows
+from fairtk.divergence.measures import Distributions, FloatArray, IntArray, SparseRows
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
-from fairtk.exposure import make_levels, target_exposure, total
-from fairtk.group_exposure import Shown, group_exposure
+from fairtk.exposure.browsing import TREC
+from fairtk.exposure.expected import make_levels, target_exposure, total
+from fairtk.frames.columns import DOCNO, LABEL, QID, require
+from fairtk.frames.rankings import as_strings
+from fairtk.groups.exposure import Shown, group_exposure
 from fairtk.groups.factored import BackgroundRows, half_of_background
 from fairtk.groups.levels import LevelSpace
-from fairtk.rankings import as_strings
 
 if TYPE_CHECKING:
     from fairtk.groups.groups import Groups

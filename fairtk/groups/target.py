@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.digest import digest
-from fairtk.divergence import Distributions, SparseRows
+from fairtk.divergence.measures import Distributions, SparseRows
 from fairtk.errors import DataWarning, InputError
+from fairtk.frames.digest import digest
 from fairtk.groups.factored import ProductRows
 from fairtk.groups.levels import LevelSpace
 from fairtk.groups.relevant import (
@@ -279,7 +279,7 @@ class Target:
         return Target(space, rows, self.qids, self.undefined)
 
     def digest(self) -> str:
-        """Return a digest of the content; see `fairtk.digest.digest`."""
+        """Return a digest of the content; see `fairtk.frames.digest.digest`."""
         return self._digest
 
     @cached_property

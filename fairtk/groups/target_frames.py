@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import GROUP, QID, WEIGHT
-from fairtk.divergence import FloatArray, IntArray, SparseRows
+from fairtk.divergence.measures import FloatArray, IntArray, SparseRows
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
+from fairtk.frames.columns import GROUP, QID, WEIGHT
+from fairtk.frames.rankings import as_strings
 from fairtk.groups.building import Fail, failing, level_order, shown
 from fairtk.groups.factored import BackgroundRows, ProductRows
 from fairtk.groups.frames import level_columns
 from fairtk.groups.levels import UNKNOWN, LevelSpace
 from fairtk.groups.target import Target
-from fairtk.rankings import as_strings
 
 if TYPE_CHECKING:
     from fairtk.groups.groups import Groups

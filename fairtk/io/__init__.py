@@ -8,8 +8,8 @@ sees half of it.
 
 from __future__ import annotations
 
+from fairtk.files.atomic import atomic_write
 from fairtk.io.answers import add_answers, read_answers, read_gold_answers, write_answers
-from fairtk.io.atomic import atomic_write
 from fairtk.io.qrels import read_qrels, write_qrels
 from fairtk.io.runs import read_run, write_run
 from fairtk.io.trec_fair import read_task_run, write_task_run

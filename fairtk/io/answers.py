@@ -11,10 +11,10 @@ from os import PathLike
 
 import pandas as pd
 
-from fairtk.columns import GOLD_ANSWER, QANSWER, QID, SAMPLE, require
 from fairtk.errors import InputError, listed
-from fairtk.io.rows import Rows
-from fairtk.io.tables import read_table, strings_or_lists, write_table
+from fairtk.files.rows import Rows
+from fairtk.files.tables import read_table, strings_or_lists, write_table
+from fairtk.frames.columns import GOLD_ANSWER, QANSWER, QID, SAMPLE, require
 
 
 def read_answers(path: str | PathLike[str]) -> pd.DataFrame:

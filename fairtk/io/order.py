@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 from fairtk.errors import DataWarning
-from fairtk.io.rows import Rows
+from fairtk.files.rows import Rows
+from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 
 
 def place(rows: Rows, order: str) -> None:

@@ -7,13 +7,13 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import DOCNO, GOLD_ANSWER, LABEL, QID, require
 from fairtk.errors import InputError, listed
-from fairtk.io.atomic import atomic_text
-from fairtk.io.content import is_parquet_name, kind_of
-from fairtk.io.rows import Rows
-from fairtk.io.tables import has_header, read_table, strings_or_lists, write_table
-from fairtk.io.whitespace import Type, read_whitespace
+from fairtk.files.atomic import atomic_text
+from fairtk.files.content import is_parquet_name, kind_of
+from fairtk.files.rows import Rows
+from fairtk.files.tables import has_header, read_table, strings_or_lists, write_table
+from fairtk.files.whitespace import Type, read_whitespace
+from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, require
 
 _TYPES: dict[str, Type] = {QID: "str", "iteration": "str", DOCNO: "str", LABEL: "float"}
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")

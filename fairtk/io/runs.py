@@ -16,16 +16,16 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 from fairtk.errors import DataWarning, InputError, ParameterError, listed
-from fairtk.io.atomic import atomic_text
-from fairtk.io.content import is_parquet_name, kind_of, write_parquet
+from fairtk.files.atomic import atomic_text
+from fairtk.files.content import is_parquet_name, kind_of, write_parquet
+from fairtk.files.rows import Rows
+from fairtk.files.tables import has_header, read_table
+from fairtk.files.whitespace import Type, read_whitespace
+from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
+from fairtk.frames.rankings import encode_run
 from fairtk.io.order import place
-from fairtk.io.rows import Rows
-from fairtk.io.tables import has_header, read_table
 from fairtk.io.trec_fair import read_task_run, task_of
-from fairtk.io.whitespace import Type, read_whitespace
-from fairtk.rankings import encode_run
 
 Order = Literal["auto", "rank", "score"]
 Format = Literal["auto", "trec", "task1", "task2"]
@@ -106,7 +106,7 @@ def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk
     nothing else: answers go into a file of their own (`write_answers`), or all into Parquet.
 
     Args:
-        frame: R or S; validated as `fairtk.rankings.encode_run` does.
+        frame: R or S; validated as `fairtk.frames.rankings.encode_run` does.
         path: the file; ``.gz`` packs it, ``.parquet`` keeps all columns.
         tag: the last column.
 

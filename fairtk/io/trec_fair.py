@@ -13,13 +13,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 from fairtk.errors import FormatError, InputError, ParameterError, listed
-from fairtk.io.atomic import atomic_text
-from fairtk.io.content import first_line, kind_of
-from fairtk.io.rows import Rows
-from fairtk.io.whitespace import Type, fields_of, read_whitespace
-from fairtk.rankings import encode_run
+from fairtk.files.atomic import atomic_text
+from fairtk.files.content import first_line, kind_of
+from fairtk.files.rows import Rows
+from fairtk.files.whitespace import Type, fields_of, read_whitespace
+from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
+from fairtk.frames.rankings import encode_run
 
 Task = Literal["task1", "task2"]
 
@@ -100,7 +100,7 @@ def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     Task 1 file. Scores are not kept, only the order.
 
     Args:
-        frame: R or S; validated as `fairtk.rankings.encode_run` does.
+        frame: R or S; validated as `fairtk.frames.rankings.encode_run` does.
         path: the file; ``.gz`` packs it.
 
     Raises:

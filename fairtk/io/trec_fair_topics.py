@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, LABEL, QID
 from fairtk.errors import FormatError
-from fairtk.io.json_lines import json_objects
+from fairtk.files.json_lines import json_objects
+from fairtk.frames.columns import DOCNO, LABEL, QID
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from fairtk.digest import digest
+from fairtk.frames.digest import digest
 
 
 class Message(NamedTuple):

@@ -11,8 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairtk.digest import digest
 from fairtk.errors import FormatError, InputError, ParameterError, suggestion
+from fairtk.frames.digest import digest
 from fairtk.llm.chat import Chat, ChatModel, Completion, Outcome
 
 Table = Mapping[str, Sequence[str]]

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk.browsing import BrowsingModel
 from fairtk.errors import DataWarning, ParameterError, listed
-from fairtk.exposure import attention
+from fairtk.exposure.browsing import BrowsingModel
+from fairtk.exposure.expected import attention
+from fairtk.frames.rankings import FloatArray, IntArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.group_params import AMORTIZE, GROUPS, TARGET, UNLABELED
 from fairtk.measures.params import CUTOFF, ObjectParam, Param, read_browsing
 from fairtk.measures.thin_labels import warn_of_thin_labels
-from fairtk.rankings import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fairtk.group_exposure import Memberships
     from fairtk.groups import Groups, Target
+    from fairtk.groups.exposure import Memberships
 
 BASE = Param((str, int, float), default="e", desc="base of the logarithm: 'e' (TREC) or 2")
 DISCOUNT = ObjectParam(
@@ -108,9 +108,9 @@ class AttentionWeightedRankFairness(FairMeasure):
     def _divergence(
         self, evidence: Evidence, memberships: Memberships, target: Target, rows_query: IntArray
     ) -> FloatArray:
-        from fairtk.divergence import jensen_shannon
-        from fairtk.group_exposure import free_attention, group_exposure, shown_documents
+        from fairtk.divergence.measures import jensen_shannon
         from fairtk.groups.completions import jensen_shannon_bounds
+        from fairtk.groups.exposure import free_attention, group_exposure, shown_documents
 
         missing, space = self["missing"], target.space
         shown = shown_documents(

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, LABEL, QID, SCORE
 from fairtk.errors import ParameterError, UndefinedWarning, listed, suggestion
+from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
 from fairtk.measures.params import NOT_GIVEN, Param
 
 if TYPE_CHECKING:

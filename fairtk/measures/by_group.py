@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import GROUP, QID
 from fairtk.errors import ParameterError, UndefinedWarning
+from fairtk.frames.columns import GROUP, QID
+from fairtk.frames.rankings import FloatArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.collection_size import inside_experiment
 from fairtk.measures.evidence import (
@@ -25,7 +26,6 @@ from fairtk.measures.evidence import (
 )
 from fairtk.measures.group_params import GROUPS
 from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
-from fairtk.rankings import FloatArray
 
 COMPARE = Param(
     str,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairtk.columns import QID
 from fairtk.errors import ColumnError, DataWarning, InputError, listed
+from fairtk.frames.columns import QID
+from fairtk.frames.rankings import IntArray
 from fairtk.measures.evidence import Evidence
-from fairtk.rankings import IntArray
 
 if TYPE_CHECKING:
     from fairtk.measures.base import FairMeasure

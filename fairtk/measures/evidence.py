@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, require
 from fairtk.errors import DuplicateError, InputError, such_rows
-from fairtk.rankings import FloatArray, IntArray, Rankings, distinct_strings, encode_run
+from fairtk.frames.columns import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, require
+from fairtk.frames.rankings import FloatArray, IntArray, Rankings, distinct_strings, encode_run
 
 QUERY_ID, DOC_ID, RELEVANCE = "query_id", "doc_id", "relevance"
 _FROM_IR_MEASURES = {QUERY_ID: QID, DOC_ID: DOCNO, RELEVANCE: LABEL}

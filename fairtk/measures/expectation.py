@@ -9,12 +9,12 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, SCORE
 from fairtk.errors import ParameterError
+from fairtk.frames.columns import DOCNO, QID, SCORE
+from fairtk.frames.rankings import FloatArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import DOC_ID, QUERY_ID, TO_IR_MEASURES, Evidence, plain_run
 from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
-from fairtk.rankings import FloatArray
 
 
 class Expectation(FairMeasure):

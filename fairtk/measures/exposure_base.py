@@ -8,24 +8,24 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.browsing import GERR, RBP
-from fairtk.columns import DOCNO, LABEL, QID, SCORE
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure import attention, expected_exposure, make_levels
-from fairtk.exposure_bounds import (
+from fairtk.exposure.bounds import (
     Bounds,
     ExposureValues,
     expeval_values,
     fair_rag_values,
     values_and_bounds,
 )
+from fairtk.exposure.browsing import GERR, RBP
+from fairtk.exposure.expected import attention, expected_exposure, make_levels
+from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
+from fairtk.frames.rankings import FloatArray, IntArray
 from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.group_form import check_group_params, group_values, needs_target
 from fairtk.measures.group_params import GROUPS, TARGET
 from fairtk.measures.params import BROWSING, CUTOFF, Param
-from fairtk.rankings import FloatArray, IntArray
 
 NORMALIZE = Param(bool, default=True, desc="min-max normalize by the bounds")
 BOUNDS = Param(

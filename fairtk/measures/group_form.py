@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.exposure import FloatArray, make_levels
-from fairtk.exposure_bounds import Bounds, ExposureValues
+from fairtk.exposure.bounds import Bounds, ExposureValues
+from fairtk.exposure.expected import FloatArray, make_levels
 from fairtk.measures.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def _trec(
     With ``useful_only=False`` the track's code counts nothing at all where no useful document is
     retrieved, which makes EE-D 0, its best value; here documents count as always.
     """
-    from fairtk.divergence import SparseRows
-    from fairtk.group_exposure import loss_parts
+    from fairtk.divergence.measures import SparseRows
+    from fairtk.groups.exposure import loss_parts
 
     counts = grade > 0 if measure["useful_only"] else np.ones(len(grade), dtype=bool)
     system = _summed(measure, evidence, exposure * counts, np.arange(len(grade)), "drop")
@@ -115,7 +115,7 @@ def _trec(
 def _expeval(
     measure: FairMeasure, evidence: Evidence, exposure: FloatArray, grade: FloatArray
 ) -> ExposureValues:
-    from fairtk.group_exposure import expeval_group_values, expeval_target
+    from fairtk.groups.exposure import expeval_group_values, expeval_target
 
     pairs, model = evidence.pairs, measure["browsing"]
     n_queries = len(evidence.qids)
@@ -140,7 +140,7 @@ def _summed(
     binary: bool = False,
 ) -> Any:
     """Return weights of pairs, summed over each query's groups."""
-    from fairtk.group_exposure import Shown, group_exposure
+    from fairtk.groups.exposure import Shown, group_exposure
 
     pairs = evidence.pairs
     memberships = measure["groups"].memberships(pairs.docnos, missing)

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 from ir_measures import nDCG
 
+from fairtk.frames.rankings import FloatArray
 from fairtk.measures.awrf import AWRF, awrf_params
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import E
 from fairtk.measures.ndcg_trec import nDCG_TREC
 from fairtk.measures.params import CUTOFF, Param
-from fairtk.rankings import FloatArray
 
 WHICH = Param(
     str,

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairtk.browsing import TREC
 from fairtk.errors import InputError
+from fairtk.exposure.browsing import TREC
+from fairtk.exposure.ndcg import discounted_gain, ideal_gain
+from fairtk.frames.rankings import FloatArray, describe
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.params import CUTOFF, Param, at_least
-from fairtk.ndcg import discounted_gain, ideal_gain
-from fairtk.rankings import FloatArray, describe
 
 IDEAL = Param(
     int,

@@ -16,9 +16,9 @@ from weakref import WeakValueDictionary
 import ir_measures
 from ir_measures import ParamInfo
 
-from fairtk import registry
-from fairtk.browsing import BrowsingModel
 from fairtk.errors import InputError, ParameterError
+from fairtk.exposure.browsing import BrowsingModel
+from fairtk.plugins import registry
 
 NOT_GIVEN: Any = ParamInfo().default
 

@@ -36,7 +36,7 @@ def parse(text: Any) -> Any:
 
 def known_names() -> list[str]:
     """Return the names of all measures, those of ir_measures and those of plugins."""
-    from fairtk import registry
+    from fairtk.plugins import registry
 
     registry.measures.names()  # makes sure that plugins are loaded
     return sorted(ir_measures.measures.registry)

@@ -8,10 +8,10 @@ import ir_measures
 import numpy as np
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.frames.rankings import FloatArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import TO_IR_MEASURES, Evidence, plain_run
 from fairtk.measures.params import MeasureParam, Param
-from fairtk.rankings import FloatArray
 
 
 class MeasureProduct(FairMeasure):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fairtk.columns import LABEL, QID, require
+from fairtk.frames.columns import LABEL, QID, require
 
 
 def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from fairtk import registry
 from fairtk.errors import ParameterError, suggestion
+from fairtk.plugins import registry
 from fairtk.prompts.builder import PromptBuilder
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import DOCNO, LABEL, QANSWER, QID, QUERY, RANK, SAMPLE, SCORE
 from fairtk.errors import DataWarning, UndefinedWarning
+from fairtk.frames.columns import DOCNO, LABEL, QANSWER, QID, QUERY, RANK, SAMPLE, SCORE
 from fairtk.measures import FairMeasure, parse
 from fairtk.measures.evidence import TO_IR_MEASURES, from_ir_measures
 from fairtk.testing.agreement import check, check_values, same_number, snapshot

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from fairtk import registry
-from fairtk.columns import DOCNO, QID, QUERY, RANK, SCORE
 from fairtk.errors import FairtkWarning, InputError
+from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
+from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target
-from fairtk.qr_study import Setting
-from fairtk.rankings import encode_run
+from fairtk.plugins import registry
+from fairtk.studies.fair_qr import Setting
 from fairtk.testing.agreement import check, check_frames, snapshot
 from fairtk.testing.toys import toy_documents, toy_groups, toy_qrels, toy_run, toy_topics
 

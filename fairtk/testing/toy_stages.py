@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, QUERY, TEXT
+from fairtk.frames.columns import DOCNO, QID, QUERY, TEXT
 from fairtk.testing.toys import toy_documents, toy_run
 from fairtk.transformers.base import FairTransformer
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.columns import (
+from fairtk.frames.columns import (
     DOCNO,
     GOLD_ANSWER,
     GROUP,

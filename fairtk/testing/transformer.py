@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, SCORE
 from fairtk.errors import InputError
-from fairtk.rankings import encode_run
+from fairtk.frames.columns import DOCNO, QID, SCORE
+from fairtk.frames.rankings import encode_run
 from fairtk.testing.agreement import check, check_frames, snapshot
 from fairtk.testing.toys import toy_run
 

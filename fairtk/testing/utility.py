@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fairtk import registry
 from fairtk.measures import EU, parse
+from fairtk.plugins import registry
 from fairtk.testing.agreement import check, same_number
 
 Gold = str | Sequence[str]

@@ -8,36 +8,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairtk.transformers.bm25 import BM25Scorer
     from fairtk.transformers.candidates import Candidates
-    from fairtk.transformers.fair_qr import FairQR
     from fairtk.transformers.flan_t5 import FlanT5
     from fairtk.transformers.generator import Generator
     from fairtk.transformers.oracle import OracleSampler
     from fairtk.transformers.per_sample import PerSample
-    from fairtk.transformers.query_refiner import QueryRefiner
     from fairtk.transformers.sampler import FairSampler
 
 _MODULES = {
     "BM25Scorer": "bm25",
     "Candidates": "candidates",
-    "FairQR": "fair_qr",
     "FairSampler": "sampler",
     "FlanT5": "flan_t5",
     "Generator": "generator",
     "OracleSampler": "oracle",
     "PerSample": "per_sample",
-    "QueryRefiner": "query_refiner",
 }
 
 __all__ = [
     "BM25Scorer",
     "Candidates",
-    "FairQR",
     "FairSampler",
     "FlanT5",
     "Generator",
     "OracleSampler",
     "PerSample",
-    "QueryRefiner",
 ]
 
 

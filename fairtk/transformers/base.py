@@ -8,9 +8,9 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
-from fairtk.columns import SAMPLE
-from fairtk.digest import digest
 from fairtk.errors import ColumnError
+from fairtk.frames.columns import SAMPLE
+from fairtk.frames.digest import digest
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 

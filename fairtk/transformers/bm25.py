@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, QUERY, RANK, SCORE, TEXT
 from fairtk.errors import InputError, ParameterError
-from fairtk.rankings import encode_run
+from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE, TEXT
+from fairtk.frames.rankings import encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.okapi import FloatArray, Tokenizer, score_texts
 

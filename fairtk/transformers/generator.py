@@ -11,10 +11,10 @@ import pandas as pd
 
 from fairtk.backends import Backend, PromptLengthError, as_backend
 from fairtk.backends.adapter import texts
-from fairtk.columns import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError, such_rows
+from fairtk.frames.columns import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE
+from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.prompts import PromptBuilder, as_builder
-from fairtk.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.question_room import warn_of_long_questions
 

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, LABEL, QID, SCORE, require
 from fairtk.errors import DuplicateError, InputError, such_rows
+from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE, require
+from fairtk.frames.rankings import encode_run
 from fairtk.plackett_luce import SURE, draw_rankings
-from fairtk.rankings import encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.sampled import refuse_sampled, sampled_frame
 from fairtk.transformers.settings import depth, whole

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.columns import QID, SAMPLE, require
 from fairtk.errors import ColumnError, InputError, ParameterError
+from fairtk.frames.columns import QID, SAMPLE, require
 from fairtk.transformers.base import FairTransformer
 
 # between sample and qid of a temporary qid; the digits before the first one are the sample

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import RANK, SAMPLE, SCORE
 from fairtk.errors import ColumnError
+from fairtk.frames.columns import RANK, SAMPLE, SCORE
 from fairtk.plackett_luce import Draws
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, SCORE
+from fairtk.frames.columns import DOCNO, QID, SCORE
+from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.plackett_luce import draw_rankings, score_gaps
-from fairtk.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.sampled import refuse_sampled, sampled_frame
 from fairtk.transformers.settings import depth, exponent, whole

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from fairtk.digest import digest
 from fairtk.errors import InputError
+from fairtk.frames.digest import digest
 
 EMPTY = "<empty>"
 """What stands for an answer without content (Fair-RAG's rule, see `answer_text`)."""

@@ -6,15 +6,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from fairtk import registry
 from fairtk.errors import MissingExtraError, ParameterError, PluginError, suggestion
+from fairtk.plugins import registry
 
 
 def get(name: str, **options: Any) -> Any:
     """Return the utility that is registered under a name.
 
     Args:
-        name: e.g. ``"rougeL"``; ``fairtk.registry.utilities.names()`` lists them.
+        name: e.g. ``"rougeL"``; ``fairtk.plugins.registry.utilities.names()`` lists them.
         **options: the options of that utility, e.g. ``labels=[...]`` of ``accuracy``.
 
     Returns:

@@ -26,8 +26,8 @@ from chat_server import serving
 from fairtk import FairQR, Groups, Target
 from fairtk.errors import DataWarning
 from fairtk.llm import KeywordRefiner, Ledger, OpenAICompatible
-from fairtk.qr_study import CollectionBM25, StudyData, from_trec_fair
-from fairtk.qr_study.clock import Clocked
+from fairtk.studies.fair_qr import CollectionBM25, StudyData, from_trec_fair
+from fairtk.studies.fair_qr.clock import Clocked
 
 SECONDS, CONCURRENCY, TOPICS = 0.5, 8, 24
 

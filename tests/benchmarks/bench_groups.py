@@ -17,11 +17,11 @@ import time
 import numpy as np
 import pandas as pd
 
-from fairtk.browsing import TREC
-from fairtk.divergence import jensen_shannon
-from fairtk.group_exposure import group_exposure, shown_documents
+from fairtk.divergence.measures import jensen_shannon
+from fairtk.exposure.browsing import TREC
+from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target, background
-from fairtk.rankings import encode_run
+from fairtk.groups.exposure import group_exposure, shown_documents
 
 WORLD = background("trec-2022-world-population")
 GENDER = background("trec-2022-gender")

@@ -16,9 +16,9 @@ import pandas as pd
 from ir_measures import nDCG
 
 from fairtk import EE_D, EE_R
-from fairtk.browsing import MU
-from fairtk.exposure import attention, expected_exposure, make_levels
-from fairtk.exposure_bounds import values_and_bounds
+from fairtk.exposure.bounds import values_and_bounds
+from fairtk.exposure.browsing import MU
+from fairtk.exposure.expected import attention, expected_exposure, make_levels
 from fairtk.measures.evidence import Evidence, Judgments, from_ir_measures
 
 QUERIES, SAMPLES, CUTOFF, CANDIDATES, REPEATS = 1000, 100, 5, 200, 5

@@ -9,9 +9,10 @@ import click
 import pytest
 
 import fairtk as package
-from fairtk import hookimpl, plugins, registry
+from fairtk import hookimpl, plugins
 from fairtk.cli.group import COMMANDS, FairtkGroup, main
 from fairtk.errors import DataWarning, InputError, ModelError
+from fairtk.plugins import registry
 
 
 def group_with(action):

@@ -9,7 +9,7 @@ import pytest
 
 from fairtk.datasets import lamp
 from fairtk.datasets.registration import LazyDataset, listen, register, unregister
-from fairtk.registry import DatasetSpec
+from fairtk.plugins.registry import DatasetSpec
 
 BUILT = []
 

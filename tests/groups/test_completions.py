@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.divergence import SparseRows, jensen_shannon
+from fairtk.divergence.measures import SparseRows, jensen_shannon
 from fairtk.groups import UNKNOWN, Groups, Target
 from fairtk.groups.completions import jensen_shannon_bounds
 

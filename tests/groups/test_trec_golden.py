@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from trec_worlds import exposure_of, groups_of, qrels_of, run_of, target_of, weights_of
 
-from fairtk.divergence import jensen_shannon
+from fairtk.divergence.measures import jensen_shannon
 from fairtk.errors import DuplicateError
-from fairtk.group_exposure import attention_of_ranks, loss_parts
 from fairtk.groups import Target, relevant
+from fairtk.groups.exposure import attention_of_ranks, loss_parts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

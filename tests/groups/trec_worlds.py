@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from fairtk.browsing import TREC
-from fairtk.group_exposure import group_exposure, shown_documents
+from fairtk.exposure.browsing import TREC
+from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target
-from fairtk.rankings import encode_run
+from fairtk.groups.exposure import group_exposure, shown_documents
 
 
 def groups_of(world, names):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairtk.backends.protocol import PromptLengthError
 from fairtk.errors import FormatError, InputError, ParameterError
+from fairtk.fair_qr.parsing import parse_completion
 from fairtk.llm import (
     Chat,
     Completion,
@@ -22,7 +23,6 @@ from fairtk.llm import (
     as_chat_model,
 )
 from fairtk.llm.keywords import PACKAGED, read_table
-from fairtk.query_refinement.parsing import parse_completion
 
 
 def chats(*texts):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from ir_measures import calc_aggregate, iter_calc
 
 from fairtk import EE_D, EE_L, EE_R
-from fairtk.browsing import DCG, GERR, RBP, TREC
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -18,6 +17,7 @@ from fairtk.errors import (
     ParameterError,
     UndefinedWarning,
 )
+from fairtk.exposure.browsing import DCG, GERR, RBP, TREC
 
 
 def run_of(samples, qid="q"):

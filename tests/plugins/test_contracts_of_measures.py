@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from ir_measures import nDCG, parse_measure
 
-from fairtk import EE_D, EE_L, EE_R, EU, E, plugins, registry
+from fairtk import EE_D, EE_L, EE_R, EU, E, plugins
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, ByGroup, nDCG_AWRF, nDCG_TREC, parse
+from fairtk.plugins import registry
 from fairtk.testing import MeasureContract, toy_groups
 
 # measure, value of a missing query where the parameters change it

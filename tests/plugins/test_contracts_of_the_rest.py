@@ -9,7 +9,7 @@ from ir_datasets.formats import BaseDocs, BaseQueries, BaseScoredDocs, GenericSc
 
 from fairtk import demo, hookimpl, plugins
 from fairtk.datasets import lamp
-from fairtk.registry import PromptSpec, UtilitySpec
+from fairtk.plugins.registry import PromptSpec, UtilitySpec
 from fairtk.testing import DatasetContract, PromptContract, UtilityContract
 from fairtk.utilities import Utility
 

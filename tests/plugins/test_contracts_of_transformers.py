@@ -15,9 +15,9 @@ from fairtk import (
     PerSample,
     demo,
     plugins,
-    registry,
 )
 from fairtk.datasets import lamp
+from fairtk.plugins import registry
 from fairtk.testing import TransformerContract, toy_qrels, toy_run, toy_samples, toy_topics
 
 

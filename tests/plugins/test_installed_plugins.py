@@ -9,13 +9,13 @@ EXPERIMENT = """
 import fairtk, ir_measures, pyterrier as pt
 from fairtk.testing import toy_qrels, toy_run, toy_samples, toy_topics
 measure = ir_measures.parse_measure("ExposureGini@2")
-print(repr(measure), fairtk.registry.measures.get("ExposureGini") @ 2 == measure)
+print(repr(measure), fairtk.plugins.registry.measures.get("ExposureGini") @ 2 == measure)
 systems = [pt.Transformer.from_df(frame) for frame in (toy_run(), toy_samples())]
 table = pt.Experiment(systems, toy_topics(), toy_qrels(), [measure, fairtk.EE_D @ 2])
 print(table[["ExposureGini@2", "EE_D@2"]].round(4).to_numpy().tolist())
 """
 
-NAMES = "import fairtk; print(fairtk.registry.measures.names())"
+NAMES = "import fairtk; print(fairtk.plugins.registry.measures.names())"
 
 
 @pytest.fixture

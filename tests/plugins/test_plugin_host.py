@@ -6,12 +6,13 @@ import ir_measures
 import pytest
 from test_measure_contract import Share, Waste
 
-from fairtk import EE_D, hookimpl, plugins, registry
-from fairtk.browsing import DCG, BrowsingModel
+from fairtk import EE_D, hookimpl, plugins
 from fairtk.errors import NotFoundError, ParameterError, PluginError, PluginWarning
-from fairtk.half_imported import half_imported, when_imported
-from fairtk.plugins import Plugin, PluginHost
-from fairtk.registry import (
+from fairtk.exposure.browsing import DCG, BrowsingModel
+from fairtk.plugins import registry
+from fairtk.plugins.half_imported import half_imported, when_imported
+from fairtk.plugins.host import Plugin, PluginHost
+from fairtk.plugins.registry import (
     ALL,
     DatasetSpec,
     PromptSpec,

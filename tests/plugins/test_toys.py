@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fairtk import testing
+from fairtk.frames.rankings import encode_run
 from fairtk.measures import nDCG_TREC
-from fairtk.rankings import encode_run
 from fairtk.testing import (
     toy_answers,
     toy_documents,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.registry import StudySystemSpec
+from fairtk.plugins.registry import StudySystemSpec
 from fairtk.transformers.base import FairTransformer
 
 

@@ -40,7 +40,7 @@ def test_lamp_by_hand(number, document, expected):
 
 
 def test_all_names_are_registered():
-    assert set(fairtk.registry.prompts.names()) >= {
+    assert set(fairtk.plugins.registry.prompts.names()) >= {
         "rag",
         "template",
         *(f"lamp-{n}" for n in range(1, 8)),

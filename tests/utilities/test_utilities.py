@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 
-from fairtk import registry, utilities
+from fairtk import utilities
 from fairtk.errors import InputError, MissingExtraError, NotFoundError, ParameterError
+from fairtk.plugins import registry
 from fairtk.utilities.rouge import common_words
 from fairtk.utilities.squad import normalized
 

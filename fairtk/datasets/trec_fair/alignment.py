@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.columns import DOCNO, LABEL, QID
-from fairtk.dataset_ids import resolve_dataset
 from fairtk.datasets.trec_fair.cache import load_pages
 from fairtk.datasets.trec_fair.dataset import files_of, from_folder, is_folder
 from fairtk.datasets.trec_fair.files import Files, FolderFiles, Part
@@ -20,10 +18,12 @@ from fairtk.datasets.trec_fair.metadata import Pages
 from fairtk.datasets.trec_fair.official import DIMENSIONS, Dimension, backgrounds, dimension
 from fairtk.datasets.trec_fair.page_columns import NONE, Column
 from fairtk.errors import DataWarning, FormatError, InputError, ParameterError, listed
+from fairtk.frames.columns import DOCNO, LABEL, QID
 from fairtk.groups import Groups, Target
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.documents import Documents
 from fairtk.io.trec_fair_topics import qrels_of
+from fairtk.plugins.dataset_ids import resolve_dataset
 
 
 def dimensions(source: Any = None) -> tuple[str, ...]:

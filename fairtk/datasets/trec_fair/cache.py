@@ -18,7 +18,7 @@ from fairtk.datasets.trec_fair.files import derived, stamp, writable
 from fairtk.datasets.trec_fair.metadata import Pages, read_pages
 from fairtk.datasets.trec_fair.official import WORK
 from fairtk.datasets.trec_fair.page_columns import Column
-from fairtk.io.atomic import atomic_write
+from fairtk.files.atomic import atomic_write
 
 _NOTE = b"fairtk"
 _VERSION = 1

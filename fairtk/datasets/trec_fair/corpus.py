@@ -20,8 +20,8 @@ from ir_datasets.indices import Docstore
 from fairtk.datasets.trec_fair.files import derived, stamp, writable
 from fairtk.datasets.trec_fair.records import TrecFairDoc
 from fairtk.errors import FormatError, InputError
-from fairtk.io.atomic import atomic_write
-from fairtk.io.content import decoded, opened
+from fairtk.files.atomic import atomic_write
+from fairtk.files.content import decoded, opened
 
 _KEYS = ("id", "title", "plain", "url")
 _VERSION = "1"

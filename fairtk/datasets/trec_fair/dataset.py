@@ -10,7 +10,6 @@ from typing import Any
 import ir_datasets
 from ir_datasets.util.metadata import MetadataComponent
 
-from fairtk.dataset_ids import resolve_dataset
 from fairtk.datasets.download import Table
 from fairtk.datasets.trec_fair.files import OFFICIAL, Files, FolderFiles, OfficialFiles, Part
 from fairtk.datasets.trec_fair.handlers import (
@@ -20,6 +19,7 @@ from fairtk.datasets.trec_fair.handlers import (
     TrecFairQueries,
 )
 from fairtk.errors import FormatError, InputError, NotFoundError
+from fairtk.plugins.dataset_ids import resolve_dataset
 
 _PARTS: dict[str, Part] = {f"{OFFICIAL}/train/keywords": "train", f"{OFFICIAL}/eval": "eval"}
 _IDS: dict[Part, str] = {part: name for name, part in _PARTS.items()}

@@ -24,9 +24,9 @@ from fairtk.datasets.trec_fair.page_columns import (
     WrongValueError,
     reader_of,
 )
-from fairtk.divergence import IntArray
+from fairtk.divergence.measures import IntArray
 from fairtk.errors import FormatError
-from fairtk.io.content import decoded, opened
+from fairtk.files.content import decoded, opened
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.browsing import TREC
-from fairtk.columns import DOCNO, QID, RANK, SCORE
 from fairtk.datasets.trec_fair.alignment import qrels
-from fairtk.divergence import FloatArray
+from fairtk.divergence.measures import FloatArray
 from fairtk.errors import ParameterError
+from fairtk.exposure.browsing import TREC
+from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 from fairtk.groups import Groups, Target
 
 _MOST_LEVELS = 1 << 12

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.datasets.trec_fair.official import Dimension
-from fairtk.divergence import FloatArray, IntArray, spread
+from fairtk.divergence.measures import FloatArray, IntArray, spread
 from fairtk.groups import UNKNOWN
 
 NONE = -1

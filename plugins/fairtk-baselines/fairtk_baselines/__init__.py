@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from fairtk import hookimpl
-from fairtk.registry import StudySystemSpec, TransformerSpec
+from fairtk.plugins.registry import StudySystemSpec, TransformerSpec
 
 if TYPE_CHECKING:
     from fairtk_baselines.deltr import DELTR

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from fairtk.columns import DOCNO, TEXT
 from fairtk.errors import InputError
+from fairtk.frames.columns import DOCNO, TEXT
 
 Documents: TypeAlias = Iterable[Mapping[str, Any]] | Callable[[], Iterable[Mapping[str, Any]]]
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 from pyterrier_dr import BiEncoder
 
-from fairtk.columns import DOCNO, QID, QUERY, SCORE, TEXT
 from fairtk.errors import ColumnError, InputError, ParameterError
-from fairtk.rankings import Rankings, encode_run
+from fairtk.frames.columns import DOCNO, QID, QUERY, SCORE, TEXT
+from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk_baselines import encoders, run_text
 from fairtk_baselines.candidate_terms import weigh

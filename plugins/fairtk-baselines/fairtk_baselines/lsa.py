@@ -12,8 +12,8 @@ import torch
 from pyterrier_dr import BiEncoder
 from sklearn.utils.extmath import randomized_svd
 
-from fairtk.digest import digest
 from fairtk.errors import InputError, ParameterError
+from fairtk.frames.digest import digest
 from fairtk.transformers.settings import whole
 from fairtk_baselines import lsa_files
 from fairtk_baselines.collection import Collection, Documents

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save
 
-from fairtk.digest import digest
+from fairtk.frames.digest import digest
 from fairtk_baselines.model_folder import Folder, ModelFolder
 
 FOLDER = ModelFolder(

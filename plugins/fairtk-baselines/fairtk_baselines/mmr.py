@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, RANK, SCORE, TEXT
 from fairtk.errors import ParameterError, suggestion
-from fairtk.rankings import Rankings, encode_run
+from fairtk.frames.columns import DOCNO, QID, RANK, SCORE, TEXT
+from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import depth as depth_setting
 from fairtk_baselines import run_text

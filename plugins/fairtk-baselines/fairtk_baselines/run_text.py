@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, QUERY, TEXT
 from fairtk.errors import DuplicateError, InputError, listed
+from fairtk.frames.columns import DOCNO, QID, QUERY, TEXT
 
 
 def texts(inp: pd.DataFrame, where: str) -> list[str]:

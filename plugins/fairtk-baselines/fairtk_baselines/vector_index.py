@@ -17,8 +17,8 @@ import numpy.typing as npt
 from filelock import FileLock
 from pyterrier_dr import BiEncoder, FlexIndex, SimFn
 
-from fairtk.digest import digest
 from fairtk.errors import DuplicateError, FormatError, InputError
+from fairtk.frames.digest import digest
 from fairtk_baselines.collection import Collection
 from fairtk_baselines.docnos import NamedIndex
 from fairtk_baselines.vectors import unit_rows

@@ -16,8 +16,6 @@ import numpy.typing as npt
 import pandas as pd
 from pyterrier_dr import BiEncoder, FlexIndex
 
-from fairtk.columns import DOCNO, QID, QUERY, RANK, SCORE
-from fairtk.digest import digest
 from fairtk.errors import (
     DataWarning,
     FormatError,
@@ -25,6 +23,8 @@ from fairtk.errors import (
     ParameterError,
     listed,
 )
+from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
+from fairtk.frames.digest import digest
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 from fairtk_baselines import encoders, run_text, vector_index

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError
-from fairtk.rankings import Rankings, describe
+from fairtk.frames.rankings import Rankings, describe
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -3,7 +3,8 @@
 import fairtk_baselines
 from hypothesis import settings
 
-from fairtk import plugins, registry
+from fairtk import plugins
+from fairtk.plugins import registry
 
 if "MMR" not in registry.transformers.names():
     plugins.register(fairtk_baselines, "fairtk-baselines")

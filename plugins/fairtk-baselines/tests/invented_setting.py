@@ -4,7 +4,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import BM25Scorer, Target
-from fairtk.qr_study import Setting
+from fairtk.studies.fair_qr import Setting
 
 WORDS = ["sail", "kiln", "moss", "comet"]
 TOPICS = pd.DataFrame({"qid": list("1234"), "query": WORDS})

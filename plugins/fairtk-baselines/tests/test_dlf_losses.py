@@ -9,8 +9,8 @@ from fairtk_baselines.dlf import exposure, losses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.browsing import DCG, MU, RBP, TREC
-from fairtk.divergence import SparseRows, jensen_shannon, kullback_leibler
+from fairtk.divergence.measures import SparseRows, jensen_shannon, kullback_leibler
+from fairtk.exposure.browsing import DCG, MU, RBP, TREC
 
 
 def row(*values):

@@ -13,9 +13,9 @@ from fairtk_baselines import FAStarIR
 from fairtk_baselines.fa_star_ir import mtable, multinomial_test
 from fairtk_baselines.study.fa_star_ir import build
 
-from fairtk import registry
 from fairtk.errors import ColumnError, DataWarning, InputError, ParameterError
 from fairtk.groups import Groups, Target
+from fairtk.plugins import registry
 from fairtk.testing import TransformerContract
 from fairtk.testing.toys import toy_groups, toy_run
 

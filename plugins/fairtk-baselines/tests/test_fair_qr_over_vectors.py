@@ -7,7 +7,7 @@ from invented_collection import write_collection
 
 from fairtk import AWRF, FairQR
 from fairtk.llm import KeywordRefiner
-from fairtk.qr_study import from_trec_fair
+from fairtk.studies.fair_qr import from_trec_fair
 
 NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
 

@@ -9,8 +9,8 @@ from fairtk_baselines.mmr import MMR
 from fairtk_baselines.study import mmr, vector_search
 from fairtk_baselines.without_columns import WithoutColumns
 
-from fairtk import registry
 from fairtk.errors import InputError, ParameterError
+from fairtk.plugins import registry
 from fairtk.testing import TransformerContract, study_setting, toy_topics
 from fairtk.testing.toy_stages import ToyRetriever
 

@@ -16,12 +16,12 @@ pytest.importorskip("pyarrow")
 
 from fairtk_baselines import DELTR, DLF
 
-from fairtk import registry
 from fairtk.cli.group import cli
 from fairtk.errors import FairtkError, FairtkWarning
 from fairtk.llm import KeywordRefiner
-from fairtk.qr_study import Settings, Study, from_trec_fair
-from fairtk.qr_study.folds import folds
+from fairtk.plugins import registry
+from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
+from fairtk.studies.fair_qr.folds import folds
 
 BASELINES = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError, listed
-from fairtk.exposure import attention, total
+from fairtk.exposure.expected import attention, total
 from fairtk_classic import combination
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import (
@@ -21,7 +21,7 @@ from fairtk_classic.group_measure import (
 )
 
 if TYPE_CHECKING:
-    from fairtk.browsing import BrowsingModel
+    from fairtk.exposure.browsing import BrowsingModel
     from fairtk.measures import Evidence
 
 

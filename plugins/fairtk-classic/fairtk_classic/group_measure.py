@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import ParameterError, listed
-from fairtk.exposure import total
+from fairtk.exposure.expected import total
 from fairtk.measures import FairMeasure, warn_of_thin_labels
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.exposure import attention, expected_exposure, total
+from fairtk.exposure.expected import attention, expected_exposure, total
 from fairtk.measures import FairMeasure
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import BoolArray, FloatArray, IntArray

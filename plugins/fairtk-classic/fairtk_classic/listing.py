@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairtk.exposure import total
+from fairtk.exposure.expected import total
 from fairtk_classic.group_measure import FloatArray, GroupMeasure, IntArray
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 import fairtk_classic
 from hypothesis import settings
 
-from fairtk import plugins, registry
+from fairtk import plugins
+from fairtk.plugins import registry
 
 if "rND" not in registry.measures.names():
     plugins.register(fairtk_classic, "fairtk-classic")

@@ -19,7 +19,7 @@ MEASURES = [getattr(fairtk_classic, name) for name in fairtk_classic.__all__]
 def test_the_hook_gives_all_measures():
     given = fairtk_classic.fairtk_measures()
     assert [m.NAME for m in given] == fairtk_classic.__all__
-    assert fairtk.registry.measures.get("rND") == fairtk_classic.rND
+    assert fairtk.plugins.registry.measures.get("rND") == fairtk_classic.rND
 
 
 def test_every_citation_is_in_the_references():

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, LABEL, QID, require
 from fairtk.errors import DuplicateError, InputError, such_rows
+from fairtk.frames.columns import DOCNO, LABEL, QID, require
 
 FEATURES = "features"
 """PyTerrier's column of feature vectors."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.digest import digest
+from fairtk.frames.digest import digest
 from fairtk.groups import Groups
 from fairtk_baselines.deltr.division import Division, as_features
 

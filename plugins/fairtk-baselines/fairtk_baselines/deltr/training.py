@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DataWarning, InputError, listed
+from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.groups import Groups
-from fairtk.rankings import Rankings, encode_run
 from fairtk_baselines.deltr.division import as_features, divide, neutral_shares
 from fairtk_baselines.deltr.frames import feature_matrix, labels_of
 from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, Problem, Sides

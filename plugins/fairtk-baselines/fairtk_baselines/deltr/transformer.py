@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.columns import DOCNO, GROUP, QID, RANK, SCORE
 from fairtk.errors import InputError, ParameterError
+from fairtk.frames.columns import DOCNO, GROUP, QID, RANK, SCORE
+from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.groups import Groups
-from fairtk.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 from fairtk_baselines.deltr.division import ALL_BUT_MOST, protected_setting

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.divergence import FloatArray, spread
+from fairtk.divergence.measures import FloatArray, spread
 from fairtk.errors import InputError, ParameterError
 from fairtk.groups import Groups, Target
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.divergence import FloatArray, IntArray
+from fairtk.divergence.measures import FloatArray, IntArray
 from fairtk_baselines.scaling import min_max
 
 NORMALIZATIONS = ("min-max", "z-score")

@@ -12,9 +12,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from fairtk.columns import DOCNO, LABEL, QID, require
-from fairtk.divergence import FloatArray, IntArray
+from fairtk.divergence.measures import FloatArray, IntArray
 from fairtk.errors import DataWarning, DuplicateError, InputError, listed
+from fairtk.frames.columns import DOCNO, LABEL, QID, require
 from fairtk_baselines.dlf.aims import Aim
 from fairtk_baselines.dlf.pairs import Pairs, pairs_of
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairtk.browsing import BrowsingModel
+from fairtk.exposure.browsing import BrowsingModel
 
 _VARIANCE_FLOOR = 1e-6  # a rank is known to 0.001: what sharp scores come to, without a 0 below
 _SPREAD_FLOOR = 1e-6

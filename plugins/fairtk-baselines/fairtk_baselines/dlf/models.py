@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from fairtk.digest import digest
-from fairtk.divergence import FloatArray
+from fairtk.divergence.measures import FloatArray
+from fairtk.frames.digest import digest
 from fairtk_baselines.dlf.network import PairScorer
 from fairtk_baselines.dlf.pairs import Pairs
 from fairtk_baselines.dlf.recipe import Recipe

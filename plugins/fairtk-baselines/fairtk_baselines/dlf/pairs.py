@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, SCORE
-from fairtk.rankings import Rankings, encode_run
+from fairtk.frames.columns import DOCNO, QID, SCORE
+from fairtk.frames.rankings import Rankings, encode_run
 from fairtk_baselines import vectors
 from fairtk_baselines.vectors import unit_rows
 
@@ -54,7 +54,7 @@ def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> P
 
     Raises:
         InputError: a vector is missing, not finite, or of another length; or the run is broken, see
-            `fairtk.rankings.encode_run`.
+            `fairtk.frames.rankings.encode_run`.
     """
     rankings = encode_run(frame, where)
     documents = frame[DOC_VEC].to_numpy(dtype=object)[rankings.order]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from fairtk.browsing import MU, BrowsingModel
 from fairtk.errors import ParameterError, suggestion
+from fairtk.exposure.browsing import MU, BrowsingModel
 from fairtk.transformers.settings import whole
 from fairtk_baselines.dlf.losses import DIVERGENCES, RELEVANCE_LOSSES
 from fairtk_baselines.dlf.network import INPUTS

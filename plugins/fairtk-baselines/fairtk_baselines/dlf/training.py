@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from fairtk.divergence import IntArray
+from fairtk.divergence.measures import IntArray
 from fairtk.errors import ParameterError
 from fairtk_baselines.dlf import losses
 from fairtk_baselines.dlf.examples import Batch, Examples

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.browsing import BrowsingModel
-from fairtk.columns import DOCNO, QID, RANK, SCORE
 from fairtk.errors import InputError, ParameterError
+from fairtk.exposure.browsing import BrowsingModel
+from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 from fairtk.groups import Groups, Target
 from fairtk.transformers.base import FairTransformer
 from fairtk_baselines.dlf import files

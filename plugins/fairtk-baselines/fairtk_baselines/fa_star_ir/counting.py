@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.browsing import TREC
-from fairtk.divergence import BoolArray, FloatArray, IntArray, SparseRows, spread
-from fairtk.exposure import attention, total
-from fairtk.group_exposure import Memberships, group_exposure, shown_documents
+from fairtk.divergence.measures import BoolArray, FloatArray, IntArray, SparseRows, spread
+from fairtk.exposure.browsing import TREC
+from fairtk.exposure.expected import attention, total
+from fairtk.frames.rankings import Rankings
+from fairtk.groups.exposure import Memberships, group_exposure, shown_documents
 from fairtk.groups.levels import Level, LevelSpace
-from fairtk.rankings import Rankings
 from fairtk_baselines.fa_star_ir.protection import Protection
 
 _HALF = 0.5 - 1e-12

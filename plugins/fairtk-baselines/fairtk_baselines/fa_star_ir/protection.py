@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.divergence import SparseRows
+from fairtk.divergence.measures import SparseRows
 from fairtk.errors import InputError, ParameterError, listed
 from fairtk.groups import Groups, Target
 from fairtk.groups.levels import Level

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.columns import DOCNO, QID, RANK, SCORE
 from fairtk.errors import DataWarning, ParameterError, listed, suggestion
+from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
+from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.groups import Groups, Target
 from fairtk.groups.levels import Level
-from fairtk.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 from fairtk_baselines.fa_star_ir.binomial import MTable, mtable

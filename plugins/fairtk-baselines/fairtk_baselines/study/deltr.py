@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from fairtk.columns import TEXT
-from fairtk.qr_study.setting import Setting
+from fairtk.frames.columns import TEXT
+from fairtk.studies.fair_qr.setting import Setting
 from fairtk_baselines.deltr import DELTR
 from fairtk_baselines.deltr.frames import FEATURES
 from fairtk_baselines.features import Features

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from fairtk.columns import TEXT
-from fairtk.qr_study.setting import Setting
+from fairtk.frames.columns import TEXT
+from fairtk.studies.fair_qr.setting import Setting
 from fairtk_baselines.dlf import DLF
 from fairtk_baselines.dlf.pairs import DOC_VEC, QUERY_VEC
 from fairtk_baselines.study.options import check_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from fairtk.qr_study.setting import Setting
+from fairtk.studies.fair_qr.setting import Setting
 from fairtk_baselines.fa_star_ir import FAStarIR
 from fairtk_baselines.study.options import check_names
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairtk.columns import TEXT
-from fairtk.qr_study.setting import Setting
+from fairtk.frames.columns import TEXT
+from fairtk.studies.fair_qr.setting import Setting
 from fairtk_baselines.mmr import DOC_VEC, MMR
 from fairtk_baselines.study.options import check_names
 from fairtk_baselines.study.vector_search import encoder_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairtk.qr_study.setting import Setting
+from fairtk.studies.fair_qr.setting import Setting
 from fairtk_baselines import encoders
 from fairtk_baselines.study.options import check_names
 from fairtk_baselines.vector_search import VectorSearch

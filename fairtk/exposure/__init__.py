@@ -1,0 +1,49 @@
+"""Exposure: browsing models, expected exposure of documents and groups, targets and bounds."""
+
+from __future__ import annotations
+
+from fairtk.exposure.bounds import (
+    Bounds,
+    ExposureValues,
+    expeval_values,
+    fair_rag_values,
+    values_and_bounds,
+)
+from fairtk.exposure.browsing import DCG, GERR, MU, RBP, TREC, BrowsingModel
+from fairtk.exposure.expected import (
+    Levels,
+    attention,
+    expected_exposure,
+    ideal_attention,
+    make_levels,
+    rank_square,
+    target_exposure,
+    total,
+    worst_relevance,
+)
+from fairtk.exposure.ndcg import discounted_gain, ideal_gain
+
+__all__ = [
+    "Bounds",
+    "BrowsingModel",
+    "DCG",
+    "ExposureValues",
+    "GERR",
+    "Levels",
+    "MU",
+    "RBP",
+    "TREC",
+    "attention",
+    "discounted_gain",
+    "expected_exposure",
+    "expeval_values",
+    "fair_rag_values",
+    "ideal_attention",
+    "ideal_gain",
+    "make_levels",
+    "rank_square",
+    "target_exposure",
+    "total",
+    "values_and_bounds",
+    "worst_relevance",
+]

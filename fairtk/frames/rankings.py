@@ -1,0 +1,289 @@
+"""A run as integer codes: the one place where frames R and S are validated and sorted.
+
+All arithmetic of fairtk works on these arrays, for all queries at once. Row order of the frame
+never carries meaning: rows are ordered by ``rank`` where the frame has it, otherwise by score with
+ties broken by docno, descending (trec_eval's rule).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairtk.errors import ColumnError, DuplicateError, InputError, such_rows
+from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, require
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """The rows of a run, sorted by query, sample and rank.
+
+    "Row" below means a sorted row; ``order`` leads back to the frame. A ranking is one
+    (qid, sample); a run without ``sample`` has one ranking per query.
+
+    Attributes:
+        qids: the queries, in order of first appearance; shape (n_queries,).
+        docnos: the distinct documents; shape (n_documents,).
+        order: row number in the frame of each row; shape (n_rows,).
+        doc: index into `docnos` of each row; shape (n_rows,).
+        ranking: index of the ranking of each row, non-decreasing; shape (n_rows,).
+        position: 0-based rank inside the ranking of each row, without gaps; shape (n_rows,).
+        ranking_start: first row of each ranking, and n_rows at the end; shape (n_rankings + 1,).
+        ranking_query: index into `qids` of each ranking, non-decreasing; shape (n_rankings,).
+        ranking_sample: sample number of each ranking; shape (n_rankings,).
+        sampled: whether the frame has the column ``sample``.
+    """
+
+    qids: npt.NDArray[np.object_]
+    docnos: npt.NDArray[np.object_]
+    order: IntArray
+    doc: IntArray
+    ranking: IntArray
+    position: IntArray
+    ranking_start: IntArray
+    ranking_query: IntArray
+    ranking_sample: IntArray
+    sampled: bool
+
+    @cached_property
+    def query(self) -> IntArray:
+        """Index into `qids` of each row, non-decreasing; shape (n_rows,)."""
+        return self.ranking_query[self.ranking]
+
+    @cached_property
+    def n_samples(self) -> IntArray:
+        """Number of rankings of each query; shape (n_queries,)."""
+        return np.bincount(self.ranking_query, minlength=len(self.qids)).astype(np.int64)
+
+    @property
+    def n_rankings(self) -> int:
+        """Number of rankings."""
+        return len(self.ranking_query)
+
+
+def encode_run(
+    frame: pd.DataFrame, where: str, *, scored: bool = True, use_rank: bool = True
+) -> Rankings:
+    """Validate a run and return it as integer codes.
+
+    Args:
+        frame: R or S: ``qid``, ``docno``, and ``score`` or ``rank`` (or both); ``sample`` if the
+            run is sampled. The frame is not changed.
+        where: the transformer or measure that asks, for messages.
+        scored: whether the column ``score`` must be there.
+        use_rank: whether the column ``rank`` decides the order, where the frame has it.
+
+    Raises:
+        ColumnError: a column is missing, ``sample`` or ``rank`` is not an integer.
+        InputError: a score is NaN or infinite, or ranks and scores contradict each other.
+        DuplicateError: a document occurs twice in one ranking, or a rank does.
+    """
+    ranked = use_rank and RANK in frame.columns
+    require(frame, [QID, DOCNO, *([SCORE] if scored or not ranked else [])], where)
+    query, qids = _codes(frame[QID], QID, where)
+    doc, docnos = _codes(frame[DOCNO], DOCNO, where)
+    score = _scores(frame, where) if SCORE in frame.columns else None
+    sample = _samples(frame, where)
+    rank = _ranks(frame, where) if ranked else None
+
+    key = query if sample is None else query * (int(sample.max(initial=0)) + 1) + sample
+    order = _sorted_order(key, rank, score, docnos, doc)
+    if order is None:
+        order = np.arange(len(frame), dtype=np.int64)
+    else:
+        key, query, doc = key[order], query[order], doc[order]
+        sample = None if sample is None else sample[order]
+        rank = None if rank is None else rank[order]
+        score = None if score is None else score[order]
+
+    fresh = np.ones(len(key), dtype=bool)
+    fresh[1:] = key[1:] != key[:-1]
+    start = np.append(np.flatnonzero(fresh), len(key)).astype(np.int64)
+    ranking = np.cumsum(fresh) - 1
+    first = start[:-1]
+    result = Rankings(
+        qids=qids,
+        docnos=docnos,
+        order=order,
+        doc=doc,
+        ranking=ranking,
+        position=np.arange(len(key), dtype=np.int64) - first[ranking],
+        ranking_start=start,
+        ranking_query=query[first],
+        ranking_sample=np.zeros(len(first), dtype=np.int64) if sample is None else sample[first],
+        sampled=sample is not None,
+    )
+    _check_duplicates(result, where)
+    _check_order(result, rank, score, where)
+    return result
+
+
+def describe(rankings: Rankings, row: int) -> str:
+    """Return ``"qid 'q1', sample 3, docno 'd7'"`` for a sorted row, for messages."""
+    ranking = rankings.ranking[row]
+    qid = rankings.qids[rankings.ranking_query[ranking]]
+    sample = f", sample {rankings.ranking_sample[ranking]}" if rankings.sampled else ""
+    return f"qid {str(qid)!r}{sample}, docno {str(rankings.docnos[rankings.doc[row]])!r}"
+
+
+def _codes(column: pd.Series, name: str, where: str) -> tuple[IntArray, npt.NDArray[np.object_]]:
+    codes, values = pd.factorize(column)
+    if (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise InputError(f"{where}: {name} is missing (NaN) in row {row}; every row needs one")
+    return codes.astype(np.int64, copy=False), distinct_strings(values, name, where)
+
+
+def distinct_strings(values: Any, name: str, where: str) -> npt.NDArray[np.object_]:
+    """Return distinct ids as strings.
+
+    Raises:
+        InputError: two ids differ as they are and not as text, such as 1 and "1".
+    """
+    strings = as_strings(values)
+    if strings is not values and len(set(strings)) < len(strings):
+        twice = pd.Series(strings).duplicated(keep=False).to_numpy()
+        kinds = sorted({type(v).__name__ for v in np.asarray(values, dtype=object)[twice]})
+        raise InputError(
+            f"{where}: {name} {strings[twice][0]!r} occurs as {' and '.join(kinds)}, which are one "
+            f"id as text; convert the column with .astype(str)"
+        )
+    return strings
+
+
+def as_strings(values: Any) -> npt.NDArray[np.object_]:
+    """Return ids as an array of Python strings: PyTerrier and ir_measures know no other ids."""
+    array = np.asarray(values, dtype=object)
+    if pd.api.types.infer_dtype(array, skipna=False) != "string":
+        array = np.array([str(v) for v in array], dtype=object)
+    return array
+
+
+def _scores(frame: pd.DataFrame, where: str) -> FloatArray:
+    try:
+        score: FloatArray = frame[SCORE].to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        raise ColumnError(f"{where}: scores must be numbers; found {frame[SCORE].dtype}") from None
+    finite = np.isfinite(score)
+    if not finite.all():
+        bad = np.flatnonzero(~finite)
+        row = frame.iloc[int(bad[0])]
+        raise InputError(
+            f"{where}: the score of qid {str(row[QID])!r}, docno {str(row[DOCNO])!r} is "
+            f"{score[bad[0]]} ({such_rows(len(bad))}); scores must be finite: "
+            "drop these rows or mend the retriever"
+        )
+    return score
+
+
+def _samples(frame: pd.DataFrame, where: str) -> IntArray | None:
+    if SAMPLE not in frame.columns:
+        return None
+    column = frame[SAMPLE]
+    missing = column.isna().to_numpy()
+    if missing.any() and not missing.all():
+        row = frame.iloc[int(np.flatnonzero(missing)[0])]
+        raise InputError(
+            f"{where}: sampled and deterministic rows are mixed: {SAMPLE!r} is missing for qid "
+            f"{str(row[QID])!r}, docno {str(row[DOCNO])!r} and {int(missing.sum()) - 1} other "
+            "rows; evaluate the two runs one by one"
+        )
+    values = column.to_numpy()
+    if values.dtype == object and all(isinstance(v, int | np.integer) for v in values):
+        values = values.astype(np.int64)
+    if not np.issubdtype(values.dtype, np.integer) and len(values):
+        raise ColumnError(
+            f"{where}: {SAMPLE!r} must be an integer from 0; found {values.dtype} "
+            f"({values[0]!r}); convert it with .astype(int)"
+        )
+    result: IntArray = values.astype(np.int64)
+    if len(result) and result.min() < 0:
+        raise ColumnError(f"{where}: {SAMPLE!r} must be an integer from 0; found {result.min()}")
+    return result
+
+
+def _ranks(frame: pd.DataFrame, where: str) -> IntArray:
+    values = frame[RANK].to_numpy()
+    if len(values) == 0:
+        return np.zeros(0, dtype=np.int64)
+    try:
+        result: IntArray = values.astype(np.int64)
+        same = bool((result == values).all())
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise ColumnError(
+            f"{where}: {RANK!r} must be an integer; found {values.dtype} ({values[0]!r})"
+        )
+    return result
+
+
+def _sorted_order(
+    key: IntArray,
+    rank: IntArray | None,
+    score: FloatArray | None,
+    docnos: npt.NDArray[np.object_],
+    doc: IntArray,
+) -> IntArray | None:
+    """Return the sorting permutation, or None if the rows are in order already."""
+    within = rank if rank is not None else -_known(score)
+    step = key[1:] - key[:-1]
+    if bool(((step > 0) | ((step == 0) & (within[1:] > within[:-1]))).all()):
+        return None
+    order = np.lexsort((within, key))
+    if rank is None:
+        tied = (key[order][1:] == key[order][:-1]) & (within[order][1:] == within[order][:-1])
+        if tied.any():
+            by_name = np.empty(len(docnos), dtype=np.int64)
+            by_name[np.argsort(docnos.astype(str), kind="stable")] = np.arange(len(docnos))
+            order = np.lexsort((-by_name[doc], within, key))
+    return order.astype(np.int64, copy=False)
+
+
+def _known(score: FloatArray | None) -> FloatArray:
+    if score is None:  # encode_run asks for one of rank and score
+        raise ColumnError("a run needs the column 'score' or the column 'rank'")
+    return score
+
+
+def _check_order(rankings: Rankings, rank: Any, score: FloatArray | None, where: str) -> None:
+    if rank is None:
+        return
+    same = rankings.ranking[1:] == rankings.ranking[:-1]
+    twice = same & (rank[1:] == rank[:-1])
+    if twice.any():
+        row = int(np.flatnonzero(twice)[0]) + 1
+        raise DuplicateError(
+            f"{where}: rank {rank[row]} occurs twice ({describe(rankings, row)}); "
+            "ranks must differ within a ranking: recompute them with pt.model.add_ranks"
+        )
+    if score is None:
+        return
+    rising = same & (score[1:] > score[:-1])
+    if rising.any():
+        row = int(np.flatnonzero(rising)[0]) + 1
+        raise InputError(
+            f"{where}: ranks disagree with scores at {describe(rankings, row)}: rank {rank[row]} "
+            f"has score {score[row] + 0.0:g}, above the {score[row - 1] + 0.0:g} of rank "
+            f"{rank[row - 1]}; "
+            "recompute one from the other (pt.model.add_ranks)"
+        )
+
+
+def _check_duplicates(rankings: Rankings, where: str) -> None:
+    both = rankings.ranking * max(1, len(rankings.docnos)) + rankings.doc
+    twice = pd.Series(both).duplicated().to_numpy()
+    if twice.any():
+        row = int(np.flatnonzero(twice)[0])
+        raise DuplicateError(
+            f"{where}: a document occurs twice in one ranking ({describe(rankings, row)}; "
+            f"{such_rows(int(twice.sum()))}); keep the better one, e.g. with drop_duplicates"
+        )

@@ -1,0 +1,63 @@
+"""The study of FAIR-QR: its systems against baselines, saved and resumable.
+
+    from fairtk.llm import KeywordRefiner
+    from fairtk.studies.fair_qr import Study, from_trec_fair
+
+    results = Study(from_trec_fair("my/folder"), "study", KeywordRefiner()).run()
+    print(results.table)
+    results.save("study")
+
+``fairtk qr`` does the same from the command line. Chen & Fang 2025, "FAIR-QR: Enhancing
+Fairness-aware Information Retrieval through Query Refinement", arXiv 2503.21092.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from fairtk.studies.fair_qr.folds import folds
+from fairtk.studies.fair_qr.setting import Setting
+
+if TYPE_CHECKING:
+    from fairtk.studies.fair_qr.data import StudyData, from_trec_fair
+    from fairtk.studies.fair_qr.results import Results
+    from fairtk.studies.fair_qr.search import CollectionBM25
+    from fairtk.studies.fair_qr.settings import Settings, read_study
+    from fairtk.studies.fair_qr.study import Study
+    from fairtk.studies.fair_qr.texts import Texts
+
+# What plugins need to offer a system is loaded at once; PyTerrier is not.
+_LAZY = {
+    "CollectionBM25": "search",
+    "Results": "results",
+    "Settings": "settings",
+    "Study": "study",
+    "StudyData": "data",
+    "Texts": "texts",
+    "from_trec_fair": "data",
+    "read_study": "settings",
+}
+
+__all__ = [
+    "CollectionBM25",
+    "Results",
+    "Setting",
+    "Settings",
+    "Study",
+    "StudyData",
+    "Texts",
+    "folds",
+    "from_trec_fair",
+    "read_study",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

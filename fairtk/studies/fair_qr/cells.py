@@ -1,0 +1,104 @@
+"""The cells of a study: each system, and each variation of FAIR-QR, for each attribute."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairtk.errors import NotFoundError, ParameterError
+from fairtk.fair_qr.transformer import FairQR
+from fairtk.plugins import registry
+from fairtk.studies.fair_qr.settings import Settings
+
+BM25 = "bm25"
+FAIR_QR = "fair-qr"
+NOT_RERANKED = "fair-qr (no re-ranking)"
+OWN = (BM25, FAIR_QR, NOT_RERANKED)
+
+_PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
+_FAIR_QR = {
+    name: setting.default
+    for name, setting in inspect.signature(FairQR).parameters.items()
+    if setting.default is not setting.empty
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One system for one attribute.
+
+    Attributes:
+        attribute: the attribute.
+        system: the system's name.
+        variation: the setting of FAIR-QR that is varied; empty in the main comparison.
+        value: the value of that setting.
+        options: the settings of the system.
+        refines: whether the system is FAIR-QR.
+    """
+
+    attribute: str
+    system: str
+    variation: str = ""
+    value: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    refines: bool = False
+
+    @property
+    def label(self) -> str:
+        """What the cell is called: ``"fair-qr, depth=10"``."""
+        return f"{self.system}, {self.variation}={self.value}" if self.variation else self.system
+
+
+def systems(settings: Settings) -> tuple[str, ...]:
+    """Return the systems of the main comparison, BM25 first, in the paper's order.
+
+    Raises:
+        NotFoundError: there is no such system.
+        ParameterError: settings of BM25 or FAIR-QR are among those of the other systems.
+    """
+    given = registry.study_systems.names()
+    known = [BM25, *(n for n in _PAPER if n in given)]
+    known += [n for n in given if n not in known]
+    known += [FAIR_QR, NOT_RERANKED]
+    for name in (*settings.systems, *settings.options):
+        if name not in known:
+            raise NotFoundError("system", name, known)
+    for name in settings.options:
+        if name in OWN:
+            table = "bm25" if name == BM25 else "fair-qr"
+            raise ParameterError(f"settings of {name!r} belong into [{table}], not into [options]")
+    wanted = set(settings.systems or known) | {BM25}
+    return tuple(name for name in known if name in wanted)
+
+
+def cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cell]:
+    """Yield the cells: those without a language model first, so that nothing waits for one."""
+    names = systems(settings)
+    for attribute in attributes:
+        for name in names:
+            if name not in (FAIR_QR, NOT_RERANKED):
+                yield Cell(attribute, name, options=settings.options.get(name, {}))
+    for attribute in attributes:
+        for name in names:
+            if name in (FAIR_QR, NOT_RERANKED):
+                yield Cell(attribute, name, options=_refining(settings, name), refines=True)
+    if FAIR_QR not in names:
+        return
+    for attribute in attributes:
+        for name, values in settings.variations.items():
+            for value in {repr(value): value for value in values}.values():
+                options = {**_refining(settings, FAIR_QR), name: value}
+                yield Cell(attribute, FAIR_QR, name, value, options, True)
+
+
+def _refining(settings: Settings, name: str) -> dict[str, Any]:
+    for option in settings.fair_qr:
+        if option not in _FAIR_QR:
+            raise NotFoundError("setting of FairQR", option, _FAIR_QR)
+    # Defaults are spelt out, so that a setting that is varied to its default is no cell of its
+    # own. k stays when depth is varied: what is returned is not what is measured on the way.
+    defaults = {option: value for option, value in _FAIR_QR.items() if value is not None}
+    base = {**defaults, "depth": settings.cutoff, "k": settings.cutoff, **settings.fair_qr}
+    return {**base, "rerank": False} if name == NOT_RERANKED else base

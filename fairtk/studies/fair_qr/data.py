@@ -1,0 +1,177 @@
+"""What a study is about: topics, judgments, documents, and the attributes of the documents."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fairtk.errors import (
+    DataWarning,
+    DuplicateError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    listed,
+)
+from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, TEXT, require
+from fairtk.frames.digest import digest
+from fairtk.groups import Groups, Target
+from fairtk.studies.fair_qr.texts import Texts
+
+GEOGRAPHY = {"geography": "sub-geo"}
+"""Names of attributes in the paper that the track writes otherwise."""
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """What a study is about.
+
+    Attributes:
+        topics: ``qid``, ``query``.
+        qrels: ``qid``, ``docno``, ``label``.
+        attributes: name to groups and target.
+        documents: gives all documents: mappings with ``docno`` and ``text``.
+        texts: R -> R: adds ``text``.
+        collection: a digest of the collection, or of what names it.
+        name: what tables call the data.
+    """
+
+    topics: pd.DataFrame
+    qrels: pd.DataFrame
+    attributes: Mapping[str, tuple[Groups, Target]]
+    documents: Callable[[], Iterator[Mapping[str, str]]]
+    texts: Any
+    collection: str
+    name: str = "collection"
+
+    def __post_init__(self) -> None:
+        """Check the frames; leave out topics that nothing can be said about."""
+        require(self.topics, [QID, QUERY], "the study's topics")
+        require(self.qrels, [QID, DOCNO, LABEL], "the study's qrels")
+        topics = self.topics.assign(**{QID: self.topics[QID].astype(str)})
+        twice = topics[QID][topics[QID].duplicated()]
+        if len(twice):
+            raise DuplicateError(f"the study's topics have the qids {listed(twice)} twice")
+        qrels = self.qrels.assign(**{QID: self.qrels[QID].astype(str)})
+        judged = set(qrels.loc[qrels[LABEL] > 0, QID])
+        bare = [qid for qid in topics[QID] if qid not in judged]
+        if len(bare) == len(topics):
+            raise InputError(
+                f"the study's qrels have no relevant document for any of the {len(topics)} topics; "
+                "check that topics and qrels use the same qids"
+            )
+        if bare:
+            warnings.warn(
+                f"{len(bare)} of {len(topics)} topics have no relevant document and are left out: "
+                f"{listed(bare)}",
+                DataWarning,
+                stacklevel=3,
+            )
+        kept = topics[~topics[QID].isin(bare)].reset_index(drop=True)
+        object.__setattr__(self, "topics", kept)
+        object.__setattr__(self, "qrels", qrels[qrels[QID].isin(kept[QID])].reset_index(drop=True))
+        if not self.attributes:
+            raise InputError("the study needs at least one attribute of the documents")
+        for name, (groups, _) in self.attributes.items():
+            if not len(groups):
+                raise InputError(f"the study's attribute {name!r} has no document with a label")
+
+    @cached_property
+    def key(self) -> dict[str, str]:
+        """Digests of topics and judgments, and what names the collection."""
+        return {  # whatever the order of topics and judgments
+            "topics": digest(self.topics.sort_values(QID)),
+            "qrels": digest(self.qrels.sort_values([QID, DOCNO], kind="stable")),
+            "collection": self.collection,
+        }
+
+    def first(self, count: int) -> StudyData:
+        """Return the study of the first topics alone."""
+        topics = self.topics.head(count)
+        return StudyData(
+            topics,
+            self.qrels[self.qrels[QID].isin(topics[QID])],
+            self.attributes,
+            self.documents,
+            self.texts,
+            self.collection,
+            self.name,
+        )
+
+
+def from_trec_fair(
+    source: Any,
+    attributes: Sequence[str] = ("gender", "geography"),
+    split: str = "train",
+    query: str = "query",
+    keywords: str | PathLike[str] | None = None,
+) -> StudyData:
+    """Return the data of TREC Fair Ranking 2022, or of a folder with files of that form.
+
+    The targets are the track's: the groups' shares of the relevant articles, averaged with a
+    background for gender and regions.
+
+    Args:
+        source: a folder, or a dataset id (``"trec-fair/2022/train/keywords"``).
+        attributes: dimensions of the track, crossed ones joined by ``*``; ``geography`` is its
+            ``sub-geo``.
+        split: the topics of a folder: ``"train"`` or ``"eval"``.
+        query: the field of the topics to retrieve with: ``query`` (keywords), ``title`` or
+            ``title_keywords``.
+        keywords: a file of topics that has the keywords of topics without them.
+
+    Raises:
+        NotFoundError: there is no such dimension, split or field.
+        FormatError: a file is missing or malformed.
+    """
+    from fairtk.datasets import trec_fair
+    from fairtk.plugins.dataset_ids import resolve_dataset
+
+    if isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes):
+        raise ParameterError(
+            f"attributes must be a list of names, e.g. ['gender']; found {attributes!r}"
+        )
+    dataset, shown = source, ""
+    if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
+        dataset = trec_fair.from_folder(source, split, keywords=keywords)
+        shown = f"{Path(source).expanduser().resolve().name} ({split} topics)"
+    dataset = resolve_dataset(dataset, "from_trec_fair")
+    fields = [field for field in dataset.queries_cls()._fields if field in _QUERY_FIELDS]
+    if query not in fields:
+        raise NotFoundError("field of the topics", query, fields)
+    topics = pd.DataFrame(
+        [(q.query_id, getattr(q, query)) for q in dataset.queries_iter()], columns=[QID, QUERY]
+    )
+    qrels = pd.DataFrame(
+        [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()],
+        columns=[QID, DOCNO, LABEL],
+    )
+    made = {}
+    for name in attributes:
+        dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
+        made[name] = (
+            trec_fair.groups(dataset, *dimensions),
+            trec_fair.targets(dataset, *dimensions),
+        )
+    corpus = dataset.fair_ranking_files().path("corpus")
+    state = corpus.stat()
+    return StudyData(
+        topics,
+        qrels,
+        made,
+        lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
+        Texts(dataset),
+        # a digest of 7.7 GB takes minutes: name, size and time tell files apart, too
+        digest([corpus.name, state.st_size, state.st_mtime_ns]),
+        shown or dataset.dataset_id(),
+    )
+
+
+_QUERY_FIELDS = ("query", "title", "title_keywords")

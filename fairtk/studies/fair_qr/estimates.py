@@ -1,0 +1,95 @@
+"""What a study takes, before any call is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from fairtk.frames.columns import QID
+from fairtk.frames.digest import digest
+from fairtk.llm import Ledger
+from fairtk.studies.fair_qr.cells import Cell
+
+if TYPE_CHECKING:
+    from fairtk.studies.fair_qr.study import Study
+
+_AFTER_THE_LOOP = ("pool", "k", "rerank", "reranker", "max_iterations", "qrels")
+"""Settings that do not change which calls are made, or only how many of them."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study takes at most.
+
+    Attributes:
+        rows: one row per loop whose calls differ: ``attribute``, ``systems`` (that share its
+            answers), ``topics`` (that are not done), ``calls``, ``prompt_tokens``,
+            ``completion_tokens``, ``price`` (NaN: unknown): every topic refined as often as
+            allowed, every answer as long as allowed. Only the tokens of prompts are no upper bound:
+            refined keywords are longer than the original ones.
+        recorded: answers that are in the ledger already; calls that they answer are counted.
+        cells: how many cells the study has.
+        done: how many of them are done.
+    """
+
+    rows: pd.DataFrame
+    recorded: int
+    cells: int
+    done: int
+
+    @property
+    def total(self) -> Mapping[str, float]:
+        """The sums: ``calls``, ``prompt_tokens``, ``completion_tokens``, ``price``."""
+        names = ["calls", "prompt_tokens", "completion_tokens", "price"]
+        return {name: float(self.rows[name].sum(skipna=False)) for name in names}
+
+
+def plan(study: Study) -> Plan:
+    """Return what a study takes at most, without any call and without a result."""
+    path = study.folder / "ledger.sqlite"
+    ledger = study.ledger
+    if ledger is None and path.exists():
+        with Ledger(path) as opened:
+            return _plan(study, opened)
+    return _plan(study, ledger)
+
+
+def _plan(study: Study, ledger: Ledger | None) -> Plan:
+    loops: dict[str, list[Cell]] = {}
+    done = 0
+    for cell in study.cells:
+        if study.pending(cell).empty:
+            done += 1
+        elif cell.refines:
+            loops.setdefault(_loop(cell), []).append(cell)
+    rows = [_row(study, same, ledger) for same in loops.values()]
+    columns = ["attribute", "systems", "topics"]
+    columns += ["calls", "prompt_tokens", "completion_tokens", "price"]
+    return Plan(
+        pd.DataFrame(rows, columns=columns),
+        0 if ledger is None else len(ledger),
+        len(study.cells),
+        done,
+    )
+
+
+def _loop(cell: Cell) -> str:
+    kept = {k: v for k, v in cell.options.items() if k not in _AFTER_THE_LOOP}
+    return digest([cell.attribute, kept])
+
+
+def _row(study: Study, same: list[Cell], ledger: Ledger | None) -> list[Any]:
+    """Return the row of cells that make the same calls, some of them more of these."""
+    llm = study.llm if ledger is None else ledger.wrap(study.llm)
+    pending = set().union(*(study.pending(cell)[QID] for cell in same))
+    topics = study.data.topics[study.data.topics[QID].isin(pending)]
+    estimates = [study.refiner(cell, llm).estimate(topics) for cell in same]
+    found = max(estimates, key=lambda estimate: estimate.calls)
+    price = math.nan if found.price is None else float(found.price)
+    names = "; ".join(dict.fromkeys(cell.label for cell in same))
+    counts = [found.calls, found.prompt_tokens, found.completion_tokens, price]
+    return [same[0].attribute, names, len(topics), *counts]

@@ -1,0 +1,170 @@
+"""The figures of a study: a trade-off, the overfitting question, other settings, single queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import InputError, MissingExtraError
+from fairtk.studies.fair_qr.cells import BM25
+from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG
+
+if TYPE_CHECKING:
+    from fairtk.studies.fair_qr.results import Results
+
+COLORS = {NDCG: "#0072B2", FAIRNESS: "#D55E00", MEASURES[2]: "#000000"}
+"""Of Okabe and Ito's palette; told apart by line and mark in grey, too."""
+_MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), MEASURES[2]: ("^", ":")}
+
+
+def plot_trade_off(results: Results) -> Any:
+    """Return a figure: relevance against fairness of each system, one panel per attribute."""
+    table = results.table
+    attributes = list(dict.fromkeys(table["attribute"]))
+    figure = _figure((5.2 * len(attributes), 4.6))
+    axes = np.atleast_1d(figure.subplots(1, len(attributes)))
+    for axis, attribute in zip(axes, attributes, strict=True):
+        rows = table[table["attribute"] == attribute]
+        _curves_of_equal_product(axis, rows)
+        for place, (_, row) in enumerate(rows.iterrows()):
+            own = row["system"] == BM25 or row["system"].startswith("fair-qr")
+            color = COLORS[FAIRNESS] if row["system"].startswith("fair-qr") else "#555555"
+            axis.errorbar(
+                *(row[NDCG], row[FAIRNESS]),
+                xerr=_ends(row, NDCG),
+                yerr=_ends(row, FAIRNESS),
+                fmt="osD^vP*X<>h"[place % 11],
+                color="#000000" if row["system"] == BM25 else color,
+                ecolor="#cccccc",
+                elinewidth=0.8,
+                markersize=7,
+                markerfacecolor="white" if not own else None,
+                label=row["system"],
+            )
+        axis.set_title(attribute, fontsize="medium")
+        axis.set_xlabel(f"nDCG@{results.settings.cutoff} (more relevant →)")
+        axis.set_ylabel(f"AWRF@{results.settings.cutoff} (nearer to the target →)")
+        axis.spines[["top", "right"]].set_visible(False)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
+    figure.suptitle(
+        "Means and intervals over topics; on the thin curve the product of means is BM25's",
+        fontsize="medium",
+    )
+    return figure
+
+
+def plot_variation(results: Results, name: str) -> Any:
+    """Return a figure: the measures against one setting of FAIR-QR, one panel per attribute.
+
+    Args:
+        results: the study.
+        name: the setting, e.g. ``"max_iterations"``.
+
+    Raises:
+        InputError: the study did not vary it.
+    """
+    table = results.variations
+    rows = table[table["variation"] == name] if len(table) else table
+    if rows.empty:
+        raise InputError(f"the study did not vary {name!r}")
+    attributes = list(dict.fromkeys(rows["attribute"]))
+    figure = _figure((4.8 * len(attributes), 3.8))
+    axes = np.atleast_1d(figure.subplots(1, len(attributes), sharey=True))
+    for axis, attribute in zip(axes, attributes, strict=True):
+        part = rows[rows["attribute"] == attribute]
+        places = np.arange(len(part))
+        for shift, measure in zip((-0.06, 0.0, 0.06), MEASURES, strict=True):
+            mark, line = _MARKS[measure]
+            low, high = (part[f"{measure} {end}"] for end in ("low", "high"))
+            axis.errorbar(
+                *(places + shift, part[measure]),
+                yerr=np.clip([part[measure] - low, high - part[measure]], 0.0, None),
+                fmt=mark + line,
+                color=COLORS[measure],
+                elinewidth=0.8,
+                capsize=2,
+                label=f"{measure}@{results.settings.cutoff}",
+            )
+            base = _baseline(results, attribute, measure)
+            axis.axhline(base, color=COLORS[measure], linewidth=0.7, alpha=0.5)
+        axis.set_xticks(places, part["setting"])
+        axis.set_xlabel(name.replace("_", " "))
+        axis.set_title(attribute, fontsize="medium")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("mean over topics")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+    figure.suptitle(f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", fontsize="medium")
+    return figure
+
+
+def plot_iterations(results: Results) -> Any:
+    """Return a figure: how many topics kept how many refinements, one panel per attribute."""
+    traces = results.traces
+    traces = traces[(traces["variation"] == "") & (traces["system"] == "fair-qr")]
+    if traces.empty:
+        raise InputError("the study has no trace of FAIR-QR")
+    attributes = list(dict.fromkeys(traces["attribute"]))
+    figure = _figure((4.0 * len(attributes), 3.2))
+    axes = np.atleast_1d(figure.subplots(1, len(attributes), sharey=True))
+    for axis, attribute in zip(axes, attributes, strict=True):
+        rows = traces[traces["attribute"] == attribute]
+        later = rows["iteration"] > 0
+        counts = {
+            "asked": later.groupby(rows["qid"]).sum(),
+            "kept": (later & rows["kept"].astype(bool)).groupby(rows["qid"]).sum(),
+        }
+        most = int(max(counted.max() for counted in counts.values()))
+        for shift, (name, counted) in zip((-0.2, 0.2), counts.items(), strict=True):
+            heights = np.bincount(counted.to_numpy(dtype=np.int64), minlength=most + 1)
+            color = {"asked": "#999999", "kept": COLORS[NDCG]}[name]
+            axis.bar(np.arange(most + 1) + shift, heights, 0.38, color=color, label=name)
+        axis.set_xticks(range(most + 1))
+        axis.set_title(attribute, fontsize="medium")
+        axis.set_xlabel("refinements of a topic")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("topics")
+    axes[-1].legend(fontsize="small", frameon=False)
+    return figure
+
+
+def need_matplotlib() -> None:
+    """Raise a `MissingExtraError` unless matplotlib is installed."""
+    _figure((1.0, 1.0))
+
+
+def _figure(size: tuple[float, float]) -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("matplotlib", "report", "the figures of a study") from None
+    return Figure(figsize=size, layout="constrained")
+
+
+def _ends(row: pd.Series, measure: str) -> Any:
+    value = row[measure]
+    ends = [[value - row[f"{measure} low"]], [row[f"{measure} high"] - value]]
+    return np.maximum(ends, 0.0) if np.isfinite(ends).all() else None
+
+
+def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
+    """Draw the product of BM25's means as a curve: above it, the product of means is larger."""
+    base = rows[rows["system"] == BM25].iloc[0]
+    x = np.linspace(rows[NDCG].min() * 0.97, rows[NDCG].max() * 1.03, 60)
+    x = x[x > 0]  # a system that finds nothing has 0
+    axis.plot(x, base[NDCG] * base[FAIRNESS] / x, color="#bbbbbb", linewidth=0.9, zorder=0)
+    ends = rows[[FAIRNESS, f"{FAIRNESS} low", f"{FAIRNESS} high"]]
+    low, high = ends.min().min(), ends.max().max()
+    if not np.isfinite([low, high]).all():  # undefined, as the report says
+        return
+    room = max(high - low, 0.02) * 0.1
+    axis.set_ylim(low - room, min(high + room, 1.005))
+
+
+def _baseline(results: Results, attribute: str, measure: str) -> float:
+    table = results.table
+    here = (table["attribute"] == attribute) & (table["system"] == BM25)
+    return float(table.loc[here, measure].iloc[0])

@@ -1,0 +1,146 @@
+"""The report of a study: frames, tables and figures in one folder, and a page that shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from fairtk.fair_qr.plot import plot_trace
+from fairtk.fair_qr.progress import SHARE
+from fairtk.io import atomic_write
+from fairtk.llm import KeywordRefiner
+from fairtk.studies.fair_qr.cells import FAIR_QR
+from fairtk.studies.fair_qr.plots import plot_iterations, plot_trade_off, plot_variation
+from fairtk.studies.fair_qr.saved import file_name, write_frames
+from fairtk.studies.fair_qr.tables import all_tables, cell_text, change_table, latex, markdown
+
+if TYPE_CHECKING:
+    from fairtk.studies.fair_qr.results import Results
+
+FRAMES = (
+    *("table", "variations", "per_query", "rankings", "traces", "iterations", "costs", "missing"),
+)
+TITLES = {
+    "comparison": "Systems",
+    "intervals": "Changes from BM25",
+    "variations": "Settings of FAIR-QR",
+    "iterations": "Refinements",
+    "costs": "Costs",
+}
+_TRACES = 2
+_LABELS = (
+    "Groups are data about documents: labels that a knowledge base or a rule gave, coarse, often "
+    "missing, sometimes wrong. The numbers say how near the exposure in rankings is to one target; "
+    "they say nothing about a person, nor whether the target is the right one. The target comes "
+    "from relevance judgments, so every system that reads it (FAIR-QR and FA*IR at retrieval time) "
+    "uses an oracle."
+)
+_RULES = (
+    "The model is KeywordRefiner: terms from a table, no language model. Where a collection's "
+    "labels were made by rules on words, its terms find what these rules found, so results say "
+    "more about the rules than about refinement."
+)
+
+
+def write_report(results: Results, folder: Path) -> Path:
+    """Write everything; see `Results.save`."""
+    figures = folder / "figures"
+    for place in (folder, figures):
+        place.mkdir(parents=True, exist_ok=True)
+    frames = {name: getattr(results, name) for name in FRAMES}
+    write_frames(folder, frames)
+    for name in ("table", "variations", "per_query"):
+        _write(folder / f"{name}.csv", frames[name].to_csv(index=False, lineterminator="\n"))
+    parts = [f"# FAIR-QR on {cell_text(results.data.name)}", "", _about(results), "", _LABELS, ""]
+    if isinstance(results.llm, KeywordRefiner):
+        parts += [_RULES, ""]
+    parts += _missing(frames["missing"])
+    tables = all_tables(results)
+    pictures = _pictures(results, figures)
+    for name, table in tables.items():
+        _write(folder / f"{name}.tex", latex(table))
+        parts += [f"## {TITLES[name]}", "", markdown(table)]
+        parts += _shown(pictures.get(name, []))
+    for attribute in results.explained:
+        table = change_table(results, attribute)
+        parts += [f"## Why: {cell_text(attribute)}", "", markdown(table)]
+        parts += _shown(pictures.get(f"why {attribute}", []))
+    parts += _said(results)
+    page = folder / "report.md"
+    _write(page, "\n".join(parts).rstrip() + "\n")
+    return page
+
+
+def _pictures(results: Results, folder: Path) -> dict[str, list[tuple[str, str]]]:
+    """Draw the figures; return file and caption of each, by the table that they belong to."""
+    found: dict[str, list[tuple[str, str]]] = {}
+
+    def keep(place: str, name: str, caption: str, figure: Any) -> None:
+        for suffix in ("png", "pdf"):
+            with atomic_write(folder / f"{name}.{suffix}") as part:
+                # no date in the file: equal results give equal bytes
+                metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": None}
+                figure.savefig(part, format=suffix, dpi=150, metadata=metadata)
+            figure.set_layout_engine("none")  # stays as it is: laying out takes the most time
+        found.setdefault(place, []).append((f"{name}.png", caption))
+
+    keep("comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results))
+    varied = results.variations
+    for name in dict.fromkeys(varied["variation"]) if len(varied) else ():
+        keep("variations", name, f"FAIR-QR by {name}", plot_variation(results, name))
+    traces = results.traces
+    main = traces[(traces["system"] == FAIR_QR) & (traces["variation"] == "")]
+    if len(main):
+        keep("iterations", "iterations", "refinements per topic", plot_iterations(results))
+    for attribute in dict.fromkeys(main["attribute"]):
+        rows = main[main["attribute"] == attribute].drop(
+            columns=["attribute", "system", "variation", "setting"]
+        )
+        # the other attributes' groups
+        rows = rows.drop(columns=[c for c in rows if c.startswith(SHARE) and rows[c].isna().all()])
+        for qid in _telling(results, attribute, rows):
+            name = f"trace-{file_name(attribute)}-{file_name(qid)}"
+            keep(f"why {attribute}", name, f"topic {qid}", plot_trace(rows, qid))
+    return found
+
+
+def _telling(results: Results, attribute: str, rows: pd.DataFrame) -> list[str]:
+    """Return the topics with the largest loss and the largest gain that were refined."""
+    refined = set(rows.loc[rows["retrieved"].notna() & (rows["iteration"] > 0), "qid"])
+    order = [qid for qid in results.changes(attribute)["qid"] if qid in refined]
+    return list(dict.fromkeys([*order[:1], *order[-1:]]))[:_TRACES]
+
+
+def _about(results: Results) -> str:
+    prefix = f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. Model:"
+    return f"{prefix} {cell_text(repr(results.llm))}. Settings and versions: study.json."
+
+
+def _shown(pictures: list[tuple[str, str]]) -> list[str]:
+    return [f"![{cell_text(text)}](figures/{quote(file)})\n" for file, text in pictures]
+
+
+def _missing(frame: pd.DataFrame) -> list[str]:
+    if frame.empty:
+        return []
+    lines = [
+        f"{row.attribute}, {row.system}{f', {row.variation}={row.setting}' * bool(row.variation)}"
+        f": topic {row.qid}: {row.reason}"
+        for row in frame.itertuples()
+    ]
+    lines = [f"- {cell_text(line)}" for line in lines]
+    head = "Queries without a result, which have the worst value in every table:"
+    return ["## Missing", "", head, "", *lines, ""]
+
+
+def _said(results: Results) -> list[str]:
+    lines = [f"- {cell_text(text)}" for text in results.warnings]
+    return ["## Warnings", "", *lines, ""] if lines else []
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_write(path) as part:
+        part.write_text(text, encoding="utf-8")

@@ -1,0 +1,195 @@
+"""BM25 over a whole collection, by PISA, from an index that is built once."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TextIO
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import FairtkError, InputError, ParameterError
+from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
+from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.settings import whole
+
+_NOT_WORDS = re.compile(r"[^\w\s]+")
+_PLACE = "place of the query"
+
+
+class CollectionBM25(FairTransformer):
+    """Q -> R: BM25 over all documents, by PISA.
+
+    Equal scores are ordered by docno, descending, as trec_eval orders them: which of the documents
+    with equal scores PISA keeps and shows first depends on the depth. The query is a bag of words:
+    punctuation is no operator.
+
+    Args:
+        folder: where the index is, or will be; a complete one is used as it is.
+        documents: gives all documents (mappings with ``docno`` and ``text``) for the first use.
+        num_results: documents per query.
+        k1: saturation of term frequencies, 0 or above.
+        b: how much long documents are held back, 0 to 1.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+        FairtkError: later, on use: pyterrier-pisa is not installed.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = ("folder", "num_results", "k1", "b")
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        documents: Callable[[], Iterable[Mapping[str, str]]],
+        num_results: int = 1000,
+        k1: float = 0.9,
+        b: float = 0.4,
+    ) -> None:
+        super().__init__()
+        self.folder = str(folder)
+        self.documents = documents
+        self.num_results = whole("num_results", num_results, "CollectionBM25")
+        for name, value, most in (("k1", k1, np.inf), ("b", b, 1.0)):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and 0 <= value <= most):
+                raise ParameterError(f"CollectionBM25: {name} is out of its range; found {value!r}")
+        self.k1 = float(k1)
+        self.b = float(b)
+        self._search: Any = None
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return one ranking per query.
+
+        Args:
+            inp: queries (Q).
+
+        Raises:
+            ColumnError: a column is missing.
+        """
+        self.check_inputs(inp, [QID, QUERY])
+        topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
+        topics = topics.assign(**{QID: inp[QID].astype(str)})
+        words = [_NOT_WORDS.sub(" ", str(text).lower()).strip() for text in inp[QUERY]]
+        asked = pd.DataFrame({QID: topics[QID], QUERY: words, _PLACE: range(len(inp))})
+        asked = asked[asked[QUERY] != ""]  # which would find nothing
+        if asked.empty:
+            found = pd.DataFrame({_PLACE: [], DOCNO: [], SCORE: []}).astype({_PLACE: int})
+        else:
+            found = self._opened().transform(asked)
+        run = found.sort_values([_PLACE, SCORE, DOCNO], ascending=[True, False, False])
+        place = run[_PLACE].to_numpy()
+        out = topics.iloc[place].reset_index(drop=True)
+        out[DOCNO] = run[DOCNO].to_numpy(dtype=object)
+        out[SCORE] = run[SCORE].to_numpy(dtype=np.float64)
+        out[RANK] = np.arange(len(run)) - np.searchsorted(place, place)
+        return out
+
+    def prepare(self) -> None:
+        """Open the index, and build it before if it is not there; else the first search does.
+
+        Raises:
+            FairtkError: pyterrier-pisa is not installed.
+            InputError: there are no documents.
+        """
+        self._opened()
+
+    def _opened(self) -> Any:
+        if self._search is None:
+            try:
+                from pyterrier_pisa import PisaIndex
+            except ImportError:
+                raise FairtkError(
+                    "BM25 over a collection needs the package 'pyterrier-pisa', which is not "
+                    "installed: pip install pyterrier-pisa (Linux on x86-64); elsewhere use any "
+                    "other PyTerrier retriever: fairtk.studies.fair_qr.Study(..., retriever=...)"
+                ) from None
+            # PISA keeps weights for each k1 and b, which it would add to the folder in place
+            folder = Path(self.folder) / f"k1-{self.k1}-b-{self.b}"
+            if not folder.exists():
+                self._build(PisaIndex, folder)
+            self._search = self._opened_in(PisaIndex, folder)
+        return self._search
+
+    def _opened_in(self, kind: Any, folder: Path) -> Any:
+        index = kind(str(folder), text_field="text", threads=1)
+        return index.bm25(k1=self.k1, b=self.b, num_results=self.num_results, threads=1)
+
+    def _build(self, kind: Any, folder: Path) -> None:
+        """Index all documents beside the folder, which gets its name when it is complete."""
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = folder.with_name(f".{secrets.token_hex(6)}.part.{folder.name}")
+        failed: list[Exception] = []
+        try:
+            index = kind(str(part), text_field="text", threads=1)
+            with _silence() as terminal:
+                rows = self._rows(terminal, failed)
+                first = next(rows, None)
+                if first is not None:
+                    index.index(itertools.chain([first], rows))
+                if index.built() and not failed:
+                    # the first search computes the weights
+                    self._opened_in(kind, part).transform(
+                        pd.DataFrame([["1", "a"]], columns=[QID, QUERY])
+                    )
+            if failed:
+                raise failed[0]
+            if first is None:
+                raise InputError("the collection has no documents to index")
+            try:
+                part.rename(folder)
+            except OSError:
+                if not folder.exists():  # else another process was faster
+                    raise
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    def _rows(self, terminal: TextIO, failed: list[Exception]) -> Iterator[dict[str, str]]:
+        """Yield the documents.
+
+        PISA reads them in a thread of its own, where an exception would end the index early, as if
+        it were complete: it is put into `failed` instead.
+        """
+        from tqdm import tqdm
+
+        seen: set[str] = set()
+        shown = {"desc": "indexing", "unit": " docs", "disable": None, "file": terminal}
+        try:
+            for document in tqdm(self.documents(), **shown):
+                docno = str(document[DOCNO])
+                if docno not in seen:  # an id can occur more than once: the first record counts
+                    seen.add(docno)
+                    yield {DOCNO: docno, "text": document["text"]}
+        except Exception as error:
+            failed.append(error)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[TextIO]:
+    """Keep PISA's log, which C++ writes to the process's own output, off the screen.
+
+    Yields:
+        What stderr was before.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = [os.dup(number) for number in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        with open(before[1], "w", encoding="utf-8", closefd=False) as terminal:
+            yield terminal
+    finally:
+        for number, old in enumerate(before, 1):
+            os.dup2(old, number)
+            os.close(old)
+        os.close(nowhere)

@@ -1,0 +1,220 @@
+"""The settings of a study: defaults, a TOML file, and what the command line changes."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from fairtk.errors import FormatError, NotFoundError, ParameterError, suggestion
+from fairtk.transformers.settings import whole
+
+NDCG = ("TREC", "trec_eval")
+CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
+VARIED = (
+    *("max_iterations", "depth", "k", "pool", "threshold", "temperature", "choose", "divergence"),
+    *("smoothing", "prompt", "missing_groups", "split"),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a study is done.
+
+    Attributes:
+        systems: the systems by name; empty: all there are.
+        cutoff: the ranks that are measured; 20 in the paper.
+        candidates: how many of BM25's documents the rerankers reorder.
+        folds: into how many parts topics are split for systems that are trained.
+        seed: of folds, training and bootstrap.
+        ndcg: ``"TREC"``: 1 / log2(max(rank, 2)) as in the track; ``"trec_eval"``:
+            1 / log2(rank + 1). The paper does not say which.
+        correction: of the p-values for the number of systems: ``"holm"``, ``"bonferroni"``,
+            ``"fdr_bh"`` (Benjamini-Hochberg) or ``"none"``.
+        level: below which p-value a difference is marked.
+        confidence: of the bootstrap intervals.
+        resamples: of the bootstrap.
+        bm25: settings of `fairtk.studies.fair_qr.CollectionBM25`.
+        fair_qr: settings of `fairtk.FairQR`.
+        variations: values of settings of FAIR-QR that are tried one by one; see `VARIED`.
+        options: settings of the other systems, by name.
+    """
+
+    systems: tuple[str, ...] = ()
+    cutoff: int = 20
+    candidates: int = 100
+    folds: int = 4
+    seed: int = 42
+    ndcg: str = "TREC"
+    correction: str = "holm"
+    level: float = 0.05
+    confidence: float = 0.95
+    resamples: int = 9999
+    bm25: Mapping[str, Any] = field(default_factory=dict)
+    fair_qr: Mapping[str, Any] = field(default_factory=dict)
+    variations: Mapping[str, Sequence[Any]] = field(
+        default_factory=lambda: {
+            "max_iterations": (1, 3, 5, 10),
+            "depth": (10, 20, 50),
+            "k": (20, 50, 100),
+            "pool": ("last", "refined", "union"),
+        }
+    )
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the data."""
+        if isinstance(self.systems, str) or not all(isinstance(s, str) for s in self.systems):
+            raise ParameterError(
+                f"the study: systems must be a list of names; found {self.systems!r}"
+            )
+        for name in ("cutoff", "candidates", "resamples"):
+            whole(name, getattr(self, name), "the study")
+        whole("folds", self.folds, "the study", least=2)
+        whole("seed", self.seed, "the study", least=0)
+        if self.candidates < self.cutoff:
+            raise ParameterError(
+                f"the study: candidates ({self.candidates}) must not be below cutoff "
+                f"({self.cutoff}): rerankers could not fill the ranks that are measured"
+            )
+        for name, known in (("ndcg", NDCG), ("correction", CORRECTIONS)):
+            if getattr(self, name) not in known:
+                raise ParameterError(
+                    f"the study: {name} must be one of {known}; found {getattr(self, name)!r}"
+                )
+        for name in ("level", "confidence"):
+            value = getattr(self, name)
+            if not (isinstance(value, float) and 0 < value < 1):
+                raise ParameterError(f"the study: {name} must lie between 0 and 1; found {value!r}")
+        for name, values in self.variations.items():
+            if name not in VARIED:
+                raise NotFoundError("setting to vary", name, VARIED)
+            if isinstance(values, str) or not isinstance(values, Sequence):
+                raise ParameterError(
+                    f"the study: variations of {name} must be a list; found {values!r}"
+                )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the settings as JSON values."""
+        return asdict(self)
+
+    def changed(self, **given: Any) -> Settings:
+        """Return the settings with those that are not None in place of the present ones."""
+        return replace(self, **{k: v for k, v in given.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study's configuration file.
+
+    Attributes:
+        data: ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords``.
+        output: where results go.
+        settings: how the study is done.
+        llm: ``backend`` and its settings.
+        ledger: ``path``, ``offline``, ``max_calls``, ``max_cost``, ``prices``.
+    """
+
+    data: Mapping[str, Any]
+    output: str | None
+    settings: Settings
+    llm: Mapping[str, Any]
+    ledger: Mapping[str, Any]
+
+
+DATA = ("folder", "dataset", "split", "attributes", "query", "keywords")
+LEDGER = ("path", "offline", "max_calls", "max_cost", "prices")
+_TEXT = ("a text", lambda v: isinstance(v, str))
+_NAMES = ("a list of names", lambda v: isinstance(v, list) and all(isinstance(n, str) for n in v))
+_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("folder", "dataset", "split", "query", "keywords", "output"), _TEXT),
+    **dict.fromkeys(("attributes", "systems"), _NAMES),
+    "path": _TEXT,
+    "offline": ("true or false", lambda v: isinstance(v, bool)),
+    "max_calls": ("an integer", lambda v: isinstance(v, int) and not isinstance(v, bool)),
+    "max_cost": ("a number", lambda v: _number(v)),
+    "prices": (
+        "a file, or a table with lines like model = [2.5, 10.0]",
+        lambda v: isinstance(v, str) or isinstance(v, dict) and all(map(_pair, v.values())),
+    ),
+}
+"""What the value of a key must be, in words, and how that is seen."""
+_TABLES = ("bm25", "fair-qr", "variations", "options", "llm", "ledger")
+_PLAIN = tuple(
+    f.name
+    for f in fields(Settings)
+    if f.name not in ("bm25", "fair_qr", "variations", "options", "systems")
+)
+
+
+def read_study(path: str | PathLike[str]) -> StudyFile:
+    """Read a configuration: TOML, with the keys that ``fairtk qr --help`` names.
+
+    Relative paths in it are relative to the file.
+
+    Raises:
+        FormatError: the file cannot be read, a key is unknown, or a value is of the wrong kind.
+    """
+    place = Path(path)
+    try:
+        with place.open("rb") as stream:
+            found = tomllib.load(stream)
+    except OSError as error:
+        raise FormatError(f"the configuration cannot be read ({error.strerror})", place) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"the configuration is not TOML ({error})", place) from None
+    known = (*DATA, "output", "systems", *_PLAIN, *_TABLES)
+    for key in found:
+        if key not in known:
+            raise FormatError(f"unknown key {key!r}{suggestion(key, known)}", place)
+    for key in _TABLES:
+        if not isinstance(found.get(key, {}), dict):
+            raise FormatError(f"{key!r} must be a table: [{key}]", place)
+    for key in found.get("ledger", {}):
+        if key not in LEDGER:
+            raise FormatError(f"unknown key {key!r} in [ledger]{suggestion(key, LEDGER)}", place)
+    for key, value in (*found.items(), *found.get("ledger", {}).items()):
+        kind, right = _KINDS.get(key, _TEXT)
+        if key in _KINDS and not right(value):
+            raise FormatError(f"{key!r} must be {kind}; found {value!r}", place)
+    for name, options in found.get("options", {}).items():
+        if not isinstance(options, dict):
+            raise FormatError(f"settings of {name!r} must be a table: [options.{name}]", place)
+    if ("folder" in found) == ("dataset" in found):
+        raise FormatError("give either 'folder' or 'dataset'", place)
+    data = {key: found[key] for key in DATA if key in found}
+    ledger = dict(found.get("ledger", {}))
+    for table, key in ((data, "folder"), (data, "keywords"), (ledger, "path"), (ledger, "prices")):
+        if isinstance(table.get(key), str):
+            table[key] = str(place.parent / Path(table[key]).expanduser())
+    output = found.get("output")
+    try:
+        settings = Settings(
+            systems=tuple(found.get("systems", ())),
+            bm25=found.get("bm25", {}),
+            fair_qr={k.replace("-", "_"): v for k, v in found.get("fair-qr", {}).items()},
+            options=found.get("options", {}),
+            **{key: found[key] for key in _PLAIN if key in found},
+        )
+        if "variations" in found:
+            settings = replace(settings, variations=found["variations"])
+    except (ParameterError, NotFoundError) as error:
+        raise FormatError(str(error), place) from None
+    return StudyFile(
+        data,
+        None if output is None else str(place.parent / Path(output).expanduser()),
+        settings,
+        found.get("llm", {}),
+        ledger,
+    )
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_number, value))

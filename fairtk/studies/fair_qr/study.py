@@ -1,0 +1,352 @@
+"""The study: every system for every attribute, each query's result kept as soon as it is there."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fairtk.errors import FairtkError, FairtkWarning, InputError, NotFoundError
+from fairtk.fair_qr.transformer import FairQR
+from fairtk.frames.columns import QID
+from fairtk.frames.digest import digest
+from fairtk.llm import Ledger
+from fairtk.plugins import registry
+from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, cells
+from fairtk.studies.fair_qr.clock import Clocked
+from fairtk.studies.fair_qr.data import StudyData
+from fairtk.studies.fair_qr.estimates import Plan, plan
+from fairtk.studies.fair_qr.folds import folds
+from fairtk.studies.fair_qr.results import Results
+from fairtk.studies.fair_qr.saved import SavedCell, file_name, need_parquet, write_json
+from fairtk.studies.fair_qr.search import CollectionBM25
+from fairtk.studies.fair_qr.setting import Setting
+from fairtk.studies.fair_qr.settings import Settings
+
+Progress = Callable[[str], None]
+_BM25 = ("num_results", "k1", "b")
+
+
+class Study:
+    """FAIR-QR against its baselines, as in the paper's Table 1, and its settings one by one.
+
+        data = from_trec_fair("my/folder")
+        study = Study(data, "study", KeywordRefiner())
+        results = study.run()
+
+    Answers of the model are in the ledger before they are used, and each query's ranking is a file
+    as soon as it is there: a run that was stopped goes on where it was, and gives what an
+    uninterrupted one gives. A result is used again only if data, settings, model and the versions
+    of what made it are the same.
+
+    Args:
+        data: topics, judgments, documents and attributes.
+        folder: where results are kept; made when it is not there.
+        llm: the model: a `fairtk.llm.ChatModel`, or what `fairtk.llm.as_chat_model` takes.
+        settings: how the study is done.
+        ledger: where answers are kept; None: ``ledger.sqlite`` in the folder.
+        retriever: Q -> R, deep; None: BM25 by PISA.
+
+    Raises:
+        NotFoundError: there is no such system or setting.
+        ParameterError: a setting of BM25 or FAIR-QR is out of its range.
+        MissingExtraError: pyarrow is not installed.
+    """
+
+    def __init__(
+        self,
+        data: StudyData,
+        folder: str | PathLike[str],
+        llm: Any,
+        settings: Settings | None = None,
+        ledger: Ledger | None = None,
+        retriever: Any = None,
+    ) -> None:
+        from fairtk.llm import as_chat_model
+
+        need_parquet()
+        self.data = data
+        self.folder = Path(folder)
+        self.settings = settings or Settings()
+        self.llm = as_chat_model(llm)
+        self.ledger = ledger
+        self.retriever = retriever if retriever is not None else self._bm25()
+        self.cells = list(cells(self.settings, data.attributes))
+        for cell in self.cells:
+            if cell.refines:
+                self.refiner(cell, self.llm)  # wrong settings are said before anything is done
+        self._told: dict[str, None] = {}
+
+    def run(self, progress: Progress | None = None) -> Results:
+        """Do what is not done yet, and return the results.
+
+        Args:
+            progress: told which cell begins.
+
+        Raises:
+            LLMError, BudgetError, OfflineError: the model cannot be asked; all else is kept.
+            ParameterError: the environment lacks the model's key.
+            FairtkError: a system failed; the message names it. What was done is kept.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ledger = self.ledger
+        if ledger is None:  # an empty one is false, too
+            ledger = Ledger(self.folder / "ledger.sqlite")
+        try:
+            llm = ledger.wrap(self.llm)  # says that a budget needs a price
+            if any(cell.refines and len(self.pending(cell)) for cell in self.cells):
+                llm.check()
+            for cell in self.cells:
+                if not cell.refines and cell.system != BM25 and len(self.pending(cell)):
+                    with _named(cell):
+                        self._build(cell)  # wrong settings are said before anything is done
+            self._describe()
+            for number, cell in enumerate(self.cells, 1):
+                topics = self.pending(cell)
+                if topics.empty:
+                    continue
+                if progress is not None:
+                    progress(f"{number}/{len(self.cells)} {cell.attribute}: {cell.label}")
+                self._complete(cell, topics, ledger)
+            return self._results(ledger)
+        finally:
+            if self.ledger is None:
+                ledger.close()
+
+    def results(self) -> Results:
+        """Return the results so far; systems that are not begun are left out."""
+        if self.ledger is not None:
+            return self._results(self.ledger)
+        with Ledger(self.folder / "ledger.sqlite") as ledger:
+            return self._results(ledger)
+
+    def plan(self) -> Plan:
+        """Return what the study takes at most, and what of it is done, without any call."""
+        return plan(self)
+
+    # One cell ----------------------------------------------------------------------------------
+
+    def saved(self, cell: Cell) -> SavedCell:
+        """Return where a cell's results are kept; equal cells have one place."""
+        return SavedCell(self.folder / "cells" / self._key(cell))
+
+    def pending(self, cell: Cell) -> pd.DataFrame:
+        """Return the topics of a cell that are not done."""
+        topics = self.data.topics
+        return topics[~topics[QID].isin(self.saved(cell).done(topics[QID]))]
+
+    def refiner(self, cell: Cell, llm: Any) -> FairQR:
+        """Return the transformer of a cell that refines."""
+        groups, target = self.data.attributes[cell.attribute]
+        options = {"qrels": self.data.qrels, **cell.options}
+        with warnings.catch_warnings():
+            # the no-op of pool="union" is one of the things that the study shows
+            warnings.filterwarnings("ignore", message=".*pool='union'", category=FairtkWarning)
+            return FairQR(self.retriever, groups, target, llm, **options)
+
+    def _complete(self, cell: Cell, topics: pd.DataFrame, ledger: Ledger) -> None:
+        saved = self.saved(cell)
+        saved.note("cell", self._identity(cell))
+        with _named(cell), warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            if isinstance(self.retriever, CollectionBM25):
+                self.retriever.prepare()  # not in the time of whoever searches first
+            if cell.refines:
+                self._refine(cell, saved, topics, ledger)
+            elif self._trained(cell):
+                self._cross_fit(cell, saved, topics)
+            else:
+                self._keep(cell, saved, self._build(cell), topics)
+        said = [str(w.message) for w in heard if issubclass(w.category, FairtkWarning)]
+        # what is missing now may be there after the next run, and is kept by name
+        said = [text for text in said if "have no result" not in text]
+        saved.note("warnings", list(dict.fromkeys([*saved.noted("warnings", []), *said])))
+        for warning in heard:
+            if str(warning.message) not in self._told:
+                self._told[str(warning.message)] = None
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
+
+    def _refine(self, cell: Cell, saved: SavedCell, topics: pd.DataFrame, ledger: Ledger) -> None:
+        llm = Clocked(ledger.wrap(self.llm))
+        refiner = self.refiner(cell, llm)
+        begin = time.perf_counter()
+        run = refiner.transform(topics)
+        seconds = time.perf_counter() - begin
+        self._time(saved, len(topics), seconds, llm.waited[0])  # before results: they are the end
+        missing = dict(zip(refiner.missing[QID], refiner.missing["reason"], strict=True))
+        traces = dict(iter(refiner.trace.groupby(QID, sort=False)))
+        for qid in topics[QID]:
+            if qid in missing:
+                saved.save_trace(qid, traces[qid])
+            else:
+                saved.save(qid, run[run[QID] == qid], traces.get(qid))
+        saved.note("missing", missing)
+
+    def _cross_fit(self, cell: Cell, saved: SavedCell, topics: pd.DataFrame) -> None:
+        every, qrels = self.data.topics, self.data.qrels
+        if len(every) < 2:
+            raise InputError("training and testing on different topics needs two topics at least")
+        fold = folds(every[QID].tolist(), min(self.settings.folds, len(every)), self.settings.seed)
+        place = every[QID].map(fold)
+        for number in sorted(set(topics[QID].map(fold))):
+            train = every[place != number].sort_values(QID, ignore_index=True)
+            begin = time.perf_counter()
+            system = self._build(cell)
+            system.fit(train, qrels[qrels[QID].isin(train[QID])])
+            seconds = time.perf_counter() - begin
+            saved.note("training", saved.noted("training", 0.0) + seconds)
+            self._keep(cell, saved, system, topics[topics[QID].map(fold) == number])
+
+    def _keep(self, cell: Cell, saved: SavedCell, system: Any, topics: pd.DataFrame) -> None:
+        """Run a system and keep what it found."""
+        begin = time.perf_counter()
+        run = system.transform(topics)
+        seconds = time.perf_counter() - begin
+        run = run.assign(**{QID: run[QID].astype(str)})
+        parts = dict(iter(run.groupby(QID, sort=False)))
+        self._time(saved, len(topics), seconds)
+        for qid in topics[QID]:
+            saved.save(qid, parts.get(qid, run[:0]))
+
+    def _time(self, saved: SavedCell, queries: int, seconds: float, waited: float = 0.0) -> None:
+        before = saved.noted("time", {"queries": 0, "seconds": 0.0, "waited": 0.0})
+        now = {"queries": queries, "seconds": seconds, "waited": waited}
+        saved.note("time", {name: before[name] + now[name] for name in now})
+
+    # What a cell is ----------------------------------------------------------------------------
+
+    def _build(self, cell: Cell) -> Any:
+        if cell.system == BM25:
+            return self.retriever
+        return registry.study_systems.load(cell.system)(self._setting(cell))
+
+    def _setting(self, cell: Cell) -> Setting:
+        groups, target = self.data.attributes[cell.attribute]
+        return Setting(
+            attribute=cell.attribute,
+            groups=groups,
+            target=target,
+            retriever=self.retriever,
+            texts=self.data.texts,
+            documents=self.data.documents,
+            collection=self.data.collection,
+            cutoff=self.settings.cutoff,
+            candidates=self.settings.candidates,
+            seed=self.settings.seed,
+            folder=self.folder / "systems" / file_name(cell.system),
+            options=cell.options,
+        )
+
+    def _trained(self, cell: Cell) -> bool:
+        return cell.system not in OWN and registry.study_systems.get(cell.system).trained
+
+    def _bm25(self) -> CollectionBM25:
+        index = self.folder / f"index-{self.data.collection}"
+        for name in self.settings.bm25:
+            if name not in _BM25:
+                raise NotFoundError("setting of [bm25]", name, _BM25)
+        return CollectionBM25(index, self.data.documents, **self.settings.bm25)
+
+    def _identity(self, cell: Cell) -> dict[str, Any]:
+        """Return what decides a cell's results, as JSON values."""
+        groups, target = self.data.attributes[cell.attribute]
+        owners = {e.name: e.owner for e in registry.study_systems.entries()}
+        owner = owners.get(cell.system, _version())
+        made = {
+            "system": cell.system,
+            "made by": owner if cell.system not in OWN else _version(),
+            "options": {k: _plain(v) for k, v in sorted(cell.options.items())},
+            **self.data.key,
+            "groups": groups.key,
+            "target": target.key,
+            "retriever": self._retriever_identity(),
+            "cutoff": self.settings.cutoff,
+        }
+        if cell.refines:
+            made["model"] = [self.llm.name, _plain(self.llm.parameters())]
+            del made["cutoff"]
+        elif cell.system != BM25:
+            made |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
+        if self._trained(cell):
+            made["folds"] = self.settings.folds
+        return made
+
+    def _retriever_identity(self) -> str:
+        if isinstance(self.retriever, CollectionBM25):
+            shown = self.retriever
+            return f"CollectionBM25({shown.num_results}, k1={shown.k1}, b={shown.b})"
+        return repr(self.retriever)
+
+    def _key(self, cell: Cell) -> str:
+        name = "".join(c if c.isalnum() else "-" for c in f"{cell.attribute}-{cell.system}")
+        return f"{name}-{digest(self._identity(cell))}"
+
+    def _describe(self) -> None:
+        import platform
+
+        import pyterrier
+
+        write_json(
+            self.folder / "study.json",
+            {
+                "data": self.data.name,
+                "topics": len(self.data.topics),
+                "attributes": list(self.data.attributes),
+                "settings": {k: _plain(v) for k, v in self.settings.as_json().items()},
+                "model": repr(self.llm),
+                "retriever": self._retriever_identity(),
+                "versions": {
+                    "fairtk": _version(),
+                    "python": platform.python_version(),
+                    "pyterrier": pyterrier.__version__,
+                    "systems": sorted({e.owner for e in registry.study_systems.entries()}),
+                },
+            },
+        )
+
+    def _results(self, ledger: Ledger) -> Results:
+        found = {}
+        for cell in self.cells:
+            saved = self.saved(cell)
+            done = saved.done(self.data.topics[QID])
+            if done or saved.noted("missing", {}):
+                found[cell] = saved
+        if not found:
+            raise InputError(f"the study in {self.folder} has no results yet: run it first")
+        return Results(self.data, self.settings, found, self.llm, ledger.prices)
+
+
+@contextmanager
+def _named(cell: Cell) -> Iterator[None]:
+    """Put the system's name before the errors of what plugins give."""
+    try:
+        yield
+    except Exception as error:
+        if cell.refines:
+            raise
+        kind = InputError if isinstance(error, InputError) else FairtkError
+        what = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
+        raise kind(f"system {cell.system!r} for {cell.attribute!r}: {what}") from error
+
+
+def _version() -> str:
+    from fairtk import __version__
+
+    return f"fairtk {__version__}"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON values: objects by their printed form."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)

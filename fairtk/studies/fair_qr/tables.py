@@ -1,0 +1,264 @@
+"""The tables of a study in the form that papers and terminals show."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+from fairtk.studies.fair_qr.cells import BM25
+from fairtk.studies.fair_qr.values import MEASURES
+
+if TYPE_CHECKING:
+    from fairtk.studies.fair_qr.results import Results
+
+HIGHER, LOWER = "+", "-"
+"""Marks of values that differ from BM25's by more than chance makes likely."""
+
+
+class Table(NamedTuple):
+    """A table of texts.
+
+    Attributes:
+        columns: the header.
+        rows: the cells.
+        caption: what it shows.
+    """
+
+    columns: list[str]
+    rows: list[list[str]]
+    caption: str
+
+
+def comparison(results: Results) -> Table:
+    """Return the paper's Table 1: systems by rows, the three measures for each attribute."""
+    settings, table = results.settings, results.table
+    attributes = list(dict.fromkeys(table["attribute"]))
+    heads = [f"{a} {m}@{settings.cutoff}" for a in attributes for m in MEASURES]
+    rows = []
+    for system in dict.fromkeys(table["system"]):
+        cells, lost = [system], []
+        for attribute in attributes:
+            found = table[(table["attribute"] == attribute) & (table["system"] == system)]
+            if found.empty:
+                cells += [""] * len(MEASURES)
+                continue
+            row = found.iloc[0]
+            cells += [f"{row[m]:.4f}{_mark(row, m, settings.level)}" for m in MEASURES]
+            if row["missing"]:
+                lost.append(f"{attribute}: {row['missing']} of {len(results.data.topics)} missing")
+        if lost:
+            cells[0] += f" ({', '.join(lost)})"
+        rows.append(cells)
+    test = "paired t-test against BM25"
+    if settings.correction != "none":
+        test += f", {settings.correction} over the systems of an attribute"
+    caption = (
+        f"Means over {len(results.data.topics)} topics. {HIGHER} or {LOWER}: above or below BM25, "
+        f"p < {settings.level:g} ({test}). nDCG as in "
+        f"{'the track (ranks 1 and 2 weigh alike)' if settings.ndcg == 'TREC' else 'trec_eval'}. "
+        f"Queries without a result have the worst value."
+    )
+    return Table(["system", *heads], rows, caption)
+
+
+def interval_table(results: Results) -> Table:
+    """Return the changes from BM25 with their bootstrap intervals."""
+    settings, table = results.settings, results.table
+    rows = []
+    for _, row in table.iterrows():
+        if row["system"] == BM25:
+            continue
+        changes = [
+            f"{row[f'{m} change']:+.4f} [{row[f'{m} change low']:+.4f}, "
+            f"{row[f'{m} change high']:+.4f}]"
+            for m in MEASURES
+        ]
+        rows.append([row["attribute"], row["system"], *changes, f"{row['product of means']:.4f}"])
+    caption = (
+        f"Changes from BM25 with {settings.confidence:.0%} bootstrap intervals over topics "
+        f"({settings.resamples} resamples, percentiles). The product of the means is not the mean "
+        "of the products."
+    )
+    return Table(["attribute", "system", *MEASURES, "product of means"], rows, caption)
+
+
+def variation_table(results: Results) -> Table:
+    """Return FAIR-QR with one setting varied, and how often queries were refined."""
+    table, counts = results.variations, results.iterations
+    counts = counts[counts["count"] == "kept"]
+    rows = []
+    for _, row in table.iterrows():
+        same = counts
+        for name in ("attribute", "variation", "setting"):
+            same = same[same[name] == row[name]]
+        kept = f"{same['mean'].iloc[0]:.2f}" if len(same) else ""
+        product = MEASURES[-1]
+        means = [f"{row[m]:.4f}{_mark(row, m, results.settings.level)}" for m in MEASURES]
+        change = (
+            f"{row[f'{product} change']:+.4f} [{row[f'{product} change low']:+.4f}, "
+            f"{row[f'{product} change high']:+.4f}]"
+        )
+        rows.append([row["attribute"], row["variation"], row["setting"], *means, change, kept])
+    caption = (
+        "FAIR-QR with one setting varied; the others as configured. "
+        f"{HIGHER} or {LOWER}: above or below BM25, p < {results.settings.level:g} (paired t-test, "
+        "not corrected for the number of settings). Change: of the product, from BM25, with its "
+        f"{results.settings.confidence:.0%} bootstrap interval."
+    )
+    heads = ["attribute", "setting", "value", *MEASURES, "change", "refinements kept"]
+    return Table(heads, rows, caption)
+
+
+def iteration_table(results: Results) -> Table:
+    """Return how often queries were refined in the main comparison."""
+    frame = results.iterations
+    frame = frame[frame["variation"] == ""]
+    rows = [
+        [
+            *(str(row[name]) for name in ("attribute", "system", "count")),
+            f"{row['mean']:.2f}",
+            *(f"{row[name]:g}" for name in ("25%", "50%", "75%", "largest")),
+        ]
+        for _, row in frame.iterrows()
+    ]
+    heads = ["attribute", "system", "refinements", "mean", "25%", "median", "75%", "most"]
+    caption = (
+        "Refinements per query: asked of the model, and kept. The paper reports a mean of 2 and a "
+        "75th percentile of 4."
+    )
+    return Table(heads, rows, caption)
+
+
+def cost_table(results: Results) -> Table:
+    """Return what a query costs: calls, tokens, price and latency."""
+    frame = results.costs
+    frame = frame[frame["variation"] == ""]
+    rows = []
+    for _, row in frame.iterrows():
+        price = "unknown" if math.isnan(row["price"]) else f"{row['price']:.6f}"
+        rows.append(
+            [
+                *(row["attribute"], row["system"], f"{row['calls']:.2f}"),
+                *(_count(row[name]) for name in ("prompt_tokens", "completion_tokens")),
+                price,
+                *(f"{row[n]:.3f}" for n in ("model seconds", "own seconds", "latency")),
+                f"{row['training seconds']:.1f}",
+            ]
+        )
+    caption = (
+        "Per query. Model seconds: waits for the model one after another, as recorded when the "
+        "answers were made; own seconds: retrieval, reranking, exposure; latency: their sum, which "
+        "is what one query alone takes. Training seconds: all folds together."
+    )
+    heads = ["attribute", "system", "calls", "prompt tokens", "answer tokens", "price"]
+    heads += ["model s", "own s", "latency s", "training s"]
+    return Table(heads, rows, caption)
+
+
+def change_table(results: Results, attribute: str, count: int = 5) -> Table:
+    """Return the topics whose product fell and rose most under FAIR-QR, and why."""
+    frame = results.changes(attribute)
+    shown = pd.concat([frame.head(count), frame.tail(count)]).drop_duplicates("qid")
+    rows = [
+        [
+            str(row["qid"]),
+            str(row["query"]),
+            *(f"{row[n]:+.3f}" for n in (*MEASURES, "by AWRF", "by nDCG")),
+            str(row.get("groups", "")),
+            str(row.get("note", "")),
+        ]
+        for _, row in shown.iterrows()
+    ]
+    up, down = int((frame[MEASURES[2]] > 0).sum()), int((frame[MEASURES[2]] < 0).sum())
+    caption = (
+        f"FAIR-QR against BM25 by {attribute}, topic by topic: the product rose for {up} of "
+        f"{len(frame)} topics and fell for {down}. Its mean change, "
+        f"{frame[MEASURES[2]].mean():+.4f}, is {frame['by AWRF'].mean():+.4f} by AWRF and "
+        f"{frame['by nDCG'].mean():+.4f} by nDCG. Shown: the largest losses and gains; groups in "
+        "brackets were asked for, but the list was not kept."
+    )
+    heads = ["qid", "query", *MEASURES, "by AWRF", "by nDCG", "groups asked for", "end of the loop"]
+    return Table(heads, rows, caption)
+
+
+def markdown(table: Table) -> str:
+    """Return a table in Markdown, its caption below."""
+    lines = ["| " + " | ".join(map(cell_text, table.columns)) + " |"]
+    lines.append("|" + " --- |" * len(table.columns))
+    lines += ["| " + " | ".join(map(cell_text, row)) + " |" for row in table.rows]
+    return "\n".join(lines) + f"\n\n*{cell_text(table.caption)}*\n"
+
+
+def latex(table: Table) -> str:
+    r"""Return a table in LaTeX (booktabs), to be used with ``\input``."""
+    body = [" & ".join(map(_tex, row)) + r" \\" for row in table.rows]
+    cells = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    sides = ["r" if all(_NUMERIC.fullmatch(c.strip()) for c in column) else "l" for column in cells]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_tex(table.caption)}}}",
+        rf"\begin{{tabular}}{{{''.join(sides)}}}",
+        r"\toprule",
+        " & ".join(map(_tex, table.columns)) + r" \\",
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _mark(row: Any, measure: str, level: float) -> str:
+    if not row[f"{measure} p"] < level:
+        return " "
+    return HIGHER if row[f"{measure} change"] > 0 else LOWER
+
+
+def _count(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.1f}"
+
+
+def cell_text(text: str) -> str:
+    """Return a text for Markdown, in one line: nothing in it is markup."""
+    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]<>#|&~$" else c for c in str(text).strip())
+    return " ".join(escaped.split())
+
+
+_MARKED = re.compile(r"[+-]?\d+\.\d+[+-]")
+_NUMERIC = re.compile(r"(?:[+-]?\d[\d.]*[+-]?|unknown)?")
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "|": r"\textbar{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+}
+
+
+def _tex(text: str) -> str:
+    text = " ".join(str(text).split())
+    if _MARKED.fullmatch(text):
+        return f"{text[:-1]}$^{{{text[-1]}}}$"
+    escaped = "".join(_TEX.get(c, c) for c in text)
+    if escaped[:1] in ("[", "*"):  # else an argument of the line break before it
+        escaped = f"{{{escaped[0]}}}{escaped[1:]}"
+    return escaped.replace("nDCG x AWRF", r"nDCG $\times$ AWRF")
+
+
+def all_tables(results: Results) -> dict[str, Table]:
+    """Return the tables of a study by name; those without rows are left out."""
+    tables = {
+        "comparison": comparison(results),
+        "intervals": interval_table(results),
+        "variations": variation_table(results),
+        "iterations": iteration_table(results),
+        "costs": cost_table(results),
+    }
+    return {name: table for name, table in tables.items() if table.rows}

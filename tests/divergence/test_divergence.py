@@ -1,0 +1,155 @@
+"""Divergences of sparse rows: hand-computed values, agreement with dense ones, edge cases."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.spatial.distance import jensenshannon
+
+from fairtk.divergence.measures import (
+    SparseRows,
+    jensen_shannon,
+    jensen_shannon_terms,
+    kullback_leibler,
+    log_of,
+)
+from fairtk.errors import ParameterError
+
+
+def rows(dense):
+    dense = np.atleast_2d(np.asarray(dense, dtype=float))
+    row, cell = np.nonzero(dense)
+    return SparseRows.collect(row, cell, dense[row, cell], *dense.shape)
+
+
+weights = st.one_of(st.just(0.0), st.floats(1e-3, 1e3))
+pairs = st.integers(1, 6).flatmap(
+    lambda n: st.tuples(
+        arrays(float, (3, n), elements=weights), arrays(float, (3, n), elements=weights)
+    )  # noqa: E501
+)
+
+
+def test_jensen_shannon_by_hand():
+    # p = (1, 0), q = (1/2, 1/2): m = (3/4, 1/4)
+    # KL(p, m) = ln(4/3); KL(q, m) = (ln(2/3) + ln 2) / 2 = ln(4/3) / 2
+    want = 0.75 * math.log(4 / 3)
+    assert jensen_shannon(rows([1, 0]), rows([0.5, 0.5]))[0] == pytest.approx(want, rel=1e-14)
+    assert jensen_shannon(rows([3, 0]), rows([7, 7]), 2)[0] == pytest.approx(want / math.log(2))
+    assert jensen_shannon(rows([1, 0]), rows([0, 1]))[0] == pytest.approx(math.log(2), rel=1e-14)
+    assert jensen_shannon(rows([1, 0]), rows([0, 1]), "2")[0] == 1
+
+
+def test_kullback_leibler_by_hand():
+    # KL((1/2, 1/2) || (1/4, 3/4)) = (ln 2 + ln(2/3)) / 2 = ln(4/3) / 2
+    want = 0.5 * math.log(4 / 3)
+    assert kullback_leibler(rows([1, 1]), rows([1, 3]))[0] == pytest.approx(want, rel=1e-14)
+    assert kullback_leibler(rows([1, 1]), rows([1, 0]))[0] == math.inf
+    assert kullback_leibler(rows([1, 0]), rows([1, 1]), 2)[0] == pytest.approx(1)
+    # smoothing 1/2 over 2 cells: (3/4, 1/4) and (1/2, 1/2); KL = .75 ln 1.5 + .25 ln .5
+    want = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
+    got = kullback_leibler(rows([1, 0]), rows([1, 1]), smoothing=0.5)
+    assert got[0] == pytest.approx(want, rel=1e-13)
+
+
+@given(pairs)
+def test_equal_to_the_dense_computation(pair):
+    p, q = pair
+    got = jensen_shannon(rows(p), rows(q))
+    for a, b, value in zip(p, q, got, strict=True):
+        if not a.any() or not b.any():
+            assert np.isnan(value)
+            continue
+        with np.errstate(invalid="ignore"):
+            want = jensenshannon(a, b) ** 2
+        assert value == pytest.approx(0 if np.isnan(want) else want, abs=1e-12)
+        assert 0 <= value <= math.log(2) + 1e-12
+
+
+def test_what_each_cell_adds():
+    # p = (1/2, 1/2, 0), q = (1/2, 0, 1/2): the first cell adds 0, the others ln(2) / 4 each
+    terms, elsewhere = jensen_shannon_terms(rows([1, 1, 0]), rows([1, 0, 1]))
+    assert terms.dense()[0] == pytest.approx([0, math.log(2) / 4, 0])
+    assert elsewhere == pytest.approx(math.log(2) / 4)
+    terms, elsewhere = jensen_shannon_terms(rows([[1, 0], [0, 0]]), rows([[0, 0], [1, 1]]), 2)
+    assert not terms.weight.any()
+    assert np.isnan(elsewhere).all()
+
+
+@given(pairs, st.floats(0.01, 0.9))
+def test_smoothed_kl_is_equal_to_the_dense_one(pair, smoothing):
+    p, q = pair
+    got = kullback_leibler(rows(p), rows(q), smoothing=smoothing)
+    for a, b, value in zip(p, q, got, strict=True):
+        if a.any() and b.any():
+            a, b = ((1 - smoothing) * v / v.sum() + smoothing / len(v) for v in (a, b))
+            assert value == pytest.approx((a * np.log(a / b)).sum(), abs=1e-12)
+
+
+@given(pairs)
+def test_symmetric_and_zero_for_equal_rows(pair):
+    p, q = map(rows, pair)
+    forth, back = jensen_shannon(p, q), jensen_shannon(q, p)
+    assert np.allclose(forth, back, atol=1e-12, equal_nan=True)
+    same = jensen_shannon(p, p.scaled(3.0))
+    assert np.nan_to_num(same) == pytest.approx(np.zeros(3), abs=1e-15)
+    assert (np.nan_to_num(jensen_shannon(p, p)) == 0).all()
+    assert (np.nan_to_num(kullback_leibler(p, p)) == 0).all()
+
+
+@given(pairs, st.randoms())
+def test_relabeling_cells_changes_nothing(pair, random):
+    p, q = pair
+    order = list(range(p.shape[1]))
+    random.shuffle(order)
+    for f in (jensen_shannon, kullback_leibler):
+        before, after = f(rows(p), rows(q)), f(rows(p[:, order]), rows(q[:, order]))
+        assert np.allclose(before, after, atol=1e-9, equal_nan=True)
+
+
+@given(arrays(float, (4, 5), elements=weights), st.lists(st.integers(-1, 3), max_size=6))
+def test_rows_can_be_taken_and_looked_up(dense, chosen):
+    whole = rows(dense)
+    padded = np.vstack([dense, np.zeros(5)])
+    taken = whole.take(np.array(chosen, dtype=np.int64))
+    assert taken.n_rows == len(chosen)
+    assert (taken.dense() == padded[chosen]).all()
+    row, cell = np.divmod(np.arange(20), 5)
+    assert (whole.lookup(row, cell).reshape(4, 5) == dense).all()
+    assert whole.total() == pytest.approx(dense.sum(axis=1))
+    assert whole.square() == pytest.approx((dense**2).sum(axis=1))
+    assert whole.expanded() is whole
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.floats(0.1, 1)), max_size=30))
+def test_both_ways_to_collect_agree(entries):
+    row, cell, weight = (np.array(v) for v in zip(*entries, strict=True)) if entries else (
+        np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))  # fmt: skip
+    few = SparseRows.collect(row, cell, weight, 3, 10)
+    many = SparseRows.collect(row, cell, weight, 3, 10**9)  # too many cells for an array
+    assert (few.row == many.row).all()
+    assert (few.cell == many.cell).all()
+    assert few.weight == pytest.approx(many.weight, rel=1e-12)
+
+
+def test_large_cell_numbers_stay_exact():
+    cell = np.array([2**58, 2**58 + 1, 2**58])
+    whole = SparseRows.collect(np.zeros(3, dtype=np.int64), cell, np.ones(3), 2, 2**60)
+    assert whole.cell.tolist() == [2**58, 2**58 + 1]
+    assert whole.weight.tolist() == [2, 1]
+    with pytest.raises(ParameterError, match="cross fewer attributes"):
+        SparseRows.collect(cell, cell, np.ones(3), 8, 2**60)
+
+
+def test_settings_are_checked():
+    assert log_of("e") == 1
+    assert log_of("2") == log_of(2) == math.log(2)
+    for base in (1, 0, -2, "x", None, math.inf, math.nan):
+        with pytest.raises(ParameterError, match="base must be 'e' or a number above 1"):
+            jensen_shannon(rows([1]), rows([1]), base)
+    for smoothing in (-0.1, 1, math.nan):
+        with pytest.raises(ParameterError, match=r"smoothing must lie in \[0, 1\)"):
+            kullback_leibler(rows([1]), rows([1]), smoothing=smoothing)

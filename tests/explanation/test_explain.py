@@ -1,0 +1,430 @@
+"""The parts of AWRF and EE_L: by hand, and that they add up in every direction."""
+
+import math
+import sys
+import warnings
+from dataclasses import dataclass
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fairtk
+from fairtk import AWRF, EE_D, EE_L, Groups, Target
+from fairtk.errors import DataWarning, MissingExtraError, ParameterError, UndefinedWarning
+from fairtk.exposure.browsing import BrowsingModel
+from fairtk.measures import nDCG_AWRF
+
+NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
+
+
+def run_of(rankings):
+    """Return a run: for each qid the documents in order, or a list of such for samples."""
+    rows = []
+    for qid, ranking in rankings.items():
+        for sample, docnos in enumerate(ranking if isinstance(ranking[0], list) else [ranking]):
+            rows += [(qid, d, -float(i), sample) for i, d in enumerate(docnos)]
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "score", "sample"])
+    sampled = any(isinstance(r[0], list) for r in rankings.values())
+    return frame if sampled else frame.drop(columns="sample")
+
+
+def qrels_of(labels):
+    rows = [(q, d, v) for q, of in labels.items() for d, v in of.items()]
+    return pd.DataFrame(rows, columns=["qid", "docno", "label"])
+
+
+def groups_of(members, name="gender", **options):
+    return Groups.from_frame(
+        pd.DataFrame(members.items(), columns=["docno", "group"]), name=name, **options
+    )
+
+
+GENDER = groups_of({"a": "f", "b": "f", "c": "m", "d": "m", "e": "@UNKNOWN"})
+GEO = groups_of({"a": "x", "b": "y", "c": "x", "d": "y", "e": "y"}, "geo")
+HALF = Target.population({"f": 1, "m": 1}, GENDER)
+
+
+def mean_of(measure, run, qrels):
+    found = ir_measures.calc_aggregate(
+        [measure], qrels.rename(columns=NAMES), run.rename(columns=NAMES)
+    )
+    return found[measure]
+
+
+def check_sums(explanation):
+    """Every direction gives the same total."""
+    total = explanation.total
+    if math.isnan(total):  # defined for no query: nothing has a known cost
+        for frame in (explanation.by_group, explanation.by_rank, explanation.by_query):
+            assert frame["cost"].isna().all()
+        return
+    for frame in (explanation.by_group, explanation.by_rank):
+        assert frame["cost"].sum() == pytest.approx(total, abs=1e-12)
+    for _, frame in explanation.by_attribute.groupby("attribute"):
+        assert frame["cost"].sum() == pytest.approx(total, abs=1e-12)
+    by_query = explanation.by_query.dropna(subset="cost").set_index("qid")["cost"]
+    assert by_query.mean() == pytest.approx(total, abs=1e-12)
+    parts = explanation.to_frame().groupby("qid")["cost"].sum()
+    assert parts.reindex(by_query.index).fillna(0).to_numpy() == pytest.approx(
+        by_query.to_numpy(), abs=1e-12
+    )
+
+
+def test_the_function_is_not_hidden_by_its_package():
+    import fairtk.explanation
+
+    assert callable(fairtk.explain)
+    assert fairtk.explain is fairtk.explanation.explain
+
+
+class TestByHand:
+    def test_awrf(self):
+        run, qrels = run_of({"q": ["a", "b"]}), qrels_of({"q": {"a": 1}})
+        found = fairtk.explain(AWRF(groups=GENDER, target=HALF) @ 2, run, qrels)
+        # exposure (f, m) = (1, 0), target (1/2, 1/2), mean (3/4, 1/4)
+        f = 0.5 * (math.log(1 / 0.75) + 0.5 * math.log(0.5 / 0.75))
+        m = 0.5 * 0.5 * math.log(0.5 / 0.25)
+        rows = found.by_group.set_index("group")
+        assert rows.loc["f", "cost"] == pytest.approx(f, abs=1e-15)
+        assert rows.loc["m", "cost"] == pytest.approx(m, abs=1e-15)
+        assert rows["exposure"].to_dict() == {"m": 0, "f": 1}
+        assert rows["target"].to_dict() == {"m": 0.5, "f": 0.5}
+        assert rows["difference"].to_dict() == {"m": -0.5, "f": 0.5}
+        assert rows["queries"].to_dict() == {"m": 0, "f": 1}
+        assert rows.index.tolist() == ["m", "f"]  # 0.173 and 0.042
+        # both ranks show the same with the same attention
+        assert found.by_rank["ranks"].tolist() == ["1", "2"]
+        assert found.by_rank["cost"].tolist() == pytest.approx([(f + m) / 2] * 2)
+        assert found.by_query["costliest"].tolist() == ["m"]
+        assert found.by_query["costliest_share"].tolist() == pytest.approx([m / (f + m)])
+        assert found.by_query["value"].tolist() == pytest.approx([1 - f - m])
+
+    def test_awrf_by_rank(self):
+        run, qrels = run_of({"q": ["a", "b", "c"]}), qrels_of({"q": {"a": 1}})
+        found = fairtk.explain(AWRF(groups=GENDER, target=HALF), run, qrels)
+        # attention 1, 1, 1/log2(3); W = their sum; f = 2 / W, m the rest
+        w = [1, 1, 1 / math.log2(3)]
+        f = 2 / sum(w)
+        m = 1 - f
+        g = [0.5 * math.log(f / (f / 2 + 0.25)), 0.5 * math.log(m / (m / 2 + 0.25))]
+        owed = 0.25 * (math.log(0.5 / (f / 2 + 0.25)) + math.log(0.5 / (m / 2 + 0.25)))
+        expected = [v / sum(w) * (g[i] + owed) for v, i in zip(w, [0, 0, 1], strict=True)]
+        assert found.by_rank["cost"].tolist() == pytest.approx(expected, abs=1e-15)
+        assert expected[2] < 0  # shows what is missing
+        check_sums(found)
+
+    def test_loss_by_group(self):
+        run, qrels = run_of({"q": ["a", "b"]}), qrels_of({"q": {"a": 1, "b": 1, "c": 1}})
+        found = fairtk.explain(EE_L(groups=GENDER, target=HALF) @ 2, run, qrels)
+        # attention 1 + 1: exposure (2, 0), target 2 (1/2, 1/2): each group costs 1
+        rows = found.by_group.set_index("group")
+        assert rows["cost"].to_dict() == {"f": 1, "m": 1}
+        assert rows["target"].to_dict() == {"f": 1, "m": 1}
+        assert found.by_rank["cost"].tolist() == [1, 1]
+        assert found.total == 2
+        long = found.to_frame().set_index(["group", "ranks"])
+        # f: 1 (1 - 1/2), m: -1 (0 - 1/2)
+        assert long["cost"].tolist() == [0.5] * 4
+        assert long.loc[("f", "1"), "exposure"] == 1
+
+    def test_loss_by_document(self):
+        run = run_of({"q": ["a", "c", "b"]})
+        qrels = qrels_of({"q": {"a": 1, "b": 1, "d": 0}})
+        found = fairtk.explain(EE_L(normalize=False) @ 2, run, qrels)
+        # two useful documents, two ranks: target 1 for a and b; exposure 1 for a and c
+        rows = found.by_group.set_index("group")
+        assert rows["cost"].to_dict() == {"useful": 1, "not judged": 1, "not useful": 0}
+        assert rows["difference"].to_dict() == {"useful": -1, "not judged": 1, "not useful": 0}
+        check_sums(found)
+        by_gender = fairtk.explain(EE_L(normalize=False) @ 2, run, qrels, groups=GENDER).by_group
+        assert by_gender.set_index("group")["cost"].to_dict() == {"f": 1, "m": 1}
+
+    def test_documents_that_only_n_knows(self):
+        run, qrels = run_of({"q": ["c"]}), qrels_of({"q": {"a": 1, "c": 0}})
+        found = fairtk.explain(EE_L(normalize=False, n=6) @ 3, run, qrels)
+        # target: a 1, the five others 2/5; exposure: c 1
+        rows = found.by_group.set_index("group")["cost"]
+        assert rows["useful"] == pytest.approx(1)
+        assert rows["not useful"] == pytest.approx(0.36)
+        assert rows["(neither judged nor retrieved)"] == pytest.approx(4 * 0.16)
+        check_sums(found)
+
+    def test_a_document_without_a_group(self):
+        run, qrels = run_of({"q": ["z"]}), qrels_of({"q": {"a": 1}})
+        found = fairtk.explain(EE_L(normalize=False) @ 1, run, qrels, groups=GENDER)
+        assert found.by_group.set_index("group")["cost"].to_dict() == {"(no group)": 1, "f": 1}
+
+
+@dataclass(frozen=True, repr=False)
+class Bumped(BrowsingModel):
+    """TREC's discount with a little more attention at one rank."""
+
+    rank: int = 0
+    more: float = 0.0
+
+    def weights(self, ranks):
+        return 1 / np.log2(np.maximum(ranks + 1, 2)) + self.more * (ranks == self.rank)
+
+
+def test_a_rank_above_its_share_deserves_less_attention():
+    """(cost / attention share - total) / W is the derivative of the cost by the rank's weight."""
+    run, qrels = run_of({"q": ["c", "a", "b", "e"]}), qrels_of({"q": {"a": 1}})
+    target = Target.population({"f": 1, "m": 3, "@UNKNOWN": 1}, GENDER)
+
+    def cost(rank, more):
+        return fairtk.explain(
+            AWRF(groups=GENDER, target=target, discount=Bumped(rank, more)), run, qrels
+        ).total
+
+    found = fairtk.explain(AWRF(groups=GENDER, target=target), run, qrels)
+    weight = Bumped().weights(np.arange(4))
+    for rank, row in found.by_rank.iterrows():
+        slope = (row["cost"] / row["attention"] - found.total) / weight.sum()
+        assert (cost(rank, 1e-5) - cost(rank, -1e-5)) / 2e-5 == pytest.approx(slope, abs=1e-8)
+
+
+LISTS = st.lists(st.sampled_from("abcdez"), min_size=1, max_size=6, unique=True)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(st.sampled_from(["q1", "q2", "q3"]), LISTS, min_size=1), st.data())
+def test_parts_add_up_to_what_the_measure_says(rankings, data):
+    run = run_of(rankings)
+    labels = {q: {"a": 1, "c": 1, "d": 0} for q in ("q1", "q2", "q3")}
+    qrels = qrels_of(labels)
+    groups = data.draw(st.sampled_from([GENDER, GEO, GENDER * GEO]))
+    target = data.draw(st.sampled_from([Target.uniform(groups), Target.from_qrels(qrels, groups)]))
+    options = {"groups": groups, "target": target}
+    measure = data.draw(
+        st.sampled_from(
+            [
+                AWRF(**options),
+                AWRF(**options, base=2) @ 3,
+                AWRF(**options, missing="uniform", discount="GERR"),
+                EE_L(**options) @ 3,
+                EE_L(**options, useful_only=False),
+                EE_L @ 2,
+                EE_L(bounds="exact", browsing="RBP(p=0.7)"),
+            ]
+        )
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = fairtk.explain(measure, run, qrels)
+        mean = mean_of(measure, run, qrels)
+        check_sums(found)
+        if found.defined.all():
+            value = 1 - found.total if measure.NAME == "AWRF" else found.total
+            assert value == pytest.approx(mean, abs=1e-12)
+        shuffled = fairtk.explain(measure, run.sample(frac=1, random_state=1), qrels)
+    pd.testing.assert_frame_equal(shuffled.by_rank, found.by_rank)
+
+
+@pytest.mark.parametrize("amortize", [True, False])
+def test_sampled_runs(amortize):
+    run = run_of({"q": [["a", "b"], ["c", "d"], ["a", "e"]], "r": [["c"], ["b"], ["d"]]})
+    qrels = qrels_of({"q": {"a": 1}, "r": {"b": 1}})
+    measure = AWRF(groups=GENDER, target=HALF, amortize=amortize) @ 2
+    found = fairtk.explain(measure, run, qrels)
+    check_sums(found)
+    assert 1 - found.total == pytest.approx(mean_of(measure, run, qrels))
+    check_sums(fairtk.explain(EE_L @ 1, run, qrels))
+
+
+class TestWhatIsMissing:
+    qrels = qrels_of({"q": {"a": 1}, "r": {"b": 1}, "s": {"c": 0}})
+
+    def test_queries_that_the_run_lacks_cost_what_the_measure_says(self):
+        found = fairtk.explain(
+            AWRF(groups=GENDER, target=HALF), run_of({"q": ["a", "c"]}), self.qrels
+        )
+        rows = found.by_group.set_index("group")["cost"]
+        assert rows["(query not in the run)"] == pytest.approx(2 / 3)
+        assert found.by_rank.set_index("ranks")["cost"]["(not in the run)"] == pytest.approx(2 / 3)
+        check_sums(found)
+
+    def test_undefined_queries_are_last_and_no_part_of_the_mean(self):
+        target = Target.from_qrels(self.qrels, GENDER)  # none for s
+        run = run_of({"q": ["a", "c"], "r": ["c"], "s": ["a"]})
+        with pytest.warns(UndefinedWarning, match="no target: 's'"):
+            found = fairtk.explain(AWRF(groups=GENDER, target=target), run, self.qrels)
+        assert found.by_query["qid"].tolist()[-1] == "s"
+        assert math.isnan(found.by_query["cost"].iloc[-1])
+        assert found.by_query["costliest"].iloc[-1] == ""
+        assert "mean of 2 of 3 queries" in str(found)
+        check_sums(found)
+
+    def test_nothing_defined(self):
+        with pytest.warns(UndefinedWarning), pytest.warns(DataWarning):
+            found = fairtk.explain(
+                AWRF(groups=GENDER, target=HALF), run_of({"q": ["z"]}), self.qrels.iloc[:1]
+            )
+        assert math.isnan(found.total)
+        assert found.by_group.empty
+        assert found.to_frame().empty
+        assert "nan" in repr(found)
+
+
+class TestBaseline:
+    qrels = qrels_of({"q": {"a": 1}, "r": {"b": 1}})
+    before = run_of({"q": ["a", "b"], "r": ["a", "b"]})
+    after = run_of({"q": ["a", "c"], "r": ["a", "b", "d"]})
+    measure = AWRF(groups=GENDER, target=HALF) @ 2
+
+    def test_both_and_the_change(self):
+        found = fairtk.explain(self.measure, self.after, self.qrels, baseline=self.before)
+        alone = fairtk.explain(self.measure, self.before, self.qrels)
+        assert found.baseline_total == alone.total
+        rows = found.by_group.set_index("group")
+        assert (
+            rows["baseline_cost"].to_dict() == alone.by_group.set_index("group")["cost"].to_dict()
+        )
+        assert rows["change"].sum() == pytest.approx(found.total - alone.total)
+        for frame in (found.by_rank, found.by_query, found.to_frame()):
+            assert (frame["change"] == frame["cost"] - frame["baseline_cost"]).all()
+        assert found.by_query.set_index("qid").loc["q", "cost"] == pytest.approx(0)
+        assert f"change {found.total - alone.total:+.4f}" in str(found)
+
+    def test_a_group_that_only_the_baseline_shows(self):
+        target = Target.population({"m": 1}, GENDER)
+        measure = AWRF(groups=GENDER, target=target) @ 1
+        found = fairtk.explain(
+            measure, run_of({"q": ["c"], "r": ["d"]}), self.qrels, baseline=self.before
+        )
+        rows = found.by_group.set_index("group")
+        assert rows.loc["f", "cost"] == 0
+        assert rows.loc["f", "baseline_exposure"] == 1
+        assert rows.loc["f", "change"] == -rows.loc["f", "baseline_cost"]
+
+    def test_means_are_over_queries_that_both_define(self):
+        # the baseline shows nobody whose group is known for r
+        before = run_of({"q": ["a", "b"], "r": ["z"]})
+        with pytest.warns(UndefinedWarning), pytest.warns(DataWarning):
+            found = fairtk.explain(self.measure, self.after, self.qrels, baseline=before)
+        assert found.defined.tolist() == [True, False]
+        check_sums(found)
+
+
+class TestCrossed:
+    qrels = qrels_of({"q": {"a": 1, "d": 1}})
+    groups = GENDER * GEO
+
+    def test_groups_are_named_by_their_levels(self):
+        target = Target.from_qrels(self.qrels, self.groups)
+        found = fairtk.explain(
+            AWRF(groups=self.groups, target=target) @ 2, run_of({"q": ["a", "b"]}), self.qrels
+        )
+        assert found.by_group.columns[:2].tolist() == ["gender", "geo"]
+        assert found.by_query["costliest"].tolist() == ["f x y"]
+        assert found.by_attribute["attribute"].unique().tolist() == ["gender", "geo"]
+
+    def test_groups_that_are_too_many_to_list_are_one(self):
+        # 80 levels squared are more than are listed
+        few = groups_of({"a": "1", "b": "2"}, "n", levels=[str(i) for i in range(80)])
+        many = few * few.renamed("m")
+        target = Target.uniform(many)
+        run = run_of({"q": ["a", "b"]})
+        for measure in (AWRF(groups=many, target=target), EE_L(groups=many, target=target) @ 2):
+            found = fairtk.explain(measure, run, self.qrels)
+            rest = found.by_group.set_index("n").loc["(groups not shown)"]
+            shown = 2 if measure.NAME == "AWRF" else 1  # b is not relevant
+            assert len(found.by_group) == shown + 1
+            scale = 1 if measure.NAME == "AWRF" else 2
+            assert rest["target"] == pytest.approx(scale * (1 - shown / 6400))
+            check_sums(found)
+
+
+def test_bands_of_ranks():
+    docs = {f"d{i:02}": "fm"[i % 2] for i in range(30)}
+    groups = groups_of(docs)
+    run, qrels = run_of({"q": list(docs)}), qrels_of({"q": {"d01": 1}})
+    measure = AWRF(groups=groups, target=Target.uniform(groups))
+    ranks = lambda found: found.by_rank["ranks"].tolist()  # noqa: E731
+    assert ranks(fairtk.explain(measure, run, qrels)) == ["1-5", "6-10", "11-20", "21-30"]
+    assert ranks(fairtk.explain(measure @ 3, run, qrels)) == ["1", "2", "3"]
+    assert ranks(fairtk.explain(measure, run, qrels, bands=[1, 20])) == ["1", "2-20", "21-30"]
+    check_sums(fairtk.explain(measure, run, qrels, bands=[1, 20]))
+    for wrong in ([], [0], [5, 5], ["a"], [True]):
+        with pytest.raises(ParameterError, match="increasing last ranks"):
+            fairtk.explain(measure, run, qrels, bands=wrong)
+
+
+class TestWrongUse:
+    run, qrels = run_of({"q": ["a"]}), qrels_of({"q": {"a": 1}})
+
+    @pytest.mark.parametrize(
+        ("measure", "message"),
+        [
+            (EE_D @ 5, "explain takes AWRF and EE_L"),
+            ("nDCG@5", "explain takes AWRF and EE_L"),
+            (nDCG_AWRF(groups=GENDER, target=HALF) @ 2, "explain its factor AWRF"),
+            (AWRF @ 5, "AWRF needs groups"),
+            (AWRF(groups=GENDER), "AWRF needs a target"),
+            (EE_L(groups=GENDER), "EE_L with groups needs a target"),
+            (AWRF(groups=GENDER, target=HALF, missing="best"), "missing='drop'"),
+            (EE_L(variant="fair-rag") @ 5, "variant='paper'"),
+        ],
+    )
+    def test_measures(self, measure, message):
+        with pytest.raises(ParameterError, match=message):
+            fairtk.explain(measure, self.run, self.qrels)
+
+    def test_groups_twice(self):
+        for measure in (AWRF, EE_L):
+            with pytest.raises(ParameterError, match="of its own"):
+                fairtk.explain(
+                    measure(groups=GENDER, target=HALF), self.run, self.qrels, groups=GENDER
+                )
+
+    def test_the_inputs_are_not_changed(self):
+        run, qrels = self.run.copy(), self.qrels.copy()
+        fairtk.explain(AWRF(groups=GENDER, target=HALF), run, qrels)
+        pd.testing.assert_frame_equal(run, self.run)
+        pd.testing.assert_frame_equal(qrels, self.qrels)
+
+
+class TestPlot:
+    run, qrels = run_of({"q": ["a", "b", "c"]}), qrels_of({"q": {"a": 1}, "r": {"b": 1}})
+
+    def test_is_written_and_returned(self, tmp_path):
+        pytest.importorskip("matplotlib")
+        measure = AWRF(groups=GENDER * GEO, target=Target.uniform(GENDER * GEO)) @ 3
+        found = fairtk.explain(measure, self.run, self.qrels, baseline=run_of({"q": ["c"]}))
+        figure = found.plot(tmp_path / "explain.png")
+        assert (tmp_path / "explain.png").read_bytes()[:4] == b"\x89PNG"
+        assert "1 - AWRF@3 by gender x geo" in figure.get_suptitle()
+
+    def test_many_groups_and_queries(self):
+        pytest.importorskip("matplotlib")
+        docs = {f"d{i}": f"g{i}" for i in range(20)}
+        groups = groups_of(docs)
+        run = run_of({f"q{i}": list(docs) for i in range(40)})
+        qrels = qrels_of({f"q{i}": {"d0": 1} for i in range(40)})
+        found = fairtk.explain(AWRF(groups=groups, target=Target.uniform(groups)), run, qrels)
+        axes = found.plot().axes
+        assert len(axes) == 4
+        assert axes[0].get_yticklabels()[0].get_text() == "(9 other groups)"
+
+    def test_without_matplotlib(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+        measure = AWRF(groups=GENDER, target=HALF) @ 3
+        found = fairtk.explain(measure, self.run, self.qrels)
+        with pytest.raises(MissingExtraError, match=r"fairtk\[report\]"):
+            found.plot()
+
+
+def test_nothing_is_defined():
+    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["x"]}), name="g")
+    run = pd.DataFrame({"qid": ["q"], "docno": ["z"], "score": [1.0]})
+    qrels = pd.DataFrame({"qid": ["q"], "docno": ["a"], "label": [1]})
+    measure = AWRF(groups=groups, target=Target.uniform(groups))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is undefined, and how many groups are known
+        found = fairtk.explain(measure, run, qrels)
+    check_sums(found)
+    assert math.isnan(found.total) and found.by_rank["attention"].isna().all()
+    assert "nan" in str(found)

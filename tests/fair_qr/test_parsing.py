@@ -1,0 +1,106 @@
+"""What is a list of keywords, and what is none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtk.fair_qr import AnswerError, changes, parse_keywords, same_words
+from fairtk.fair_qr.parsing import parse_completion
+from fairtk.llm import Completion
+
+
+@pytest.mark.parametrize(
+    ("answer", "keywords"),
+    [
+        ("physics, women, Nobel Prize", "physics women Nobel Prize"),
+        ("physics women Nobel", "physics women Nobel"),
+        ("  physics;women ; Nobel\n", "physics women Nobel"),
+        ("physics, women, science.", "physics women science"),
+        ("```\nphysics, women\n```", "physics women"),
+        ("```text\nphysics\nwomen\n```", "physics women"),
+        ("Keywords: physics, women", "physics women"),
+        ("Refined keywords:\nphysics\nwomen", "physics women"),
+        ('"physics, women"', "physics women"),
+        ("**physics, women**", "physics women"),
+        ("1. physics\n2. women\n10) Nobel Prize", "physics women Nobel Prize"),
+        ("- physics\n- women", "physics women"),
+        ('["physics", "women in science"]', "physics women in science"),
+        ("[physics, women]", "physics women"),
+        ('["what", "would", "you", "cannot"]', "what would you cannot"),  # words, not a sentence
+        ("physics, Physics, PHYSICS, women", "physics women"),
+        ("World War I, women, U.S. history", "World War I women U S history"),
+        ("non-binary, long-term", "non-binary long-term"),
+        ('title:"x" AND (women^2)', "title x AND women 2"),
+        ("Ärztinnen, 女性, مريم", "Ärztinnen 女性 مريم"),
+        ("<think>\nI should add women.\n</think>\n\nphysics, women", "physics women"),
+        ("<think></think>physics, women", "physics women"),
+        ("physics < 1900, women > 1", "physics 1900 women 1"),  # signs, no markup
+    ],
+)
+def test_keywords(answer, keywords):
+    assert parse_keywords(answer) == keywords
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("", "empty"),
+        (" \n ", "empty"),
+        ("``` ```", "no keywords|more than one block|empty"),
+        ("...", "no keywords"),
+        ("None", "no keywords"),
+        ("n/a", "no keywords"),
+        ("I'm sorry, but I can't help with that.", "refused"),
+        ("I cannot refine queries by gender", "refused"),
+        ("As an AI, women, physics", "refused"),
+        ("Here are the keywords: physics, women", "sentence"),
+        ("Sure! physics, women", "sentence"),
+        ("The refined query adds terms about women to the list.", "sentence"),
+        ("physics, women\n\nThese words relate to the group", "sentence"),
+        ("I added women, physics", "sentence"),
+        ("Here you go:\n```\nphysics, women\n```", "more than one block"),
+        ("```\na\n```\n```\nb\n```", "more than one block"),
+        ('{"keywords": ["a"]}', "an object"),
+        ("[1, 2]", "not of words"),
+        ("<think>physics, women", "markup"),  # cut off while thinking
+        ("<think>physics, women</think>", "empty"),
+        ("<b>physics</b>, women", "markup"),
+        ('["sorry"]', "refused"),
+        ('["I am sorry, but I cannot help", "women"]', "refused"),
+        (" ".join(f"w{i}" for i in range(65)), "65 words; at most 64"),
+        ("word " * 10_000, "10000 words; at most 64"),
+    ],
+)
+def test_what_is_rejected(answer, reason):
+    with pytest.raises(AnswerError, match=reason):
+        parse_keywords(answer)
+
+
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [("length", "cut off"), ("refusal", "refused"), ("content_filter", "refused")],
+)
+def test_how_an_answer_ended_matters(finish, reason):
+    with pytest.raises(AnswerError, match=reason):
+        parse_completion(Completion("physics, women", finish=finish))
+    assert parse_completion(Completion("physics, women")) == "physics women"
+
+
+@given(st.text(max_size=300))
+def test_anything_is_keywords_or_an_error(text):
+    try:
+        found = parse_keywords(text)
+    except AnswerError as error:
+        assert "\n" not in str(error)
+    else:
+        words = found.split()
+        assert 0 < len(words) <= 64 and len({w.lower() for w in words}) == len(words)
+        assert parse_keywords(", ".join(words)) == found or len(words) == 1
+
+
+def test_changes():
+    assert changes("physics Prize", "physics women prize") == (["women"], [])
+    assert changes("physics prize", "women physics") == (["women"], ["prize"])
+    assert same_words("Physics women", "women, physics") and not same_words("a b", "a")

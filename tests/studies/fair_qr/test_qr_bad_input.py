@@ -1,0 +1,416 @@
+"""What a study does with data, settings and plugins that are wrong: one line that says so."""
+
+from __future__ import annotations
+
+import builtins
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import qr_world
+
+pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+pytest.importorskip("pyarrow")
+
+from fairtk import Groups, Target
+from fairtk.errors import (
+    ColumnError,
+    DataWarning,
+    DuplicateError,
+    FairtkError,
+    FormatError,
+    InputError,
+    MissingExtraError,
+    NotFoundError,
+    ParameterError,
+    UndefinedWarning,
+)
+from fairtk.llm import KeywordRefiner
+from fairtk.studies.fair_qr import CollectionBM25, Settings, StudyData, read_study
+
+
+def run(data, folder, **changed):
+    return qr_world.study(data, folder, KeywordRefiner(terms=1), **changed).run()
+
+
+# Data --------------------------------------------------------------------------------------------
+
+
+def test_topics_without_relevant_documents_are_left_out(gender, tmp_path):
+    qrels = gender.qrels[~gender.qrels["qid"].isin(["3", "5"])]
+    unjudged = pd.DataFrame({"qid": ["5"], "docno": ["1000"], "label": [0]})
+    with pytest.warns(DataWarning, match="2 of 8 topics have no relevant document.*'3', '5'"):
+        data = replace(gender, qrels=pd.concat([qrels, unjudged]))
+    assert data.topics["qid"].tolist() == list("124678") and "5" not in set(data.qrels["qid"])
+    results = run(data, tmp_path, systems=("bm25",))
+    assert results.per_query["qid"].nunique() == 6
+    with pytest.raises(InputError, match="no relevant document for any of the 8 topics"):
+        replace(gender, qrels=gender.qrels.assign(qid="q" + gender.qrels["qid"]))
+    with pytest.raises(InputError, match="any of the 8"):
+        replace(gender, qrels=gender.qrels.assign(label=0))
+
+
+def test_frames_that_are_wrong(gender):
+    with pytest.raises(DuplicateError, match="qids '1' twice"):
+        replace(gender, topics=pd.concat([gender.topics, gender.topics.head(1)]))
+    with pytest.raises(ColumnError, match="the study's topics"):
+        replace(gender, topics=gender.topics.drop(columns="query"))
+    with pytest.raises(ColumnError, match="the study's qrels"):
+        replace(gender, qrels=gender.qrels.drop(columns="label"))
+    with pytest.raises(InputError, match="at least one attribute"):
+        replace(gender, attributes={})
+    none = Groups.from_frame(pd.DataFrame({"docno": [], "group": []}), name="g", levels=("a", "b"))
+    with pytest.raises(InputError, match="attribute 'g' has no document with a label"):
+        replace(gender, attributes={"g": (none, Target.uniform(none))})
+
+
+def test_qids_may_be_numbers(gender, tmp_path):
+    topics = gender.topics.astype({"qid": int})
+    data = replace(gender, topics=topics, qrels=gender.qrels.astype({"qid": int}))
+    assert data.key == gender.key
+    assert len(run(data, tmp_path, systems=("bm25",)).per_query) == 8 * 3
+
+
+@pytest.mark.slow
+def test_no_document_that_is_retrieved_has_a_label(gender, tmp_path):
+    other = pd.DataFrame({"docno": ["elsewhere", "nowhere"], "group": ["female", "male"]})
+    groups = Groups.from_frame(other, name="gender")
+    data = replace(gender, attributes={"gender": (groups, Target.uniform(groups))})
+    with pytest.warns(DataWarning, match="no document of the top 5 has a group.*same docnos"):
+        results = run(data, tmp_path, variations={"k": (6,)})
+    assert (results.traces["note"] == "no document of the top 5 has a group").all()
+    with pytest.warns(UndefinedWarning, match="is undefined .NaN. for 8 of 8 queries"):
+        table = results.table
+    assert (table["nDCG change"] == 0).all()  # the first ranking is kept
+    assert table["AWRF"].isna().all() and table["AWRF p"].isna().all()
+    # the report can be made, and says why
+    page = results.save(tmp_path).read_text()
+    assert "no document of the top 5 has a group for 8 of 8" in page
+    assert "is undefined (NaN) for 8 of 8 queries" in page
+
+
+def test_a_target_with_one_group_asks_nothing(gender, tmp_path):
+    groups = gender.attributes["gender"][0]
+    only = Target.from_frame(pd.DataFrame({"group": ["male"], "weight": [1.0]}), groups=groups)
+    results = run(replace(gender, attributes={"gender": (groups, only)}), tmp_path)
+    assert results.costs["calls"].eq(0).sum() >= 1 and results.missing.empty
+    # only documents about men are near to it, and BM25 shows nothing else
+    assert results.table["AWRF"].iloc[0] > 0.9
+
+
+def test_a_query_for_which_nothing_is_found_and_few_documents(gender, tmp_path):
+    topics = gender.topics.copy()
+    topics.loc[0, "query"] = "unheardof"
+    topics.loc[1, "query"] = "?!"
+    data = replace(gender, topics=topics)
+    results = run(data, tmp_path, cutoff=50, candidates=50, fair_qr={"max_iterations": 2})
+    for system in ("bm25", "fair-qr"):
+        values = results.per_query[results.per_query["system"] == system]
+        values = values.pivot(index="qid", columns="measure", values="value")
+        assert (values.loc[["1", "2"]] == 0).all(axis=None)
+        assert (values.loc[list("345678")] > 0).all(axis=None)
+        assert values.shape == (8, 3)
+    found = results.traces[results.traces["qid"].isin(["1", "2"])]
+    assert (found["note"] == "nothing was retrieved").all() and (found["retrieved"] == 0).all()
+    assert results.missing.empty  # done: there is nothing to find
+    others = results.traces[~results.traces["qid"].isin(["1", "2"])]
+    assert others["retrieved"].between(1, 49).all() and (others["iteration"] > 0).any()
+    again = qr_world.study(data, tmp_path, KeywordRefiner(terms=1), cutoff=50, candidates=50,
+                           fair_qr={"max_iterations": 2})  # fmt: skip
+    assert all(again.pending(cell).empty for cell in again.cells)
+
+
+def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):
+    def documents():
+        yield {"docno": "1", "text": "a"}
+        yield {"docno": "2", "text": "b"}
+        raise FormatError("this is not JSON", "corpus", 3)
+
+    queries = pd.DataFrame({"qid": ["1"], "query": ["a"]})
+    with pytest.raises(FormatError, match="corpus:3: this is not JSON"):
+        CollectionBM25(tmp_path / "index", documents)(queries)
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+    with pytest.raises(InputError, match="system 'bm25' for 'gender': corpus:3: this is not JSON"):
+        run(replace(gender, documents=documents), tmp_path / "study")
+    with pytest.raises(InputError, match="no documents"):
+        CollectionBM25(tmp_path / "index", lambda: iter(()))(queries)
+    # the first record of an id counts
+    records = [("1", "alpha"), ("1", "beta"), ("2", "gamma")]
+    rows = [{"docno": docno, "text": text} for docno, text in records]
+    both = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["alpha", "beta", "gamma"]})
+    found = CollectionBM25(tmp_path / "index", lambda: rows)(both)
+    assert found[["qid", "docno"]].values.tolist() == [["1", "1"], ["3", "2"]]
+
+
+# What is saved -----------------------------------------------------------------------------------
+
+
+def test_files_that_are_corrupt_are_named(gender, tmp_path):
+    study = qr_world.study(gender, tmp_path, KeywordRefiner(terms=1), systems=("fair-qr",))
+    study.run()
+    saved = study.saved(study.cells[1])
+    for path, message in (
+        (saved.folder / "rankings" / "4.parquet", "not a Parquet file of this study.*remove it"),
+        (saved.folder / "traces" / "4.parquet", "not a Parquet file of this study.*remove it"),
+        (saved.folder / "time.json", "not JSON.*remove the file"),
+    ):
+        raw = path.read_bytes()
+        path.write_bytes(b"PAR1" + raw[4:20])
+        with pytest.raises(FormatError, match=message) as found:
+            results = qr_world.study(
+                gender, tmp_path, KeywordRefiner(terms=1), systems=("fair-qr",)
+            )
+            results = results.run()
+            assert len(results.table) and len(results.costs) and len(results.traces)
+        assert str(path) in str(found.value) and "\n" not in str(found.value)
+        path.write_bytes(raw)
+    path = saved.folder / "rankings" / "4.parquet"
+    path.unlink()
+    assert len(study.run().table) == 2 and path.exists()
+
+
+def test_a_corrupt_ledger_is_moved_aside(gender, tmp_path):
+    ledger = tmp_path / "ledger.sqlite"
+    first = run(gender, tmp_path, systems=("fair-qr",))
+    ledger.write_bytes(b"no database at all" * 100)
+    with pytest.warns(DataWarning, match="corrupt: it was moved to .*aside-1"):
+        again = run(gender, tmp_path, systems=("fair-qr",))
+    pd.testing.assert_frame_equal(first.table, again.table)
+    assert (tmp_path / "ledger.sqlite.aside-1").read_bytes().startswith(b"no database")
+    database = sqlite3.connect(ledger)
+    assert database.execute("SELECT count(*) FROM answers").fetchone() == (0,)
+    database.close()
+
+
+def test_an_output_folder_that_cannot_be_made(gender, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        run(gender, tmp_path / "file" / "study")
+
+
+def test_results_before_a_run(gender, tmp_path):
+    study = qr_world.study(gender, tmp_path, KeywordRefiner())
+    with pytest.raises(InputError, match="no results yet: run it first"):
+        study.results()
+
+
+# Settings ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"systems": ("bm52",)}, "unknown system 'bm52'; did you mean 'bm25'"),
+        ({"systems": "bm25"}, "systems must be a list"),
+        ({"options": {"toy": {}}}, "unknown system 'toy'"),
+        ({"options": {"fair-qr": {"k": 3}}}, r"settings of 'fair-qr' belong into \[fair-qr\]"),
+        ({"options": {"bm25": {"k1": 3}}}, r"belong into \[bm25\]"),
+        ({"bm25": {"k2": 1}}, r"unknown setting of \[bm25\] 'k2'"),
+        ({"bm25": {"b": 2}}, "b is out of its range; found 2"),
+        ({"bm25": {"num_results": 0}}, "num_results must be an integer of at least 1"),
+        ({"fair_qr": {"treshold": 1}}, "unknown setting of FairQR 'treshold'; did you mean 'thres"),
+        ({"fair_qr": {"threshold": -1}}, "threshold must be 0 or above"),
+        ({"fair_qr": {"llm": "x"}}, "unknown setting of FairQR 'llm'"),
+        ({"fair_qr": {"prompt": "refin"}}, "unknown prompt 'refin'; did you mean 'refine'"),
+        ({"variations": {"depht": (1,)}}, "unknown setting to vary 'depht'; did you mean 'depth'"),
+        ({"variations": {"depth": 5}}, "variations of depth must be a list"),
+        ({"variations": {"pool": ("last", "both")}}, "pool must be one of"),
+        ({"variations": {"depth": ("ten",)}}, "depth must be an integer"),
+        ({"folds": 1}, "folds must be an integer of at least 2"),
+        ({"cutoff": 0}, "cutoff must be"),
+        ({"candidates": 3}, r"candidates \(3\) must not be below cutoff \(5\)"),
+        ({"ndcg": "dcg"}, "ndcg must be one of"),
+        ({"correction": "sidak"}, "correction must be one of"),
+        ({"confidence": 95}, "confidence must lie between 0 and 1"),
+        ({"seed": -1}, "seed must be"),
+        ({"resamples": 1.5}, "resamples must be"),
+    ],
+)
+def test_settings_that_are_wrong_are_said_before_anything_is_done(
+    gender, tmp_path, changed, message
+):
+    with pytest.raises((ParameterError, NotFoundError), match=message) as found:
+        qr_world.study(gender, tmp_path, KeywordRefiner(), **changed)
+    assert "\n" not in str(found.value) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "give either 'folder' or 'dataset'"),
+        ("folder = 'a'\ndataset = 'b'", "give either"),
+        ("folder = 'a'\nsistems = []", "unknown key 'sistems'; did you mean 'systems'"),
+        ("folder = 3", "'folder' must be a text; found 3"),
+        ("folder = 'a'\noutput = false", "'output' must be a text"),
+        ("folder = 'a'\nattributes = 'gender'", "'attributes' must be a list of names"),
+        ("folder = 'a'\nsystems = ['bm25', 3]", "'systems' must be a list of names"),
+        ("folder = 'a'\ncutoff = 'ten'", "cutoff must be an integer of at least 1; found 'ten'"),
+        ("folder = 'a'\nlevel = 5", "level must lie between 0 and 1"),
+        ("folder = 'a'\nllm = 'openai'", r"'llm' must be a table: \[llm\]"),
+        ("folder = 'a'\n[options]\nmmr = 3", r"settings of 'mmr' must be a table: \[options.mmr\]"),
+        (
+            "folder = 'a'\n[ledger]\nmax_call = 3",
+            "unknown key 'max_call' in .ledger.; did you",
+        ),
+        ("folder = 'a'\n[ledger]\nmax_calls = 'x'", "'max_calls' must be an integer; found 'x'"),
+        ("folder = 'a'\n[ledger]\nmax_cost = true", "'max_cost' must be a number"),
+        ("folder = 'a'\n[ledger]\noffline = 1", "'offline' must be true or false"),
+        ("folder = 'a'\n[ledger]\nprices = {m = 3}", "'prices' must be a file, or a table"),
+        ("folder = 'a'\n[ledger]\nprices = {m = [3, 'x']}", "'prices' must be a file, or a table"),
+        ("folder = 'a'\n[variations]\ndeep = [3]", "unknown setting to vary 'deep'"),
+        ("folder = 'a'\n[variations]\ndepth = 3", "variations of depth must be a list"),
+        ("folder = ", "not TOML"),
+        ("folder = '\xff'", "not TOML"),
+    ],
+)
+def test_configurations_that_are_wrong(tmp_path, text, message):
+    path = tmp_path / "study.toml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(FormatError, match=message) as found:
+        read_study(path)
+    assert str(path) in str(found.value) and "\n" not in str(found.value)
+    with pytest.raises(FormatError, match="cannot be read"):
+        read_study(tmp_path / "none.toml")
+
+
+def test_a_configuration_that_is_right(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(
+        "folder = 'wiki'\noutput = '../out'\nattributes = ['gender']\nsystems = ['bm25']\n"
+        "cutoff = 10\n[fair-qr]\nmax-iterations = 3\n[variations]\ndepth = [5, 10]\n"
+        "[llm]\nbackend = 'keyword'\n[ledger]\npath = 'l.sqlite'\nprices = {m = [1, 2.5]}\n"
+    )
+    file = read_study(path)
+    assert file.data == {"folder": str(tmp_path / "wiki"), "attributes": ["gender"]}
+    assert file.output == str(tmp_path / "../out")
+    assert file.settings == Settings(
+        systems=("bm25",), cutoff=10, fair_qr={"max_iterations": 3}, variations={"depth": [5, 10]}
+    )
+    assert file.ledger["path"] == str(tmp_path / "l.sqlite") and file.llm == {"backend": "keyword"}
+    assert file.settings.changed(seed=3, systems=None) == replace(file.settings, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"attributes": ["gendr"]}, "unknown.*'gendr'.*'gender'"),
+        ({"attributes": "gender"}, "attributes must be a list of names"),
+        ({"split": "tain"}, "unknown split.*'tain'.*'train'"),
+        ({"query": "titel"}, "unknown field of the topics 'titel'; did you mean 'title'"),
+        ({"keywords": "no/such/file"}, "no such file"),
+    ],
+)
+def test_parts_of_a_folder_that_are_not_there(wiki, options, message):
+    with pytest.raises(InputError, match=message):
+        qr_world.read(wiki, **options)
+
+
+def test_what_a_folder_gives(wiki, gender):
+    crossed = qr_world.read(wiki, attributes=["gender*geography"], split="eval", query="title")
+    assert list(crossed.attributes) == ["gender*geography"] and crossed.name == "wiki (eval topics)"
+    assert len(crossed.attributes["gender*geography"][0].levels) == 4 * 21
+    assert crossed.topics["query"].tolist() != gender.topics["query"].tolist()
+    text = crossed.texts(pd.DataFrame({"docno": ["1000"]}))["text"].iloc[0]
+    assert len(text.split()) > 20
+    assert dict(next(iter(crossed.documents())), docno="1000") == {"docno": "1000", "text": text}
+    with pytest.raises(InputError, match="1 documents are not in .*'7'"):
+        crossed.texts(pd.DataFrame({"docno": ["7"]}))
+    assert crossed.texts(pd.DataFrame({"docno": []})).columns.tolist() == ["docno", "text"]
+
+
+# Systems and packages ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("build", "kind", "message"),
+    [
+        ("broken", FairtkError, "system 'toy' for 'gender': RuntimeError: no luck"),
+        ("refuses", InputError, "system 'toy' for 'gender': the toy needs an option"),
+        ("unbuilt", FairtkError, r"""system 'toy' for 'gender': KeyError: "option \['a'\]"""),
+        ("absent", FairtkError, "system 'toy' for 'gender': .*absent"),
+    ],
+)
+def test_systems_that_raise_are_named(gender, tmp_path, build, kind, message):
+    with qr_world.installed(("toy", build, False)):
+        settings = {"options": {"toy": {"a": 1}}, "systems": ("toy",)}
+        study = qr_world.study(gender, tmp_path, KeywordRefiner(), **settings)
+        with pytest.raises(kind, match=message) as found:
+            study.run()
+        assert isinstance(found.value, InputError) == (kind is InputError)
+        if build in ("unbuilt", "absent"):  # said before anything is done
+            assert not (study.folder / "cells").exists()
+        else:
+            assert study.results().table["system"].tolist() == ["bm25"]  # what was done is kept
+    with qr_world.installed(("toy", "same", False)):
+        assert len(run(gender, tmp_path, **settings).table) == 2
+
+
+def test_a_system_that_finds_nothing(gender, tmp_path):
+    with qr_world.installed(("toy", "nothing", False)):
+        results = run(gender, tmp_path, systems=("toy",))
+    values = results.per_query[results.per_query["system"] == "toy"]
+    assert (values["value"] == 0).all() and len(values) == 8 * 3
+    assert results.table["missing"].tolist() == [0, 0]
+
+
+def test_training_needs_two_topics(gender, tmp_path):
+    with qr_world.installed(("toy", "memory", True)):
+        with pytest.raises(InputError, match="'toy' for 'gender': training and testing on diff"):
+            run(gender.first(1), tmp_path, systems=("toy",))
+        results = run(gender.first(1), tmp_path / "one", systems=("fair-qr",))
+    assert np.isnan(results.table["AWRF low"]).all()  # one topic has no interval, and no test
+    assert np.isnan(results.table["AWRF p"]).all()
+
+
+@pytest.mark.parametrize(
+    ("package", "kind", "message"),
+    [
+        ("pyarrow", MissingExtraError, r"pip install 'fairtk\[parquet\]'"),
+        ("pyterrier_pisa", FairtkError, "needs the package 'pyterrier-pisa'.*pip install"),
+    ],
+)
+def test_packages_that_are_missing(gender, tmp_path, monkeypatch, package, kind, message):
+    really = builtins.__import__
+
+    def imported(name, *rest):
+        if name.partition(".")[0] == package:
+            raise ImportError(name)
+        return really(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", imported)
+    with pytest.raises(kind, match=message) as found:
+        run(gender, tmp_path)
+    assert "\n" not in str(found.value) and not isinstance(found.value, InputError)
+
+
+def test_figures_without_matplotlib(gender, tmp_path, monkeypatch):
+    from fairtk.studies.fair_qr.plots import need_matplotlib
+
+    really = builtins.__import__
+
+    def imported(name, *rest):
+        if name.partition(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return really(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", imported)
+    with pytest.raises(MissingExtraError, match=r"fairtk\[report\]"):
+        need_matplotlib()
+
+
+def test_study_data_can_be_made_by_hand(tmp_path):
+    docs = [{"docno": str(n), "text": f"alpha {'woman' if n % 2 else 'man'} {n}"} for n in range(8)]
+    labels = pd.DataFrame({"docno": map(str, range(8)), "group": ["male", "female"] * 4})
+    groups = Groups.from_frame(labels, name="gender")
+    data = StudyData(
+        pd.DataFrame({"qid": ["a", "b"], "query": ["alpha", "alpha man"]}),
+        pd.DataFrame({"qid": ["a", "b"], "docno": ["1", "2"], "label": [1, 1]}),
+        {"gender": (groups, Target.uniform(groups))},
+        lambda: iter(docs),
+        None,
+        "mine",
+    )
+    results = run(data, tmp_path, cutoff=2, candidates=2)
+    assert len(results.table) == 3 and (results.table["missing"] == 0).all()

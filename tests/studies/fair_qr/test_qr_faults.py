@@ -1,0 +1,206 @@
+"""A study with a server that fails: how often it is asked, what is missing, what is never told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+
+import pytest
+import qr_world
+from chat_server import KEY, error, serving
+
+pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+pytest.importorskip("pyarrow")
+pytest.importorskip("openai")
+
+from fairtk.errors import DataWarning, NotFoundError, ParameterError
+from fairtk.llm import Ledger, LLMError, OpenAICompatible
+from fairtk.studies.fair_qr.models import make_model, parse_model
+
+
+def topic(prompt):
+    """Return which topic a prompt is about, from 1."""
+    words = [" ".join(own) for _, own, _ in qr_world.collection()[0].values()]
+    return words.index(prompt.partition("Original query: ")[2].partition("\n")[0]) + 1
+
+
+def first(prompt):
+    """Return whether a prompt is a topic's first one."""
+    return (
+        prompt.partition("Current keywords: ")[2].partition("\n")[0]
+        == (prompt.partition("Original query: ")[2].partition("\n")[0])
+    )
+
+
+def small(data, folder, llm, **changed):
+    settings = {"systems": ("fair-qr",), "fair_qr": {"max_iterations": 1}} | changed
+    return qr_world.study(data, folder, llm, **settings)
+
+
+def test_faults_are_tried_again_or_named(gender, tmp_path, client):
+    faults = {
+        1: error(429, "slow down", **{"Retry-After": "0.4"}),
+        2: error(500),
+        3: {"body": b'{"choices": [{"mess'},
+        4: {"sleep": 1.2, "text": "late"},
+        5: {"drop": True},
+    }
+
+    def rule(prompt, count):
+        number = topic(prompt)
+        if number in faults and count == 1:
+            return faults[number]
+        if number == 6:
+            return {"refusal": "I won't do that."}
+        return error(503, "down") if number == 7 else qr_world.adds_a_term(prompt)
+
+    with serving(rule) as server:
+        begin = time.monotonic()
+        with pytest.warns(DataWarning, match="2 of 8 queries have no result"):
+            results = small(gender, tmp_path, client(server, timeout=0.8)).run()
+        assert time.monotonic() - begin >= 0.4  # Retry-After is met
+        counts = {topic(prompt): count for prompt, count in server.counts.items()}
+        assert counts == {1: 2, 2: 2, 3: 2, 4: 2, 5: 2, 6: 1, 7: 2, 8: 1}
+        missing = results.missing.set_index("qid")["reason"].to_dict()
+        assert set(missing) == {"6", "7"}
+        assert "refused" in missing["6"] and "status 503: down (2 attempts)" in missing["7"]
+        # again: the refusal was paid for and stands; the call that failed is made again
+        with pytest.warns(DataWarning, match="2 of 2 queries have no result"):
+            small(gender, tmp_path, client(server)).run()
+        assert {topic(p): c for p, c in server.counts.items()} == counts | {7: 4}
+        # asked once more, nothing else is
+        faults.clear()
+    assert len(qr_world.paid(tmp_path / "ledger.sqlite")) == 7  # all but the one that failed
+
+
+def test_a_server_that_is_not_there(gender, tmp_path):
+    with serving(qr_world.adds_a_term) as server:
+        url = server.url
+    llm = OpenAICompatible("toy", url, retries=0)
+    with pytest.warns(DataWarning, match="8 of 8 queries have no result"):
+        results = small(gender, tmp_path, llm).run()
+    table = results.table.set_index("system")
+    assert table.loc["fair-qr", ["nDCG", "AWRF", "missing"]].tolist() == [0, 0, 8]
+    assert table.loc["bm25", "nDCG"] > 0.5 and table.loc["bm25", "missing"] == 0
+    assert results.missing["reason"].str.contains("no connection to http://127.0.0.1").all()
+    # a mean of 0 is no place on the curve of equal products, and numpy has nothing to warn of
+    page = results.save(tmp_path / "report").read_text(encoding="utf-8")
+    assert "fair-qr (8 of 8 missing)" in page or "fair-qr (gender: 8 of 8 missing)" in page
+
+
+def test_calls_overlap(gender, tmp_path, client):
+    """No call is answered before all eight are there."""
+    together = threading.Barrier(8, timeout=30)
+
+    def rule(prompt, _):
+        together.wait()
+        return qr_world.adds_a_term(prompt)
+
+    with serving(rule) as server:
+        results = small(gender, tmp_path, client(server, concurrency=8, timeout=60.0)).run()
+        assert len(server.requests) == 8 and server.most_running == 8
+    assert results.missing.empty
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(404, "does not know the model 'toy'"), (401, "refuses the key in 'OPENAI_API_KEY'")],
+)
+def test_what_ends_everything(gender, tmp_path, client, status, message):
+    def rule(prompt, count):
+        return error(status, f"no such thing; you sent {KEY}")
+
+    with serving(rule) as server:
+        study = small(gender, tmp_path, client(server, concurrency=1))
+        with pytest.raises(LLMError, match=message) as found:
+            study.run()
+        assert len(server.requests) == 1 and KEY not in str(found.value)
+    # BM25 is done, and there to be looked at
+    assert study.results().table["system"].tolist() == ["bm25"]
+    with serving(qr_world.adds_a_term) as server:
+        results = small(gender, tmp_path, client(server)).run()
+        assert len(server.requests) == 8 and results.missing.empty
+
+
+def test_the_key_stands_nowhere(gender, tmp_path, client, capfd):
+    def rule(prompt, count):
+        if topic(prompt) < 4:  # a server that repeats what it got
+            return error(400, f"bad request: Bearer {KEY}")
+        return qr_world.adds_a_term(prompt)
+
+    with serving(rule) as server:
+        study = small(gender, tmp_path, client(server))
+        with pytest.warns(DataWarning, match="<hidden>") as heard:
+            results = study.run(print)
+        results.save(tmp_path)
+        assert server.requests[0][2]["Authorization"] == f"Bearer {KEY}"
+        with Ledger(tmp_path / "ledger.sqlite") as ledger:
+            shown = repr([ledger, ledger.wrap(study.llm), study.llm, results.settings])
+    out, err = capfd.readouterr()
+    assert KEY not in out + err + shown + "".join(str(w.message) for w in heard)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} >= {".sqlite", ".json", ".parquet", ".md", ".png"}
+    for path in files:
+        raw = path.read_bytes()
+        assert KEY.encode() not in raw and KEY[8:].encode() not in raw, path
+    page = (tmp_path / "report.md").read_text()
+    assert "## Missing" in page
+    assert "gender, fair-qr: topic 1: 'toy': status 400: bad request: Bearer \\<hidden\\>" in page
+    assert KEY in os.environ.values()
+
+
+def test_a_key_that_is_not_there(gender, tmp_path, monkeypatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with serving(qr_world.adds_a_term) as server:
+        llm = OpenAICompatible("toy", server.url, api_key_env="MY_KEY")
+        study = small(gender, tmp_path, llm)
+        with pytest.raises(ParameterError, match="'MY_KEY', which is not set"):
+            study.run()
+        assert server.requests == []
+        assert not (study.folder / "cells").exists()  # said before anything is done
+        monkeypatch.setenv("MY_KEY", KEY)
+        study.run()
+        assert len(server.requests) == 8
+        monkeypatch.delenv("MY_KEY")
+        shutil.rmtree(study.folder / "cells")
+        study.run()  # what is recorded needs no key
+        assert len(server.requests) == 8
+
+
+# Models from settings ----------------------------------------------------------------------------
+
+
+def test_models_are_made_from_settings():
+    llm = make_model({"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:1/v1",
+                      "api_key_env": "", "retries": 2})  # fmt: skip
+    assert (llm.model, llm.api_key_env, llm.retries) == ("m", None, 2)
+    assert make_model({}).name == "keyword-refiner"
+    assert make_model({"terms": 2}).parameters()["terms"] == 2
+    assert parse_model("openai:gpt-4o") == {"backend": "openai", "model": "gpt-4o"}
+    assert parse_model("causal:a/b:c") == {"backend": "causal", "model": "a/b:c"}
+    assert parse_model("keyword") == {"backend": "keyword"}
+    assert parse_model("keyword:my.tsv") == {"backend": "keyword", "table": "my.tsv"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"backend": "opnai"}, "unknown backend of .llm. 'opnai'; did you mean 'openai'"),
+        ({"backend": "openai"}, "needs the name of the model"),
+        ({"backend": "openai", "model": "m", "api_key": KEY}, "unknown setting.*'api_key'"),
+        ({"backend": "openai", "model": "m", "api_key_env": KEY}, "never the key itself"),
+        ({"backend": "openai", "model": "m", "base_url": f"http://{KEY}@h/v1"}, "must not carry"),
+        ({"backend": "openai", "model": "m", "temprature": 1}, "did you mean 'temperature'"),
+        ({"backend": "openai", "model": "m", "temperature": "hot"}, "temperature must be a number"),
+        ({"model": "gpt"}, "unknown setting of KeywordRefiner 'model'"),
+    ],
+)
+def test_settings_of_models_that_are_wrong(settings, message):
+    with pytest.raises((NotFoundError, ParameterError), match=message) as found:
+        make_model(settings)
+    assert KEY not in str(found.value) and "\n" not in str(found.value)
+    for text in ("opnai:x", "openai", "openai:"):
+        with pytest.raises((NotFoundError, ParameterError)):
+            parse_model(text)

@@ -1,0 +1,173 @@
+"""SIGKILL in the middle of a study, and of an index: what is resumed is what would have been."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import pandas as pd
+import pytest
+import qr_world
+from chat_server import serving
+
+pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+pytest.importorskip("pyarrow")
+pytest.importorskip("openai")
+pytest.importorskip("matplotlib")
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """
+folder = "{folder}"
+attributes = ["gender", "geography"]
+systems = ["fair-qr", "fair-qr (no re-ranking)"]
+cutoff = 5
+candidates = 10
+resamples = 99
+[variations]
+max_iterations = [1, 10]
+[llm]
+backend = "openai"
+model = "toy"
+base_url = "{url}"
+concurrency = 3
+backoff = 0.01
+retries = 1
+"""
+FRAMES = ("table", "per_query", "variations", "rankings")
+
+
+def start(config, output):
+    """Begin ``fairtk qr`` as a process of its own."""
+    env = os.environ | {"FAIRTK_PLUGINS": "", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "fairtk", "qr", str(config), "-o", str(output), "--format", "csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+        text=True,
+    )
+
+
+def finished(process):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out
+
+
+def slowly(prompt, count):
+    return {"text": qr_world.adds_a_term(prompt), "sleep": 0.05}
+
+
+def test_killed_studies_end_as_uninterrupted_ones(wiki, tmp_path):
+    config = tmp_path / "study.toml"
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    with serving(slowly) as server:
+        config.write_text(CONFIG.format(folder=wiki, url=server.url))
+        begin = time.monotonic()
+        csv = finished(start(config, whole))
+        took = time.monotonic() - begin
+        total = len(server.requests)
+        assert total == len(server.counts) >= 20
+        server.requests.clear()
+        server.counts.clear()
+        known, stops = set(), 0
+        # in the first round of calls, in a later one, and while results are written
+        for wanted in (2, total // 2, None, total - 3):
+            written = len(rankings(killed))
+            process = start(config, killed)
+            if wanted is None:
+                wait_for(lambda n=written: len(rankings(killed)) > n + 3, process, took)
+            else:
+                wait_for(lambda n=wanted: len(server.counts) >= n, process, took)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            assert process.returncode == -signal.SIGKILL
+            stops += 1
+            time.sleep(0.2)  # requests that run are answered into the void
+            requests = Counter(prompt for prompt, *_ in server.requests)
+            assert all(requests[prompt] == before for prompt, before in known)
+            known = {(p, requests[p]) for p in qr_world.paid(killed / "ledger.sqlite")}
+        assert stops == 4 and 0 < len(known) < total
+        again = finished(start(config, killed))
+        requests = Counter(prompt for prompt, *_ in server.requests)
+        # what had been paid for was not asked for again; what was under way was, 3 at a time
+        assert all(requests[prompt] == before for prompt, before in known)
+        assert set(requests) == set(qr_world.paid(whole / "ledger.sqlite"))
+        assert sum(requests.values()) <= total + 3 * stops
+        assert again == csv
+        before = len(server.requests)
+        assert finished(start(config, killed)) == csv
+        assert len(server.requests) == before
+    for name in FRAMES:
+        one, two = (pd.read_parquet(folder / f"{name}.parquet") for folder in (whole, killed))
+        pd.testing.assert_frame_equal(one, two)
+    for name in ("table.csv", "per_query.csv", "comparison.tex", "variations.tex"):
+        assert (whole / name).read_bytes() == (killed / name).read_bytes()
+    one, two = qr_world.sums(whole), qr_world.sums(killed)
+    assert qr_world.differences(one, two) == []
+
+
+def rankings(folder):
+    return list(folder.glob("cells/*/rankings/*.parquet"))
+
+
+def wait_for(happened, process, most):
+    end = time.monotonic() + 10 * most + 60
+    while not happened():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+INDEXER = """
+import sys, time
+import pandas as pd
+from fairtk.studies.fair_qr import CollectionBM25
+
+def documents():
+    for number in range(40):
+        if number == 20:
+            print("halfway", flush=True)
+            time.sleep(float(sys.argv[2]))
+        yield {"docno": f"d{number}", "text": f"common word{number}"}
+
+bm25 = CollectionBM25(sys.argv[1], documents)
+found = bm25(pd.DataFrame({"qid": ["1"], "query": ["common"]}))
+print(len(found), flush=True)
+"""
+
+
+def test_an_index_of_a_killed_process_is_never_used(tmp_path):
+    place = tmp_path / "indexes" / "index"
+    command = [sys.executable, "-c", INDEXER, str(place)]
+    process = subprocess.Popen([*command, "60"], stdout=subprocess.PIPE, text=True)
+    # PISA's own output is silenced at the level of the process, and "halfway" with it
+    wait_for(lambda: list(tmp_path.rglob("*.part.*")), process, 10)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert list(tmp_path.rglob("*.part.*"))  # left behind, under a name that nobody reads
+    done = subprocess.run([*command, "0"], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "40"
+
+
+def test_two_processes_may_build_one_index(tmp_path):
+    command = [sys.executable, "-c", INDEXER, str(tmp_path / "index"), "1"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = []
+    readers = [
+        threading.Thread(target=lambda p=p: outputs.append(p.communicate()[0])) for p in both
+    ]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert [p.returncode for p in both] == [0, 0]
+    assert [output.split()[-1] for output in outputs] == ["40", "40"]
+    assert not list(tmp_path.rglob("*.part.*"))

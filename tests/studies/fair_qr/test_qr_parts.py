@@ -1,0 +1,278 @@
+"""Parts of a study: folds, names of files, tables as text, BM25 over a collection."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from urllib.parse import unquote
+
+import numpy as np
+import pandas as pd
+import pytest
+import qr_world
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairtk.errors import ColumnError, NotFoundError, ParameterError
+from fairtk.llm import Completion, KeywordRefiner
+from fairtk.llm.chat import ChatModel
+from fairtk.studies.fair_qr import CollectionBM25, folds
+from fairtk.studies.fair_qr.clock import Clocked
+from fairtk.studies.fair_qr.costs import iterations
+from fairtk.studies.fair_qr.saved import SavedCell, file_name
+from fairtk.studies.fair_qr.tables import Table, latex, markdown
+
+QIDS = st.lists(st.text(max_size=8), min_size=1, max_size=40, unique=True)
+
+
+# Folds -------------------------------------------------------------------------------------------
+
+
+@given(QIDS, st.integers(2, 9), st.integers(0, 99), st.randoms(use_true_random=False))
+def test_folds_are_even_and_know_no_order(qids, count, seed, rng):
+    found = folds(qids, count, seed)
+    assert found.keys() == set(qids)
+    sizes = Counter(found.values())
+    assert set(sizes) == set(range(min(count, len(qids))))
+    assert max(sizes.values()) - min(sizes.values()) <= 1
+    shuffled = rng.sample(qids, len(qids))
+    assert folds(shuffled, count, seed) == found
+
+
+def test_folds_come_from_chance():
+    qids = [str(n) for n in range(100)]
+    found = [tuple(map(folds(qids, 4, seed).get, qids)) for seed in range(20)]
+    assert len(set(found)) == 20
+    # neighbors share a fold in about a quarter of the cases, as they would by chance
+    together = np.mean([fold[n] == fold[n + 1] for fold in found for n in range(99)])
+    assert 0.2 < together < 0.3
+
+
+# Files -------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(max_size=12) | st.text("aAbB.%-_=", max_size=5), unique=True, max_size=30))
+def test_names_of_files_differ_even_where_case_does_not(texts):
+    names = [file_name(text) for text in texts]
+    assert len({name.lower() for name in names}) == len(texts)
+    assert all(re.fullmatch(r"[\w~=% -]+", name, re.ASCII) and len(name) < 200 for name in names)
+
+
+def test_names_of_files():
+    assert file_name("12") == "12" and file_name("fa*ir") != file_name("fa%2Air")
+    assert file_name("a/b").partition("=")[0] == "a%2Fb" and "." not in file_name("../x")
+    long = "x" * 5000
+    assert len(file_name(long)) < 200 and file_name(long) != file_name(long + "x")
+    # nobody can choose a text that is another one's name
+    assert file_name(file_name("A").lower()).lower() != file_name("A").lower()
+
+
+@settings(max_examples=25)
+@given(st.lists(st.text(max_size=300), min_size=1, max_size=4, unique=True))
+def test_rankings_come_back_whatever_the_qids(tmp_path_factory, qids):
+    saved = SavedCell(tmp_path_factory.mktemp("saved") / "cell")
+    for number, qid in enumerate(qids):
+        rows = [(qid, f"d{i}", float(-i), i) for i in range(number)]
+        saved.save(qid, pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]))
+    assert saved.done([*qids, "x" * 301]) == qids
+    back = saved.rankings(qids[::-1])
+    assert back["qid"].tolist() == [q for n, q in list(enumerate(qids))[::-1] for _ in range(n)]
+    assert saved.traces(qids).empty and saved.noted("nothing", 5) == 5
+
+
+def test_what_is_saved_is_not_read_twice_nor_kept_when_old(tmp_path):
+    saved = SavedCell(tmp_path)
+    frame = pd.DataFrame({"qid": ["1"], "docno": ["a"], "score": [1.0], "rank": [0]})
+    saved.save("1", frame)
+    first = saved.rankings(["1"])
+    first["docno"] = "changed by the caller"
+    assert saved.rankings(["1"])["docno"].tolist() == ["a"]
+    saved.save("1", frame.assign(docno="b"))
+    assert saved.rankings(["1"])["docno"].tolist() == ["b"]
+
+
+ODD = ["a/b", "..", "con 1.x", "Ä|ö&$", "A/B", "q" * 300, "100%", '"\\]']
+
+
+@pytest.mark.slow
+def test_odd_qids_go_through_a_whole_study(gender, tmp_path):
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    pytest.importorskip("pyarrow")
+    names = dict(zip(gender.topics["qid"], ODD, strict=True))
+    groups, target = gender.attributes["gender"]
+    frame = target.to_frame()
+    target = type(target).from_frame(frame.assign(qid=frame["qid"].map(names)), groups=groups)
+    data = replace(
+        gender,
+        topics=gender.topics.assign(qid=gender.topics["qid"].map(names)),
+        qrels=gender.qrels.assign(qid=gender.qrels["qid"].map(names)),
+        attributes={"the_gender (|x|)": (groups, target)},
+    )
+    only = {"systems": ("fair-qr",)}
+    study = qr_world.study(data, tmp_path / "odd", KeywordRefiner(terms=1), **only)
+    results = study.run()
+    assert set(results.per_query["qid"]) == set(ODD) and results.missing.empty
+    plain = qr_world.study(gender, tmp_path / "plain", KeywordRefiner(terms=1), **only).run()
+    assert sorted(results.per_query["value"]) == pytest.approx(sorted(plain.per_query["value"]))
+    assert all(study.pending(cell).empty for cell in study.cells)
+    page = results.save(tmp_path / "odd").read_text()
+    links = re.findall(r"!\[(?:[^\]\\]|\\.)*\]\(([^)]*)\)", page)
+    assert len(links) == 4  # trade-off, refinements, the two most telling topics
+    for link in links:
+        assert " " not in link and (tmp_path / "odd" / unquote(link)).is_file()
+    # every row of a table in Markdown has as many cells as its header
+    tables = re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE)
+    assert len(tables) == 5
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+
+
+# Tables ------------------------------------------------------------------------------------------
+
+
+def test_latex_escapes_everything():
+    rows = [
+        ["fa*ir", "0.5000+", "-0.0100-", "50%"],
+        ["[x] & ~^\\", "0.5000 ", "+0.0100+", "a_b {c} #1 $2 <3> |"],
+        ["bm25+", "0.4000-", "0.0000", "nDCG x AWRF"],
+    ]
+    text = latex(Table(["name", "AWRF", "change", "a & b"], rows, "100% of_it\nin {two} lines"))
+    lines = text.splitlines()
+    assert r"\caption{100\% of\_it in \{two\} lines}" in lines
+    assert r"\begin{tabular}{lrrl}" in lines
+    assert r"name & AWRF & change & a \& b \\" in lines
+    assert r"fa*ir & 0.5000$^{+}$ & -0.0100$^{-}$ & 50\% \\" in lines
+    assert (
+        r"{[}x] \& \textasciitilde{}\textasciicircum{}\textbackslash{} & 0.5000 & +0.0100$^{+}$ & "
+        r"a\_b \{c\} \#1 \$2 $<$3$>$ \textbar{} \\"
+    ) in lines  # the bracket would be an argument of the line break before it
+    assert r"bm25+ & 0.4000$^{-}$ & 0.0000 & nDCG $\times$ AWRF \\" in lines
+    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
+
+
+@given(st.lists(st.lists(st.text(max_size=9), min_size=3, max_size=3), max_size=4), st.text())
+def test_tables_keep_their_shape(rows, caption):
+    text = latex(Table(["a", "b", "c"], rows, caption))
+    body = text.split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
+    assert len(body) == len(rows)
+    for line in body:
+        # nothing but the table's own signs is left when what is escaped is gone
+        bare = re.sub(r"\\(?:text\w+\{\}|[&%$#_{}])|\$(?:<|>|\^\{[+-]\})\$|\{[\[*]\}", "", line)
+        assert bare.endswith("\\\\") and bare.count(" & ") == 2
+        assert not re.search(r"[\\%$#_{}~^<>]", bare[:-2]) and bare.count("&") == 2
+        assert not line.startswith(("[", "*"))
+    page = markdown(Table(["a", "b", "c"], rows, caption)).splitlines()
+    assert page[1] == "| --- | --- | --- |"
+    for line in [page[0], *page[2 : 2 + len(rows)]]:
+        assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 4
+        assert not re.search(r"(?<!\\)(?:\\\\)*[<>&`$]", line)
+    assert page[2 + len(rows)] == "" and page[3 + len(rows)].startswith("*")
+    assert len(page) == 4 + len(rows)
+
+
+# Counts ------------------------------------------------------------------------------------------
+
+
+def test_iterations_are_counted_by_hand():
+    trace = pd.DataFrame(
+        [("1", 0, True), ("1", 1, True), ("1", 2, False), ("2", 0, True), ("3", 0, True),
+         ("3", 1, True), ("3", 2, True), ("3", 3, True), ("3", 4, False)],
+        columns=["qid", "iteration", "kept"],
+    )  # fmt: skip
+    found = iterations(trace).set_index("count")
+    # asked: 2, 0, 4; kept: 1, 0, 3
+    assert found.loc["asked"].tolist() == [2.0, 1.0, 2.0, 3.0, 4, 3]
+    assert found.loc["kept", ["mean", "25%", "50%", "75%"]].tolist() == [4 / 3, 0.5, 1.0, 2.0]
+    assert iterations(trace[:0]).columns.tolist() == ["count", *found.columns]
+
+
+class Echo(ChatModel):
+    name = "echo"
+
+    def parameters(self):
+        return {}
+
+    def outcomes(self, chats):
+        for number, _ in enumerate(chats):
+            yield number, Completion("a")
+
+
+def test_a_clock_changes_nothing_but_the_time():
+    llm = Clocked(Echo())
+    other = llm.at_temperature(0.5)
+    assert len(llm.complete([None] * 3)) == len(other.complete([None] * 3)) == 3
+    assert llm.waited is other.waited and llm.waited[0] > 0
+    assert (llm.name, llm.digest(), repr(llm)) == ("echo", Echo().digest(), repr(llm.llm))
+
+
+# BM25 --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bm25(tmp_path_factory):
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    docs = [{"docno": f"d{n}", "text": "tie " * (1 + n // 4)} for n in range(8)]
+    docs.append({"docno": "other", "text": "tide mill"})
+    return CollectionBM25(tmp_path_factory.mktemp("bm25") / "index", lambda: docs, num_results=6)
+
+
+def test_equal_scores_are_ordered_by_docno_descending(bm25):
+    run = bm25(pd.DataFrame({"qid": ["1"], "query": ["tie"]}))
+    assert run["docno"].tolist()[:4] == ["d7", "d6", "d5", "d4"]
+    assert run["rank"].tolist() == list(range(6)) and run["score"].is_monotonic_decreasing
+    assert run["score"].dtype == np.float64
+
+
+def test_queries_are_bags_of_words_and_come_back_whole(bm25):
+    queries = pd.DataFrame(
+        {"qid": [3, 1, 2], "query": ["(Tie* AND", "?!", 'tide~2 "mill"'], "more": ["x", "y", "z"]}
+    )
+    before = queries.copy()
+    run = bm25(queries)
+    assert list(run) == ["qid", "query", "more", "docno", "score", "rank"]
+    assert list(dict.fromkeys(run["qid"])) == ["3", "2"]  # the order of the queries
+    assert run.set_index("qid")["more"].to_dict() == {"3": "x", "2": "z"}
+    assert run[run["qid"] == "2"]["docno"].tolist() == ["other"]
+    assert run["query"].iloc[0] == "(Tie* AND"
+    pd.testing.assert_frame_equal(queries, before)
+    for empty in (queries[:0], queries[1:2]):
+        out = bm25(empty)
+        assert len(out) == 0 and list(out) == list(run)
+    with pytest.raises(ColumnError, match="'query'"):
+        bm25(queries.drop(columns="query"))
+    again = bm25(run)  # rankings are queries, too
+    assert list(again) == list(run)
+
+
+def test_settings_decide_equality_and_share_a_folder(bm25, tmp_path):
+    assert bm25 == CollectionBM25(bm25.folder, None, num_results=6)
+    other = CollectionBM25(bm25.folder, bm25.documents, num_results=6, k1=1.2, b=0.75)
+    assert other != bm25 and "k1=1.2" in repr(other)
+    queries = pd.DataFrame({"qid": ["1"], "query": ["tie"]})
+    # tf of d7 and of d0 is 2 and 1: the scores' ratio depends on k1 and b
+    runs = (bm25(queries), other(queries))
+    ratios = [run["score"].iloc[0] / run["score"].iloc[-1] for run in runs]
+    assert ratios[0] != pytest.approx(ratios[1])
+    kept = CollectionBM25(bm25.folder, lambda: pytest.fail("read again"), num_results=6)
+    kept.prepare()
+    assert kept(queries).equals(bm25(queries))
+    for wrong in ({"k1": -1}, {"b": 1.5}, {"b": True}, {"k1": "x"}, {"num_results": 0}):
+        with pytest.raises(ParameterError):
+            CollectionBM25(tmp_path, None, **wrong)
+
+
+def test_plots_of_what_was_not_done_are_refused(gender, tmp_path):
+    pytest.importorskip("matplotlib")
+    from fairtk.errors import InputError
+    from fairtk.studies.fair_qr.plots import plot_iterations, plot_variation
+
+    results = qr_world.study(gender, tmp_path, KeywordRefiner(), systems=("bm25",)).run()
+    with pytest.raises(InputError, match="did not vary 'depth'"):
+        plot_variation(results, "depth")
+    with pytest.raises(InputError, match="no trace"):
+        plot_iterations(results)
+    with pytest.raises(NotFoundError, match="unknown system 'fair-qr'"):
+        results.changes("gender")
+    with pytest.raises(NotFoundError, match="unknown attribute 'gendr'; did you mean 'gender'"):
+        results.changes("gendr", "bm25")

@@ -1,0 +1,317 @@
+"""A study that was stopped goes on where it was; what is done is not done again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+import qr_toys
+import qr_world
+from chat_server import serving
+
+pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+pytest.importorskip("pyarrow")
+pytest.importorskip("openai")
+
+from fairtk.errors import DataWarning
+from fairtk.llm import BudgetError, KeywordRefiner, Ledger, OfflineError
+from fairtk.studies.fair_qr import CollectionBM25
+
+VARIED = {"max_iterations": (1, 10)}
+
+
+class Counting(pt.Transformer):
+    """A retriever that remembers what it was asked."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.asked = []
+
+    def transform(self, inp):
+        self.asked += [*zip(inp["qid"], inp["query"], strict=True)]
+        return self.inner.transform(inp)
+
+    def __repr__(self):
+        return "Counting"
+
+
+@pytest.fixture(scope="module")
+def index(data, tmp_path_factory):
+    return Counting(CollectionBM25(tmp_path_factory.mktemp("index") / "index", data.documents))
+
+
+@pytest.fixture(scope="module")
+def whole(gender, index, home, tmp_path_factory):
+    """Return an uninterrupted study with a server: its folder, results, and what was asked."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch, serving(qr_world.adds_a_term) as server:
+        patch.setenv("IR_DATASETS_HOME", str(home))
+        patch.setenv("OPENAI_API_KEY", "sk-test-1234")
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        results = study(gender, folder, model(server), index).run()
+        return folder, results, sorted(prompt for prompt, *_ in server.requests)
+
+
+def model(server, **options):
+    from fairtk.llm import OpenAICompatible
+
+    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "retries": 1} | options))
+
+
+def study(data, folder, llm, retriever, **changed):
+    settings = {"variations": VARIED, "systems": ("fair-qr",)} | changed
+    return qr_world.study(data, folder, llm, retriever=retriever, **settings)
+
+
+def equal(results, folder, whole):
+    """Check that results are those of the uninterrupted study; seconds and times are not."""
+    before, expected, _ = whole
+    pd.testing.assert_frame_equal(results.table, expected.table)
+    pd.testing.assert_frame_equal(results.variations, expected.variations)
+    pd.testing.assert_frame_equal(results.rankings, expected.rankings)
+    assert qr_world.differences(qr_world.sums(folder), qr_world.sums(before)) == []
+    return True
+
+
+def test_a_second_run_asks_and_retrieves_nothing(gender, tmp_path, index, whole):
+    counting = Counting(index.inner)
+    with serving(qr_world.adds_a_term) as server:
+        first = study(gender, tmp_path, model(server), counting)
+        first.run()
+        prompts = [prompt for prompt, *_ in server.requests]
+        assert sorted(prompts) == whole[2] and len(set(prompts)) == len(prompts)
+        asked, times = len(counting.asked), times_of(tmp_path)
+        assert asked > 0
+        told = []
+        first.run(told.append)
+        again = study(gender, tmp_path, model(server), counting)  # as a new process would
+        again.run(told.append)
+        assert equal(again.results(), tmp_path, whole)
+        assert told == [] and len(counting.asked) == asked and len(server.requests) == len(prompts)
+    assert times_of(tmp_path) == times
+
+
+def times_of(folder):
+    return {p: p.stat().st_mtime_ns for p in (folder / "cells").rglob("*") if p.is_file()}
+
+
+def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index, whole):
+    with serving(qr_world.adds_a_term) as server:
+        first = study(gender, tmp_path, model(server), index)
+        first.run()
+        requests = len(server.requests)
+        cells = {cell.label: cell for cell in first.cells}
+        counting = Counting(index.inner)
+        again = study(gender, tmp_path, model(server), counting)
+        # a query of BM25
+        (again.saved(cells["bm25"]).folder / "rankings" / "5.parquet").unlink()
+        again.run()
+        assert [qid for qid, _ in counting.asked] == ["5"]
+        # a query of FAIR-QR; its trace is written again, too
+        counting.asked.clear()
+        saved = again.saved(cells["fair-qr"])
+        trace = saved.folder / "traces" / "2.parquet"
+        (saved.folder / "rankings" / "2.parquet").unlink()
+        trace.unlink()
+        again.run()
+        assert {qid for qid, _ in counting.asked} == {"2"} and trace.exists()
+        # a whole cell
+        counting.asked.clear()
+        for path in sorted(saved.folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        told = []
+        results = again.run(told.append)
+        assert len(told) == 1 and told[0].endswith("gender: fair-qr")
+        assert {qid for qid, _ in counting.asked} == set(gender.topics["qid"])
+        assert equal(results, tmp_path, whole) and len(server.requests) == requests
+
+
+def test_a_server_that_dies_halfway_and_comes_back(gender, tmp_path, index, whole):
+    # no query of the second half is answered, then only some, then all
+    alive = {"up to": 4}
+
+    def rule(prompt, count):
+        topic = gender.topics["query"].tolist().index(original(prompt))
+        return qr_world.adds_a_term(prompt) if topic < alive["up to"] else {"drop": True}
+
+    with serving(rule) as server:
+        for up_to, lost in ((4, 4), (6, 2)):
+            alive["up to"] = up_to
+            with pytest.warns(DataWarning, match=f"{lost} of .* queries have no result"):
+                results = study(gender, tmp_path, model(server), index).run()
+            missing = results.missing[results.missing["variation"] == ""]
+            here = missing[missing["system"] == "fair-qr"]
+            assert here["qid"].tolist() == gender.topics["qid"].tolist()[up_to:]
+            assert here["reason"].str.contains("no connection").all()
+        alive["up to"] = 8
+        results = study(gender, tmp_path, model(server), index).run()
+        prompts = [prompt for prompt, *_ in server.requests]
+        answered = [p for p in prompts if prompts.count(p) == 1]
+        # what was answered was asked for once, and nothing else was ever asked
+        assert set(prompts) == set(whole[2]) == set(qr_world.paid(tmp_path / "ledger.sqlite"))
+        first = gender.topics["query"].tolist()[:4]
+        assert {p for p in prompts if original(p) in first} <= set(answered)
+    assert equal(results, tmp_path, whole) and results.missing.empty
+
+
+def original(prompt):
+    return prompt.partition("Original query: ")[2].partition("\n")[0]
+
+
+def test_a_budget_stops_and_the_next_run_goes_on(gender, tmp_path, index, whole):
+    stops = 0
+    with serving(qr_world.adds_a_term) as server:
+        while True:
+            with Ledger(tmp_path / "l.sqlite", max_calls=7) as ledger:
+                before = len(server.requests)
+                try:
+                    results = study(gender, tmp_path, model(server), index, ledger=ledger).run()
+                    break
+                except BudgetError:
+                    stops += 1
+                    assert len(server.requests) == before + 7
+        prompts = [prompt for prompt, *_ in server.requests]
+        assert sorted(prompts) == whole[2]  # each once
+        assert stops == (len(prompts) - 1) // 7 and stops >= 2
+        with Ledger(tmp_path / "l.sqlite", offline=True) as ledger:
+            replayed = study(gender, tmp_path / "again", model(server), index, ledger=ledger)
+            assert equal(replayed.run(), tmp_path / "again", whole)
+            other = study(gender, tmp_path / "other", model(server, max_tokens=9), index)
+            other.ledger = ledger
+            with pytest.raises(OfflineError, match="not in the ledger"):
+                other.run()
+    assert equal(results, tmp_path, whole)
+
+
+@pytest.mark.slow
+def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index):
+    """Cells that share answers may lack different topics: the bound counts all of them."""
+    dead = set(gender.topics["query"].tolist()[:2])
+
+    def rule(prompt, count):
+        return {"drop": True} if original(prompt) in dead else qr_world.adds_a_term(prompt)
+
+    with serving(rule) as server:
+        first = study(gender, tmp_path, model(server), index)
+        with pytest.warns(DataWarning, match="2 of 8 queries have no result"):
+            first.run()
+        refining = [cell for cell in first.cells if cell.refines]
+        for cell, lost in ((refining[0], "5"), (refining[1], "6")):
+            (first.saved(cell).folder / "rankings" / f"{lost}.parquet").unlink()
+        plan = first.plan()
+        # topics 1, 2, 5, 6, each refined up to ten times; no bound for each cell alone
+        assert plan.rows[["topics", "calls"]].values.tolist() == [[4, 40]]
+        assert (plan.done, plan.cells) == (1, 4)
+        dead.clear()
+        before = len(server.requests)
+        assert first.run().missing.empty
+        assert 0 < len(server.requests) - before <= plan.total["calls"]
+        after = first.plan()
+        assert after.rows.empty and after.done == 4 and after.total["calls"] == 0
+        assert after.recorded == len(qr_world.paid(tmp_path / "ledger.sqlite"))
+
+
+# What changes ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def done(gender, tmp_path_factory, home):
+    """Return a folder with a study of KeywordRefiner and toys, in which all is done."""
+    folder = tmp_path_factory.mktemp("done")
+    with pytest.MonkeyPatch.context() as patch, toys():
+        patch.setenv("IR_DATASETS_HOME", str(home))
+        qr_world.study(gender, folder, KeywordRefiner(terms=1)).run()
+    return folder
+
+
+def toys(version="1.0"):
+    specs = (("toy-memory", "memory", True), ("toy-reverse", "reverse", False))
+    return qr_world.installed(*specs, version=version)
+
+
+def pending(data, folder, llm=None, version="1.0", **changed):
+    """Return the systems that would be done; none of them is."""
+    with toys(version):
+        made = qr_world.study(data, folder, llm or KeywordRefiner(terms=1), **changed)
+        return {cell.label for cell in made.cells if len(made.pending(cell))}
+
+
+BASES = {"toy-memory", "toy-reverse"}
+REFINED = {"fair-qr", "fair-qr (no re-ranking)"}
+ALL = {"bm25"} | BASES | REFINED
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, set()),
+        ({"resamples": 50, "confidence": 0.9, "level": 0.1, "correction": "none"}, set()),
+        ({"ndcg": "trec_eval"}, set()),
+        ({"seed": 7}, BASES),
+        ({"folds": 3}, {"toy-memory"}),
+        ({"candidates": 11}, BASES),
+        ({"options": {"toy-reverse": {"a": 1}}}, {"toy-reverse"}),
+        ({"version": "1.1"}, BASES),
+        ({"llm": KeywordRefiner(terms=2)}, REFINED),
+        ({"fair_qr": {"threshold": 0.1}}, REFINED),
+        ({"fair_qr": {"threshold": 0.05}}, set()),  # the default
+        ({"variations": {"depth": (5, 6)}}, {"fair-qr, depth=6"}),
+        ({"bm25": {"k1": 1.2}}, ALL),
+        ({"bm25": {"num_results": 1000, "b": 0.4}}, set()),
+        ({"cutoff": 6}, ALL),
+    ],
+)
+def test_settings_change_what_they_must(gender, done, changed, expected):
+    assert pending(gender, done, **changed) == expected
+
+
+def test_data_change_what_they_must(data, gender, done):
+    assert pending(data, done) == ALL  # of geography
+    with toys():
+        both = qr_world.study(data, done, KeywordRefiner(terms=1))
+        assert {c.attribute for c in both.cells if len(both.pending(c))} == {"geography"}
+    judged = gender.qrels.iloc[1:]
+    assert pending(replace(gender, qrels=judged), done) == ALL
+    worded = gender.topics.assign(query=gender.topics["query"].str.upper())
+    assert pending(replace(gender, topics=worded), done) == ALL
+    assert pending(replace(gender, collection="another"), done) == ALL
+    relabeled = data.attributes["geography"]
+    assert pending(replace(gender, attributes={"gender": relabeled}), done) == ALL
+    assert pending(replace(gender, name="another name"), done) == set()
+    mixed = (
+        gender.topics.sample(frac=1, random_state=3),
+        gender.qrels.sample(frac=1, random_state=3),
+    )
+    assert pending(replace(gender, topics=mixed[0], qrels=mixed[1]), done) == set()
+
+
+def test_a_file_that_changes_changes_the_collection(tmp_path):
+    folder = qr_world.write_world(tmp_path / "wiki")
+    before = qr_world.read(folder, attributes=["gender"])
+    assert qr_world.read(folder, attributes=["gender"]).key == before.key
+    time.sleep(0.01)
+    qr_world.write_world(folder)  # the same again, at another time
+    after = qr_world.read(folder, attributes=["gender"])
+    assert after.key["collection"] != before.key["collection"]
+    assert after.key["topics"] == before.key["topics"]
+
+
+def test_the_order_of_topics_does_not_matter(gender, done, tmp_path):
+    order = np.random.default_rng(5).permutation(len(gender.topics))
+    mixed = replace(gender, topics=gender.topics.iloc[order], qrels=gender.qrels.iloc[::-1])
+    qr_toys.FITTED.clear()
+    with toys():
+        made = qr_world.study(mixed, tmp_path, KeywordRefiner(terms=1)).run()
+        first = qr_world.study(gender, done, KeywordRefiner(terms=1)).run()
+    pd.testing.assert_frame_equal(made.table, first.table)
+    by = ["system", "qid", "rank"]
+    pd.testing.assert_frame_equal(
+        made.rankings.sort_values(by, ignore_index=True),
+        first.rankings.sort_values(by, ignore_index=True),
+    )
+    assert list(dict.fromkeys(made.rankings["qid"])) == mixed.topics["qid"].tolist()
+    assert all(list(seen) == sorted(seen) for seen, _ in qr_toys.FITTED) and qr_toys.FITTED
