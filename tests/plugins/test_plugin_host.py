@@ -92,7 +92,7 @@ def empty(host):
 @pytest.fixture
 def unloaded(host, monkeypatch):
     """Return a host that finds no installed plugin."""
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+    monkeypatch.setattr(plugins.host, "entry_points", lambda group: [])
     with pytest.warns(PluginWarning):
         host.load()
     host.plugins.clear()
@@ -342,7 +342,7 @@ def points(monkeypatch, *more):
     builtin = Point(
         "fairtk", lambda: make(fairtk_measures=lambda self: [Waste0()]), "fairtk.builtin"
     )
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [*more, builtin])
+    monkeypatch.setattr(plugins.host, "entry_points", lambda group: [*more, builtin])
 
 
 class Waste0(Waste):
