@@ -98,30 +98,44 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
         6: "email subject",
         7: "tweet paraphrasing",
     }
-    return [
-        spec(
-            f"lamp/{by}{task}/{split}",
-            "fairtk.datasets.lamp:build",
-            f"LaMP-{task}, {name}: {split} ({'split by time' if by else 'split by users'})",
-            citation="salemi2024lamp",
-            warning=licence if task == 6 else None,
-        )
-        for by in ("", "time/")
-        for task, name in lamp.items()
-        for split in ("dev", "train")
-    ] + [
-        spec(
-            f"trec-fair/2022/{name}",
-            "fairtk.datasets.trec_fair:build",
-            f"TREC Fair Ranking 2022: {topics}",
-            citation="ekstrand2022overview",
-            warning="the corpus is a download of 7.7 GB, the metadata of 237 MB",
-        )
-        for name, topics in (
-            ("train/keywords", "training topics with keywords"),
-            ("eval", "evaluation topics"),
-        )
-    ]
+    return (
+        [
+            spec(
+                f"lamp/{by}{task}/{split}",
+                "fairtk.datasets.lamp:build",
+                f"LaMP-{task}, {name}: {split} ({'split by time' if by else 'split by users'})",
+                citation="salemi2024lamp",
+                warning=licence if task == 6 else None,
+            )
+            for by in ("", "time/")
+            for task, name in lamp.items()
+            for split in ("dev", "train")
+        ]
+        + [
+            spec(
+                f"lamp/{task}/dev/{model}",
+                "fairtk.datasets.lamp:build",
+                f"LaMP-{task}, {name}: dev queries with utility labels for {model}",
+                citation="kim2024fairrag",
+                warning=licence if task == 6 else None,
+            )
+            for task, name in lamp.items()
+            for model in ("flan-t5-small", "flan-t5-base", "flan-t5-xxl")
+        ]
+        + [
+            spec(
+                f"trec-fair/2022/{name}",
+                "fairtk.datasets.trec_fair:build",
+                f"TREC Fair Ranking 2022: {topics}",
+                citation="ekstrand2022overview",
+                warning="the corpus is a download of 7.7 GB, the metadata of 237 MB",
+            )
+            for name, topics in (
+                ("train/keywords", "training topics with keywords"),
+                ("eval", "evaluation topics"),
+            )
+        ]
+    )
 
 
 @hookimpl

@@ -266,7 +266,8 @@ def test_lamp_6_says_which_licence_it_needs(home):
 
 def test_every_dataset_has_addresses():
     table = {name: files for name, files in addresses().items() if name.startswith("lamp/")}
-    assert sorted(table) == sorted(lamp.ids())
+    official = [name for name in lamp.ids() if "/flan-t5-" not in name]
+    assert sorted(table) == sorted(official)
     for dataset_id, files in table.items():
         split = dataset_id.rsplit("/", 1)[1]
         assert sorted(files) == [f"{split}_outputs.json", f"{split}_questions.json"]

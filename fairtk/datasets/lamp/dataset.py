@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
 from os import PathLike
@@ -15,23 +16,31 @@ from ir_datasets.util.metadata import MetadataComponent
 
 from fairtk.datasets.download import Table, fetch
 from fairtk.datasets.lamp.handlers import LampDocs, LampQueries, LampScoredDocs
-from fairtk.datasets.lamp.reading import OutputsFile, QuestionsFile
+from fairtk.datasets.lamp.labels import LampQrels
+from fairtk.datasets.lamp.places import Places, find
+from fairtk.datasets.lamp.reading import OnBad, OutputsFile, QuestionsFile
 from fairtk.datasets.lamp.records import TASKS, check_task
-from fairtk.errors import FormatError, NotFoundError
+from fairtk.errors import DownloadError, FormatError, NotFoundError
 
 SPLITS = ("dev", "train")
 """The splits with gold outputs."""
 
-_ID = re.compile(r"lamp/(time/)?([1-7])/(dev|train)")
+GENERATORS = ("flan-t5-small", "flan-t5-base", "flan-t5-xxl")
+"""The generators whose utility labels *Towards Fair RAG* published."""
+
+_ID = re.compile(rf"lamp/(time/)?([1-7])/(dev|train)|lamp/([1-7])/dev/({'|'.join(GENERATORS)})")
 
 
 def ids() -> list[str]:
-    """Return the ids of the datasets with official addresses.
+    """Return the ids of all datasets.
 
-    ``lamp/4/dev`` is the split by users, ``lamp/time/4/dev`` the split by time.
+    ``lamp/4/dev`` is the split by users, ``lamp/time/4/dev`` the split by time, and
+    ``lamp/4/dev/flan-t5-small`` the queries with utility labels for that generator.
     """
     parts = itertools.product(("", "time/"), TASKS, SPLITS)
-    return [f"lamp/{by}{task}/{split}" for by, task, split in parts]
+    return [f"lamp/{by}{task}/{split}" for by, task, split in parts] + [
+        f"lamp/{task}/dev/{model}" for task, model in itertools.product(TASKS, GENERATORS)
+    ]
 
 
 def build(dataset_id: str, sources: Table | None = None) -> Any:
@@ -39,7 +48,9 @@ def build(dataset_id: str, sources: Table | None = None) -> Any:
 
     Files that lie already in the data folder of ir_datasets (``~/.ir_datasets`` or
     ``$IR_DATASETS_HOME``), as ``lamp/4/dev/dev_questions.json`` and ``dev_outputs.json``, are
-    used as they are.
+    used as they are. The archives with utility labels have no address that a program may use: put
+    the files of ``lamp/4/dev/flan-t5-small`` into the folder of that name, or the archive of all
+    tasks into ``lamp/`` as ``flan-t5-small.zip`` or as the folder ``flan-t5-small``.
 
     Args:
         dataset_id: one of `ids`.
@@ -56,6 +67,8 @@ def build(dataset_id: str, sources: Table | None = None) -> Any:
     matched = _ID.fullmatch(dataset_id)
     if matched is None:
         raise NotFoundError("LaMP dataset", dataset_id, ids())
+    if matched[4]:
+        return _labeled(dataset_id, int(matched[4]), matched[5])
     task, split = int(matched[2]), matched[3]
     return _assemble(
         dataset_id,
@@ -71,48 +84,86 @@ def from_folder(
     *,
     golds: bool = True,
     use_date: bool = False,
+    on_bad: OnBad = "error",
 ) -> Any:
-    """Return the dataset in a local folder with LaMP's official files.
+    """Return the dataset in a local folder, or zip archive, with LaMP's official files.
 
     Args:
-        path: a folder with ``{split}_questions.json`` and ``{split}_outputs.json``, in it or in its
-            subfolder ``{split}``.
+        path: a folder or archive with ``{split}_questions.json`` and ``{split}_outputs.json``, in
+            it or in its subfolder ``{split}``; or one with the utility labels of *Towards Fair
+            RAG*: ``{task}_user_{split}_inputs.json``, ``..._outputs.json`` and
+            ``{task}_relevance_mapping.tsv``, which become qrels with docno ``qid/pid``.
         task: 1 to 7.
-        split: the files' prefix: ``"dev"``, ``"train"``, ``"test"``.
+        split: in the files' names: ``"dev"``, ``"train"``, ``"test"``.
         golds: whether there are gold outputs. Without them (LaMP's test split) the queries have no
             ``gold_answer``, rather than an empty one that would be scored.
         use_date: whether the retrieval text of a document ends in ``" date: "`` and its date.
+        on_bad: ``"skip"`` leaves out malformed entries, counted and named in a warning.
 
     Returns:
-        An ``ir_datasets.Dataset`` with docs, queries and scoreddocs; the files are read on first
-        use. Its ``dataset_id()`` is ``lamp/<task>/<split>:<folder>``.
+        An ``ir_datasets.Dataset`` with docs, queries, scoreddocs and, with labels, qrels; files
+        are read on first use. Its ``dataset_id()`` is ``lamp/<task>/<split>:<path>``.
 
     Raises:
         NotFoundError: no such task.
-        FormatError: the folder lacks a file; later, on use: a file is malformed (names the file
-            and the entry).
+        FormatError: a file is missing; later, on use: one is malformed (names file and entry).
     """
     task = check_task(task)
     folder = Path(path).expanduser().resolve()
-    questions = _find(folder, f"{split}_questions.json", split)
-    outputs = None
-    if golds:
-        found = _find(folder, f"{split}_outputs.json", split)
-        outputs = OutputsFile(partial(Path, found), task)
     dated = " with dates" if use_date else ""
-    return _assemble(
+    return _at(
         f"lamp/{task}/{split}:{folder}{dated}",
-        QuestionsFile(partial(Path, questions), task, use_date),
-        outputs,
+        find(folder, task, split, golds),
+        task,
+        use_date,
+        on_bad,
+    )
+
+
+def _at(dataset_id: str, places: Places, task: int, use_date: bool, on_bad: OnBad) -> Any:
+    """Return the dataset whose files are known."""
+    outputs = None
+    if places.outputs is not None:
+        outputs = OutputsFile(partial(Path, places.outputs), task, on_bad)
+    questions = QuestionsFile(partial(Path, places.questions), task, use_date, on_bad, outputs)
+    labels = None if places.labels is None else partial(Path, places.labels)
+    return _assemble(dataset_id, questions, outputs, labels)
+
+
+def _labeled(dataset_id: str, task: int, model: str) -> Any:
+    """Return the dataset with the utility labels for a generator, from the data folder."""
+
+    def place(what: str) -> Path:
+        home = Path(ir_datasets.util.home_path())
+        own, shared = home / dataset_id, home / "lamp" / model
+        there = [p for p in (own, shared, shared.with_suffix(".zip")) if p.exists()]
+        if not there:
+            raise DownloadError(
+                f"{dataset_id} is not in {home}: take the archive of {model} from the folder data/ "
+                f"of https://github.com/kimdanny/Fair-RAG and put it there as {shared}.zip (or "
+                f"unpacked as {shared}), or load it from elsewhere with "
+                f"fairtk.datasets.lamp.from_folder(path, task={task})"
+            )
+        found: Path | None = getattr(find(there[0], task, "dev", golds=True), what)
+        if found is None:
+            raise FormatError(f"expected {task}_relevance_mapping.tsv, the labels", there[0])
+        return found
+
+    return _assemble(
+        dataset_id,
+        QuestionsFile(partial(place, "questions"), task),
+        OutputsFile(partial(place, "outputs"), task),
+        partial(place, "labels"),
     )
 
 
 class LampDocumentation:
     """What ir_datasets' documentation says of one dataset (from ``documentation.yaml``)."""
 
-    def __init__(self, task: int, dataset_id: str) -> None:
+    def __init__(self, task: int, dataset_id: str, labeled: bool) -> None:
         self._task = task
         self._id = dataset_id
+        self._labeled = labeled
 
     def documentation(self) -> dict[str, str]:
         """Return name, description, meaning of the labels, and citation."""
@@ -123,25 +174,22 @@ class LampDocumentation:
         own = dict(content["tasks"][str(self._task)])
         parts = own["desc"], content["separation"][by], content["all"]["desc"]
         own["desc"] = " ".join(part.strip() for part in parts)
+        if self._labeled:
+            own.update(content["labeled"])
         return {key: value.strip() for key, value in {**content["all"], **own}.items()}
 
 
-def _assemble(dataset_id: str, questions: QuestionsFile, outputs: OutputsFile | None) -> Any:
+def _assemble(
+    dataset_id: str,
+    questions: QuestionsFile,
+    outputs: OutputsFile | None,
+    labels: Callable[[], Path] | None = None,
+) -> Any:
     dataset = ir_datasets.Dataset(
         LampDocs(questions),
         LampQueries(questions, outputs),
         LampScoredDocs(questions),
-        LampDocumentation(questions.task, dataset_id),
+        *([] if labels is None else [LampQrels(labels, questions)]),
+        LampDocumentation(questions.task, dataset_id, labels is not None),
     )
     return ir_datasets.Dataset(MetadataComponent(dataset_id, dataset), dataset)
-
-
-def _find(folder: Path, name: str, split: str) -> Path:
-    for place in (folder / name, folder / split / name):
-        if place.is_file():
-            return place
-    if not folder.is_dir():
-        raise FormatError(f"expected a folder with {name}; there is no such folder", folder)
-    there = sorted(p.name for p in folder.iterdir())[:8]
-    hint = "" if "questions" in name else "; without gold outputs, load it with golds=False"
-    raise FormatError(f"expected {name} in the folder; found {there}{hint}", folder)

@@ -8,13 +8,14 @@ questions, whatever the size of the profiles' texts.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from fairtk.datasets.json_stream import Element, iterate_array
 from fairtk.datasets.lamp.records import check_task, retrieval_query, text_of, to_doc
-from fairtk.errors import FormatError, listed
+from fairtk.errors import DataWarning, FormatError, ParameterError, listed
 
 
 class Question(NamedTuple):
@@ -37,6 +38,44 @@ class Question(NamedTuple):
     end: int
 
 
+OnBad = Literal["error", "skip"]
+"""What becomes of malformed entries."""
+
+
+def check_on_bad(value: Any) -> OnBad:
+    """Return the setting; anything but its two values is a `ParameterError`."""
+    if value not in get_args(OnBad):
+        raise ParameterError(f"on_bad must be one of {list(get_args(OnBad))}; found {value!r}")
+    return cast(OnBad, value)
+
+
+class LeftOut:
+    """What ``on_bad="skip"`` leaves out of a file.
+
+    Attributes:
+        ids: qids and docnos of what was left out, as far as they are known.
+    """
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self._reasons: dict[str, list[str]] = {}
+
+    def add(self, what: str, reason: str, name: str) -> None:
+        """Note that one of ``what`` was left out; ``name`` is its id, or ``""``."""
+        self._reasons.setdefault(what, []).append(reason)
+        if name:
+            self.ids.add(name)
+
+    def warn(self, where: str, path: Path) -> None:
+        """Warn once for a file, with counts and the first reasons, if anything was left out."""
+        for what, reasons in self._reasons.items():
+            warnings.warn(
+                f"{path}: {where}: {len(reasons)} {what} left out: {listed(reasons, 3)}",
+                DataWarning,
+                stacklevel=2,
+            )
+
+
 def file_identity(path: Path) -> tuple[Path, int, int]:
     """Return what changes when a file does, or when another one takes its place."""
     state = path.stat()
@@ -50,13 +89,26 @@ class QuestionsFile:
         path: called for the file's path when it is first needed (it may download the file).
         task: 1 to 7.
         use_date: whether documents' ``text`` ends in the date.
+        on_bad: ``"error"``, or ``"skip"``: entries that are malformed are left out, of a repeated
+            id all but the first; a warning counts and names them.
+        outputs: with ``on_bad="skip"``, queries without a gold output are left out, too.
     """
 
-    def __init__(self, path: Callable[[], Path], task: int, use_date: bool = False) -> None:
+    def __init__(
+        self,
+        path: Callable[[], Path],
+        task: int,
+        use_date: bool = False,
+        on_bad: OnBad = "error",
+        outputs: OutputsFile | None = None,
+    ) -> None:
         self.task = check_task(task)
         self.use_date = use_date
+        self.on_bad = check_on_bad(on_bad)
         self._path = path
+        self._outputs = outputs
         self._questions: dict[str, Question] | None = None
+        self._left_out = LeftOut()
         self._read_from: tuple[Path, int, int] | None = None
 
     def path(self) -> Path:
@@ -71,9 +123,16 @@ class QuestionsFile:
         """
         identity = file_identity(self.path())
         if self._questions is None or identity != self._read_from:
+            self._left_out = LeftOut()
             self._questions = self._read()  # places of entries hold for one state of the file
             self._read_from = identity
+            self._left_out.warn(f"LaMP-{self.task} questions", self.path())
         return self._questions
+
+    def left_out_ids(self) -> set[str]:
+        """Return the qids and docnos that ``on_bad="skip"`` left out."""
+        self.questions()
+        return self._left_out.ids
 
     def docs(self, qids: Iterable[str] | None = None) -> Iterator[Any]:
         """Yield the documents of the given queries (default: all), query by query.
@@ -87,31 +146,37 @@ class QuestionsFile:
                 question = questions[qid]
                 stream.seek(question.start)
                 entry = json.loads(stream.read(question.end - question.start))
-                for item in entry["profile"]:
-                    yield to_doc(self.task, qid, item, self.use_date)
+                yield from self._profile(qid, entry["profile"], LeftOut())
 
     def _read(self) -> dict[str, Question]:
         path = self.path()
+        golds = None
+        if self.on_bad == "skip" and self._outputs is not None:
+            golds = self._outputs.golds()
         found: dict[str, Question] = {}
         for element in iterate_array(path):
+            qid = ""
             try:
-                question = self._question(element)
-                if question.qid in found:
-                    raise FormatError(f"the id {question.qid!r} occurs twice")
+                entry = _mapping(element.value, "the entry")
+                qid = text_of(entry, "id", "the entry")
+                if qid in found:
+                    raise FormatError(f"the id {qid!r} occurs twice")
+                question = self._question(qid, entry, element)
+                if golds is not None and qid not in golds:
+                    raise FormatError(f"query {qid!r} has no gold output")
             except FormatError as error:
-                raise FormatError(
-                    f"entry {element.number} (LaMP-{self.task} questions): {error}",
-                    path,
-                    element.line,
-                ) from None
+                place = f"entry {element.number} (LaMP-{self.task} questions): {error}"
+                if self.on_bad == "error":
+                    advice = '; on_bad="skip" leaves such entries out'
+                    raise FormatError(place + advice, path, element.line) from None
+                self._left_out.add("queries", place, "" if qid in found else qid)
+                continue
             found[question.qid] = question
         if not found:
             raise FormatError("the file has no questions", path)
         return found
 
-    def _question(self, element: Element) -> Question:
-        entry = _mapping(element.value, "the entry")
-        qid = text_of(entry, "id", "the entry")
+    def _question(self, qid: str, entry: Mapping[str, Any], element: Element) -> Question:
         if "/" in qid:
             raise FormatError(f"the id {qid!r} has a '/', which docnos (qid/pid) cannot tell apart")
         question = text_of(entry, "input", f"query {qid!r}")
@@ -120,20 +185,34 @@ class QuestionsFile:
             raise FormatError(
                 f"query {qid!r} needs the key 'profile' with a list; found {_kind(profile)}"
             )
-        docnos: list[str] = []
-        for number, item in enumerate(profile):
-            raw = _mapping(item, f"query {qid!r}, profile entry number {number}")
-            docnos.append(to_doc(self.task, qid, raw, self.use_date).doc_id)
-        if len(set(docnos)) < len(docnos):
-            twice = sorted({d for d in docnos if docnos.count(d) > 1})
-            raise FormatError(
-                f"query {qid!r} has profile entries with the same id: {listed(twice)} (as qid/pid)"
-            )
         try:
             query = retrieval_query(self.task, question)
         except FormatError as error:
             raise FormatError(f"query {qid!r}: {error}") from None
-        return Question(qid, query, question, tuple(docnos), element.start, element.end)
+        docnos = tuple(doc.doc_id for doc in self._profile(qid, profile, self._left_out))
+        return Question(qid, query, question, docnos, element.start, element.end)
+
+    def _profile(self, qid: str, profile: list[Any], left_out: LeftOut) -> Iterator[Any]:
+        """Yield the documents of a profile; what is wrong is an error, or left out."""
+        seen: set[str] = set()
+        for number, item in enumerate(profile):
+            docno = ""
+            try:
+                entry = _mapping(item, f"query {qid!r}, profile entry number {number}")
+                docno = f"{qid}/{entry.get('id')}"
+                doc = to_doc(self.task, qid, entry, self.use_date)
+                if doc.doc_id in seen:
+                    raise FormatError(
+                        f"query {qid!r} has profile entries with the same id: {doc.doc_id!r} (as "
+                        "qid/pid)"
+                    )
+            except FormatError as error:
+                if self.on_bad == "error":
+                    raise
+                left_out.add("profile entries", str(error), "" if docno in seen else docno)
+                continue
+            seen.add(doc.doc_id)
+            yield doc
 
 
 class OutputsFile:
@@ -142,10 +221,12 @@ class OutputsFile:
     Args:
         path: called for the file's path when it is first needed.
         task: 1 to 7.
+        on_bad: as for `QuestionsFile`.
     """
 
-    def __init__(self, path: Callable[[], Path], task: int) -> None:
+    def __init__(self, path: Callable[[], Path], task: int, on_bad: OnBad = "error") -> None:
         self.task = check_task(task)
+        self.on_bad = check_on_bad(on_bad)
         self._path = path
         self._golds: dict[str, str] | None = None
         self._read_from: tuple[Path, int, int] | None = None
@@ -186,6 +267,7 @@ class OutputsFile:
             )
         self._check_task(content.get("task"), path)
         found: dict[str, str] = {}
+        left_out = LeftOut()
         for index, item in enumerate(content["golds"]):
             try:
                 gold = _mapping(item, "the entry")
@@ -194,8 +276,14 @@ class OutputsFile:
                 if qid in found:
                     raise FormatError(f"the id {qid!r} occurs twice")
             except FormatError as error:
-                raise FormatError(f"golds entry {index}: {error}", path) from None
+                place = f"golds entry {index}: {error}"
+                if self.on_bad == "error":
+                    advice = '; on_bad="skip" leaves such entries out'
+                    raise FormatError(place + advice, path) from None
+                left_out.add("gold outputs", place, "")
+                continue
             found[qid] = answer
+        left_out.warn(f"LaMP-{self.task} outputs", path)
         return found
 
     def _check_task(self, stated: object, path: Path) -> None:
