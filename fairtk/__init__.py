@@ -41,6 +41,7 @@ _MODULES = (
     "measures",
     "plugins",
     "prompts",
+    "statistics",
     "studies",
     "testing",
     "utilities",

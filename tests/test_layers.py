@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "fairtk"
 
 LAYERS = [
     {"errors"},
-    {"files", "frames", "exposure", "plackett_luce"},
+    {"files", "frames", "exposure", "plackett_luce", "statistics"},
     {"divergence"},
     {"plugins"},
     {"groups"},
@@ -24,7 +24,7 @@ LAYERS = [
     {"cli", "__main__"},
 ]  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-PURE = {"errors", "frames", "exposure", "plackett_luce", "divergence"}
+PURE = {"errors", "frames", "exposure", "plackett_luce", "divergence", "statistics"}
 SIBLINGS = {"measures", "transformers", "datasets"}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "core", "misc"}
 

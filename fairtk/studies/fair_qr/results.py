@@ -14,6 +14,7 @@ import pandas as pd
 from fairtk.errors import NotFoundError
 from fairtk.frames.columns import QID
 from fairtk.llm import ChatModel, Prices
+from fairtk.statistics import mean_intervals
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, Cell
 from fairtk.studies.fair_qr.costs import cost_row, iterations
 from fairtk.studies.fair_qr.data import StudyData
@@ -25,7 +26,6 @@ from fairtk.studies.fair_qr.values import (
     NDCG,
     PRODUCT,
     experiment,
-    intervals,
     measures,
 )
 
@@ -263,10 +263,15 @@ class Results:
                 out[name] = frame[name]
                 continue
             table = np.stack(frame[name].tolist())
-            low, high = intervals(
-                table, self.settings.confidence, self.settings.resamples, self.settings.seed
+            ends = mean_intervals(
+                table,
+                confidence=self.settings.confidence,
+                resamples=self.settings.resamples,
+                seed=self.settings.seed,
             )
-            out |= {name: table.mean(axis=1), f"{name} low": low, f"{name} high": high}
+            mean = table.mean(axis=1)
+            low, high = (np.where(np.isnan(mean), np.nan, end) for end in ends)
+            out |= {name: mean, f"{name} low": low, f"{name} high": high}
         made = pd.DataFrame(out)
         made.insert(
             made.columns.get_loc("missing"), "product of means", made[NDCG] * made[FAIRNESS]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fairtk.errors import FormatError, NotFoundError, ParameterError, suggestion
+from fairtk.statistics import CORRECTIONS
 from fairtk.transformers.settings import whole
 
 NDCG = ("TREC", "trec_eval")
-CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
 VARIED = (
     *("max_iterations", "depth", "k", "pool", "threshold", "temperature", "choose", "divergence"),
     *("smoothing", "prompt", "missing_groups", "split"),

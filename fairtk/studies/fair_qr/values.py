@@ -14,10 +14,10 @@ from fairtk.errors import DataWarning, FairtkWarning
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
+from fairtk.statistics import correct, paired_test
 
 NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
 MEASURES = (NDCG, FAIRNESS, PRODUCT)
-_NUMBERS = 1 << 24  # in memory at a time while resampling
 
 
 def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def experiment(
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Return each query's values, p-values of paired t-tests against the first system, warnings.
 
-    Both come from ``pt.Experiment``. A query that a run lacks has the worst value.
+    A query that a run lacks has the worst value.
 
     Args:
         runs: name to rankings; the first is the baseline.
@@ -57,107 +57,57 @@ def experiment(
 
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and ``system``, ``measure``, ``p`` (NaN for the
-        baseline, and where no query differs: there is nothing to test, or to correct for); and
-        what the measures warned of.
+        baseline, where a value is undefined, and where no query differs: there is nothing to test,
+        or to correct for); and what the measures warned of.
     """
     import pyterrier as pt
 
-    names = list(runs)
     frames = [run if len(run) else _nothing() for run in runs.values()]
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        shared: dict[str, Any] = {
-            "eval_metrics": list(asked.values()),
-            "names": names,
-            "verbose": False,
-        }
-        per_query = pt.Experiment(frames, topics, qrels, perquery=True, **shared)
-        tests: dict[str, Any] = {"baseline": 0} if len(frames) > 1 else {}
-        means = pt.Experiment(frames, topics, qrels, **shared, **tests)
+        per_query = pt.Experiment(
+            frames,
+            topics,
+            qrels,
+            eval_metrics=list(asked.values()),
+            names=list(runs),
+            perquery=True,
+            verbose=False,
+        )
     said = []
     for warning in heard:
         if issubclass(warning.category, FairtkWarning):
             said.append(str(warning.message))
-        # the test of a system that equals the baseline everywhere divides 0 by 0
-        if not issubclass(warning.category, DataWarning | RuntimeWarning):
+        if not issubclass(warning.category, DataWarning):
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
     back = {str(measure): name for name, measure in asked.items()}
     values = per_query.rename(columns={"name": "system"})
     values["measure"] = values["measure"].astype(str).map(back)
-    rows = [
-        (row["name"], name, float(row.get(f"{measure} p-value", np.nan)))
-        for row in means.to_dict("records")
-        for measure, name in back.items()
-    ]
-    p = pd.DataFrame(rows, columns=["system", "measure", "p"])
-    if correction != "none":
-        p["p"] = p.groupby("measure")["p"].transform(lambda found: corrected(found, correction))
+    p = _tests(values, list(runs), list(asked), correction)
     return values[["system", QID, "measure", "value"]], p, list(dict.fromkeys(said))
+
+
+def _tests(
+    values: pd.DataFrame, systems: list[str], names: list[str], correction: str
+) -> pd.DataFrame:
+    """Return the p-values of paired t-tests against the first system, corrected per measure."""
+    parts = []
+    for name in names:
+        rows = values[values["measure"] == name]
+        wide = rows.pivot(index=QID, columns="system", values="value")
+        # a mean that is undefined is not tested
+        p = [
+            paired_test(wide[system], wide[systems[0]]).p if wide[system].notna().all() else np.nan
+            for system in systems
+        ]
+        parts.append(
+            pd.DataFrame({"system": systems, "measure": name, "p": correct(p, correction)})
+        )
+    return pd.concat(parts, ignore_index=True)
 
 
 def _nothing() -> pd.DataFrame:
     """Return a run without any of the topics: ``pt.Experiment`` refuses one without rows."""
     return pd.DataFrame({QID: [""], DOCNO: [""], SCORE: [0.0], RANK: [0]})
-
-
-def corrected(p: pd.Series, method: str) -> pd.Series:
-    """Return p-values corrected for their number; those that are NaN stay so, and do not count.
-
-    Args:
-        p: the p-values.
-        method: ``"holm"``, ``"bonferroni"`` or ``"fdr_bh"`` (Benjamini-Hochberg).
-    """
-    from scipy.stats import false_discovery_control
-
-    there = p.notna().to_numpy()
-    found = np.array(p[there], dtype=np.float64)
-    if method == "fdr_bh":
-        found = false_discovery_control(found) if len(found) else found
-    elif method == "bonferroni":
-        found = found * len(found)
-    else:
-        order = np.argsort(found, kind="stable")
-        found[order] = np.maximum.accumulate(found[order] * np.arange(len(found), 0, -1))
-    out = p.copy()
-    out[there] = np.minimum(found, 1.0)
-    return out
-
-
-def intervals(
-    values: Any, confidence: float, resamples: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return bootstrap intervals of means over queries (percentiles), by scipy.
-
-    All rows are resampled alike, so that intervals of rows of one table belong together.
-
-    Args:
-        values: one row per mean, one column per query.
-        confidence: of the intervals, e.g. 0.95.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
-
-    Returns:
-        The lower and the upper ends; NaN where there is a single query, or a value is undefined.
-    """
-    from scipy.stats import bootstrap
-
-    table = np.asarray(values, dtype=np.float64)
-    low, high = np.full(len(table), np.nan), np.full(len(table), np.nan)
-    defined = np.isfinite(table).all(axis=1)
-    if table.shape[1] < 2 or not defined.any():
-        return low, high
-    found = bootstrap(
-        (table[defined],),
-        np.mean,
-        axis=1,
-        confidence_level=confidence,
-        n_resamples=resamples,
-        batch=max(1, _NUMBERS // table.size),
-        method="percentile",
-        vectorized=True,
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    low[defined], high[defined] = found.low, found.high
-    return low, high
