@@ -76,8 +76,8 @@ def find(path: Path, task: int, split: str, golds: bool) -> Places:
     questions, outputs = there[0]
     if golds and not place.has(outputs):
         raise FormatError(
-            f"expected {outputs} beside it; found {place.names()[:8]}; without gold outputs, load it with "
-            "golds=False",
+            f"expected {outputs} beside it; found {place.names()[:8]}; without gold outputs, load "
+            "it with golds=False",
             path,
         )
     mapping = f"{task}_relevance_mapping.tsv"

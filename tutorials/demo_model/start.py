@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.demo.grammar import Grammar
+from demo_model.grammar import Grammar
 
 if TYPE_CHECKING:
     import torch

@@ -1,11 +1,11 @@
 """The tiny model's tokenizer: any text comes back, and the fixed phrases are short."""
 
 import pytest
+from demo_model.grammar import load_grammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtk import demo
-from fairtk.demo.grammar import load_grammar
 
 transformers = pytest.importorskip("transformers")
 

@@ -9,9 +9,11 @@ from fairtk import demo, utilities
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from demo_model import start, train  # noqa: E402
+from demo_model.label import label  # noqa: E402
+
 from fairtk import FairSampler, OracleSampler  # noqa: E402
-from fairtk.demo import start, study, train  # noqa: E402
-from fairtk.demo.label import label  # noqa: E402
+from fairtk.demo import study  # noqa: E402
 from fairtk.transformers.bm25 import BM25Scorer  # noqa: E402
 
 

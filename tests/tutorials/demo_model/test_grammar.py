@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-
-from fairtk.demo.examples import draw_example
-from fairtk.demo.grammar import load_grammar
-from fairtk.demo.viewers import invent_viewer
+from demo_model.examples import draw_example
+from demo_model.grammar import load_grammar
+from demo_model.viewers import invent_viewer
 
 GRAMMAR = load_grammar()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.demo.grammar import Grammar, Side
+from demo_model.grammar import Grammar, Side
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Prompts come from the same builder that the generator uses (`fairtk.prompts`, ``"lamp-2"``); names,
 towns and combinations of the training side never occur in the packaged collection (see
-`fairtk.demo.grammar`).
+`demo_model.grammar`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from demo_model.grammar import Grammar
+from demo_model.viewers import Item, invent_viewer
 from fairtk import prompts
-from fairtk.demo.grammar import Grammar
-from fairtk.demo.viewers import Item, invent_viewer
 
 MAX_ENTRIES = 6
 """The most profile entries in a prompt."""

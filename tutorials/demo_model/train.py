@@ -1,8 +1,8 @@
-"""Train the tiny T5 of the demo: ``python -m fairtk.demo.train --out DIR``.
+"""Train the tiny T5 of the demo: ``python -m demo_model.train --out DIR``.
 
 The model is a T5 of 0.3 million parameters with its own tokenizer. It is trained from scratch, on
 the CPU, in minutes, on invented data that share no viewer, no description, and no name of a person
-or town with the packaged collection (`fairtk.demo.grammar` says how that is guaranteed). The same
+or town with the packaged collection (`demo_model.grammar` says how that is guaranteed). The same
 seed, machine and library versions give the same weights.
 """
 
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairtk.demo.examples import MAX_ENTRIES, Example, draw_example
-from fairtk.demo.grammar import QUESTION_START, Grammar, load_grammar
-from fairtk.demo.tokenizer import train_tokenizer
+from demo_model.examples import MAX_ENTRIES, Example, draw_example
+from demo_model.grammar import QUESTION_START, Grammar, load_grammar
+from demo_model.tokenizer import train_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, T5ForConditionalGeneration
@@ -101,8 +101,8 @@ def train(plan: TrainingPlan) -> tuple[T5ForConditionalGeneration, PreTrainedTok
     """
     import torch
 
-    from fairtk.demo.start import prepare_model
-    from fairtk.demo.supervision import Supervision
+    from demo_model.start import prepare_model
+    from demo_model.supervision import Supervision
 
     grammar = load_grammar()
     # One stream for each purpose, so that none depends on how much another draws.
@@ -193,7 +193,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line."""
     defaults = TrainingPlan()
-    parser = argparse.ArgumentParser(prog="python -m fairtk.demo.train", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m demo_model.train", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for the model")
     parser.add_argument("--steps", type=int, default=defaults.steps)
     parser.add_argument("--phrase-steps", type=int, default=defaults.phrase_steps)

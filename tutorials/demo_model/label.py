@@ -1,4 +1,4 @@
-"""Write the demo's utility labels: ``python -m fairtk.demo.label [--out FILE]``.
+"""Write the demo's utility labels: ``python -m demo_model.label [--out FILE]``.
 
 A profile entry is useful for a query if the packaged model answers better with that entry alone
 than without any (Kim and Diaz 2024, "Towards Fair RAG", section 3.1 and appendix B):
@@ -61,7 +61,7 @@ def label(topics: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m fairtk.demo.label", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m demo_model.label", description=__doc__)
     parser.add_argument(
         "--out",
         type=Path,

@@ -1,10 +1,10 @@
-"""Write the demo's invented collection: ``python -m fairtk.demo.collection [--out DIR]``.
+"""Write the demo's invented collection: ``python -m demo_model.collection [--out DIR]``.
 
 The files have LaMP-2's form (Salemi et al. 2023): ``dev_questions.json`` holds one query per
 viewer with the viewer's profile of tagged movies, ``dev_outputs.json`` the viewer's own tag of the
 query's movie. ``groups.tsv`` annotates the profile entries with two attributes. Everything comes
 from one seeded generator, so that the same files result byte for byte. The utility labels
-(``qrels.tsv``) depend on the packaged model and have a command of their own, `fairtk.demo.label`.
+(``qrels.tsv``) depend on the packaged model and have a command of their own, `demo_model.label`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from demo_model.grammar import Grammar, load_grammar
+from demo_model.groups import annotate
+from demo_model.viewers import Item, Viewer, invent_viewer
 from fairtk.demo import collection_folder
-from fairtk.demo.grammar import Grammar, load_grammar
-from fairtk.demo.groups import annotate
-from fairtk.demo.viewers import Item, Viewer, invent_viewer
 
 SEED = 20261121
 N_QUERIES = 84
@@ -142,7 +142,7 @@ def _write(path: Path, text: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m fairtk.demo.collection", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m demo_model.collection", description=__doc__)
     parser.add_argument(
         "--out", type=Path, default=collection_folder(), help="folder (default: the packaged one)"
     )

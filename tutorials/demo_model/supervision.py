@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from fairtk.demo.examples import Example
-from fairtk.demo.grammar import Grammar
+from demo_model.examples import Example
+from demo_model.grammar import Grammar
 
 THEME_LAYER = 2
 """The encoder layer after which a text's theme is asked for."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -146,7 +146,7 @@ def load_grammar() -> Grammar:
     Raises:
         FormatError: the file is not JSON or a list is missing.
     """
-    source = resources.files("fairtk.demo") / "grammar.json"
+    source = Path(__file__).with_name("grammar.json")
     try:
         raw = json.loads(source.read_text(encoding="utf-8"))
         themes = tuple(
