@@ -16,8 +16,10 @@ from fairtk.explanation.contributions import Contributions
 from fairtk.explanation.loss import loss_contributions
 from fairtk.explanation.names import Names
 from fairtk.explanation.result import Explanation, System
+from fairtk.frames.columns import from_ir_measures
+from fairtk.frames.qrels import Qrels
 from fairtk.measures import AWRF, EE_L, parse
-from fairtk.measures.evidence import Evidence, Judgments, from_ir_measures
+from fairtk.measures.evidence import Evidence
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups
@@ -75,9 +77,10 @@ def explain(
     measure = parse(measure)
     _check(measure, groups)
     names = Names.of(measure, groups)
-    judgments = Judgments(from_ir_measures(qrels), f"explain({measure!r})")
+    where = f"explain({measure!r})"
+    judgments = Qrels(from_ir_measures(qrels, f"{where} (qrels)"), where)
     frames = [run] if baseline is None else [run, baseline]
-    evidences = [Evidence(judgments, from_ir_measures(f), judgments.where) for f in frames]
+    evidences = [Evidence(judgments, from_ir_measures(f, f"{where} (run)"), where) for f in frames]
     depth = max(_depth(measure, evidence) for evidence in evidences)
     of_ranks = Bands.make(bands, depth)
     values = [measure.score_all(evidence) for evidence in evidences]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import (
+    DOC_ID,
     DOCNO,
     EXPOSURE,
     GOLD_ANSWER,
@@ -11,37 +13,60 @@ from fairtk.frames.columns import (
     QANSWER,
     QID,
     QUERY,
+    QUERY_ID,
     QUESTION,
     RANK,
+    RELEVANCE,
     SAMPLE,
     SCORE,
     TEXT,
+    TO_IR_MEASURES,
     WEIGHT,
+    from_ir_measures,
     require,
 )
 from fairtk.frames.digest import digest
-from fairtk.frames.rankings import Rankings, as_strings, describe, distinct_strings, encode_run
+from fairtk.frames.ids import as_strings, distinct_ids, encode_ids
+from fairtk.frames.numbers import as_numbers
+from fairtk.frames.qrels import Qrels
+from fairtk.frames.rankings import Rankings, describe, encode_run, rankings_of
+from fairtk.frames.runs import Run, is_sampled
 
 __all__ = [
+    "BoolArray",
     "DOCNO",
+    "DOC_ID",
     "EXPOSURE",
+    "FloatArray",
     "GOLD_ANSWER",
     "GROUP",
+    "IntArray",
     "LABEL",
+    "ObjectArray",
     "QANSWER",
     "QID",
     "QUERY",
+    "QUERY_ID",
     "QUESTION",
+    "Qrels",
     "RANK",
+    "RELEVANCE",
     "Rankings",
+    "Run",
     "SAMPLE",
     "SCORE",
     "TEXT",
+    "TO_IR_MEASURES",
     "WEIGHT",
+    "as_numbers",
     "as_strings",
     "describe",
     "digest",
-    "distinct_strings",
+    "distinct_ids",
+    "encode_ids",
     "encode_run",
+    "from_ir_measures",
+    "is_sampled",
+    "rankings_of",
     "require",
 ]

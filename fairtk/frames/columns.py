@@ -1,12 +1,14 @@
-"""Names of the columns that fairtk's frames have, and the check that they are there.
+"""Names of the columns that fairtk's frames have, and the checks that they are there, once.
 
 The names are PyTerrier's. `docs` of every frame type (Q, R, S, X, A, qrels, groups) are in the
-README; ir_measures' own names (``query_id``, ``doc_id``, ``relevance``) occur only at its border.
+README; ir_measures' own names (``query_id``, ``doc_id``, ``relevance``) occur
+only at its border.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 
@@ -28,6 +30,53 @@ GROUP = "group"
 WEIGHT = "weight"
 
 
+QUERY_ID, DOC_ID, RELEVANCE = "query_id", "doc_id", "relevance"
+_FROM_IR_MEASURES = {QUERY_ID: QID, DOC_ID: DOCNO, RELEVANCE: LABEL}
+TO_IR_MEASURES = {ours: theirs for theirs, ours in _FROM_IR_MEASURES.items()}
+
+
+def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Return the frame with PyTerrier's column names, whichever of the two it has.
+
+    Args:
+        frame: a run or qrels; the two of one call may differ in their names.
+        where: the measure that asks, and which frame it is, for messages.
+
+    Raises:
+        ColumnError: it has both names of a column, or columns that `require` refuses.
+    """
+    plain_columns(frame, where)
+    for theirs, ours in _FROM_IR_MEASURES.items():
+        if theirs in frame.columns and ours in frame.columns:
+            raise ColumnError(
+                f"{where} has the columns {ours!r} (PyTerrier's name) and {theirs!r} "
+                "(ir_measures' name), which mean the same; drop one of them"
+            )
+    return frame.rename(columns=_FROM_IR_MEASURES)
+
+
+def plain_columns(frame: Any, where: str) -> None:
+    """Raise a `ColumnError` unless it is a frame whose columns have one name each.
+
+    Args:
+        frame: the frame to look at.
+        where: who needs it, for the message.
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise ColumnError(f"{where} needs a DataFrame; found a {type(frame).__name__}")
+    if frame.columns.nlevels > 1:
+        raise ColumnError(
+            f"{where} needs a frame with one name for each column; found a MultiIndex of "
+            f"{frame.columns.nlevels} levels ({frame.columns[0]!r}, ...): flatten it, e.g. "
+            "frame.columns = frame.columns.get_level_values(0)"
+        )
+    if not frame.columns.is_unique:
+        twice = list(dict.fromkeys(frame.columns[frame.columns.duplicated()]))
+        raise ColumnError(
+            f"{where} needs a frame with each column once; twice there: {twice}; drop or rename one"
+        )
+
+
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
     """Raise a `ColumnError` unless the frame has all the columns.
 
@@ -36,8 +85,7 @@ def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
         columns: the columns that must be there.
         where: the transformer, measure or file that needs them, for the message.
     """
-    if not isinstance(frame, pd.DataFrame):
-        raise ColumnError(f"{where} needs a DataFrame; found a {type(frame).__name__}")
+    plain_columns(frame, where)
     needed = list(columns)
     missing = [c for c in needed if c not in frame.columns]
     if missing:

@@ -12,14 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, such_rows
+from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, require
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
+from fairtk.frames.runs import Run
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class Rankings:
         sampled: whether the frame has the column ``sample``.
     """
 
-    qids: npt.NDArray[np.object_]
-    docnos: npt.NDArray[np.object_]
+    qids: ObjectArray
+    docnos: ObjectArray
     order: IntArray
     doc: IntArray
     ranking: IntArray
@@ -86,11 +84,22 @@ def encode_run(
         InputError: a score is NaN or infinite, or ranks and scores contradict each other.
         DuplicateError: a document occurs twice in one ranking, or a rank does.
     """
+    return rankings_of(Run(frame, where), scored=scored, use_rank=use_rank)
+
+
+def rankings_of(run: Run, *, scored: bool = True, use_rank: bool = True) -> Rankings:
+    """Return the same for a run whose ids are encoded already.
+
+    Args:
+        run: the run.
+        scored: whether the column ``score`` must be there.
+        use_rank: whether the column ``rank`` decides the order, where the frame has it.
+    """
+    frame, where, query, qids = run.frame, run.where, run.query, run.qids
     ranked = use_rank and RANK in frame.columns
     require(frame, [QID, DOCNO, *([SCORE] if scored or not ranked else [])], where)
-    query, qids = _codes(frame[QID], QID, where)
-    doc, docnos = _codes(frame[DOCNO], DOCNO, where)
-    score = _scores(frame, where) if SCORE in frame.columns else None
+    doc, docnos = run.documents
+    score = run.scores if SCORE in frame.columns else None
     sample = _samples(frame, where)
     rank = _ranks(frame, where) if ranked else None
 
@@ -132,56 +141,6 @@ def describe(rankings: Rankings, row: int) -> str:
     qid = rankings.qids[rankings.ranking_query[ranking]]
     sample = f", sample {rankings.ranking_sample[ranking]}" if rankings.sampled else ""
     return f"qid {str(qid)!r}{sample}, docno {str(rankings.docnos[rankings.doc[row]])!r}"
-
-
-def _codes(column: pd.Series, name: str, where: str) -> tuple[IntArray, npt.NDArray[np.object_]]:
-    codes, values = pd.factorize(column)
-    if (codes < 0).any():
-        row = int(np.flatnonzero(codes < 0)[0])
-        raise InputError(f"{where}: {name} is missing (NaN) in row {row}; every row needs one")
-    return codes.astype(np.int64, copy=False), distinct_strings(values, name, where)
-
-
-def distinct_strings(values: Any, name: str, where: str) -> npt.NDArray[np.object_]:
-    """Return distinct ids as strings.
-
-    Raises:
-        InputError: two ids differ as they are and not as text, such as 1 and "1".
-    """
-    strings = as_strings(values)
-    if strings is not values and len(set(strings)) < len(strings):
-        twice = pd.Series(strings).duplicated(keep=False).to_numpy()
-        kinds = sorted({type(v).__name__ for v in np.asarray(values, dtype=object)[twice]})
-        raise InputError(
-            f"{where}: {name} {strings[twice][0]!r} occurs as {' and '.join(kinds)}, which are one "
-            f"id as text; convert the column with .astype(str)"
-        )
-    return strings
-
-
-def as_strings(values: Any) -> npt.NDArray[np.object_]:
-    """Return ids as an array of Python strings: PyTerrier and ir_measures know no other ids."""
-    array = np.asarray(values, dtype=object)
-    if pd.api.types.infer_dtype(array, skipna=False) != "string":
-        array = np.array([str(v) for v in array], dtype=object)
-    return array
-
-
-def _scores(frame: pd.DataFrame, where: str) -> FloatArray:
-    try:
-        score: FloatArray = frame[SCORE].to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise ColumnError(f"{where}: scores must be numbers; found {frame[SCORE].dtype}") from None
-    finite = np.isfinite(score)
-    if not finite.all():
-        bad = np.flatnonzero(~finite)
-        row = frame.iloc[int(bad[0])]
-        raise InputError(
-            f"{where}: the score of qid {str(row[QID])!r}, docno {str(row[DOCNO])!r} is "
-            f"{score[bad[0]]} ({such_rows(len(bad))}); scores must be finite: "
-            "drop these rows or mend the retriever"
-        )
-    return score
 
 
 def _samples(frame: pd.DataFrame, where: str) -> IntArray | None:
@@ -230,7 +189,7 @@ def _sorted_order(
     key: IntArray,
     rank: IntArray | None,
     score: FloatArray | None,
-    docnos: npt.NDArray[np.object_],
+    docnos: ObjectArray,
     doc: IntArray,
 ) -> IntArray | None:
     """Return the sorting permutation, or None if the rows are in order already."""

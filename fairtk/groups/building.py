@@ -12,7 +12,7 @@ import pandas as pd
 from fairtk.divergence.measures import FloatArray, IntArray
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT, require
-from fairtk.frames.rankings import as_strings
+from fairtk.frames.ids import as_strings
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.documents import Documents
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.divergence.measures import IntArray
-from fairtk.frames.rankings import as_strings
+from fairtk.frames.ids import as_strings
 
 _POWERS = 10 ** np.arange(19, dtype=np.int64)
 

@@ -13,7 +13,7 @@ from fairtk.errors import DuplicateError, InputError, ParameterError, listed, su
 from fairtk.exposure.browsing import TREC
 from fairtk.exposure.expected import make_levels, target_exposure, total
 from fairtk.frames.columns import DOCNO, LABEL, QID, require
-from fairtk.frames.rankings import as_strings
+from fairtk.frames.ids import as_strings
 from fairtk.groups.exposure import Shown, group_exposure
 from fairtk.groups.factored import BackgroundRows, half_of_background
 from fairtk.groups.levels import LevelSpace

@@ -13,7 +13,7 @@ import pandas as pd
 from fairtk.divergence.measures import FloatArray, IntArray, SparseRows
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
 from fairtk.frames.columns import GROUP, QID, WEIGHT
-from fairtk.frames.rankings import as_strings
+from fairtk.frames.ids import as_strings
 from fairtk.groups.building import Fail, failing, level_order, shown
 from fairtk.groups.factored import BackgroundRows, ProductRows
 from fairtk.groups.frames import level_columns

@@ -10,7 +10,7 @@ import numpy as np
 from fairtk.errors import DataWarning, ParameterError, listed
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.exposure.expected import attention
-from fairtk.frames.rankings import FloatArray, IntArray
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.group_params import AMORTIZE, GROUPS, TARGET, UNLABELED

@@ -13,17 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import ParameterError, UndefinedWarning
-from fairtk.frames.columns import GROUP, QID
-from fairtk.frames.rankings import FloatArray
+from fairtk.frames.arrays import FloatArray
+from fairtk.frames.columns import GROUP, QID, TO_IR_MEASURES, from_ir_measures
+from fairtk.frames.qrels import Qrels
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.collection_size import inside_experiment
-from fairtk.measures.evidence import (
-    TO_IR_MEASURES,
-    Evidence,
-    Judgments,
-    from_ir_measures,
-    plain_run,
-)
+from fairtk.measures.evidence import Evidence, plain_run
 from fairtk.measures.group_params import GROUPS
 from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
 
@@ -135,8 +130,8 @@ class MeasureByGroup(FairMeasure):
             ``by="query"`` with ``group``, ``value`` and ``queries``, the number of queries that
             the mean is over.
         """
-        judgments = Judgments(from_ir_measures(qrels), repr(self))
-        evidence = Evidence(judgments, from_ir_measures(run), repr(self))
+        judgments = Qrels(from_ir_measures(qrels, f"{self!r} (qrels)"), repr(self))
+        evidence = Evidence(judgments, from_ir_measures(run, f"{self!r} (run)"), repr(self))
         if self["by"] == "query":
             values = self.wrapped(_values(self.inner, evidence), evidence.qids)
             return _means(values)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairtk.errors import ColumnError, DataWarning, InputError, listed
+from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import QID
-from fairtk.frames.rankings import IntArray
 from fairtk.measures.evidence import Evidence
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, QANSWER, QID, SAMPLE, require
-from fairtk.frames.rankings import FloatArray, IntArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.params import NOT_GIVEN, ObjectParam, Param, read_utility

@@ -1,99 +1,21 @@
-"""Labels and run as arrays, encoded once and shared by all measures of one evaluation."""
+"""One run beside the labels as arrays, encoded once and shared by all measures of a call."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fairtk.errors import DuplicateError, InputError, such_rows
-from fairtk.frames.columns import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, require
-from fairtk.frames.rankings import FloatArray, IntArray, Rankings, distinct_strings, encode_run
-
-QUERY_ID, DOC_ID, RELEVANCE = "query_id", "doc_id", "relevance"
-_FROM_IR_MEASURES = {QUERY_ID: QID, DOC_ID: DOCNO, RELEVANCE: LABEL}
-TO_IR_MEASURES = {ours: theirs for theirs, ours in _FROM_IR_MEASURES.items()}
-
-
-def from_ir_measures(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with PyTerrier's column names; the only place that knows both."""
-    return frame.rename(columns=_FROM_IR_MEASURES)
-
-
-class Judgments:
-    """The labels of all queries, encoded once for any number of runs.
-
-    Args:
-        frame: qrels in PyTerrier's names; ``docno`` and ``label`` are read only when a measure
-            needs them.
-        where: the measures, for messages.
-        qids: the queries, some of which may have no label left; None: those of the frame.
-    """
-
-    def __init__(
-        self, frame: pd.DataFrame, where: str, qids: npt.NDArray[np.object_] | None = None
-    ) -> None:
-        require(frame, [QID], f"{where} (qrels)")
-        self.frame = frame
-        self.where = where
-        self.seen_n: dict[str, IntArray] = {}
-        codes, values = pd.factorize(frame[QID])
-        _refuse_missing(codes, QID, where)
-        self.query: IntArray = codes.astype(np.int64, copy=False)
-        self.qids: npt.NDArray[np.object_] = distinct_strings(values, QID, f"{where} (qrels)")
-        if qids is not None:
-            place = pd.Index(qids, dtype=object).get_indexer(self.qids)
-            self.query, self.qids = np.asarray(place, dtype=np.int64)[codes], qids
-
-    @cached_property
-    def documents(self) -> tuple[IntArray, pd.Index]:
-        """Document index of each label, and the documents."""
-        require(self.frame, [QID, DOCNO, LABEL], f"{self.where} (qrels)")
-        codes, values = pd.factorize(self.frame[DOCNO])
-        _refuse_missing(codes, DOCNO, self.where)
-        both = self.query * max(1, len(values)) + codes
-        twice = pd.Series(both).duplicated().to_numpy()
-        if twice.any():
-            row = self.frame.iloc[int(np.flatnonzero(twice)[0])]
-            raise DuplicateError(
-                f"{self.where}: the qrels label docno {str(row[DOCNO])!r} twice for qid "
-                f"{str(row[QID])!r} ({such_rows(int(twice.sum()))}); keep one label per document"
-            )
-        return codes.astype(np.int64, copy=False), pd.Index(
-            distinct_strings(values, DOCNO, f"{self.where} (qrels)"), dtype=object
-        )
-
-    @cached_property
-    def labels(self) -> FloatArray:
-        """The labels as numbers; shape (n_labels,)."""
-        try:
-            label: FloatArray = self.frame[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{self.where}: labels must be numbers; found {self.frame[LABEL].dtype}"
-            ) from None
-        if not np.isfinite(label).all():
-            row = self.frame.iloc[int(np.flatnonzero(~np.isfinite(label))[0])]
-            raise InputError(
-                f"{self.where}: the label of qid {str(row[QID])!r}, docno {str(row[DOCNO])!r} "
-                f"is {row[LABEL]}; drop the row or give it a number"
-            )
-        return label
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A digest of queries, documents and labels."""
-        codes, documents = self.documents
-        state = hashlib.blake2b("\0".join(self.qids).encode(), digest_size=16)
-        state.update("\0".join(documents).encode())
-        state.update(self.query.tobytes() + codes.tobytes() + self.labels.tobytes())
-        return state.hexdigest()
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
+from fairtk.frames.qrels import Qrels
+from fairtk.frames.rankings import Rankings, rankings_of
+from fairtk.frames.runs import Run
 
 
 class Evidence:
@@ -106,38 +28,34 @@ class Evidence:
         where: the measures, for messages.
     """
 
-    def __init__(self, judgments: Judgments, run: pd.DataFrame, where: str) -> None:
-        require(run, [QID], f"{where} (run)")
+    def __init__(self, judgments: Qrels, run: pd.DataFrame, where: str) -> None:
+        whole = Run(run, f"{where} (run)")
         self.judgments = judgments
         self.where = where
         self.qids = judgments.qids
-        self.index = pd.Index(judgments.qids, dtype=object)
-        codes, values = pd.factorize(run[QID])
-        known = self.index.get_indexer(distinct_strings(values, QID, f"{where} (run)"))
-        if len(run) and (codes < 0).any():
-            row = int(np.flatnonzero(codes < 0)[0])
-            raise InputError(f"{where}: {QID} is missing (NaN) in row {row} of the run")
-        self.frame = run if (known >= 0).all() else run[known[codes] >= 0]
-        self.present: npt.NDArray[np.bool_] = np.zeros(len(self.qids), dtype=bool)
+        self.index = judgments.query_index
+        known = self.index.get_indexer(whole.qids)
+        self._run = whole if (known >= 0).all() else whole.kept(known[whole.query] >= 0)
+        self.frame = self._run.frame
+        self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)
         self.present[known[known >= 0]] = True
         self.cache: dict[Any, Any] = {}
 
     @cached_property
     def rankings(self) -> Rankings:
         """The run, validated and sorted."""
-        return encode_run(self.frame, self.where)
+        return rankings_of(self._run)
 
-    def restricted(
-        self, labels: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_] | None = None
-    ) -> Evidence:
+    def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> Evidence:
         """Return the evidence of some documents alone; the ranks they had are kept.
 
         Args:
             labels: which rows of the qrels stay; shape (n_labels,).
             rows: which sorted rows of the run stay; shape (n_rows,). None: all.
         """
-        judgments = Judgments(self.judgments.frame[labels], self.where, self.qids)
-        part = Evidence(judgments, self.frame, self.where)
+        part = copy(self)
+        part.judgments, part.cache = self.judgments.kept(labels), {}
+        part.__dict__.pop("pairs", None)
         ranked = self.rankings
         if rows is not None:
             ranking = ranked.ranking[rows]
@@ -178,8 +96,6 @@ class Evidence:
         query = self.query_of_run[ranked.query][keep]
         frame = frame[keep].reset_index(drop=True)
         runs = {int(q): rows for q, rows in _row_groups(query)}
-        if DOCNO in self.judgments.frame.columns:
-            _ = self.judgments.documents  # refuses a document that is labeled twice
         labels = dict(_row_groups(self.judgments.query))
         nothing = np.zeros(0, dtype=np.int64)
         for index in range(len(self.qids)):
@@ -200,14 +116,14 @@ class Pairs:
 
     def __init__(self, evidence: Evidence) -> None:
         judgments, rankings = evidence.judgments, evidence.rankings
-        judged_doc, documents = judgments.documents
+        documents = judgments.doc_index
         known = documents.get_indexer(rankings.docnos)
         fresh = known < 0
         known[fresh] = len(documents) + np.arange(int(fresh.sum()))
         width = len(documents) + int(fresh.sum())
         run_query = evidence.query_of_run[rankings.query]
         key = np.concatenate(
-            [judgments.query * width + judged_doc, run_query * width + known[rankings.doc]]
+            [judgments.query * width + judgments.doc, run_query * width + known[rankings.doc]]
         )
         codes, distinct = pd.factorize(key)  # labels are distinct, so their codes are 0, 1, 2, ...
         n_labels = len(judgments.query)
@@ -220,12 +136,6 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.query)
-
-
-def _refuse_missing(codes: npt.NDArray[np.int64], column: str, where: str) -> None:
-    if (codes < 0).any():
-        row = int(np.flatnonzero(codes < 0)[0])
-        raise InputError(f"{where}: {column} is missing (NaN) in row {row} of the qrels")
 
 
 def _row_groups(codes: IntArray) -> Iterator[tuple[int, IntArray]]:

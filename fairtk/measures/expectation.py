@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import ParameterError
-from fairtk.frames.columns import DOCNO, QID, SCORE
-from fairtk.frames.rankings import FloatArray
+from fairtk.frames.arrays import FloatArray
+from fairtk.frames.columns import DOC_ID, DOCNO, QID, QUERY_ID, SCORE, TO_IR_MEASURES
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.evidence import DOC_ID, QUERY_ID, TO_IR_MEASURES, Evidence, plain_run
+from fairtk.measures.evidence import Evidence, plain_run
 from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
 
 

@@ -18,8 +18,8 @@ from fairtk.exposure.bounds import (
 )
 from fairtk.exposure.browsing import GERR, RBP
 from fairtk.exposure.expected import attention, expected_exposure, make_levels
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
-from fairtk.frames.rankings import FloatArray, IntArray
 from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence

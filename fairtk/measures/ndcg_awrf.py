@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ir_measures import nDCG
 
-from fairtk.frames.rankings import FloatArray
+from fairtk.frames.arrays import FloatArray
 from fairtk.measures.awrf import AWRF, awrf_params
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence

@@ -9,7 +9,8 @@ import numpy as np
 from fairtk.errors import InputError
 from fairtk.exposure.browsing import TREC
 from fairtk.exposure.ndcg import discounted_gain, ideal_gain
-from fairtk.frames.rankings import FloatArray, describe
+from fairtk.frames.arrays import FloatArray
+from fairtk.frames.rankings import describe
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.params import CUTOFF, Param, at_least

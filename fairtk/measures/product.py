@@ -8,9 +8,10 @@ import ir_measures
 import numpy as np
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.rankings import FloatArray
+from fairtk.frames.arrays import FloatArray
+from fairtk.frames.columns import TO_IR_MEASURES
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.evidence import TO_IR_MEASURES, Evidence, plain_run
+from fairtk.measures.evidence import Evidence, plain_run
 from fairtk.measures.params import MeasureParam, Param
 
 

@@ -16,9 +16,11 @@ from ir_measures import Metric, providers
 from ir_measures.util import QrelsConverter, RunConverter
 
 from fairtk.errors import PluginError
+from fairtk.frames.columns import TO_IR_MEASURES, from_ir_measures
+from fairtk.frames.qrels import Qrels
 from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.evidence import TO_IR_MEASURES, Evidence, Judgments, from_ir_measures
+from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import Expectation
 
 HOOK = "fairtk_measures"
@@ -58,7 +60,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
     def __init__(self, measures: list[FairMeasure], qrels: pd.DataFrame) -> None:
         self.where = ", ".join(map(repr, measures))
-        self.judgments = Judgments(from_ir_measures(qrels), self.where)
+        self.judgments = Qrels(from_ir_measures(qrels, f"{self.where} (qrels)"), self.where)
         super().__init__(measures, set(self.judgments.qids))
 
     def values(self, run: Any) -> Iterator[tuple[FairMeasure, np.ndarray[Any, Any]]]:
@@ -67,7 +69,8 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         Args:
             run: the run in any form that ir_measures takes.
         """
-        frame = from_ir_measures(RunConverter(run, strict=False).as_pd_dataframe())
+        run = RunConverter(run, strict=False).as_pd_dataframe()
+        frame = from_ir_measures(run, f"{self.where} (run)")
         evidence = Evidence(self.judgments, frame, self.where)
         evidence.cache["expectations"] = [m for m in self.measures if isinstance(m, Expectation)]
         for measure in self.measures:

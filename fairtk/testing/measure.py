@@ -10,9 +10,19 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DataWarning, UndefinedWarning
-from fairtk.frames.columns import DOCNO, LABEL, QANSWER, QID, QUERY, RANK, SAMPLE, SCORE
+from fairtk.frames.columns import (
+    DOCNO,
+    LABEL,
+    QANSWER,
+    QID,
+    QUERY,
+    RANK,
+    SAMPLE,
+    SCORE,
+    TO_IR_MEASURES,
+    from_ir_measures,
+)
 from fairtk.measures import FairMeasure, parse
-from fairtk.measures.evidence import TO_IR_MEASURES, from_ir_measures
 from fairtk.testing.agreement import check, check_values, same_number, snapshot
 from fairtk.testing.toys import toy_answers, toy_qrels, toy_topics
 
@@ -353,7 +363,8 @@ def _theirs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
-    return from_ir_measures(_theirs(frame)[[c for c in _theirs(frame).columns if c in columns]])
+    theirs = _theirs(frame)
+    return from_ir_measures(theirs[[c for c in theirs.columns if c in columns]], "run")
 
 
 def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:

@@ -45,7 +45,7 @@ def test_labels_without_an_id_are_refused(column):
     run = pd.DataFrame({"query_id": ["1"], "doc_id": ["a"], "score": [1.0]})
     qrels.loc[1, column] = None
     name = {"query_id": "qid", "doc_id": "docno"}[column]
-    with pytest.raises(InputError, match=rf"{name} is missing \(NaN\) in row 1 of the qrels"):
+    with pytest.raises(InputError, match=rf"\(qrels\): {name} is missing \(NaN\) in row 1"):
         ir_measures.calc_aggregate([EE_D @ 1, EE_R @ 1], qrels, run)
 
 

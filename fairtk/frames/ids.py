@@ -1,0 +1,130 @@
+"""Ids of queries and documents: the one place that says what an id may be.
+
+An id is text, or a whole number that stands for its digits: 1 and "1" are the same query in two
+frames. Everything else would match nothing, or stop an evaluator that is written in C, so it is an
+error here, at every door.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import InputError
+from fairtk.frames.arrays import IntArray, ObjectArray
+
+_REMEDY = {
+    float: "a number with a decimal point is another text than the whole one; convert the column "
+    "with .astype(int)",
+    bytes: "decode the column with .str.decode('utf-8')",
+    bool: "an id is text or a whole number",
+}
+
+
+def encode_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, ObjectArray]:
+    """Return ids as codes, and the distinct ids as text in order of first appearance.
+
+    Args:
+        column: the ids; not changed.
+        name: the name of the column, for messages.
+        where: the transformer or measure that asks, and the frame, for messages.
+
+    Raises:
+        InputError: an id is missing, is no text and no whole number, or has a character that no
+            file can hold; or two ids differ as they are and not as text, such as 1 and "1".
+    """
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError:  # a list, a dict, an array: no id, and not to be compared
+        for row, value in enumerate(column.tolist()):
+            if getattr(type(value), "__hash__", None) is None:
+                _text(value, f"{where}: {name} in row {row}")
+        raise
+    if codes.min(initial=0) < 0:
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise InputError(f"{where}: {name} is missing (NaN) in row {row}; every row needs one")
+    return codes.astype(np.int64, copy=False), distinct_ids(values, name, where)
+
+
+def distinct_ids(values: Any, name: str, where: str) -> ObjectArray:
+    """Return distinct ids as text.
+
+    Args:
+        values: the ids, none twice.
+        name: what they are, for messages.
+        where: who asks, for messages.
+
+    Raises:
+        InputError: as `encode_ids`.
+    """
+    array = np.asarray(values, dtype=object)
+    try:
+        together = "".join(array)
+    except TypeError:  # something is no text
+        given, array = array, np.empty(len(array), dtype=object)
+        array[:] = [_text(v, f"{where}: {name}") for v in given]
+        _refuse_alike(given, array, name, where)
+        together = "".join(array)
+    _refuse_characters(together, array, name, where)
+    return array
+
+
+def as_strings(values: Any) -> ObjectArray:
+    """Return values of any kind as an array of Python strings, such as the levels of groups."""
+    array = np.asarray(values, dtype=object)
+    if pd.api.types.infer_dtype(array, skipna=False) != "string":
+        array = np.array([str(v) for v in array], dtype=object)
+    return array
+
+
+def _text(value: Any, place: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return str(value)
+    kind = type(value)
+    remedy = next(
+        (text for base, text in _REMEDY.items() if isinstance(value, base)),
+        "convert the column with .astype(str)",
+    )
+    if isinstance(value, np.floating):
+        remedy = _REMEDY[float]
+    if kind.__hash__ is None:
+        remedy = "one row has one id: split it with DataFrame.explode"
+    raise InputError(
+        f"{place} must be text or a whole number; found {value!r} ({kind.__name__}): {remedy}"
+    )
+
+
+def _refuse_alike(given: Any, text: ObjectArray, name: str, where: str) -> None:
+    if len(set(text)) < len(text):
+        twice = pd.Series(text).duplicated(keep=False).to_numpy()
+        kinds = sorted({type(v).__name__ for v in given[twice]})
+        raise InputError(
+            f"{where}: {name} {text[twice][0]!r} occurs as {' and '.join(kinds)}, which are one "
+            f"id as text; convert the column with .astype(str)"
+        )
+
+
+def _refuse_characters(together: str, array: ObjectArray, name: str, where: str) -> None:
+    """Refuse characters that an evaluator or a file cannot hold: NUL, U+FEFF, lone surrogates."""
+    if "\0" in together:
+        bad, why = "\0", "evaluators written in C stop at it"
+    elif together.isascii():
+        return
+    elif "\ufeff" in together:
+        bad, why = "\ufeff", "it is the mark at the start of a file, left over from joined files"
+    else:
+        try:
+            together.encode()
+        except UnicodeEncodeError as error:
+            bad, why = together[error.start], "half a character: it was decoded wrongly"
+        else:
+            return
+    value = next(v for v in array if bad in v)
+    raise InputError(
+        f"{where}: {name} {value!a} has the character U+{ord(bad):04X} ({why}); "
+        "read the data again, or remove it with .str.replace"
+    )

@@ -1,0 +1,160 @@
+"""Qrels: the one place where labels are checked, encoded once for any number of runs."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import DuplicateError, InputError, such_rows
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from fairtk.frames.columns import DOCNO, LABEL, QID, require
+from fairtk.frames.ids import encode_ids
+from fairtk.frames.numbers import as_numbers
+
+if TYPE_CHECKING:
+    from fairtk.frames.rankings import Rankings
+
+LIMIT = float(2**53)
+"""Labels are below it: from here on, whole numbers that differ become one."""
+
+
+class Qrels:
+    """The labels of all queries, checked and encoded.
+
+    Every measure, target, sampler and plugin that reads qrels makes one of these, so that all
+    refuse the same: a missing or impossible id, a document that is labeled twice for a query, and a
+    label that is no finite number. What columns the frame has is checked; which ones it must have
+    is up to who reads them.
+
+    Args:
+        frame: qrels in PyTerrier's names: ``qid`` and mostly ``docno`` and ``label``; not changed.
+        where: the transformer or measures that ask, for messages.
+
+    Attributes:
+        frame: the frame.
+        qids: the queries as text, in order of first appearance; shape (n_queries,).
+        query: index into `qids` of each label; shape (n_labels,).
+        seen_n: for measures, the numbers of documents that they have taken for each query.
+
+    Raises:
+        ColumnError: a column is missing (``docno`` and ``label``: when they are read), or its name
+            stands twice.
+        InputError: an id or label is none.
+        DuplicateError: a query has two labels for a document.
+    """
+
+    def __init__(self, frame: pd.DataFrame, where: str) -> None:
+        self.where = where
+        self._place = f"{where} (qrels)"
+        require(frame, [QID], self._place)
+        self.frame = frame
+        self.seen_n: dict[str, IntArray] = {}
+        self.query: IntArray
+        self.qids: ObjectArray
+        self.query, self.qids = encode_ids(frame[QID], QID, self._place)
+        if DOCNO in frame.columns:
+            self._doc, self._docnos = encode_ids(frame[DOCNO], DOCNO, self._place)
+            self._refuse_twice()
+        if LABEL in frame.columns:
+            self._labels = self._numbers()
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @property
+    def doc(self) -> IntArray:
+        """Index into `docnos` of each label; shape (n_labels,)."""
+        self._need(DOCNO)
+        return self._doc
+
+    @property
+    def docnos(self) -> ObjectArray:
+        """The documents as text, in order of first appearance; shape (n_documents,)."""
+        self._need(DOCNO)
+        return self._docnos
+
+    @property
+    def labels(self) -> FloatArray:
+        """The labels; shape (n_labels,)."""
+        self._need(LABEL)
+        return self._labels
+
+    @cached_property
+    def query_index(self) -> pd.Index:
+        """`qids` for look-ups."""
+        return pd.Index(self.qids, dtype=object)
+
+    @cached_property
+    def doc_index(self) -> pd.Index:
+        """`docnos` for look-ups."""
+        return pd.Index(self.docnos, dtype=object)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of queries, documents and labels."""
+        state = hashlib.blake2b("\0".join(self.qids).encode(), digest_size=16)
+        state.update("\0".join(self.docnos).encode())
+        state.update(self.query.tobytes() + self.doc.tobytes() + self.labels.tobytes())
+        return state.hexdigest()
+
+    def kept(self, rows: BoolArray) -> Qrels:
+        """Return some of the labels; all queries stay, with a label left or without.
+
+        Args:
+            rows: which labels stay; shape (n_labels,).
+        """
+        part = object.__new__(Qrels)
+        part.__dict__.update(self.__dict__)
+        part.__dict__.pop("fingerprint", None)
+        part.frame, part.query, part.seen_n = self.frame[rows], self.query[rows], {}
+        if DOCNO in self.frame.columns:
+            part._doc = self._doc[rows]
+        if LABEL in self.frame.columns:
+            part._labels = self._labels[rows]
+        return part
+
+    def labels_of(self, rankings: Rankings) -> FloatArray:
+        """Return the label of each sorted row of a run; shape (n_rows,), NaN without label."""
+        query = self.query_index.get_indexer(rankings.qids)[rankings.query]
+        doc = self.doc_index.get_indexer(rankings.docnos)[rankings.doc]
+        width = max(1, len(self.docnos))
+        pair = np.where((query >= 0) & (doc >= 0), query * width + doc, -1)
+        place = pd.Index(self.query * width + self.doc).get_indexer(pair)
+        found: FloatArray = np.append(self.labels, np.nan)[place]  # -1, not found, is the last
+        return found
+
+    def _need(self, column: str) -> None:
+        if column not in self.frame.columns:
+            require(self.frame, [QID, DOCNO, LABEL], self._place)
+
+    def _refuse_twice(self) -> None:
+        twice = pd.Series(self.query * max(1, len(self._docnos)) + self._doc).duplicated()
+        if twice.any():
+            row = int(np.flatnonzero(twice)[0])
+            raise DuplicateError(
+                f"{self.where}: the qrels label docno {self._docnos[self._doc[row]]!r} twice for "
+                f"qid {self.qids[self.query[row]]!r} ({such_rows(int(twice.sum()))}); keep one "
+                "label per document"
+            )
+
+    def _numbers(self) -> FloatArray:
+        labels = as_numbers(self.frame[LABEL])
+        strange = np.flatnonzero(~(np.abs(labels) < LIMIT))
+        if len(strange):
+            row = int(strange[0])
+            value = self.frame[LABEL].iloc[row]
+            value = value.item() if isinstance(value, np.generic) else value
+            raise InputError(
+                f"{self.where}: the label of {self._describe(row)} is {value!r} "
+                f"({such_rows(len(strange))}); labels must be finite numbers below 2^53: "
+                "leave documents without a label out"
+            )
+        return labels
+
+    def _describe(self, row: int) -> str:
+        doc = f", docno {self._docnos[self._doc[row]]!r}" if DOCNO in self.frame.columns else ""
+        return f"qid {self.qids[self.query[row]]!r}{doc}"

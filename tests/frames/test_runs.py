@@ -1,0 +1,96 @@
+"""Whether a run is sampled, and what the frames of runs must be."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairtk.errors import ColumnError, InputError
+from fairtk.frames import Run, from_ir_measures, is_sampled
+
+
+def run(**columns):
+    return pd.DataFrame(columns)
+
+
+SAMPLED = {
+    "two samples, one below the other": run(qid=["q", "q"], docno=["a", "a"], sample=[0, 1]),
+    "two samples in turns": run(qid=["q", "r", "q", "r"], docno=list("abab"), sample=[3, 3, 5, 5]),
+    "two samples of the second query": run(
+        qid=["q", "r", "r"], docno=["a", "a", "b"], sample=[0, 0, 1]
+    ),
+    "a column of objects": run(qid=["q", "q"], sample=np.array([0, 1], dtype=object)),
+    "nullable": run(qid=["q", "q"], sample=pd.array([0, 1], dtype="Int64")),
+    "a document twice": run(qid=["q", "r", "q"], docno=["a", "a", "a"], score=[3.0, 2, 1]),
+    "a rank twice": run(qid=["q", "r", "q"], docno=list("abc"), rank=[0, 0, 0]),
+    "without documents": run(qid=["q", "q"], qanswer=["a", "b"], sample=[0, 1]),
+}
+PLAIN = {
+    "one sample": run(qid=["q", "q"], docno=["a", "b"], sample=[7, 7]),
+    "samples of its own for each query": run(
+        qid=["q", "r", "q"], docno=list("aab"), sample=[0, 1, 0]
+    ),
+    "no sample": run(qid=["q", "q", "r"], docno=list("aba"), rank=[0, 1, 0]),
+    "no rank": run(qid=["q", "q", "r"], docno=list("aba"), score=[2.0, 1, 5]),
+    "one sample, its document twice": run(qid=["q", "q"], docno=["a", "a"], sample=[0, 0]),
+    "no value for sample": run(qid=["q", "q"], docno=["a", "b"], sample=[np.nan, np.nan]),
+    "empty": run(qid=[], docno=[], score=[]),
+    "empty with sample": run(qid=[], docno=[], sample=[]),
+}
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [(f, True) for f in SAMPLED.values()] + [(f, False) for f in PLAIN.values()],
+    ids=[*SAMPLED, *PLAIN],
+)
+def test_is_sampled(frame, expected):
+    before = frame.copy()
+    assert is_sampled(frame) is expected
+    assert Run(frame, "here").is_sampled is expected
+    assert is_sampled(frame.rename(columns={"qid": "query_id", "docno": "doc_id"})) is expected
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_columns_have_one_name_each():
+    frame = run(qid=["q"], docno=["a"], score=[1.0])
+    twice = pd.concat([frame, frame[["score"]]], axis=1)
+    with pytest.raises(ColumnError, match=r"each column once; twice there: \['score'\]"):
+        is_sampled(twice)
+    levels = frame.set_axis(pd.MultiIndex.from_product([["run"], frame.columns]), axis=1)
+    with pytest.raises(ColumnError, match="MultiIndex of 2 levels .*flatten it"):
+        is_sampled(levels)
+    both = frame.assign(query_id="q")
+    with pytest.raises(ColumnError, match=r"^AP \(run\) has the columns 'qid' .* and 'query_id'"):
+        from_ir_measures(both, "AP (run)")
+    with pytest.raises(ColumnError, match="needs a DataFrame; found a dict"):
+        is_sampled({"q": {"a": 1.0}})
+
+
+def test_impossible_ids_are_no_foreign_error():
+    with pytest.raises(InputError, match="docno in row 0 must be text"):
+        is_sampled(run(qid=["q"], docno=[["a"]]))
+
+
+@pytest.mark.parametrize(
+    ("scores", "error", "message"),
+    [
+        ([1.0, np.nan], InputError, "score of qid 'q', docno 'b' is nan"),
+        ([np.inf, 1.0], InputError, "score of qid 'q', docno 'a' is inf"),
+        ([1.0, "2"], ColumnError, "scores must be numbers; found '2' for qid 'q', docno 'b'"),
+        ([1.0, [2.0]], ColumnError, r"found \[2.0\] for qid 'q', docno 'b'"),
+    ],
+)
+def test_scores_are_finite_numbers(scores, error, message):
+    frame = run(qid=["q", "q"], docno=["a", "b"], score=scores)
+    with pytest.raises(error, match=message):
+        _ = Run(frame, "here").scores
+
+
+def test_kept_rows():
+    whole = Run(run(qid=["q", "r", "q"], docno=["a", "b", "c"], score=[3.0, 2.0, 1.0]), "here")
+    for _ in range(2):  # before the documents are encoded, and after
+        part = whole.kept(np.array([False, True, True]))
+        assert part.qids[part.query].tolist() == ["r", "q"]
+        assert part.documents[1][part.documents[0]].tolist() == ["b", "c"]
+        assert part.scores.tolist() == [2.0, 1.0]
+        assert whole.documents[1].tolist() == ["a", "b", "c"]
