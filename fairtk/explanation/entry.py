@@ -15,7 +15,8 @@ from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
 from fairtk.explanation.loss import loss_contributions
 from fairtk.explanation.names import Names
-from fairtk.explanation.result import Explanation, System
+from fairtk.explanation.parts import System
+from fairtk.explanation.result import Explanation
 from fairtk.frames.columns import from_ir_measures
 from fairtk.frames.qrels import Qrels
 from fairtk.measures import AWRF, EE_L, parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,7 @@ import pandas as pd
 from fairtk.errors import MissingExtraError
 from fairtk.explanation.bands import OUTSIDE
 from fairtk.explanation.names import NOT_IN_RUN
-
-if TYPE_CHECKING:
-    from fairtk.explanation.result import Explanation
+from fairtk.explanation.parts import Parts
 
 NOW, BEFORE, TARGET = "#0072B2", "#E69F00", "#000000"
 """Blue, orange and black of Okabe and Ito's palette: told apart in grey, too."""
@@ -23,7 +21,7 @@ _GROUPS = 12
 _LABELED = 30
 
 
-def draw(explanation: Explanation, path: str | PathLike[str] | None) -> Any:
+def draw(explanation: Parts, path: str | PathLike[str] | None) -> Any:
     """Return the figure; see `fairtk.Explanation.plot`."""
     try:
         from matplotlib.figure import Figure
@@ -49,7 +47,7 @@ def draw(explanation: Explanation, path: str | PathLike[str] | None) -> Any:
     return figure
 
 
-def _title(explanation: Explanation) -> str:
+def _title(explanation: Parts) -> str:
     measure = explanation.measure
     name = "1 - AWRF" if measure.NAME == "AWRF" else measure.NAME
     cut = "" if measure["cutoff"] is None else f"@{measure['cutoff']}"
@@ -60,7 +58,7 @@ def _title(explanation: Explanation) -> str:
     return f"{name}{cut} by {names}: {explanation.total:.4f}{change}, mean of {over}"
 
 
-def _top(explanation: Explanation) -> pd.DataFrame:
+def _top(explanation: Parts) -> pd.DataFrame:
     """Return the costliest groups with a text each, the others in one row, lowest cost first."""
     frame = explanation.by_group.copy()
     columns = explanation.names.columns
@@ -83,7 +81,7 @@ def _outline() -> Any:
     return [withStroke(linewidth=4.5, foreground="white")]
 
 
-def _exposures(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
+def _exposures(axes: Any, groups: pd.DataFrame, explanation: Parts) -> None:
     y = np.arange(len(groups))
     labels = [textwrap.shorten(t, 44, placeholder=" ...") for t in groups["text"]]
     real = groups["text"] != NOT_IN_RUN
@@ -105,7 +103,7 @@ def _exposures(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> Non
     axes.set_axisbelow(True)
 
 
-def _bars(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
+def _bars(axes: Any, groups: pd.DataFrame, explanation: Parts) -> None:
     y = np.arange(len(groups))
     before = explanation.before is not None
     height = 0.38 if before else 0.65
@@ -128,7 +126,7 @@ def _bars(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
     axes.tick_params(labelleft=False)
 
 
-def _ranks(axes: Any, explanation: Explanation) -> None:
+def _ranks(axes: Any, explanation: Parts) -> None:
     frame = explanation.by_rank
     x = np.arange(len(frame))
     before = explanation.before is not None
@@ -151,7 +149,7 @@ def _ranks(axes: Any, explanation: Explanation) -> None:
                 columnspacing=1.0)  # fmt: skip
 
 
-def _queries(axes: Any, explanation: Explanation) -> None:
+def _queries(axes: Any, explanation: Parts) -> None:
     frame = explanation.by_query
     frame = frame[frame["cost"].notna()]
     x = np.arange(len(frame))

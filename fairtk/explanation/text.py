@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from fairtk.explanation.result import Explanation
+from fairtk.explanation.parts import Parts
 
 
-def written(explanation: Explanation, most: int) -> str:
+def written(explanation: Parts, most: int) -> str:
     """Return the tables of an explanation, cut to their costliest rows.
 
     Args:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 from fairtk.errors import InputError
-from fairtk.prompts.keep_question import keep_question
+from fairtk.prompts.keep_question import Entry, keep_question
 from fairtk.prompts.tokens import count, window
 
 
@@ -27,25 +27,6 @@ class PromptBuilder(Protocol):
         self, question: str, documents: Sequence[Mapping[str, Any]], tokenizer: Any
     ) -> str:
         """Return the prompt for a question and documents in rank order (best first)."""
-
-
-class Entry(NamedTuple):
-    """One document as it stands in a prompt; only the body is cut when room is short.
-
-    Attributes:
-        head: what stands before the body.
-        body: the long part.
-        tail: what stands after it.
-    """
-
-    head: str
-    body: str
-    tail: str = ""
-
-    @property
-    def text(self) -> str:
-        """The whole entry."""
-        return self.head + self.body + self.tail
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from fairtk.errors import InputError
 from fairtk.prompts.tokens import UNLIMITED, count, trim
 
 if TYPE_CHECKING:
-    from fairtk.prompts.builder import Entry, Prompt
+    from fairtk.prompts.builder import Prompt
+    from fairtk.prompts.keep_question import Entry
 
 QUESTION_TOKENS = 256
 """The published code's bound on the question."""

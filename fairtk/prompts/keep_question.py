@@ -17,19 +17,44 @@ counted, joining words and special tokens included:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fairtk.errors import InputError
 from fairtk.prompts.tokens import count, trim, window
-
-if TYPE_CHECKING:
-    from fairtk.prompts.builder import Entry, Prompt
 
 SHORTEST_ENTRY = 8
 """A cut entry with fewer tokens says nothing about its document."""
 
 
-def keep_question(prompt: Prompt, question: str, entries: Sequence[Entry], tokenizer: Any) -> str:
+class Entry(NamedTuple):
+    """One document as it stands in a prompt; only the body is cut when room is short.
+
+    Attributes:
+        head: what stands before the body.
+        body: the long part.
+        tail: what stands after it.
+    """
+
+    head: str
+    body: str
+    tail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole entry."""
+        return self.head + self.body + self.tail
+
+
+class Frame(Protocol):
+    """What a prompt is besides its entries."""
+
+    name: ClassVar[str]
+
+    def join(self, question: str, entries: Sequence[str]) -> str:
+        """Return the prompt for a question and the texts of the entries."""
+
+
+def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: Any) -> str:
     """Return a prompt of at most the window's tokens that has the whole question if it fits.
 
     Args:
@@ -101,7 +126,7 @@ def _shorten(entry: Entry, share: int, tokenizer: Any) -> str:
     return trim(entry.text, share, tokenizer)
 
 
-def _question_alone(prompt: Prompt, question: str, limit: int, tokenizer: Any) -> str:
+def _question_alone(prompt: Frame, question: str, limit: int, tokenizer: Any) -> str:
     text = prompt.join(question, [])
     room = count(question, tokenizer)
     while (excess := count(text, tokenizer) - limit) > 0:

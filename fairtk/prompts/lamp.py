@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.prompts.builder import Entry, Prompt
+from fairtk.prompts.builder import Prompt
 from fairtk.prompts.fair_rag import fair_rag
+from fairtk.prompts.keep_question import Entry
 
 TRUNCATIONS = ("keep-question", "fair-rag")
 

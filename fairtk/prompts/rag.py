@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fairtk.prompts.builder import Entry, Prompt
+from fairtk.prompts.builder import Prompt
+from fairtk.prompts.keep_question import Entry
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from string import Formatter
 from typing import Any, ClassVar
 
 from fairtk.errors import ParameterError, suggestion
-from fairtk.prompts.builder import Entry, Prompt
+from fairtk.prompts.builder import Prompt
+from fairtk.prompts.keep_question import Entry
 
 _OWN = ("question", "documents")
 _RANK = "rank"
