@@ -13,9 +13,9 @@ from fairtk.errors import DataWarning, ParameterError, UndefinedWarning
 from fairtk.explanation.awrf import awrf_contributions
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
+from fairtk.explanation.cost_frames import System
 from fairtk.explanation.loss import loss_contributions
 from fairtk.explanation.names import Names
-from fairtk.explanation.parts import System
 from fairtk.explanation.result import Explanation
 from fairtk.frames.columns import from_ir_measures
 from fairtk.frames.qrels import Qrels

@@ -11,8 +11,8 @@ import pandas as pd
 
 from fairtk.errors import MissingExtraError
 from fairtk.explanation.bands import OUTSIDE
+from fairtk.explanation.cost_frames import CostFrames
 from fairtk.explanation.names import NOT_IN_RUN
-from fairtk.explanation.parts import Parts
 
 NOW, BEFORE, TARGET = "#0072B2", "#E69F00", "#000000"
 """Blue, orange and black of Okabe and Ito's palette: told apart in grey, too."""
@@ -21,7 +21,7 @@ _GROUPS = 12
 _LABELED = 30
 
 
-def draw(explanation: Parts, path: str | PathLike[str] | None) -> Any:
+def draw(explanation: CostFrames, path: str | PathLike[str] | None) -> Any:
     """Return the figure; see `fairtk.Explanation.plot`."""
     try:
         from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def draw(explanation: Parts, path: str | PathLike[str] | None) -> Any:
     return figure
 
 
-def _title(explanation: Parts) -> str:
+def _title(explanation: CostFrames) -> str:
     measure = explanation.measure
     name = "1 - AWRF" if measure.NAME == "AWRF" else measure.NAME
     cut = "" if measure["cutoff"] is None else f"@{measure['cutoff']}"
@@ -58,7 +58,7 @@ def _title(explanation: Parts) -> str:
     return f"{name}{cut} by {names}: {explanation.total:.4f}{change}, mean of {over}"
 
 
-def _top(explanation: Parts) -> pd.DataFrame:
+def _top(explanation: CostFrames) -> pd.DataFrame:
     """Return the costliest groups with a text each, the others in one row, lowest cost first."""
     frame = explanation.by_group.copy()
     columns = explanation.names.columns
@@ -81,7 +81,7 @@ def _outline() -> Any:
     return [withStroke(linewidth=4.5, foreground="white")]
 
 
-def _exposures(axes: Any, groups: pd.DataFrame, explanation: Parts) -> None:
+def _exposures(axes: Any, groups: pd.DataFrame, explanation: CostFrames) -> None:
     y = np.arange(len(groups))
     labels = [textwrap.shorten(t, 44, placeholder=" ...") for t in groups["text"]]
     real = groups["text"] != NOT_IN_RUN
@@ -103,7 +103,7 @@ def _exposures(axes: Any, groups: pd.DataFrame, explanation: Parts) -> None:
     axes.set_axisbelow(True)
 
 
-def _bars(axes: Any, groups: pd.DataFrame, explanation: Parts) -> None:
+def _bars(axes: Any, groups: pd.DataFrame, explanation: CostFrames) -> None:
     y = np.arange(len(groups))
     before = explanation.before is not None
     height = 0.38 if before else 0.65
@@ -126,7 +126,7 @@ def _bars(axes: Any, groups: pd.DataFrame, explanation: Parts) -> None:
     axes.tick_params(labelleft=False)
 
 
-def _ranks(axes: Any, explanation: Parts) -> None:
+def _ranks(axes: Any, explanation: CostFrames) -> None:
     frame = explanation.by_rank
     x = np.arange(len(frame))
     before = explanation.before is not None
@@ -149,7 +149,7 @@ def _ranks(axes: Any, explanation: Parts) -> None:
                 columnspacing=1.0)  # fmt: skip
 
 
-def _queries(axes: Any, explanation: Parts) -> None:
+def _queries(axes: Any, explanation: CostFrames) -> None:
     frame = explanation.by_query
     frame = frame[frame["cost"].notna()]
     x = np.arange(len(frame))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from fairtk.explanation.parts import Parts
+from fairtk.explanation.cost_frames import CostFrames
 from fairtk.explanation.plot import draw
 from fairtk.explanation.text import written
 
@@ -14,10 +14,10 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Parts):
+class Explanation(CostFrames):
     """Where the cost of a measure comes from; made by `fairtk.explain`.
 
-    The frames of `Parts`; printed, their costliest rows; and a plot.
+    The frames of `CostFrames`; printed, their costliest rows; and a plot.
     """
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fairtk.explanation.parts import Parts
+from fairtk.explanation.cost_frames import CostFrames
 
 
-def written(explanation: Parts, most: int) -> str:
+def written(explanation: CostFrames, most: int) -> str:
     """Return the tables of an explanation, cut to their costliest rows.
 
     Args:

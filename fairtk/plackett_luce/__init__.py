@@ -7,7 +7,7 @@ own random numbers, `race` draws the rankings of one query, `batch` those of man
 """
 
 from fairtk.plackett_luce.batch import Draws, draw_rankings
-from fairtk.plackett_luce.race import sample_rankings
+from fairtk.plackett_luce.sampling import sample_rankings
 from fairtk.plackett_luce.scaling import SURE, log_weights, score_gaps, weight_gaps
 from fairtk.plackett_luce.streams import Stream
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.plackett_luce.race import race
+from fairtk.plackett_luce.sampling import race
 from fairtk.plackett_luce.streams import Stream
 
 FloatArray = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ A builder is any object with ``fields`` (the document columns it reads), ``name`
 from __future__ import annotations
 
 from fairtk.prompts.builder import Prompt, PromptBuilder
-from fairtk.prompts.keep_question import Entry
 from fairtk.prompts.lookup import as_builder, get
+from fairtk.prompts.truncation import Entry
 
 __all__ = ["Entry", "Prompt", "PromptBuilder", "as_builder", "get"]

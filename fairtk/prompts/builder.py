@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from fairtk.errors import InputError
-from fairtk.prompts.keep_question import Entry, keep_question
 from fairtk.prompts.tokens import count, window
+from fairtk.prompts.truncation import Entry, keep_question
 
 
 class PromptBuilder(Protocol):
@@ -34,7 +34,7 @@ class Prompt(ABC):
     """Base of the built-in builders: declares an entry and a frame, inherits the truncation.
 
     A prompt that fits the model's window is left whole. Otherwise the documents share what the
-    question and the prompt's own words leave over (see `fairtk.prompts.keep_question`); the
+    question and the prompt's own words leave over (see `fairtk.prompts.truncation`); the
     question is cut only if it is longer than the window by itself.
     """
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.prompts.builder import Prompt
-from fairtk.prompts.fair_rag import fair_rag
-from fairtk.prompts.keep_question import Entry
+from fairtk.prompts.published import fair_rag
+from fairtk.prompts.truncation import Entry
 
 TRUNCATIONS = ("keep-question", "fair-rag")
 
@@ -27,9 +27,9 @@ class LampPrompt(Prompt):
     """Base of the LaMP prompts.
 
     Args:
-        truncate: ``"keep-question"`` (default; see `fairtk.prompts.keep_question`) or
+        truncate: ``"keep-question"`` (default; see `fairtk.prompts.truncation`) or
             ``"fair-rag"``, the published code's way, which can cut the question off (see
-            `fairtk.prompts.fair_rag`).
+            `fairtk.prompts.published`).
     """
 
     truncate: str = "keep-question"

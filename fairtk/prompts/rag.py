@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fairtk.prompts.builder import Prompt
-from fairtk.prompts.keep_question import Entry
+from fairtk.prompts.truncation import Entry
 
 
 @dataclass(frozen=True)

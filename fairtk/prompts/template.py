@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from fairtk.errors import ParameterError, suggestion
 from fairtk.prompts.builder import Prompt
-from fairtk.prompts.keep_question import Entry
+from fairtk.prompts.truncation import Entry
 
 _OWN = ("question", "documents")
 _RANK = "rank"

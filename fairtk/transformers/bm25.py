@@ -13,7 +13,7 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE, TEXT
 from fairtk.frames.rankings import encode_run
 from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.okapi import FloatArray, Tokenizer, score_texts
+from fairtk.transformers.term_weights import FloatArray, Tokenizer, score_texts
 
 # Queries are scored in blocks of whole queries of about this many characters of text, so that
 # memory (about 10 bytes per character) does not grow with the number of queries.

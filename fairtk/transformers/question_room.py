@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairtk.errors import DataWarning
-from fairtk.prompts.keep_question import SHORTEST_ENTRY
+from fairtk.prompts.truncation import SHORTEST_ENTRY
 
 
 def warn_of_long_questions(

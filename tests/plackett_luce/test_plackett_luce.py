@@ -286,11 +286,11 @@ def test_samples_and_cutoff_only_truncate(weights, few, many, cutoff, seed):
 
 
 def test_a_large_query_in_chunks_is_the_same(monkeypatch):
-    from fairtk.plackett_luce import race
+    from fairtk.plackett_luce import sampling
 
     weights = log_weights(np.random.default_rng(0).normal(size=600), 4)
     whole = sample_rankings(weights, 50)
-    monkeypatch.setattr(race, "CHUNK", 1_300)  # two samples at a time
+    monkeypatch.setattr(sampling, "CHUNK", 1_300)  # two samples at a time
     assert (sample_rankings(weights, 50) == whole).all()
 
 

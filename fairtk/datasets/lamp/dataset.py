@@ -14,7 +14,7 @@ from typing import Any
 import ir_datasets
 from ir_datasets.util.metadata import MetadataComponent
 
-from fairtk.datasets.download import Table, fetch
+from fairtk.datasets.fetching import Table, fetch
 from fairtk.datasets.lamp.handlers import LampDocs, LampQueries, LampScoredDocs
 from fairtk.datasets.lamp.labels import LampQrels
 from fairtk.datasets.lamp.places import Places, find

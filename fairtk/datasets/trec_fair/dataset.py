@@ -10,7 +10,7 @@ from typing import Any
 import ir_datasets
 from ir_datasets.util.metadata import MetadataComponent
 
-from fairtk.datasets.download import Table
+from fairtk.datasets.fetching import Table
 from fairtk.datasets.trec_fair.files import OFFICIAL, Files, FolderFiles, OfficialFiles, Part
 from fairtk.datasets.trec_fair.handlers import (
     TopicsFile,

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
-from fairtk.datasets.download import Table, addresses, download
+from fairtk.datasets.fetching import Table, addresses, download
 from fairtk.errors import FormatError
 
 Part = Literal["corpus", "metadata", "assessed", "train", "eval"]

@@ -6,7 +6,7 @@ import torch
 from deltr_data import made_up
 from fairtk_baselines import DELTR
 from fairtk_baselines.deltr import PUBLISHED
-from fairtk_baselines.deltr.loss import Lists, Problem, Sides
+from fairtk_baselines.deltr.loss import Lists, LossSides, Problem
 from fairtk_baselines.deltr.training import exposure_scale, wanted_top
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def problem(sizes, features, label, protected, rest, **given):
         np.array(features, dtype=float),
         wanted_top(lists, np.array(label, dtype=float), settings["labels"]),
         lists,
-        Sides(
+        LossSides(
             np.array(protected, dtype=float),
             np.array(rest, dtype=float),
             exposure_scale(lists, settings["exposure"]),

@@ -62,7 +62,7 @@ class Lists:
 
 
 @dataclass(frozen=True)
-class Sides:
+class LossSides:
     """How much each document belongs to the protected groups and to the others.
 
     Attributes:
@@ -107,7 +107,7 @@ class Sides:
 
 
 @dataclass(frozen=True)
-class Parts:
+class LossParts:
     """The parts of the loss of each query.
 
     Attributes:
@@ -138,7 +138,7 @@ class Problem:
     features: FloatArray
     wanted: FloatArray
     lists: Lists
-    sides: Sides
+    sides: LossSides
     gamma: float
     divisor: FloatArray
     share: FloatArray
@@ -146,14 +146,16 @@ class Problem:
 
     @cached_property
     def contrast(self) -> FloatArray:
-        """See `Sides.contrast`."""
+        """See `LossSides.contrast`."""
         return self.sides.contrast(self.lists)
 
-    def parts(self, weights: FloatArray) -> Parts:
+    def parts(self, weights: FloatArray) -> LossParts:
         """Return the parts of each query's loss."""
         log_top = self.lists.log_softmax(self.features @ weights)
         behind = self._behind(np.exp(log_top))
-        return Parts(-self.lists.total(self.wanted * log_top) / self.divisor, (behind**2).sum(1))
+        return LossParts(
+            -self.lists.total(self.wanted * log_top) / self.divisor, (behind**2).sum(1)
+        )
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Return the loss (Eq. 6) and its gradient with respect to the weights."""

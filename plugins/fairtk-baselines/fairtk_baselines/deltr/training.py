@@ -15,7 +15,7 @@ from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.groups import Groups
 from fairtk_baselines.deltr.division import as_features, divide, neutral_shares
 from fairtk_baselines.deltr.frames import feature_matrix, labels_of
-from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, Problem, Sides
+from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, LossSides, Problem
 from fairtk_baselines.deltr.model import LinearModel
 from fairtk_baselines.deltr.optimization import minimize
 
@@ -138,7 +138,7 @@ def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> Linear
         np.hstack([(data.features - mean) / deviation, members]),
         wanted_top(lists, data.label, settings["labels"]),
         lists,
-        Sides(protected, rest, exposure_scale(lists, settings["exposure"])),
+        LossSides(protected, rest, exposure_scale(lists, settings["exposure"])),
         settings["gamma"],
         _divisor(lists, settings["normalize_by"]),
         _share(lists, settings["average"]),

@@ -17,7 +17,7 @@ from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 from fairtk_baselines.deltr.division import ALL_BUT_MOST, protected_setting
 from fairtk_baselines.deltr.frames import FEATURES, feature_matrix
-from fairtk_baselines.deltr.loss import Lists, Sides
+from fairtk_baselines.deltr.loss import Lists, LossSides
 from fairtk_baselines.deltr.model import LinearModel
 from fairtk_baselines.deltr.order import falling, ranked
 from fairtk_baselines.deltr.settings import chosen, number
@@ -273,7 +273,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         lists = Lists(coded.ranking_start)
         division = self.model.division
         member, rest = division.sides(self.groups, coded.docnos[coded.doc])
-        sides = Sides(member, rest, exposure_scale(lists, self.exposure))
+        sides = LossSides(member, rest, exposure_scale(lists, self.exposure))
         low, high = sides.means(lists, lists.softmax(scores))
         n, width = low.shape
         found = pd.DataFrame(

@@ -16,7 +16,7 @@ from fairtk.divergence.measures import FloatArray, IntArray
 from fairtk.errors import DataWarning, DuplicateError, InputError, listed
 from fairtk.frames.columns import DOCNO, LABEL, QID, require
 from fairtk_baselines.dlf.aims import Aim
-from fairtk_baselines.dlf.pairs import Pairs, pairs_of
+from fairtk_baselines.dlf.pairs import DocumentPairs, pairs_of
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Examples:
             (n_queries,).
     """
 
-    pairs: Pairs
+    pairs: DocumentPairs
     gains: FloatArray
     relevance: FloatArray
     membership: tuple[FloatArray, ...]
@@ -171,7 +171,7 @@ def _warn(qids: npt.NDArray[np.object_], what: str) -> None:
         )
 
 
-def _gains(pairs: Pairs, qrels: pd.DataFrame, where: str) -> FloatArray:
+def _gains(pairs: DocumentPairs, qrels: pd.DataFrame, where: str) -> FloatArray:
     require(qrels, [QID, DOCNO, LABEL], f"{where}: qrels")
     labels = pd.DataFrame(
         {QID: qrels[QID].astype(str).to_numpy(), DOCNO: qrels[DOCNO].astype(str).to_numpy()}

@@ -12,7 +12,7 @@ import torch
 from fairtk.divergence.measures import FloatArray
 from fairtk.frames.digest import digest
 from fairtk_baselines.dlf.network import PairScorer
-from fairtk_baselines.dlf.pairs import Pairs
+from fairtk_baselines.dlf.pairs import DocumentPairs
 from fairtk_baselines.dlf.recipe import Recipe
 from fairtk_baselines.model_folder import Arrays
 
@@ -79,12 +79,12 @@ class Models:
         """A digest of the weights."""
         return digest(self.to_arrays())
 
-    def scores(self, pairs: Pairs) -> tuple[FloatArray, FloatArray]:
+    def scores(self, pairs: DocumentPairs) -> tuple[FloatArray, FloatArray]:
         """Return relevance and fairness score of each row; each of shape (n_rows,)."""
         return scored(self.relevance, pairs), scored(self.fairness, pairs)
 
 
-def scored(model: PairScorer, pairs: Pairs) -> FloatArray:
+def scored(model: PairScorer, pairs: DocumentPairs) -> FloatArray:
     """Return the score of each row by a model in double precision; shape (n_rows,)."""
     query, document = torch.from_numpy(pairs.query), torch.from_numpy(pairs.document)
     of_row = torch.from_numpy(pairs.rankings.query)

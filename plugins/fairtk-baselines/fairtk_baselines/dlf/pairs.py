@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Pairs:
+class DocumentPairs:
     """The rows of a run, sorted by query and rank, with unit vectors.
 
     Attributes:
@@ -42,7 +42,7 @@ class Pairs:
         return int(self.document.shape[1])
 
 
-def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> Pairs:
+def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> DocumentPairs:
     """Return the pairs of a frame R with ``query_vec`` and ``doc_vec``, at least one row.
 
     The vector of a query is the one in the row of its first rank.
@@ -63,7 +63,7 @@ def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> P
     every = np.arange(len(documents))
     first = rankings.ranking_start[:-1]
     queries = frame[QUERY_VEC].to_numpy(dtype=object)[rankings.order[first]]
-    return Pairs(
+    return DocumentPairs(
         rankings,
         frame[SCORE].to_numpy(dtype=np.float64)[rankings.order],
         unit_rows(vectors.stacked(queries, dimension, rankings, first, QUERY_VEC, where)),

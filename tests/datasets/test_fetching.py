@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from fairtk.datasets import lamp
-from fairtk.datasets.download import addresses, check_json, download, fetch
+from fairtk.datasets.fetching import addresses, check_json, download, fetch
 from fairtk.errors import DownloadError, FormatError
 
 CONTENT = json.dumps([{"id": str(i), "text": "x" * 200} for i in range(400)]).encode()

@@ -20,7 +20,7 @@ from fairtk.prompts.tokens import UNLIMITED, count, trim
 
 if TYPE_CHECKING:
     from fairtk.prompts.builder import Prompt
-    from fairtk.prompts.keep_question import Entry
+    from fairtk.prompts.truncation import Entry
 
 QUESTION_TOKENS = 256
 """The published code's bound on the question."""

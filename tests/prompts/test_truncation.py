@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fairtk import prompts
 from fairtk.errors import InputError
-from fairtk.prompts.keep_question import SHORTEST_ENTRY, divide
 from fairtk.prompts.tokens import count, trim, window
+from fairtk.prompts.truncation import SHORTEST_ENTRY, divide
 
 
 class Halves:

@@ -36,7 +36,7 @@ class System:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Parts:
+class CostFrames:
     """Where the cost of a measure comes from, as frames.
 
     All frames have the column ``cost``; its sum is `total` (in `by_query`, its mean). With a
