@@ -77,7 +77,7 @@ def _of_groups(
     wanted = scale * found.target
     over = found.shown.sum(axis=1) - wanted
     # groups that are not listed are not shown: each of them costs its squared target
-    owed = np.where(found.cell == REST, scale**2 * found.square, -over * wanted)
+    owed = np.where(found.cell == REST, scale**2 * found.rest_square, -over * wanted)
     return Contributions.split(found.row, found.cell, found.shown, wanted, over, owed, per_band)
 
 

@@ -23,14 +23,14 @@ class Sides:
         cell: group of each unit, or `REST`; shape (n_units,).
         shown: exposure in each rank band; shape (n_units, n_bands).
         target: weight of the target, as it is stored; shape (n_units,).
-        square: sum of the squared weights behind `target`: its square, but for `REST`.
+        rest_square: sum of the squared targets of the cells that `REST` stands for; 0 elsewhere.
     """
 
     row: IntArray
     cell: IntArray
     shown: FloatArray
     target: FloatArray
-    square: FloatArray
+    rest_square: FloatArray
 
 
 def sides(
@@ -67,7 +67,7 @@ def sides(
     rows = key // n_cells
     cell = key - rows * n_cells
     wanted = target.lookup(rows, cell)
-    square = wanted**2
+    square = np.zeros(len(wanted))
     if not listed:
         seen = SparseRows(rows, cell, wanted, target.n_rows, int(n_cells))
         rest = np.maximum(target.total() - seen.total(), 0.0)

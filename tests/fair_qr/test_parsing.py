@@ -52,6 +52,7 @@ def test_keywords(answer, keywords):
         ("...", "no keywords"),
         ("None", "no keywords"),
         ("n/a", "no keywords"),
+        ("None, nothing, unknown", "no keywords"),  # each word says so, no listed phrase does
         ("I'm sorry, but I can't help with that.", "refused"),
         ("I cannot refine queries by gender", "refused"),
         ("As an AI, women, physics", "refused"),
