@@ -9,13 +9,13 @@ from typing import Any
 from fairtk.backends.protocol import Backend
 from fairtk.backends.window import PromptTokenizer
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.digest import digest
+from fairtk.frames.content import ByContent, digest
 
 _MISSING = object()
 _PARTS = ("name", "tokenizer")
 
 
-class CallableBackend:
+class CallableBackend(ByContent):
     """A function from a list of prompts to a list of answers.
 
     Each distinct prompt is handed over once per call. Two such backends are equal when they wrap
@@ -74,12 +74,6 @@ class CallableBackend:
         function = self.function
         owner, method = getattr(function, "__self__", function), getattr(function, "__name__", "")
         return digest([id(owner), method, self.name, id(self._given), self.max_prompt_tokens])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CallableBackend) and self.digest() == other.digest()
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
 
 
 def texts(outputs: Iterable[Any], expected: int, name: str) -> list[str]:

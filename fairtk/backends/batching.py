@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
+from fairtk.frames.arrays import IntArray
 
 
 def cost(size: int, longest: int, new_tokens: int) -> int:

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairtk.backends import loading
-from fairtk.backends.batching import IntArray, cost, plan_batches
+from fairtk.backends.batching import cost, plan_batches
 from fairtk.backends.memory import batch_tokens as fitting_tokens
 from fairtk.backends.memory import is_out_of_memory
 from fairtk.backends.protocol import PromptLengthError
 from fairtk.backends.weights import find_folder
 from fairtk.backends.window import UNLIMITED, PromptTokenizer, declared_window
 from fairtk.errors import InputError, ModelError, ParameterError, suggestion
+from fairtk.frames.arrays import IntArray
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 

@@ -14,14 +14,10 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import ParameterError
 from fairtk.exposure.expected import total
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+from fairtk.frames.arrays import FloatArray, IntArray
 
 _DENSE = 1 << 20  # so many sums are cheaper to keep in an array than to sort for
 _MOST_KEYS = 1 << 62

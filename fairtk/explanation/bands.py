@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence.measures import IntArray
 from fairtk.errors import ParameterError
+from fairtk.frames.arrays import IntArray
 
 _LAST = (5, 10, 20, 50, 100, 200, 500, 1000)
 _ALONE = 10

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence.measures import BoolArray, FloatArray, IntArray
 from fairtk.exposure.expected import total
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
 REST = -1
 """Cell of all groups (or documents) together that have a target and are not listed one by one."""

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairtk.divergence.measures import FloatArray, IntArray, spread
+from fairtk.divergence.measures import spread
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import REST, Contributions, by_band, shares
 from fairtk.explanation.shape import sides
 from fairtk.exposure.expected import attention, make_levels, target_exposure
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.measures.group_form import TASK2_RANKS
 
 if TYPE_CHECKING:

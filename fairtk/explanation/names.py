@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import IntArray
 from fairtk.explanation.contributions import ABSENT, REST
 from fairtk.explanation.loss import LABELS
+from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import GROUP
 from fairtk.groups.levels import LevelSpace
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import BoolArray, IntArray
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
 from fairtk.explanation.names import Names
+from fairtk.frames.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True)

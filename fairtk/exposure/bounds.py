@@ -14,8 +14,6 @@ import numpy as np
 
 from fairtk.exposure.browsing import GERR, RBP, BrowsingModel
 from fairtk.exposure.expected import (
-    FloatArray,
-    IntArray,
     Levels,
     ideal_attention,
     rank_square,
@@ -23,6 +21,7 @@ from fairtk.exposure.expected import (
     total,
     worst_relevance,
 )
+from fairtk.frames.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

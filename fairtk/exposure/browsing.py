@@ -11,12 +11,9 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import ParameterError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from fairtk.frames.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.exposure.browsing import BrowsingModel
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.exposure.expected import BoolArray, FloatArray, IntArray, total
+from fairtk.exposure.expected import total
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
 
 def discounted_gain(

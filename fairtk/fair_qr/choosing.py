@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtk.divergence.measures import BoolArray, FloatArray, IntArray
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
 RULES = ("difference", "ratio")
 

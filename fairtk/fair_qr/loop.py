@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.fair_qr.asking import Refined
@@ -15,6 +14,7 @@ from fairtk.fair_qr.choosing import under_represented
 from fairtk.fair_qr.parsing import same_words
 from fairtk.fair_qr.progress import SHARE, Progress, Step
 from fairtk.fair_qr.shares import ShareMeter, Shares
+from fairtk.frames.arrays import IntArray, ObjectArray
 from fairtk.frames.columns import QID
 from fairtk.prompts.refine import Refinement
 
@@ -116,7 +116,7 @@ class Loop:
             self._take(query, iteration, " & ".join(group), answer)
         return [query for query, _ in asked if query.active]
 
-    def _chosen(self, active: Sequence[Progress]) -> npt.NDArray[np.int64]:
+    def _chosen(self, active: Sequence[Progress]) -> IntArray:
         space = self.meter.groups.space
         levels = label_texts(self.meter)
         if not active:
@@ -171,5 +171,5 @@ def label_texts(meter: ShareMeter) -> list[str]:
     return [label if isinstance(label, str) else " & ".join(label) for label in labels]
 
 
-def _qids(queries: Sequence[Progress]) -> npt.NDArray[np.object_]:
+def _qids(queries: Sequence[Progress]) -> ObjectArray:
     return np.array([query.qid for query in queries], dtype=object)

@@ -5,19 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence.measures import (
-    FloatArray,
-    IntArray,
-    SparseRows,
-    jensen_shannon,
-    kullback_leibler,
-)
+from fairtk.divergence.measures import SparseRows, jensen_shannon, kullback_leibler
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.exposure.expected import attention, total
 from fairtk.exposure.ndcg import discounted_gain, ideal_gain
+from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import LABEL, QID
 from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target
@@ -70,7 +64,7 @@ class ShareMeter:
     missing: str
     split: bool
 
-    def measure(self, run: pd.DataFrame, qids: npt.NDArray[np.object_]) -> Shares:
+    def measure(self, run: pd.DataFrame, qids: ObjectArray) -> Shares:
         """Return the shares that a run shows for some queries.
 
         Args:
@@ -101,7 +95,7 @@ class ShareMeter:
             np.append(in_top, 0)[place].astype(np.int64),
         )
 
-    def targets(self, qids: npt.NDArray[np.object_]) -> FloatArray:
+    def targets(self, qids: ObjectArray) -> FloatArray:
         """Return the target of each query, 0 everywhere where there is none."""
         return self.target.for_qids(qids).expanded().normalized().dense()
 
@@ -136,7 +130,7 @@ class RelevanceMeter:
         self.depth = depth
         self.discount = discount
 
-    def measure(self, run: pd.DataFrame, qids: npt.NDArray[np.object_]) -> FloatArray:
+    def measure(self, run: pd.DataFrame, qids: ObjectArray) -> FloatArray:
         """Return each query's nDCG; NaN where no document is relevant; shape (n_queries,)."""
         ranked = encode_run(run, "FairQR")
         found = pd.MultiIndex.from_arrays(

@@ -8,10 +8,10 @@ from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import FormatError, listed
+from fairtk.frames.arrays import BoolArray, FloatArray
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Rows:
         place = f"row {int(row)}: " if line is None else ""
         raise FormatError(place + message, path=self.path, line=line)
 
-    def fail_at(self, wrong: npt.NDArray[np.bool_], message: str, column: str) -> None:
+    def fail_at(self, wrong: BoolArray, message: str, column: str) -> None:
         """Raise for the first row that is wrong, if any; ``{}`` in the message is its value."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
@@ -89,7 +89,7 @@ class Rows:
         self.fail_at(values.isna().to_numpy(), f"{column} is missing", column)
         self.frame[column] = values.astype(np.int64)
 
-    def _numbers(self, column: str) -> npt.NDArray[np.float64]:
+    def _numbers(self, column: str) -> FloatArray:
         values = self.frame[column]
         if pd.api.types.is_numeric_dtype(values.dtype):
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))

@@ -25,7 +25,7 @@ from fairtk.frames.columns import (
     from_ir_measures,
     require,
 )
-from fairtk.frames.digest import digest
+from fairtk.frames.content import ByContent, digest
 from fairtk.frames.ids import as_strings, distinct_ids, encode_ids
 from fairtk.frames.numbers import as_numbers
 from fairtk.frames.qrels import Qrels
@@ -34,6 +34,7 @@ from fairtk.frames.runs import Run, is_sampled
 
 __all__ = [
     "BoolArray",
+    "ByContent",
     "DOCNO",
     "DOC_ID",
     "EXPOSURE",

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence.measures import FloatArray, IntArray
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT, require
 from fairtk.frames.ids import as_strings
 from fairtk.groups.attribute import Attribute

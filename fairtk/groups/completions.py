@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtk.divergence.measures import (
-    BoolArray,
-    Distributions,
-    FloatArray,
-    SparseRows,
-    jensen_shannon,
-)
+from fairtk.divergence.measures import Distributions, SparseRows, jensen_shannon
+from fairtk.frames.arrays import BoolArray, FloatArray
 
 
 def jensen_shannon_bounds(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence.measures import IntArray
+from fairtk.frames.arrays import IntArray, ObjectArray
 from fairtk.frames.ids import as_strings
 
 _POWERS = 10 ** np.arange(19, dtype=np.int64)
@@ -62,7 +62,7 @@ class Documents:
         return len(self.values)
 
     @property
-    def docnos(self) -> npt.NDArray[np.object_]:
+    def docnos(self) -> ObjectArray:
         """The docnos as strings; shape (n_documents,). Made anew if they are numbers."""
         return as_strings(self.values)
 
@@ -114,7 +114,7 @@ class Documents:
             for at in range(0, len(few), step)
         )
 
-    def docnos_at(self, rows: IntArray | slice) -> npt.NDArray[np.object_]:
+    def docnos_at(self, rows: IntArray | slice) -> ObjectArray:
         """Return the docnos of some rows, as strings."""
         return as_strings(self.values[rows])
 

@@ -12,17 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fairtk.divergence.measures import (
-    BoolArray,
-    Distributions,
-    FloatArray,
-    IntArray,
-    SparseRows,
-    spread,
-)
+from fairtk.divergence.measures import Distributions, SparseRows, spread
 from fairtk.exposure.bounds import Bounds, ExposureValues
 from fairtk.exposure.browsing import GERR, RBP, TREC
 from fairtk.exposure.expected import Levels, target_exposure, total
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.rankings import Rankings
 
 

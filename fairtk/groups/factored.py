@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from fairtk.divergence.measures import BoolArray, FloatArray, IntArray, SparseRows, spread
+from fairtk.divergence.measures import SparseRows, spread
 from fairtk.errors import InputError
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.groups.levels import LevelSpace
 
 MOST_CELLS = 5_000_000

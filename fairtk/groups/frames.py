@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import IntArray
+from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.levels import LevelSpace

@@ -9,18 +9,18 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence.measures import IntArray
 from fairtk.errors import InputError
+from fairtk.frames.arrays import IntArray, ObjectArray
+from fairtk.frames.content import ByContent
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import attribute_from_frame
 from fairtk.groups.exposure import Memberships
 from fairtk.groups.levels import UNKNOWN, Levels, LevelSpace
 
 
-class Groups:
+class Groups(ByContent):
     """Memberships of documents in the levels of one attribute, or of several crossed ones.
 
     A document may belong to one level, to several, or in part; a document whose group is not known
@@ -178,7 +178,7 @@ class Groups:
         return tuple(Groups([f]) for f in self.factors)
 
     @cached_property
-    def docnos(self) -> npt.NDArray[np.object_]:
+    def docnos(self) -> ObjectArray:
         """The documents with a row (of all attributes, if crossed), as strings; (n_documents,)."""
         return self.factors[0].documents.docnos_at(self._common)
 
@@ -294,7 +294,7 @@ class Groups:
         return result
 
     def digest(self) -> str:
-        """Return a digest of the content; see `fairtk.frames.digest.digest`."""
+        """Return a digest of the content; see `fairtk.frames.digest`."""
         state = hashlib.blake2b(digest_size=16)
         for factor in self.factors:
             state.update(factor.hash)
@@ -304,14 +304,6 @@ class Groups:
     def key(self) -> str:
         """Name and content digest, e.g. ``gender#1a2b3c4d``: equal exactly for equal groups."""
         return f"{self.name}#{self.digest()[:8]}"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Groups):
-            return NotImplemented
-        return self.space == other.space and self.digest() == other.digest()
-
-    def __hash__(self) -> int:
-        return hash(self.space)
 
     def __repr__(self) -> str:
         counts = " x ".join(str(n) for n in self.space.shape)

@@ -14,8 +14,8 @@ from typing import overload
 
 import numpy as np
 
-from fairtk.divergence.measures import BoolArray, FloatArray, IntArray
 from fairtk.errors import InputError, listed
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
 UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as TREC Fair Ranking names it."""

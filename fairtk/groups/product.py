@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from fairtk.divergence.measures import FloatArray, IntArray, spread
+from fairtk.divergence.measures import spread
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.expected import total
+from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.exposure import Memberships
 
@@ -71,7 +71,7 @@ def memberships(groups: Groups, docnos: Iterable[str], missing: str) -> Membersh
     return Memberships(start, crossed.level, crossed.weight, known, free, groups.space.size)
 
 
-def _rows(factors: tuple[Attribute, ...], docnos: npt.NDArray[np.object_]) -> list[IntArray]:
+def _rows(factors: tuple[Attribute, ...], docnos: ObjectArray) -> list[IntArray]:
     result: list[IntArray] = []
     for place, factor in enumerate(factors):
         for before in range(place):
@@ -83,9 +83,7 @@ def _rows(factors: tuple[Attribute, ...], docnos: npt.NDArray[np.object_]) -> li
     return result
 
 
-def _as_unknown(
-    factor: Attribute, part: _Part, rows: IntArray, docnos: npt.NDArray[np.object_]
-) -> _Part:
+def _as_unknown(factor: Attribute, part: _Part, rows: IntArray, docnos: ObjectArray) -> _Part:
     absent = rows < 0
     if not absent.any():
         return part

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import Distributions, FloatArray, IntArray, SparseRows
+from fairtk.divergence.measures import Distributions, SparseRows
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
 from fairtk.exposure.browsing import TREC
 from fairtk.exposure.expected import make_levels, target_exposure, total
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, require
 from fairtk.frames.ids import as_strings
 from fairtk.groups.exposure import Shown, group_exposure

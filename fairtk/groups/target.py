@@ -9,12 +9,12 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.divergence.measures import Distributions, SparseRows
 from fairtk.errors import DataWarning, InputError
-from fairtk.frames.digest import digest
+from fairtk.frames.arrays import ObjectArray
+from fairtk.frames.content import ByContent, digest
 from fairtk.groups.factored import ProductRows
 from fairtk.groups.levels import LevelSpace
 from fairtk.groups.relevant import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SMALL = 1 << 12  # spaces of so many cells are written out
 
 
-class Target:
+class Target(ByContent):
     """A distribution over the levels of groups, one for all queries or one for each.
 
     Make one with `uniform`, `population`, `from_qrels`, `from_work_needed`, `from_frame` or
@@ -52,7 +52,7 @@ class Target:
         self,
         space: LevelSpace,
         distributions: Distributions,
-        qids: npt.NDArray[np.object_] | None = None,
+        qids: ObjectArray | None = None,
         undefined: Mapping[str, str] | None = None,
     ) -> None:
         self.space = space
@@ -279,7 +279,7 @@ class Target:
         return Target(space, rows, self.qids, self.undefined)
 
     def digest(self) -> str:
-        """Return a digest of the content; see `fairtk.frames.digest.digest`."""
+        """Return a digest of the content; see `fairtk.frames.digest`."""
         return self._digest
 
     @cached_property
@@ -296,14 +296,6 @@ class Target:
     def key(self) -> str:
         """Attributes and content digest, e.g. ``gender#1a2b3c4d``."""
         return f"{'*'.join(self.space.names)}#{self.digest()[:8]}"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Target):
-            return NotImplemented
-        return self.space == other.space and self.digest() == other.digest()
-
-    def __hash__(self) -> int:
-        return hash(self.space)
 
     def __repr__(self) -> str:
         queries = "all queries" if self.qids is None else f"{len(self.qids)} queries"

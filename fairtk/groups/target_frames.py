@@ -7,11 +7,11 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence.measures import FloatArray, IntArray, SparseRows
+from fairtk.divergence.measures import SparseRows
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import GROUP, QID, WEIGHT
 from fairtk.frames.ids import as_strings
 from fairtk.groups.building import Fail, failing, level_order, shown
@@ -158,7 +158,7 @@ def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
     return [space.index(name) for name in ours.names]
 
 
-def _refuse(lost: npt.NDArray[np.bool_], ours: LevelSpace, place: int, space: LevelSpace) -> None:
+def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) -> None:
     if lost.any():
         names = [ours.levels[place][i] for i in np.flatnonzero(lost)]
         there = _matched(ours, space)[place]
@@ -204,7 +204,7 @@ def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -
     return names
 
 
-def _queries(frame: pd.DataFrame, fail: Fail) -> tuple[IntArray, npt.NDArray[np.object_] | None]:
+def _queries(frame: pd.DataFrame, fail: Fail) -> tuple[IntArray, ObjectArray | None]:
     if QID not in frame.columns:
         return np.zeros(len(frame), dtype=np.int64), None
     codes, values = pd.factorize(frame[QID])
@@ -269,5 +269,5 @@ def _named(frame: pd.DataFrame, columns: list[str], at: int) -> str:
     return query + ", ".join(f"{c} {str(row[c])!r}" for c in columns)
 
 
-def _first(wrong: npt.NDArray[np.bool_]) -> int:
+def _first(wrong: BoolArray) -> int:
     return int(np.flatnonzero(wrong)[0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DataWarning
 from fairtk.files.rows import Rows
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 
 
@@ -64,8 +64,8 @@ def place(rows: Rows, order: str) -> None:
     rows.frame = frame.assign(**{RANK: ranks})
 
 
-def _rankings(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
-    codes: npt.NDArray[np.int64] = pd.factorize(frame[QID])[0].astype(np.int64)
+def _rankings(frame: pd.DataFrame) -> IntArray:
+    codes: IntArray = pd.factorize(frame[QID])[0].astype(np.int64)
     if SAMPLE in frame.columns:
         samples, distinct = pd.factorize(frame[SAMPLE])
         codes = codes * max(1, len(distinct)) + samples
@@ -73,11 +73,11 @@ def _rankings(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
 
 
 def _sorted(
-    ranking: npt.NDArray[np.int64],
-    rank: npt.NDArray[np.int64],
-    score: npt.NDArray[np.float64],
+    ranking: IntArray,
+    rank: IntArray,
+    score: FloatArray,
     docno: pd.Series,
-) -> npt.NDArray[np.int64]:
+) -> IntArray:
     order = np.lexsort((-score, rank, ranking))
     keys = [key[order] for key in (ranking, rank, score)]
     tied = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])

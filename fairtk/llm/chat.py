@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from fairtk.frames.digest import digest
+from fairtk.frames.content import ByContent, digest
 
 
 class Message(NamedTuple):
@@ -75,7 +75,7 @@ class Failure:
 Outcome = Completion | Failure
 
 
-class ChatModel(ABC):
+class ChatModel(ByContent, ABC):
     """A language model, or rules in its place.
 
     A subclass gives `name`, `parameters` and `outcomes`. Two models are equal when class, name and
@@ -136,13 +136,3 @@ class ChatModel(ABC):
     def digest(self) -> str:
         """Return a digest of class, name and parameters."""
         return digest([type(self).__qualname__, self.name, self.parameters()])
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ChatModel)
-            and type(self) is type(other)
-            and self.digest() == other.digest()
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.digest())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fairtk.errors import FormatError, InputError, ParameterError, suggestion
-from fairtk.frames.digest import digest
+from fairtk.frames.content import digest
 from fairtk.llm.chat import Chat, ChatModel, Completion, Outcome
 
 Table = Mapping[str, Sequence[str]]

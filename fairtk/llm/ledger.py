@@ -11,7 +11,7 @@ from threading import Event, Lock
 from typing import Any
 
 from fairtk.errors import ParameterError
-from fairtk.frames.digest import digest
+from fairtk.frames.content import digest
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome
 from fairtk.llm.errors import BudgetError, OfflineError
 from fairtk.llm.prices import (

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import ir_measures
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import ParameterError, UndefinedWarning, listed, suggestion
+from fairtk.frames.arrays import FloatArray, ObjectArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
 from fairtk.measures.params import NOT_GIVEN, Param
 
 if TYPE_CHECKING:
     from fairtk.measures.evidence import Evidence
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
@@ -159,7 +157,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         self.warn_undefined(evidence.qids[undefined], len(values), "score_query gave NaN")
         return values
 
-    def wrapped(self, values: FloatArray, qids: npt.NDArray[np.object_]) -> list[float]:
+    def wrapped(self, values: FloatArray, qids: ObjectArray) -> list[float]:
         """Return the values as ir_measures gets them; what `aggregator` needs may be attached."""
         return values.tolist()  # type: ignore[no-any-return]
 

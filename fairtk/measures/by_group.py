@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 
 import ir_measures
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import ParameterError, UndefinedWarning
-from fairtk.frames.arrays import FloatArray
+from fairtk.frames.arrays import FloatArray, ObjectArray
 from fairtk.frames.columns import GROUP, QID, TO_IR_MEASURES, from_ir_measures
 from fairtk.frames.qrels import Qrels
 from fairtk.measures.base import FairMeasure
@@ -163,7 +162,7 @@ class MeasureByGroup(FairMeasure):
         self.warn_undefined(absent, len(result), "the run lacks the query, so nothing compares")
         return result
 
-    def wrapped(self, values: FloatArray, qids: npt.NDArray[np.object_]) -> list[float]:
+    def wrapped(self, values: FloatArray, qids: ObjectArray) -> list[float]:
         """Return the values, by query with the groups of each query attached."""
         if self["by"] == "document":
             return super().wrapped(values, qids)

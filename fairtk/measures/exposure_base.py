@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.bounds import (
@@ -18,7 +17,7 @@ from fairtk.exposure.bounds import (
 )
 from fairtk.exposure.browsing import GERR, RBP
 from fairtk.exposure.expected import attention, expected_exposure, make_levels
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
 from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
@@ -152,7 +151,7 @@ class ExposureMeasure(FairMeasure):
             self.warn_undefined(evidence.qids[empty], total, "no useful document in the labels")
         return result
 
-    def _without_useful(self, useful: IntArray) -> npt.NDArray[np.bool_]:
+    def _without_useful(self, useful: IntArray) -> BoolArray:
         every_grade_has_a_target = self["variant"] == "expeval" and self["complete"]
         return np.zeros(len(useful), dtype=bool) if every_grade_has_a_target else useful == 0
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from fairtk.errors import ParameterError
 from fairtk.exposure.bounds import Bounds, ExposureValues
-from fairtk.exposure.expected import FloatArray, make_levels
+from fairtk.exposure.expected import make_levels
+from fairtk.frames.arrays import FloatArray
 from fairtk.measures.evidence import Evidence
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
 # the first stage takes at most so many heavy documents and so many light draws; each later stage
 # takes twice as many, as long as a stage stays below a quarter of the documents
@@ -46,7 +45,7 @@ class Placed:
             self.ranked[rows[lines], have[lines] + place] = order[lines, place]
         self.filled[rows] = have + count
 
-    def mask(self, rows: IntArray, size: int) -> npt.NDArray[np.bool_]:
+    def mask(self, rows: IntArray, size: int) -> BoolArray:
         """Return which documents each sample has placed; shape (len(rows), size)."""
         seen = np.zeros((len(rows), size), dtype=bool)
         have = self.filled[rows]
@@ -68,13 +67,13 @@ def exponential(uniform: FloatArray) -> FloatArray:
     return np.negative(time, out=time)
 
 
-def with_repeats(drawn: IntArray) -> npt.NDArray[np.bool_]:
+def with_repeats(drawn: IntArray) -> BoolArray:
     """Return which rows hold a document twice."""
     in_order = np.sort(drawn, axis=1)
     return np.asarray((in_order[:, 1:] == in_order[:, :-1]).any(axis=1))
 
 
-def first_draws(drawn: IntArray) -> npt.NDArray[np.bool_]:
+def first_draws(drawn: IntArray) -> BoolArray:
     """Return where a document is drawn for the first time in its row."""
     order = np.argsort(drawn, axis=1, kind="stable")
     in_order = take(drawn, order)

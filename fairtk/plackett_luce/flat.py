@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from fairtk.frames.arrays import FloatArray
 from fairtk.plackett_luce.arrivals import DRAWS, Placed, draw, first_draws, take, with_repeats
 from fairtk.plackett_luce.streams import Stream
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def race_flat(cumulated: FloatArray, depth: int, stream: Stream, placed: Placed) -> None:

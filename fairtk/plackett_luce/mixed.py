@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.plackett_luce.arrivals import (
     DRAWS,
     HEAVY,
@@ -16,9 +16,6 @@ from fairtk.plackett_luce.arrivals import (
     with_repeats,
 )
 from fairtk.plackett_luce.streams import Stream
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # a document is light if it has at most this share of the weight of itself and all after it
 LIGHT_SHARE = 1 / 16

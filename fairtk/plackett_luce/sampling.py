@@ -25,14 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.plackett_luce.arrivals import DRAWS, HEAVY, Placed, exponential, take
 from fairtk.plackett_luce.flat import race_flat
 from fairtk.plackett_luce.mixed import count_heavy, race_mixed
 from fairtk.plackett_luce.scaling import weight_gaps
 from fairtk.plackett_luce.streams import Stream
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # numbers held at once by the last stage
 CHUNK = 1 << 22

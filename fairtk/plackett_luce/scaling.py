@@ -12,9 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from fairtk.frames.arrays import FloatArray, IntArray
 
 SURE = 80.0
 """Gaps (in nats) are cut to this size: the order across such a gap is certain.

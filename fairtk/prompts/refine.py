@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 from fairtk.errors import ParameterError
+from fairtk.frames.content import ByContent, digest
 from fairtk.llm.chat import Chat, Message
 
 NAMES: Mapping[str, str] = {"NB": "non-binary people", "female": "women", "male": "men"}
@@ -51,8 +52,8 @@ class RefinementPromptLike(Protocol):
         """Return the part of a model's text that holds the keywords."""
 
 
-@dataclass(frozen=True)
-class RefinementPrompt:
+@dataclass(frozen=True, eq=False)
+class RefinementPrompt(ByContent):
     """Zero-shot: names the original query, the current keywords and the group.
 
     Args:
@@ -79,8 +80,9 @@ class RefinementPrompt:
                 f"{self.name}: max_keywords must be at least 1; found {self.max_keywords!r}"
             )
 
-    def __hash__(self) -> int:
-        return hash((self.name, self.max_keywords, tuple(sorted(self.group_names.items()))))
+    def digest(self) -> str:
+        """Return the content digest of class and settings."""
+        return digest([type(self).__qualname__, self.max_keywords, self.group_names])
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -136,7 +138,7 @@ class RefinementPrompt:
         return text
 
 
-@dataclass(frozen=True, eq=True)
+@dataclass(frozen=True, eq=False)
 class FewShotRefinement(RefinementPrompt):
     """Few-shot: three worked examples before the task."""
 
@@ -156,8 +158,6 @@ class FewShotRefinement(RefinementPrompt):
         ),
     )
 
-    __hash__ = RefinementPrompt.__hash__
-
     def task(self, request: Refinement) -> str:
         """Return the examples and the task."""
         worked = [
@@ -169,7 +169,7 @@ class FewShotRefinement(RefinementPrompt):
         )
 
 
-@dataclass(frozen=True, eq=True)
+@dataclass(frozen=True, eq=False)
 class ChainOfThoughtRefinement(RefinementPrompt):
     """Chain of thought: the model reasons first, and writes the keywords on a last, marked line."""
 
@@ -180,8 +180,6 @@ class ChainOfThoughtRefinement(RefinementPrompt):
         "documents about it that belong to the group. Then write one last line that begins with "
         "'Keywords:' and lists the refined keywords alone, separated by commas."
     )
-
-    __hash__ = RefinementPrompt.__hash__
 
     def answer(self, text: str) -> str:
         """Return what follows the last ``Keywords:``; nothing if there is none."""

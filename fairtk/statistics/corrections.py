@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError
-from fairtk.statistics.samples import FloatArray, numbers, one_of
+from fairtk.frames.arrays import FloatArray
+from fairtk.statistics.samples import numbers, one_of
 
 CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
 

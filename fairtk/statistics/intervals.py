@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.statistics.samples import FloatArray, check_drawing, numbers, one_of
+from fairtk.frames.arrays import FloatArray
+from fairtk.statistics.samples import check_drawing, numbers, one_of
 
 INTERVALS = ("percentile", "bca", "t")
 _NUMBERS = 1 << 24

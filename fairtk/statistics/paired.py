@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError
+from fairtk.frames.arrays import FloatArray
 from fairtk.statistics.intervals import mean_intervals
 from fairtk.statistics.resampling import sign_flips, studentized
-from fairtk.statistics.samples import FloatArray, check_drawing, numbers, one_of
+from fairtk.statistics.samples import check_drawing, numbers, one_of
 
 TESTS = ("t", "wilcoxon", "randomization", "bootstrap")
 _ZERO = 1e-12

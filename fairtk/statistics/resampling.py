@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtk.statistics.samples import FloatArray, batches
+from fairtk.frames.arrays import FloatArray
+from fairtk.statistics.samples import batches
 
 _EXACT = 20
 """Up to so many differences, all sign flips are counted: half a million sums."""

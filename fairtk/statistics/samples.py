@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
-
-FloatArray = npt.NDArray[np.float64]
+from fairtk.frames.arrays import FloatArray
 
 _NUMBERS = 1 << 22
 """How many drawn numbers are in memory at a time."""

@@ -10,7 +10,7 @@ from pyterrier.validate import InputValidationError
 
 from fairtk.errors import ColumnError
 from fairtk.frames.columns import SAMPLE
-from fairtk.frames.digest import digest
+from fairtk.frames.content import ByContent, digest
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 
@@ -29,7 +29,7 @@ class TransformerInputError(ColumnError, InputValidationError):  # type: ignore[
     __str__ = ColumnError.__str__
 
 
-class FairTransformer(pt.Transformer):  # type: ignore[misc]
+class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
     """A transformer whose settings decide what it does, what it prints and what it equals.
 
     A subclass names its settings in `SETTINGS` and keeps each as an attribute of that name. Two
@@ -68,12 +68,6 @@ class FairTransformer(pt.Transformer):  # type: ignore[misc]
         return f"{type(self).__name__}({shown})"
 
     __str__ = __repr__
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.digest() == other.digest()
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
 
     def check_inputs(self, inp: pd.DataFrame, *modes: list[str]) -> int:
         """Return the index of the first mode whose columns the frame has.

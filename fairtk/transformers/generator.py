@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.backends import Backend, PromptLengthError, as_backend
 from fairtk.backends.adapter import texts
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError, such_rows
+from fairtk.frames.arrays import IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE
 from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.prompts import PromptBuilder, as_builder
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.question_room import warn_of_long_questions
-
-IntArray = npt.NDArray[np.int64]
 
 
 class Generator(FairTransformer):
@@ -166,7 +164,7 @@ class Generator(FairTransformer):
     def _of_rankings(
         self,
         code: IntArray,
-        questions: npt.NDArray[np.object_],
+        questions: ObjectArray,
         run: Rankings,
         inp: pd.DataFrame,
     ) -> IntArray:
@@ -185,7 +183,7 @@ class Generator(FairTransformer):
 
     def _coded(
         self, inp: pd.DataFrame, column: str, rows: IntArray | None = None
-    ) -> tuple[IntArray, npt.NDArray[np.object_]]:
+    ) -> tuple[IntArray, ObjectArray]:
         """Return a column as codes and their values; a NaN is an `InputError`."""
         series = inp[column] if rows is None else inp[column].iloc[rows]
         code, distinct = pd.factorize(series)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, such_rows
+from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE, require
 from fairtk.frames.rankings import encode_run
 from fairtk.plackett_luce import SURE, draw_rankings
@@ -82,11 +82,11 @@ class OracleSampler(FairTransformer):
 
     def _grades(
         self,
-        qids: npt.NDArray[np.object_],
-        docnos: npt.NDArray[np.object_],
-        query: npt.NDArray[np.int64],
-        doc: npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.float64]:
+        qids: ObjectArray,
+        docnos: ObjectArray,
+        query: IntArray,
+        doc: IntArray,
+    ) -> FloatArray:
         """Return the grade of each sorted row; 0 without label."""
         labeled_query = pd.Index(qids).get_indexer(pd.Index(self.qrels[QID]))
         labeled_doc = pd.Index(docnos).get_indexer(pd.Index(self.qrels[DOCNO]))

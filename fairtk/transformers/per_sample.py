@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
 from fairtk.errors import ColumnError, InputError, ParameterError
+from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import QID, SAMPLE, require
 from fairtk.transformers.base import FairTransformer
 
@@ -97,9 +97,7 @@ class PerSample(FairTransformer):
         place = np.lexsort((result[SAMPLE].to_numpy(), qids.get_indexer(pd.Index(result[QID]))))
         return result.take(place).reset_index(drop=True)
 
-    def _all_at_once(
-        self, plain: pd.DataFrame, sample: npt.NDArray[np.int64], qids: pd.Index
-    ) -> pd.DataFrame:
+    def _all_at_once(self, plain: pd.DataFrame, sample: IntArray, qids: pd.Index) -> pd.DataFrame:
         """Run the transformer once, with a temporary qid per (qid, sample)."""
         query = qids.get_indexer(pd.Index(plain[QID]))
         pairs, first, code = np.unique(
@@ -133,7 +131,7 @@ class PerSample(FairTransformer):
         return f"{type(self.transformer).__name__} in PerSample"
 
 
-def _samples(inp: pd.DataFrame) -> npt.NDArray[np.int64]:
+def _samples(inp: pd.DataFrame) -> IntArray:
     """Return the column ``sample`` as whole numbers."""
     column = inp[SAMPLE]
     missing = column.isna().to_numpy()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import ColumnError
+from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import RANK, SAMPLE, SCORE
 from fairtk.plackett_luce import Draws
 
@@ -20,7 +20,7 @@ def refuse_sampled(inp: pd.DataFrame, where: str) -> None:
         )
 
 
-def sampled_frame(inp: pd.DataFrame, order: npt.NDArray[np.int64], draws: Draws) -> pd.DataFrame:
+def sampled_frame(inp: pd.DataFrame, order: IntArray, draws: Draws) -> pd.DataFrame:
     """Return the drawn rankings as a frame, sorted by query, sample and rank.
 
     Args:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, SCORE
 from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.plackett_luce import draw_rankings, score_gaps
@@ -81,7 +81,7 @@ class FairSampler(FairTransformer):
         return sampled_frame(inp, order, draws)
 
 
-def _ties_by_docno(run: Rankings, score: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | slice:
+def _ties_by_docno(run: Rankings, score: FloatArray) -> IntArray | slice:
     """Return the order of sorted rows in which equal scores of a query stand by docno."""
     tied = (run.ranking[1:] == run.ranking[:-1]) & (score[1:] == score[:-1])
     if not tied.any():

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-FloatArray = npt.NDArray[np.float64]
+from fairtk.frames.arrays import FloatArray, IntArray
+
 Tokenizer = Callable[[str], Iterable[str]]
 
 
@@ -120,7 +121,7 @@ def _raw_idf(n: npt.NDArray[Any], df: npt.NDArray[Any]) -> FloatArray:
     return np.asarray(np.log(n - df + 0.5) - np.log(df + 0.5), dtype=np.float64)
 
 
-def _rows(matrix: Any) -> npt.NDArray[np.int64]:
+def _rows(matrix: Any) -> IntArray:
     """Return the row of each stored entry of a CSR matrix."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from fairtk.errors import InputError
-from fairtk.frames.digest import digest
+from fairtk.frames.content import ByContent, digest
 
 EMPTY = "<empty>"
 """What stands for an answer without content (Fair-RAG's rule, see `answer_text`)."""
@@ -25,7 +25,7 @@ def answer_text(text: str) -> str:
     return stripped if stripped.strip(". ") else EMPTY
 
 
-class Utility(ABC):
+class Utility(ByContent, ABC):
     """How good one answer is, given one or more gold answers.
 
     Subclasses set the class attributes and write `score`; the base checks the input, takes the
@@ -141,16 +141,6 @@ class Utility(ABC):
     def __repr__(self) -> str:
         options = ", ".join(f"{s}={getattr(self, s)!r}" for s in self.SETTINGS)
         return f"{self.name}({options})" if options else self.name
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Utility)
-            and type(self) is type(other)
-            and (self.name, self._settings()) == (other.name, other._settings())
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
 
 
 def _is_missing(value: Any) -> bool:

@@ -24,9 +24,9 @@ from fairtk.datasets.trec_fair.page_columns import (
     WrongValueError,
     reader_of,
 )
-from fairtk.divergence.measures import IntArray
 from fairtk.errors import FormatError
 from fairtk.files.content import decoded, opened
+from fairtk.frames.arrays import IntArray
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.datasets.trec_fair.alignment import qrels
-from fairtk.divergence.measures import FloatArray
 from fairtk.errors import ParameterError
 from fairtk.exposure.browsing import TREC
+from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 from fairtk.groups import Groups, Target
 
@@ -71,9 +70,7 @@ def oracle_run(
     return run.astype({QID: "str", DOCNO: "str"})
 
 
-def _order(
-    docnos: npt.NDArray[np.object_], groups: Groups, target: Target, qid: str, cutoff: int
-) -> npt.NDArray[np.int64]:
+def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff: int) -> IntArray:
     """Return the greedy order of a topic's articles."""
     wanted = target.for_groups(groups).for_qids([qid]).expanded().dense()[0]
     found = groups.memberships(docnos)

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.datasets.trec_fair.official import Dimension
-from fairtk.divergence.measures import FloatArray, IntArray, spread
+from fairtk.divergence.measures import spread
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.groups import UNKNOWN
 
 NONE = -1

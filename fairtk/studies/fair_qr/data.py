@@ -21,7 +21,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, TEXT, require
-from fairtk.frames.digest import digest
+from fairtk.frames.content import digest
 from fairtk.groups import Groups, Target
 from fairtk.studies.fair_qr.texts import Texts
 

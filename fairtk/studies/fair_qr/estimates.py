@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.frames.columns import QID
-from fairtk.frames.digest import digest
+from fairtk.frames.content import digest
 from fairtk.llm import Ledger
 from fairtk.studies.fair_qr.cells import Cell
 

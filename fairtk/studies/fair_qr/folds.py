@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairtk.frames.digest import digest
+from fairtk.frames.content import digest
 
 
 def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]:

@@ -98,7 +98,7 @@ class SavedCell:
 
 def file_name(text: str) -> str:
     """Return a name for a file that differs for different texts, whatever is in them."""
-    from fairtk.frames.digest import digest
+    from fairtk.frames.content import digest
 
     safe = quote(text, safe=" ").replace(".", "%2E")
     if not safe or len(safe) > _SIZE or safe != safe.lower():

@@ -15,7 +15,7 @@ import pandas as pd
 from fairtk.errors import FairtkError, FairtkWarning, InputError, NotFoundError
 from fairtk.fair_qr.transformer import FairQR
 from fairtk.frames.columns import QID
-from fairtk.frames.digest import digest
+from fairtk.frames.content import digest
 from fairtk.llm import Ledger
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, cells

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pyterrier_dr import FlexIndex
+
+from fairtk.frames import IntArray
 
 _BYTES = "docnos.utf8"
 _ENDS = "docnos.ends.npy"
@@ -86,7 +87,7 @@ class _Positions:
     def __init__(self, position: dict[str, int]) -> None:
         self._position = position
 
-    def __getitem__(self, docnos: Any) -> npt.NDArray[np.int64]:
+    def __getitem__(self, docnos: Any) -> IntArray:
         return np.array([self._position[d] for d in docnos], dtype=np.int64)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from pyterrier_dr import BiEncoder
 
 from fairtk.errors import ColumnError, InputError, ParameterError
+from fairtk.frames import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, QUERY, SCORE, TEXT
 from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
@@ -19,8 +20,6 @@ from fairtk_baselines import encoders, run_text
 from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
 from fairtk_baselines.vectors import row_cosines, unit_rows
-
-FloatArray = npt.NDArray[np.float64]
 
 FEATURES = "features"
 
@@ -146,7 +145,7 @@ class Features(FairTransformer):
         return values
 
 
-def _matching(documents: Any, queries: Any, query: npt.NDArray[np.int64]) -> FloatArray:
+def _matching(documents: Any, queries: Any, query: IntArray) -> FloatArray:
     # rounding takes a text that is its own query to 1 + 1e-16
     found: FloatArray = np.minimum(np.asarray(documents.multiply(queries[query]).sum(axis=1)), 1.0)
     return found

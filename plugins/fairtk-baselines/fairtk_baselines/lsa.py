@@ -7,19 +7,17 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from pyterrier_dr import BiEncoder
 from sklearn.utils.extmath import randomized_svd
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.digest import digest
+from fairtk.frames.content import ByContent, digest
 from fairtk.transformers.settings import whole
 from fairtk_baselines import lsa_files
 from fairtk_baselines.collection import Collection, Documents
+from fairtk_baselines.lsa_files import Float32Array
 from fairtk_baselines.words import tfidf_vectorizer
-
-FloatArray = npt.NDArray[np.float32]
 
 _BLOCK = 4096  # texts whose term counts are in memory at a time
 _POWER_ITERATIONS = 7  # what scikit-learn takes by itself where few dimensions are wanted
@@ -28,7 +26,7 @@ _NO_WORDS = ("empty vocabulary", "no terms remain", "max_df corresponds to < doc
 _NOTHING = 1e-7  # a projection shorter than this share of its text's weights is rounding noise
 
 
-class LsaEncoder(BiEncoder):  # type: ignore[misc]
+class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
     """Latent semantic analysis (Deerwester et al., 1990): TF-IDF, projected by a truncated SVD.
 
     Queries and documents are encoded alike: (1 + ln tf) * idf of the words that the fitted
@@ -61,8 +59,8 @@ class LsaEncoder(BiEncoder):  # type: ignore[misc]
     def __init__(
         self,
         terms: list[str],
-        idf: FloatArray,
-        components: FloatArray,
+        idf: Float32Array,
+        components: Float32Array,
         settings: dict[str, Any],
     ) -> None:
         super().__init__(batch_size=_BLOCK)
@@ -143,7 +141,7 @@ class LsaEncoder(BiEncoder):  # type: ignore[misc]
             self._digest = digest([self.terms, self.idf, self.components])
         return self._digest
 
-    def encode_docs(self, texts: Iterable[str], batch_size: int | None = None) -> FloatArray:
+    def encode_docs(self, texts: Iterable[str], batch_size: int | None = None) -> Float32Array:
         """Return the vectors of texts.
 
         Args:
@@ -159,7 +157,7 @@ class LsaEncoder(BiEncoder):  # type: ignore[misc]
         blocks = [self._encode(block) for block in _blocks(texts, batch_size or self.batch_size)]
         return np.concatenate(blocks) if blocks else np.zeros((0, self.size), dtype=np.float32)
 
-    def encode_queries(self, texts: Iterable[str], batch_size: int | None = None) -> FloatArray:
+    def encode_queries(self, texts: Iterable[str], batch_size: int | None = None) -> Float32Array:
         """Return the vectors of queries: the same as those of texts, see `encode_docs`."""
         return self.encode_docs(texts, batch_size)
 
@@ -189,24 +187,18 @@ class LsaEncoder(BiEncoder):  # type: ignore[misc]
         """
         return cls(*lsa_files.read(folder))
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.digest() == other.digest()
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
-
     def __repr__(self) -> str:
         return f"LsaEncoder(<{self.size} dimensions, {len(self.terms)} words #{self.digest()}>)"
 
     __str__ = __repr__
 
-    def _encode(self, texts: list[str]) -> FloatArray:
+    def _encode(self, texts: list[str]) -> Float32Array:
         weights = self._vectorizer.transform(texts)  # of length 1, or 0
         vectors = np.asarray(weights @ self.components.T, dtype=np.float64)
         length = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
         some = length > _NOTHING
         scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=some)
-        found: FloatArray = scaled.astype(np.float32)
+        found: Float32Array = scaled.astype(np.float32)
         return found
 
 

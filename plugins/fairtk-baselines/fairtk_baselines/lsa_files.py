@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save
 
-from fairtk.frames.digest import digest
+from fairtk.frames.content import digest
 from fairtk_baselines.model_folder import Folder, ModelFolder
 
 FOLDER = ModelFolder(
@@ -19,14 +19,14 @@ FOLDER = ModelFolder(
     data="lsa-*.safetensors",
 )
 
-FloatArray = npt.NDArray[np.float32]
+Float32Array = npt.NDArray[np.float32]
 
 
 def write(
     folder: Folder,
     terms: list[str],
-    idf: FloatArray,
-    components: FloatArray,
+    idf: Float32Array,
+    components: Float32Array,
     settings: dict[str, Any],
 ) -> None:
     """Write an encoder; see `LsaEncoder.save`."""
@@ -42,7 +42,7 @@ def holds(folder: Folder, settings: dict[str, Any]) -> bool:
     return FOLDER.has_model(folder) and FOLDER.read(folder)["settings"] == settings
 
 
-def read(folder: Folder) -> tuple[list[str], FloatArray, FloatArray, dict[str, Any]]:
+def read(folder: Folder) -> tuple[list[str], Float32Array, Float32Array, dict[str, Any]]:
     """Return terms, idf, components and settings; see `LsaEncoder.load`."""
     record = FOLDER.read(folder)
     name, terms = record["tensors"], record["terms"]

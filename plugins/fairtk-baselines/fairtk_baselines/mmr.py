@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import ParameterError, suggestion
+from fairtk.frames import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE, TEXT
 from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.transformers.base import FairTransformer
@@ -17,9 +17,6 @@ from fairtk_baselines import run_text
 from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
 from fairtk_baselines.vectors import stacked, unit_rows
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 DOC_VEC = "doc_vec"
 

@@ -12,10 +12,8 @@ import pandas as pd
 from pyterrier_dr import FlexIndex
 
 from fairtk.errors import ParameterError, suggestion
+from fairtk.frames import FloatArray, IntArray
 from fairtk_baselines.vector_index import Record
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 SEARCHES = ("numpy", "torch", "faiss", "faiss-hnsw")
 _EXACT = SEARCHES[:3]

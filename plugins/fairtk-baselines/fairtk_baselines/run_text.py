@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, listed
+from fairtk.frames import IntArray
 from fairtk.frames.columns import DOCNO, QID, QUERY, TEXT
 
 
@@ -21,7 +21,7 @@ def texts(inp: pd.DataFrame, where: str) -> list[str]:
     return _strings(inp, TEXT, where, "load the texts first (a text_loader), or drop the document")
 
 
-def queries(inp: pd.DataFrame, query: npt.NDArray[np.int64], count: int, where: str) -> list[str]:
+def queries(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[str]:
     """Return the query text of each query.
 
     Args:

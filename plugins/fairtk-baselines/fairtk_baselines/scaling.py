@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fairtk.frames import BoolArray, FloatArray, IntArray
 
 _SMALLEST = float(np.finfo(np.float64).tiny)  # below it, some processors' settings make it zero
 
 
-def min_max(score: FloatArray, start: npt.NDArray[np.int64], when_equal: float) -> FloatArray:
+def min_max(score: FloatArray, start: IntArray, when_equal: float) -> FloatArray:
     """Return scores scaled to [0, 1] inside each query.
 
     Args:
@@ -30,7 +29,7 @@ def min_max(score: FloatArray, start: npt.NDArray[np.int64], when_equal: float) 
     return out
 
 
-def strictly_falling(score: FloatArray, same: npt.NDArray[np.bool_]) -> FloatArray:
+def strictly_falling(score: FloatArray, same: BoolArray) -> FloatArray:
     """Return scores in which ties are undone in the last bit, so that order and scores agree.
 
     Args:

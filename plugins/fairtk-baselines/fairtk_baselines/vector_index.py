@@ -18,7 +18,8 @@ from filelock import FileLock
 from pyterrier_dr import BiEncoder, FlexIndex, SimFn
 
 from fairtk.errors import DuplicateError, FormatError, InputError
-from fairtk.frames.digest import digest
+from fairtk.frames import FloatArray
+from fairtk.frames.content import digest
 from fairtk_baselines.collection import Collection
 from fairtk_baselines.docnos import NamedIndex
 from fairtk_baselines.vectors import unit_rows
@@ -194,7 +195,7 @@ def _batches(source: Collection, verbose: bool) -> Iterator[list[tuple[str, str]
 
 def _vectors(
     batch: list[tuple[str, str]], encoder: BiEncoder
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
+) -> tuple[npt.NDArray[np.float32], FloatArray]:
     vectors = encode([text for _, text in batch], encoder.encode_docs)
     if normalizes(encoder):
         vectors = unit_rows(vectors).astype(np.float32)

@@ -24,7 +24,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
-from fairtk.frames.digest import digest
+from fairtk.frames.content import digest
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 from fairtk_baselines import encoders, run_text, vector_index

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError
+from fairtk.frames import FloatArray, IntArray, ObjectArray
 from fairtk.frames.rankings import Rankings, describe
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def unit_rows(vectors: npt.NDArray[Any]) -> FloatArray:
@@ -37,10 +36,10 @@ def row_cosines(one: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def stacked(
-    vectors: npt.NDArray[np.object_],
+    vectors: ObjectArray,
     dimension: int,
     rankings: Rankings,
-    rows: npt.NDArray[np.int64],
+    rows: IntArray,
     name: str,
     where: str,
 ) -> FloatArray:

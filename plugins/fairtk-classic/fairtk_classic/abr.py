@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from fairtk.frames import FloatArray
 from fairtk_classic import parameters as p
 from fairtk_classic.exp import first_attention
 from fairtk_classic.exposures import CombinedExposure, Exposures, Population
-from fairtk_classic.group_measure import FloatArray
 
 
 class AttentionBiasRatio(CombinedExposure):

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fairtk.frames import FloatArray
 from fairtk.measures import Param
 from fairtk_classic import combination
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import NOTHING_KNOWN, FloatArray, GroupMeasure, Scored
+from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored
 from fairtk_classic.listing import Listing, listing, ratio
 
 if TYPE_CHECKING:

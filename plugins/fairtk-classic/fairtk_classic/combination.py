@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtk_classic.group_measure import BoolArray, FloatArray
+from fairtk.frames import BoolArray, FloatArray
 from fairtk_classic.listing import ratio
 
 HIGHER_IS_BETTER = ("min/max",)

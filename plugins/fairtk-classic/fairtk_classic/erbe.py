@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fairtk.frames import FloatArray
 from fairtk_classic.exposures import Exposures, Population
-from fairtk_classic.group_measure import FloatArray
 from fairtk_classic.rank_biased import RankBiasedExposure
 
 if TYPE_CHECKING:

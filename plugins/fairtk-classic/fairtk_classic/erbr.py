@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fairtk.frames import FloatArray
 from fairtk_classic.exposures import Exposures, Population
-from fairtk_classic.group_measure import FloatArray
 from fairtk_classic.rank_biased import RankBiasedExposure
 
 

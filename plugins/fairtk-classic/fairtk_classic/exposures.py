@@ -9,16 +9,10 @@ import numpy as np
 
 from fairtk.errors import ParameterError, listed
 from fairtk.exposure.expected import attention, total
+from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk_classic import combination
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import (
-    NOTHING_KNOWN,
-    BoolArray,
-    FloatArray,
-    GroupMeasure,
-    IntArray,
-    Scored,
-)
+from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored
 
 if TYPE_CHECKING:
     from fairtk.exposure.browsing import BrowsingModel

@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError
+from fairtk.frames import FloatArray
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import (
-    NO_TARGET,
-    NOTHING_KNOWN,
-    BinaryMeasure,
-    FloatArray,
-    Scored,
-)
+from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, BinaryMeasure, Scored
 from fairtk_classic.listing import listing, ratio
 
 if TYPE_CHECKING:

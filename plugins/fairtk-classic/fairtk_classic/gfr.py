@@ -8,9 +8,10 @@ import numpy as np
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.expected import total
+from fairtk.frames import FloatArray
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import NO_TARGET, FloatArray, GroupMeasure, Scored
+from fairtk_classic.group_measure import NO_TARGET, GroupMeasure, Scored
 from fairtk_classic.similarity import similarity
 
 if TYPE_CHECKING:

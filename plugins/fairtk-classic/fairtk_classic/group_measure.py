@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import ParameterError, listed
 from fairtk.exposure.expected import total
+from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import FairMeasure, warn_of_thin_labels
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
     from fairtk.measures import Evidence
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 Reasons = tuple[tuple[str, BoolArray], ...]
 """Why something has no value, each with a mask of what."""
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from fairtk.errors import ParameterError
 from fairtk.exposure.expected import attention, expected_exposure, total
+from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import FairMeasure
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fairtk.measures import Evidence

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairtk.exposure.expected import total
-from fairtk_classic.group_measure import FloatArray, GroupMeasure, IntArray
+from fairtk.frames import FloatArray, IntArray
+from fairtk_classic.group_measure import GroupMeasure
 
 if TYPE_CHECKING:
     from fairtk.measures import Evidence

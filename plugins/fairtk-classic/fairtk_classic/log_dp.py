@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from fairtk.frames import BoolArray, FloatArray
 from fairtk.measures import Param
 from fairtk_classic.exposures import Exposures, Population
-from fairtk_classic.group_measure import BoolArray, FloatArray
 from fairtk_classic.log_ratios import LogRatio
 
 PER = Param(

@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fairtk.frames import BoolArray, FloatArray
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
 from fairtk_classic.exposures import ExposureMeasure, Exposures, Population
-from fairtk_classic.group_measure import (
-    NOTHING_KNOWN,
-    BinaryMeasure,
-    BoolArray,
-    FloatArray,
-    Scored,
-)
+from fairtk_classic.group_measure import NOTHING_KNOWN, BinaryMeasure, Scored
 
 if TYPE_CHECKING:
     from fairtk.measures import Evidence

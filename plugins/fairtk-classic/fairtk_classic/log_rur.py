@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from fairtk.frames import BoolArray, FloatArray
 from fairtk_classic.exposures import Exposures, Population
-from fairtk_classic.group_measure import BoolArray, FloatArray
 from fairtk_classic.log_dp import PER
 from fairtk_classic.log_ratios import LogRatio
 from fairtk_classic.relevance import per_mean_relevance

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairtk_classic.group_measure import FloatArray
+from fairtk.frames import FloatArray
 from fairtk_classic.skews import SkewMeasure
 
 if TYPE_CHECKING:

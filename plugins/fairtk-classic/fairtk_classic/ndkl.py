@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fairtk.divergence.measures import log_of
+from fairtk.frames import FloatArray
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import (
-    NO_TARGET,
-    NOTHING_KNOWN,
-    FloatArray,
-    GroupMeasure,
-    Scored,
-)
+from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, GroupMeasure, Scored
 from fairtk_classic.listing import Listing, listing, ratio
 
 if TYPE_CHECKING:

@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fairtk.exposure.expected import total
+from fairtk.frames import FloatArray
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import (
-    NO_TARGET,
-    NOTHING_KNOWN,
-    BinaryMeasure,
-    FloatArray,
-    Reasons,
-    Scored,
-)
+from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, BinaryMeasure, Reasons, Scored
 from fairtk_classic.listing import Listing, listing, ratio
 
 if TYPE_CHECKING:

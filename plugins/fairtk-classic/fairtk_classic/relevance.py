@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairtk.frames import BoolArray, FloatArray
 from fairtk_classic.exposures import Population
-from fairtk_classic.group_measure import BoolArray, FloatArray
 
 
 def per_mean_relevance(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtk_classic.group_measure import FloatArray
+from fairtk.frames import FloatArray
 from fairtk_classic.listing import ratio
 from fairtk_classic.prefixes import PrefixMeasure
 

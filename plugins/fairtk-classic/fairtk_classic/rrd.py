@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairtk.errors import InputError
-from fairtk_classic.group_measure import FloatArray
+from fairtk.frames import FloatArray
 from fairtk_classic.listing import Listing, ratio
 from fairtk_classic.prefixes import PrefixMeasure
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fairtk.errors import ParameterError, listed
+from fairtk.frames import FloatArray
 from fairtk.measures import Param
-from fairtk_classic.group_measure import FloatArray
 from fairtk_classic.skews import SkewMeasure
 
 GROUP = Param(str, desc="the level whose skew is taken")

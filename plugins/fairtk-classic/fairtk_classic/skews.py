@@ -6,14 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fairtk.frames import FloatArray
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import (
-    NO_TARGET,
-    NOTHING_KNOWN,
-    FloatArray,
-    GroupMeasure,
-    Scored,
-)
+from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, GroupMeasure, Scored
 from fairtk_classic.listing import listing
 
 if TYPE_CHECKING:

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import InputError, ParameterError, suggestion
+from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.groups import Groups
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 Level = str | tuple[str, ...]
 
@@ -89,9 +86,7 @@ class Division:
             return (f"all but {_shown(self.reference)}",)
         return tuple(", ".join(_shown(level) for level in column) for column in self.columns)
 
-    def sides(
-        self, groups: Groups, docnos: npt.NDArray[np.object_]
-    ) -> tuple[FloatArray, FloatArray]:
+    def sides(self, groups: Groups, docnos: ObjectArray) -> tuple[FloatArray, FloatArray]:
         """Return how much documents belong to each column, and to what these are compared with.
 
         Args:
@@ -146,7 +141,7 @@ def _placed(protected: FloatArray, rest: FloatArray) -> FloatArray:
 
 def divide(
     groups: Groups,
-    docnos: npt.NDArray[np.object_],
+    docnos: ObjectArray,
     attention: FloatArray,
     protected: str | tuple[Level, ...],
     groups_apart: str,
@@ -202,13 +197,13 @@ class _Entries:
     size: IntArray
 
     @classmethod
-    def of(cls, groups: Groups, docnos: npt.NDArray[np.object_]) -> _Entries:
+    def of(cls, groups: Groups, docnos: ObjectArray) -> _Entries:
         # documents without a row have no entry, which is as good as an unknown level here
         found = groups.memberships(docnos, missing="drop")
         owner = np.repeat(np.arange(len(docnos)), found.size)
         return cls(owner, found.cell, found.weight, found.size)
 
-    def share(self, chosen: npt.NDArray[np.bool_]) -> FloatArray:
+    def share(self, chosen: BoolArray) -> FloatArray:
         total = np.bincount(
             self.owner[chosen], weights=self.weight[chosen], minlength=len(self.size)
         )

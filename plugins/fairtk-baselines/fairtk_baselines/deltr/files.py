@@ -7,7 +7,7 @@ from operator import mul
 from typing import Any
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.digest import digest as digest_of
+from fairtk.frames.content import digest as digest_of
 from fairtk.groups import Groups
 from fairtk_baselines.deltr.model import LinearModel, level_of
 from fairtk_baselines.model_folder import Folder, ModelFolder

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, such_rows
+from fairtk.frames import FloatArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, require
 
 FEATURES = "features"
 """PyTerrier's column of feature vectors."""
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def feature_matrix(frame: pd.DataFrame, where: str, expected: int | None = None) -> FloatArray:

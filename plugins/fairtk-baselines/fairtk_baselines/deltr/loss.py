@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from fairtk.frames import FloatArray, IntArray
 
 TOP_ATTENTION = 1 / np.log(2.0)
 """The attention of the first place: 1 / ln(1 + rank) at rank 1, natural logarithm."""

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fairtk.frames.digest import digest
+from fairtk.frames import FloatArray, ObjectArray
+from fairtk.frames.content import ByContent, digest
 from fairtk.groups import Groups
 from fairtk_baselines.deltr.division import Division, as_features
 
-FloatArray = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinearModel:
+class LinearModel(ByContent):
     """Scores are sums of standardized features times weights.
 
     Attributes:
@@ -43,9 +41,7 @@ class LinearModel:
     division: Division
     summary: Mapping[str, float]
 
-    def score(
-        self, features: FloatArray, groups: Groups, docnos: npt.NDArray[np.object_]
-    ) -> FloatArray:
+    def score(self, features: FloatArray, groups: Groups, docnos: ObjectArray) -> FloatArray:
         """Return the score of each document; shape (n_rows,).
 
         Args:
@@ -63,12 +59,6 @@ class LinearModel:
     def digest(self) -> str:
         """Return a digest of the content."""
         return digest(self.as_json())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LinearModel) and self.digest() == other.digest()
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
 
     def __repr__(self) -> str:
         return f"<linear model of {len(self.weights)} features #{self.digest()[:8]}>"

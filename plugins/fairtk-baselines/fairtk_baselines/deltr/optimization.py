@@ -6,12 +6,10 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import DataWarning, InputError
+from fairtk.frames import FloatArray
 from fairtk_baselines.deltr.loss import Problem
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def minimize(problem: Problem, settings: dict[str, Any]) -> tuple[FloatArray, int]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from fairtk.frames import FloatArray, IntArray
 from fairtk.frames.rankings import Rankings
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 def ranked(coded: Rankings, scores: FloatArray) -> IntArray:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DataWarning, InputError, listed
+from fairtk.frames import FloatArray, IntArray, ObjectArray
 from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.groups import Groups
 from fairtk_baselines.deltr.division import as_features, divide, neutral_shares
@@ -18,9 +18,6 @@ from fairtk_baselines.deltr.frames import feature_matrix, labels_of
 from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, LossSides, Problem
 from fairtk_baselines.deltr.model import LinearModel
 from fairtk_baselines.deltr.optimization import minimize
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 NAME = "DELTR"
 
@@ -40,7 +37,7 @@ class TrainingSet:
 
     features: FloatArray
     label: FloatArray
-    docno: npt.NDArray[np.object_]
+    docno: ObjectArray
     rank: IntArray
     lists: Lists
     left_out: int

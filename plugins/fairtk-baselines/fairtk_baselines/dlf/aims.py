@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from fairtk.divergence.measures import FloatArray, spread
+from fairtk.divergence.measures import spread
 from fairtk.errors import InputError, ParameterError
+from fairtk.frames import BoolArray, FloatArray, ObjectArray
 from fairtk.groups import Groups, Target
 
 _Kind = TypeVar("_Kind", Groups, Target)
@@ -37,7 +37,7 @@ class Aim:
     missing: str
     unknown: str
 
-    def memberships(self, docnos: npt.NDArray[np.object_]) -> FloatArray:
+    def memberships(self, docnos: ObjectArray) -> FloatArray:
         """Return how much each document belongs to each group; shape (n, n_groups).
 
         Raises:
@@ -49,14 +49,14 @@ class Aim:
         table[document, found.cell[entry]] = found.weight[entry]
         return table * self._counted()
 
-    def shares(self, qids: npt.NDArray[np.object_]) -> FloatArray:
+    def shares(self, qids: ObjectArray) -> FloatArray:
         """Return each query's target; shape (n, n_groups), 0 for a query without one."""
         shares = self.target.for_qids(qids).expanded().dense() * self._counted()
         total = shares.sum(axis=1, keepdims=True)
         result: FloatArray = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
         return result
 
-    def _counted(self) -> npt.NDArray[np.bool_]:
+    def _counted(self) -> BoolArray:
         space = self.groups.space
         if self.unknown == "keep":
             return np.ones(space.size, dtype=bool)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from fairtk.divergence.measures import FloatArray, IntArray
+from fairtk.frames import FloatArray, IntArray
 from fairtk_baselines.scaling import min_max
 
 NORMALIZATIONS = ("min-max", "z-score")
@@ -65,6 +64,6 @@ def ranked(blend: FloatArray, start: IntArray) -> tuple[IntArray, IntArray, Floa
     size = np.diff(start)
     query = np.repeat(np.arange(len(size)), size)
     rounded = np.round(blend, _DIGITS)
-    order: npt.NDArray[np.int64] = np.lexsort((-rounded, query)).astype(np.int64)
+    order: IntArray = np.lexsort((-rounded, query)).astype(np.int64)
     rank = np.arange(len(blend), dtype=np.int64) - np.repeat(start[:-1], size)
     return order, rank, rounded[order] - STEP * rank

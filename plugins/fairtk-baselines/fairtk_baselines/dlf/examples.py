@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor
 
-from fairtk.divergence.measures import FloatArray, IntArray
 from fairtk.errors import DataWarning, DuplicateError, InputError, listed
+from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, require
 from fairtk_baselines.dlf.aims import Aim
 from fairtk_baselines.dlf.pairs import DocumentPairs, pairs_of
@@ -64,7 +63,7 @@ class Examples:
     relevance: FloatArray
     membership: tuple[FloatArray, ...]
     target: tuple[FloatArray, ...]
-    aimed: tuple[npt.NDArray[np.bool_], ...]
+    aimed: tuple[BoolArray, ...]
 
     @property
     def size(self) -> IntArray:
@@ -81,7 +80,7 @@ class Examples:
         """Return the queries with a target for some aim, by qid."""
         return self._by_qid(np.any(self.aimed, axis=0))
 
-    def _by_qid(self, chosen: npt.NDArray[np.bool_]) -> IntArray:
+    def _by_qid(self, chosen: BoolArray) -> IntArray:
         # the order of rows in the frame must not decide which queries make a batch
         order = np.argsort(self.pairs.rankings.qids.astype(str), kind="stable")
         return order[chosen[order]].astype(np.int64)
@@ -161,7 +160,7 @@ def examples_of(
     return Examples(pairs, gains, none, tuple(membership), tuple(target), tuple(aimed))
 
 
-def _warn(qids: npt.NDArray[np.object_], what: str) -> None:
+def _warn(qids: ObjectArray, what: str) -> None:
     if len(qids):
         warnings.warn(
             f"{what} {len(qids)} queries, which the fairness model does not learn from: "

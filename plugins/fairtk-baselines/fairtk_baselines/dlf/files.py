@@ -7,7 +7,7 @@ from typing import Any
 
 from safetensors.numpy import save
 
-from fairtk.frames.digest import digest
+from fairtk.frames.content import digest
 from fairtk_baselines.model_folder import Arrays, Folder, ModelFolder
 
 FOLDER = ModelFolder(

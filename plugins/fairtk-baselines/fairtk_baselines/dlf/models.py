@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from fairtk.divergence.measures import FloatArray
-from fairtk.frames.digest import digest
+from fairtk.frames import FloatArray
+from fairtk.frames.content import digest
 from fairtk_baselines.dlf.network import PairScorer
 from fairtk_baselines.dlf.pairs import DocumentPairs
 from fairtk_baselines.dlf.recipe import Recipe

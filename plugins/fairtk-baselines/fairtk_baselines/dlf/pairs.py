@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from fairtk.frames import FloatArray
 from fairtk.frames.columns import DOCNO, QID, SCORE
 from fairtk.frames.rankings import Rankings, encode_run
 from fairtk_baselines import vectors
@@ -16,8 +16,6 @@ from fairtk_baselines.vectors import unit_rows
 QUERY_VEC = "query_vec"
 DOC_VEC = "doc_vec"
 NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from fairtk.divergence.measures import IntArray
 from fairtk.errors import ParameterError
+from fairtk.frames import IntArray
 from fairtk_baselines.dlf import losses
 from fairtk_baselines.dlf.examples import Batch, Examples
 from fairtk_baselines.dlf.exposure import (

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import ParameterError
+from fairtk.frames import FloatArray, IntArray
 from fairtk.transformers.settings import whole
 from fairtk_baselines.fa_star_ir.significance import (
     between,
@@ -27,9 +27,6 @@ from fairtk_baselines.fa_star_ir.significance import (
     distinct,
     step_for,
 )
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import ParameterError
+from fairtk.frames import FloatArray
 from fairtk.transformers.settings import whole
 from fairtk_baselines.fa_star_ir.count_boxes import CountBoxes
 from fairtk_baselines.fa_star_ir.multinomial import shared_cdf
@@ -22,9 +22,6 @@ from fairtk_baselines.fa_star_ir.significance import (
     distinct,
     step_for,
 )
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 MOST_COUNTS = 1_000_000
 """Up to so many vectors of counts, over all prefixes, the fail probability is exact."""

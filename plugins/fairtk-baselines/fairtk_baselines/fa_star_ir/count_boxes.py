@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from fairtk.frames import BoolArray, FloatArray
 
 _TAIL = 1e-12
 
@@ -31,7 +29,7 @@ class CountBoxes:
 
     p: tuple[float, ...]
     cdf: FloatArray
-    reached: npt.NDArray[np.bool_]
+    reached: BoolArray
 
     @classmethod
     def of(cls, k: int, p: Sequence[float], most: int) -> CountBoxes | None:

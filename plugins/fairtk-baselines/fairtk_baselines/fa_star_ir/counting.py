@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence.measures import BoolArray, FloatArray, IntArray, SparseRows, spread
+from fairtk.divergence.measures import SparseRows, spread
 from fairtk.exposure.browsing import TREC
 from fairtk.exposure.expected import attention, total
+from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.frames.rankings import Rankings
 from fairtk.groups.exposure import Memberships, group_exposure, shown_documents
 from fairtk.groups.levels import Level, LevelSpace

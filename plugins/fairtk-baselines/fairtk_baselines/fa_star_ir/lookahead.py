@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from fairtk.frames import IntArray
 from fairtk_baselines.fa_star_ir.prefix_tests import PrefixTest
-
-IntArray = npt.NDArray[np.int64]
 
 MOST_STATES = 20_000
 """Up to so many vectors of counts are looked at for one place; beyond, the search is given up."""

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.divergence.measures import spread
+from fairtk.frames import BoolArray, IntArray
 from fairtk_baselines.fa_star_ir.lookahead import longest_fair_path
 from fairtk_baselines.fa_star_ir.prefix_tests import PrefixTest
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

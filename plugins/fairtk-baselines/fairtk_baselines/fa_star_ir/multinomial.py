@@ -11,10 +11,8 @@ subtractions.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from fairtk.frames import FloatArray, IntArray
 
 
 def multinomial_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from fairtk.frames import FloatArray, IntArray
 from fairtk_baselines.fa_star_ir.binomial import MTable
 from fairtk_baselines.fa_star_ir.calibration import MultinomialTest
 from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 class PrefixTest(Protocol):

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.divergence.measures import SparseRows
 from fairtk.errors import InputError, ParameterError, listed
+from fairtk.frames import IntArray, ObjectArray
 from fairtk.groups import Groups, Target
 from fairtk.groups.levels import Level
 from fairtk_baselines.fa_star_ir.significance import check_share
-
-IntArray = npt.NDArray[np.int64]
 
 Share = float | dict[Level, float] | Target
 """A minimum share: of all protected documents, of each level, or each query's own."""
@@ -80,7 +78,7 @@ class Protection:
         """The share of all protected documents; NaN: `p` is by level."""
         return self.p if isinstance(self.p, float) else math.nan
 
-    def shares(self, qids: npt.NDArray[np.object_]) -> SparseRows | None:
+    def shares(self, qids: ObjectArray) -> SparseRows | None:
         """Return the shares of the levels in each query, empty where there is no target.
 
         A target's rows sum to 1, with the unknown level. None: `p` is a number.

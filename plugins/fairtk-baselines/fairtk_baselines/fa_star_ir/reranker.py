@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DataWarning, ParameterError, listed, suggestion
+from fairtk.frames import IntArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.groups import Groups, Target
@@ -213,7 +213,7 @@ class FAStarIR(FairTransformer):
         kind = BinomialPrefixes if self.test == "binomial" else MultinomialPrefixes
         return kind.of(found, self.k)
 
-    def _warn(self, run: Rankings, counted: Counted, unfair: npt.NDArray[np.int64]) -> None:
+    def _warn(self, run: Rankings, counted: Counted, unfair: IntArray) -> None:
         name = type(self).__name__
         bare = [qid for qid, p in zip(run.qids, counted.p, strict=True) if p is None]
         if bare:

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import ParameterError, suggestion
-
-FloatArray = npt.NDArray[np.float64]
+from fairtk.frames import FloatArray
 
 ADJUST = ("nearest", "below", "none")
 """The corrections for testing every prefix."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from fairtk.errors import ParameterError
+from fairtk.frames import IntArray
 from fairtk_baselines.fa_star_ir.calibration import MultinomialTest, multinomial_test
 from fairtk_baselines.fa_star_ir.multinomial import shared_cdf
-
-IntArray = npt.NDArray[np.int64]
 
 MOST_NODES = 100_000
 """A level of the tree may have so many nodes."""

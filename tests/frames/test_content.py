@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.frames.digest import digest
+from fairtk.frames.content import ByContent, digest
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text())
 VALUES = st.recursive(
@@ -110,3 +110,24 @@ def test_another_process_agrees():
     code = "from fairtk.frames import digest; print(digest({'a': ['b', 1.5, None], 'c': b'x'}))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == digest({"a": ["b", 1.5, None], "c": b"x"})
+
+
+class Setting(ByContent):
+    def __init__(self, value, note):
+        self.value, self.note = value, note
+
+    def digest(self):
+        return digest(self.value)
+
+
+class OtherSetting(Setting):
+    pass
+
+
+def test_objects_are_equal_by_class_and_content():
+    one = Setting([1, 2], "one")
+    assert one == Setting([1, 2], "another")
+    assert hash(one) == hash(Setting([1, 2], "another"))
+    assert one != Setting([2, 1], "one")
+    assert one != OtherSetting([1, 2], "one")
+    assert one != digest([1, 2])
