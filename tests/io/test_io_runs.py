@@ -327,7 +327,9 @@ class TestWriting:
 
     @pytest.mark.parametrize("wrong", ["a b", "", "a\tb", "a\u00a0b", "a\nb", "\ufeffa"])
     def test_ids_that_the_format_cannot_hold(self, tmp_path, wrong):
-        with pytest.raises(InputError, match="write_run: .*docno .*(cannot be empty or have spaces|U.FEFF)"):
+        with pytest.raises(
+            InputError, match="write_run: .*docno .*(cannot be empty or have spaces|U.FEFF)"
+        ):
             write_run(self.RUN.assign(docno=["x", wrong]), tmp_path / "run.txt")
         with pytest.raises(InputError, match="a tag cannot be empty"):
             write_run(self.RUN, tmp_path / "run.txt", tag=wrong)
