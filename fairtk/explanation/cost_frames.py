@@ -7,14 +7,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence.measures import BoolArray, FloatArray
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
 from fairtk.explanation.names import Names
 from fairtk.explanation.tables import Means, sorted_by_cost, with_baseline
+from fairtk.frames.arrays import BoolArray, FloatArray, ObjectArray
 from fairtk.frames.columns import QID
 
 
@@ -54,7 +53,7 @@ class CostFrames:
     """
 
     measure: Any
-    qids: npt.NDArray[np.object_]
+    qids: ObjectArray
     names: Names
     bands: Bands
     defined: BoolArray
