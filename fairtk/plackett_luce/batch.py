@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.plackett_luce.sampling import race
 from fairtk.plackett_luce.streams import Stream
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE, TEXT
 from fairtk.frames.rankings import encode_run
 from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.term_weights import FloatArray, Tokenizer, score_texts
+from fairtk.transformers.term_weights import Tokenizer, score_texts
 
 # Queries are scored in blocks of whole queries of about this many characters of text, so that
 # memory (about 10 bytes per character) does not grow with the number of queries.
@@ -141,7 +142,7 @@ class BM25Scorer(FairTransformer):
 
 def _blocks(
     query: npt.NDArray[Any], texts: list[str], n_queries: int
-) -> Iterator[tuple[npt.NDArray[np.int64], int, int]]:
+) -> Iterator[tuple[IntArray, int, int]]:
     """Yield blocks of whole queries: their rows, first query, and the query behind the last."""
     size = np.fromiter(map(len, texts), dtype=np.float64, count=len(texts))
     upto = np.cumsum(np.bincount(query, weights=size, minlength=n_queries))
