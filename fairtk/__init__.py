@@ -47,6 +47,10 @@ _MODULES = (
     "utilities",
 )
 
+from fairtk import starting  # noqa: E402
+
+starting.prepare()
+
 from fairtk import plugins  # noqa: E402
 from fairtk.datasets import registration as _registration  # noqa: E402
 from fairtk.measures import AWRF, EE_D, EE_L, EE_R, EU, E, FairMeasure, drop_undefined  # noqa: E402
@@ -112,6 +116,6 @@ def __dir__() -> list[str]:
 
 
 _provider.connect()
-plugins.HOST.listeners.append(_provider.publish)
-plugins.HOST.listeners.append(_registration.listen)
+plugins.registry.measures.listener = _provider.publish
+plugins.registry.datasets.listener = _registration.listen
 plugins.load()

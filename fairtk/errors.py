@@ -8,8 +8,10 @@ usual kind. Messages are one line: what was expected, what was found, where, and
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from os import PathLike
+from typing import ClassVar
 
 
 class FairtkError(Exception):
@@ -77,7 +79,7 @@ class MissingExtraError(FairtkError, ImportError):
     def __init__(self, package: str, extra: str, needed_for: str) -> None:
         super().__init__(
             f"{needed_for} needs the package {package!r}, which is not installed: "
-            f"pip install 'fairtk[{extra}]'"
+            f"{install_hint(extra)}"
         )
 
 
@@ -94,19 +96,74 @@ class DownloadError(FairtkError, OSError):
 
 
 class FairtkWarning(UserWarning):
-    """Base of all warnings that fairtk gives."""
+    """Something that a reader of the result should know."""
+
+    NAME: ClassVar[str] = "fairtk"
+    """What the command line calls it."""
 
 
 class UndefinedWarning(FairtkWarning):
     """The definition of a measure leaves the value of some queries open; they are NaN."""
 
+    NAME = "undefined"
+
 
 class PluginWarning(FairtkWarning):
     """A plugin could not be loaded; everything else works."""
 
+    NAME = "plugin"
+
 
 class DataWarning(FairtkWarning):
     """The data can be used, but a reader of the result should know something about them."""
+
+    NAME = "data"
+
+
+class MissingWarning(DataWarning):
+    """A run lacks queries of the qrels; they count with the worst value."""
+
+    NAME = "missing"
+
+
+WARNINGS = {
+    kind.NAME: kind for kind in (UndefinedWarning, MissingWarning, DataWarning, PluginWarning)
+}
+"""All warnings by name, as ``fairtk --help`` lists them."""
+
+
+def warning_name(kind: type[Warning]) -> str:
+    """Return the name of a kind of warning; one that is not fairtk's is named after its class."""
+    if issubclass(kind, FairtkWarning):
+        return kind.NAME
+    return kind.__name__.removesuffix("Warning").lower() or "warning"
+
+
+def install_hint(extra: str = "") -> str:
+    """Return the command that installs fairtk, with an extra.
+
+    Until there is a release it is run in a checkout.
+    """
+    return f"pip install '.[{extra}]'" if extra else "pip install ."
+
+
+_SHOWN = frozenset("\t\n")
+
+
+def printable(text: str) -> str:
+    r"""Return a text that is safe on a terminal: control characters as ``\x1b``, ``\u202e``.
+
+    Ids and file names are data of others. Controls, marks that turn the direction of text, and
+    halves of characters are escaped; tabs and line ends stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        c.encode("unicode_escape").decode("ascii")
+        if c not in _SHOWN and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else c
+        for c in text
+    )
 
 
 def suggestion(name: str, known: Iterable[str], limit: int = 12) -> str:

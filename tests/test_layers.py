@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "fairtk"
 
 LAYERS = [
     {"errors"},
+    {"starting"},
     {"files", "frames", "exposure", "plackett_luce", "statistics"},
     {"divergence"},
     {"plugins"},

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
 
 from fairtk import __version__, plugins
-from fairtk.errors import FairtkError, InputError, PluginError, UndefinedWarning, suggestion
+from fairtk.errors import (
+    WARNINGS,
+    DataWarning,
+    FairtkError,
+    InputError,
+    PluginError,
+    UndefinedWarning,
+    printable,
+    suggestion,
+)
+from fairtk.starting import AT_START, FOR_DEVELOPERS, Notices, notice
 
 COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
@@ -27,7 +37,8 @@ COMMANDS = {
 }
 """The built-in commands; each is the attribute ``command`` of a module of this package."""
 
-_DEBUG = "--debug"
+_DEBUG, _STRICT = "--debug", "--strict"
+_STRICT_HELP = "Warnings are errors (`fairtk --help` lists them)."
 WRONG_INPUT = 2
 FAILED_WORK = 1
 
@@ -63,11 +74,17 @@ class FairtkGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, importing its module; None if there is no such command."""
+        command: click.Command | None
         if cmd_name in self.builtin:
             command = importlib.import_module(f"fairtk.cli.{cmd_name}").command
-            return command if isinstance(command, click.Command) else None
-        self._ask_plugins()
-        return super().get_command(ctx, cmd_name)
+        else:
+            self._ask_plugins()
+            command = super().get_command(ctx, cmd_name)
+        if command is not None and all(_STRICT not in p.opts for p in command.params):
+            # `main` takes it out of the arguments; here it is for the help
+            option = click.Option([_STRICT], is_flag=True, expose_value=False, help=_STRICT_HELP)
+            command.params.append(option)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -89,6 +106,11 @@ class FairtkGroup(click.Group):
                 rows.append((name, text))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of warnings."""
+        with formatter.section(f"Warnings, by name (errors with {_STRICT})"):
+            formatter.write_dl([(name, _first_line(kind)) for name, kind in WARNINGS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; errors become one line on stderr and an exit code."""
@@ -112,31 +134,37 @@ class FairtkGroup(click.Group):
     ) -> Any:
         """Run the command line; in standalone mode (the default) exit with its code.
 
-        ``--debug`` may stand anywhere. Wrong usage is one line, too.
+        ``--debug`` and ``--strict`` may stand anywhere. Wrong usage is one line, too.
         """
         given = sys.argv[1:] if args is None else list(args)
-        if _DEBUG in given:
-            given = [_DEBUG, *(word for word in given if word != _DEBUG)]
+        end = given.index("--") if "--" in given else len(given)
+        flags = [flag for flag in (_DEBUG, _STRICT) if flag in given[:end]]
+        given = [word for word in given[:end] if word not in flags] + given[end:]
+        debug = [_DEBUG] if _DEBUG in flags else []
         run: Callable[[], Any] = functools.partial(
-            super().main, given, prog_name, complete_var, standalone_mode=False, **extra
+            super().main, [*debug, *given], prog_name, complete_var, standalone_mode=False, **extra
         )
-        with _plain_warnings(_DEBUG in given):
-            return self._exit_after(run) if standalone_mode else run()
+        with _plain_warnings(_DEBUG in flags, _STRICT in flags):
+            return self._exit_after(run, _STRICT in flags) if standalone_mode else run()
 
-    def _exit_after(self, run: Callable[[], Any]) -> NoReturn:
+    def _exit_after(self, run: Callable[[], Any], strict: bool) -> NoReturn:
+        code: Any
         try:
-            code: Any = run()
+            if strict and AT_START.said:
+                raise FailedWork(f"{AT_START.said[0]} ({_STRICT})")
+            code = run()
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             code = error.exit_code
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "fairtk"
             text = error.format_message().rstrip(".")
-            click.echo(f"Error: {text} (see {where} --help)", err=True)
+            click.echo(f"Error: {printable(text)} (see {where} --help)", err=True)
             code = error.exit_code
-        except click.ClickException as error:
-            error.show()
-            code = error.exit_code
+        except (click.ClickException, Warning) as error:
+            failure = _described(error, True) if isinstance(error, Warning) else error
+            failure.show()
+            code = failure.exit_code
         except click.Abort:
             click.echo("Aborted.", err=True)
             code = FAILED_WORK
@@ -147,22 +175,25 @@ class FairtkGroup(click.Group):
             return
         self._plugins_asked = True
         owners = dict.fromkeys(self.builtin, "fairtk")
-        for plugin, add_commands in list(plugins.HOST.command_plugins()):
+        for plugin in plugins.loaded():
+            if "fairtk_commands" not in plugin.hooks or plugin.problem:
+                continue
             # A group of its own shows what this plugin adds, and keeps it from replacing others.
             given = click.Group()
             try:
-                add_commands(given)
+                with contextlib.redirect_stdout(sys.stderr):
+                    plugin.implementation.fairtk_commands(given)
                 for name in given.commands:
                     if name in owners:
                         raise PluginError(
                             f"the command {name!r} is given by two plugins, {owners[name]} and "
-                            f"{plugin.label}; uninstall one of them"
+                            f"{plugin}; uninstall one of them"
                         )
-            except Exception as error:
-                plugins.HOST.reject(plugin, f"fairtk_commands: {type(error).__name__}: {error}")
+            except (Exception, SystemExit) as error:
+                plugins.HOST.reject(plugin, error)
                 continue
             for name, command in given.commands.items():
-                owners[name] = plugin.label
+                owners[name] = str(plugin)
                 self.add_command(command, name)
 
 
@@ -174,6 +205,7 @@ class FairtkGroup(click.Group):
 )
 @click.version_option(__version__, "--version", prog_name="fairtk")
 @click.option(_DEBUG, is_flag=True, help="Show the traceback of an error.")
+@click.option(_STRICT, is_flag=True, expose_value=False, help="Warnings are errors.")
 def cli(debug: bool) -> None:
     """Measure and change how fairly retrieval and RAG pipelines expose documents."""
 
@@ -189,9 +221,14 @@ def main(args: list[str] | None = None) -> None:
 
 def _described(error: Exception, debug: bool) -> click.ClickException:
     # an error has one line, whatever the library below wrote
-    text = " ".join(str(error).split())
+    text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
     if isinstance(error, OSError) and not isinstance(error, FairtkError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
+    text = printable(text)
+    if isinstance(error, Warning):
+        of_input = isinstance(error, DataWarning | UndefinedWarning)
+        text = f"{notice(error, type(error))} ({_STRICT})"
+        return WrongInput(text) if of_input else FailedWork(text)
     if isinstance(error, InputError):
         return WrongInput(text)
     if isinstance(error, FairtkError | OSError):
@@ -200,27 +237,22 @@ def _described(error: Exception, debug: bool) -> click.ClickException:
     return FailedWork(f"{type(error).__name__}: {text or 'no message'}{hint}")
 
 
-@contextmanager
-def _plain_warnings(debug: bool) -> Iterator[None]:
-    """Show warnings as one line on stderr, and each only once."""
-    said: set[str] = set()
-
-    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        text = " ".join(str(message).split())
-        if issubclass(category, UndefinedWarning):
-            # the rest is about plain means, which the command line does not take
-            text = text.partition(". Plain means")[0] + ". Means are over the others."
-        if text not in said and (debug or not issubclass(category, _NOT_FOR_USERS)):
-            said.add(text)
-            click.echo(f"Warning: {text}", err=True)
-
-    if not sys.warnoptions:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            warnings.showwarning = show
-            yield
-    else:
+@contextlib.contextmanager
+def _plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
+    """Show warnings as one line on stderr, and each only once; or raise them."""
+    if sys.warnoptions and not strict:
+        yield
+        return
+    notices = Notices(debug)
+    notices.said += AT_START.said
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if strict else "always")
+        if strict:
+            for category in FOR_DEVELOPERS:
+                warnings.simplefilter("ignore", category)
+        warnings.showwarning = notices.show
         yield
 
 
-_NOT_FOR_USERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
+def _first_line(kind: type) -> str:
+    return (kind.__doc__ or "").splitlines()[0]

@@ -30,4 +30,4 @@ def command(form: str) -> None:
     echo_table(columns[:4], shown)
     for plugin in found:
         if plugin.problem:
-            click.echo(f"\n{plugin.label} is left out: {plugin.problem}")
+            click.echo(f"\n{plugin} is left out: {plugin.problem}")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fairtk.errors import InputError, listed
 from fairtk.frames.columns import GOLD_ANSWER, QID, require
-from fairtk.plugins.dataset_ids import resolve_dataset
+from fairtk.io.dataset_ids import resolve_dataset
 
 
 def get_answers(dataset: Any) -> pd.DataFrame:

@@ -16,8 +16,8 @@ from pyterrier.datasets._irds import IRDSDataset
 
 from fairtk.datasets.answers import get_answers, get_topics
 from fairtk.errors import NotFoundError
+from fairtk.io.dataset_ids import resolve_dataset
 from fairtk.plugins import registry
-from fairtk.plugins.dataset_ids import resolve_dataset
 
 
 class FairDataset(IRDSDataset):  # type: ignore[misc]

@@ -29,7 +29,7 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
 
     def dataset_id(self) -> str:
         """Return the id it is registered under."""
-        return self._spec.id
+        return self._spec.name
 
     def metadata(self) -> Any:
         """Return ir_datasets' metadata of the dataset."""
@@ -53,9 +53,9 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
 
     def _dataset(self) -> Any:
         if self._built is None:
-            built = load_target(self._spec.target)(self._spec.id)
+            built = load_target(self._spec.target)(self._spec.name)
             if not hasattr(built, "metadata"):
-                built = ir_datasets.Dataset(MetadataComponent(self._spec.id, built), built)
+                built = ir_datasets.Dataset(MetadataComponent(self._spec.name, built), built)
             self._built = built
         return self._built
 
@@ -66,9 +66,9 @@ def register(spec: DatasetSpec) -> bool:
     Returns:
         Whether it is there now because of this call: False where ir_datasets has the id already.
     """
-    if spec.id in ir_datasets.registry._registered:
+    if spec.name in ir_datasets.registry._registered:
         return False
-    ir_datasets.registry.register(spec.id, LazyDataset(spec))
+    ir_datasets.registry.register(spec.name, LazyDataset(spec))
     return True
 
 
@@ -79,10 +79,8 @@ def unregister(dataset_id: str) -> None:
         del known[dataset_id]
 
 
-def listen(hook: str, name: str, value: Any) -> None:
-    """Follow what plugins give and take back (a listener of `fairtk.plugins.host.PluginHost`)."""
-    if hook != "fairtk_datasets":
-        return
+def listen(name: str, value: Any) -> None:
+    """Follow what plugins give and take back (the listener of the registry of datasets)."""
     if value is None:
         unregister(name)
     else:

@@ -23,8 +23,6 @@ from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import Expectation
 
-HOOK = "fairtk_measures"
-
 
 class FairProvider(providers.Provider):  # type: ignore[misc]
     """Computes every `FairMeasure`."""
@@ -93,11 +91,10 @@ def _inputs(measures: Iterable[FairMeasure], attribute: str, of_others: Any) -> 
     return list(columns)
 
 
-def publish(hook: str, name: str, measure: Any) -> None:
+def publish(name: str, measure: Any) -> None:
     """Make a measure known to ir_measures under its name; None takes it back.
 
     Args:
-        hook: the hook that gave it; others are ignored.
         name: the name.
         measure: the measure.
 
@@ -105,14 +102,12 @@ def publish(hook: str, name: str, measure: Any) -> None:
         PluginError: ir_measures has another measure of that name.
     """
     known = ir_measures.measures.registry
-    if hook != HOOK:
-        return
     if measure is None:
         if isinstance(known.get(name), FairMeasure):
             del known[name]
         return
     if not isinstance(measure, FairMeasure):
-        raise PluginError(f"{HOOK} must give instances of FairMeasure; found {measure!r}")
+        raise PluginError(f"each measure must be an instance of FairMeasure; found {measure!r}")
     if name in known and not isinstance(known[name], FairMeasure):
         raise PluginError(f"the measure {name!r} exists in ir_measures already; rename it")
     known[name] = measure

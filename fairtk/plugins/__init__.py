@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from fairtk.plugins.hookspecs import hookimpl
-from fairtk.plugins.host import (
-    HOST,
-    RESTRICT,
-    STRICT,
-    Plugin,
-    PluginHost,
-    load,
-    loaded,
-    register,
-    unregister,
-)
+from fairtk.plugins.host import HOST, RESTRICT, STRICT
 from fairtk.plugins.registry import (
     DatasetSpec,
     PromptSpec,
@@ -22,11 +12,14 @@ from fairtk.plugins.registry import (
     UtilitySpec,
 )
 
+load = HOST.load
+loaded = HOST.all_plugins
+register = HOST.register
+unregister = HOST.unregister
+
 __all__ = [
     "DatasetSpec",
     "HOST",
-    "Plugin",
-    "PluginHost",
     "PromptSpec",
     "RESTRICT",
     "STRICT",

@@ -1,162 +1,125 @@
 """Names under which measures, utilities, prompts, browsing models, transformers and data are known.
 
-A registry maps a name to what one plugin gave and remembers which distribution that was. It is
-filled by `fairtk.plugins` alone and never by importing a module. What is expensive to import is
-given as a spec with a ``target`` (``"package.module:attribute"``), loaded on first use.
+A registry maps a name to what one plugin gave and remembers which one. It is filled by
+`fairtk.plugins` alone, never by importing a module.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from fairtk.errors import NotFoundError, PluginError
+from fairtk.exposure.browsing import BrowsingModel
 
 T = TypeVar("T")
 
 
+class BrokenPluginError(Exception):
+    """A plugin does not work; it is left out with a warning."""
+
+
 def load_target(target: str) -> Any:
-    """Import ``"package.module:attribute"`` and return the attribute."""
+    """Import ``"package.module:attribute"``, return the attribute; what is printed is no output."""
     module, _, attribute = target.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    with contextlib.redirect_stdout(sys.stderr):
+        return getattr(importlib.import_module(module), attribute)
 
 
 @dataclass(frozen=True)
-class UtilitySpec:
-    """A string utility: how good one answer is, given the gold answers.
-
-    Attributes:
-        name: what users write in ``EU(utility=...)``.
-        target: ``"package.module:factory"``; the factory takes options, returns the utility.
-        summary: one line for ``fairtk measures``.
-        higher_is_better: the direction of the value.
-        extra: the extra of fairtk that installs what the target imports, if any.
-    """
+class Spec:
+    """Something that is imported on first use, from ``"package.module:attribute"``."""
 
     name: str
     target: str
     summary: str
+
+
+@dataclass(frozen=True)
+class UtilitySpec(Spec):
+    """A string utility, its direction, and the extra of fairtk that it needs, if any."""
+
     higher_is_better: bool = True
     extra: str | None = None
 
 
 @dataclass(frozen=True)
-class PromptSpec:
-    """A prompt builder: question and documents in, prompt out.
-
-    Attributes:
-        name: what users write in ``FlanT5(prompt=...)``.
-        target: ``"package.module:factory"``; the factory takes options, returns the builder.
-        summary: one line.
-    """
-
-    name: str
-    target: str
-    summary: str
+class PromptSpec(Spec):
+    """A prompt builder for ``FlanT5(prompt=...)``."""
 
 
 @dataclass(frozen=True)
-class TransformerSpec:
-    """A PyTerrier transformer.
+class TransformerSpec(Spec):
+    """A PyTerrier transformer: its class, the frames it takes (``"R|S|Q"``) and gives (``"S"``)."""
 
-    Attributes:
-        name: the name of the class.
-        target: ``"package.module:Class"``.
-        summary: one line.
-        inputs: the frame types it takes, e.g. ``"R"`` or ``"R|S|Q"``.
-        outputs: the frame type it gives, e.g. ``"S"``.
-        extra: the extra that it needs, if any.
-    """
-
-    name: str
-    target: str
-    summary: str
     inputs: str
     outputs: str
     extra: str | None = None
 
 
 @dataclass(frozen=True)
-class DatasetSpec:
-    """A data set in ir_datasets' terms.
+class DatasetSpec(Spec):
+    """A data set: its ir_datasets id, a function of the id that returns it, a key of the .bib."""
 
-    Attributes:
-        id: the ir_datasets id, a path like ``"lamp/4/dev"``.
-        target: ``"package.module:load"``; called with the id, returns an ``ir_datasets.Dataset``.
-        summary: one line.
-        citation: a key of ``references.bib``.
-        warning: a known problem of the data that a user should read, if any.
-    """
-
-    id: str
-    target: str
-    summary: str
     citation: str | None = None
     warning: str | None = None
 
-    @property
-    def name(self) -> str:
-        """The id: what the data set is registered under."""
-        return self.id
-
 
 @dataclass(frozen=True)
-class StudySystemSpec:
-    """A retrieval system that ``fairtk qr`` compares FAIR-QR with.
+class StudySystemSpec(Spec):
+    """A system of ``fairtk qr``, made of a `Setting`; `trained`: it has ``fit(topics, qrels)``."""
 
-    Attributes:
-        name: what users write, and what tables show, e.g. ``"mmr"``.
-        target: ``"package.module:build"``; called with a `fairtk.studies.fair_qr.Setting`,
-            returns a PyTerrier transformer Q -> R.
-        summary: one line.
-        trained: whether the transformer has ``fit(topics, qrels)``: it is then trained and applied
-            on different topics.
-    """
-
-    name: str
-    target: str
-    summary: str
     trained: bool = False
 
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """One registered value and the plugin that gave it."""
+    """One registered value, the plugin that gave it, and its name and version."""
 
     name: str
     value: T
+    plugin: object
     owner: str
 
 
 class Registry(Generic[T]):
-    """All values of one kind, by name.
+    """All values of one kind, by name: instances of `base`, or subclasses of it (`classes`).
 
-    Args:
-        kind: the singular in words, for messages.
-        before_use: called before every look-up; loads the plugins when that has not happened yet.
+    `listener` is told the name and value of each; the value None takes it back.
     """
 
-    def __init__(self, kind: str, before_use: Callable[[], None] | None = None) -> None:
-        self.kind = kind
-        self.before_use = before_use
+    def __init__(self, kind: str, base: type = object, classes: bool = False) -> None:
+        self.kind, self.base, self.classes = kind, base, classes
+        self.before_use: Callable[[], None] = lambda: None
+        self.listener: Callable[[str, Any], None] = lambda name, value: None
         self._entries: dict[str, Entry[T]] = {}
 
-    def add(self, name: str, value: T, owner: str) -> None:
+    def add(self, value: T, plugin: object) -> None:
         """Register a value; a name that another plugin has is a `PluginError` naming both."""
-        taken = self._entries.get(name)
-        if taken is not None:
+        name = self._name(value)
+        taken = self._entries.setdefault(name, Entry(name, value, plugin, str(plugin)))
+        if taken.plugin is not plugin:
             raise PluginError(
-                f"the {self.kind} {name!r} is given by two plugins, {taken.owner} and {owner}: "
+                f"the {self.kind} {name!r} is given by two plugins, {taken.owner} and {plugin}: "
                 "rename one, uninstall its plugin, or leave it out of FAIRTK_PLUGINS"
             )
-        self._entries[name] = Entry(name, value, owner)
+        if taken.value is not value:
+            raise BrokenPluginError(f"it gives the {self.kind} {name!r} twice")
+        self.listener(name, value)
+
+    def discard(self, plugin: object) -> None:
+        """Forget what a plugin gave."""
+        for name in self.given_by(plugin):
+            del self._entries[name]
+            self.listener(name, None)
 
     def get(self, name: str) -> T:
         """Return the value; an unknown name is a `NotFoundError` with the nearest one."""
-        self._ready()
-        if name not in self._entries:
+        if name not in self:
             raise NotFoundError(self.kind, name, self._entries)
         return self._entries[name].value
 
@@ -167,47 +130,38 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Return the registered names, sorted."""
-        self._ready()
-        return sorted(self._entries)
+        return [entry.name for entry in self.entries()]
 
     def entries(self) -> list[Entry[T]]:
         """Return all entries with their owners, sorted by name."""
-        self._ready()
+        self.before_use()
         return [self._entries[name] for name in sorted(self._entries)]
 
     def __contains__(self, name: object) -> bool:
-        self._ready()
+        self.before_use()
         return name in self._entries
 
-    def clear(self) -> None:
-        """Forget everything (the plugin manager does this before it loads again)."""
-        self._entries.clear()
+    def given_by(self, plugin: object) -> list[str]:
+        """Return the names that a plugin gave, in its order; loads nothing."""
+        return [entry.name for entry in self._entries.values() if entry.plugin is plugin]
 
-    def discard(self, names: Iterable[str]) -> None:
-        """Forget the given names."""
-        for name in names:
-            self._entries.pop(name, None)
-
-    def _ready(self) -> None:
-        if self.before_use is not None:
-            self.before_use()
+    def _name(self, value: Any) -> str:
+        """Return the name of a value, which must be what the registry is for."""
+        of_kind = issubclass if self.classes else isinstance
+        if isinstance(value, type) != self.classes or not of_kind(value, self.base):
+            wanted = f"a subclass of {self.base.__name__}" if self.classes else "an instance"
+            wanted += "" if self.classes or self.base is object else f" of {self.base.__name__}"
+            raise BrokenPluginError(f"each {self.kind} must be {wanted}; found {value!r}")
+        name = getattr(value, "__name__" if self.classes else "NAME", getattr(value, "name", ""))
+        if not isinstance(name, str) or not name:
+            raise BrokenPluginError(f"the {self.kind} {value!r} has no name")
+        return name
 
 
 measures: Registry[Any] = Registry("measure")
-utilities: Registry[UtilitySpec] = Registry("utility")
-browsing_models: Registry[Any] = Registry("browsing model")
-transformers: Registry[TransformerSpec] = Registry("transformer")
-datasets: Registry[DatasetSpec] = Registry("dataset")
-prompts: Registry[PromptSpec] = Registry("prompt")
-study_systems: Registry[StudySystemSpec] = Registry("system of the study")
-
-ALL: dict[str, Registry[Any]] = {
-    "fairtk_measures": measures,
-    "fairtk_utilities": utilities,
-    "fairtk_browsing_models": browsing_models,
-    "fairtk_transformers": transformers,
-    "fairtk_datasets": datasets,
-    "fairtk_prompts": prompts,
-    "fairtk_study_systems": study_systems,
-}
-"""The registry that each value-returning hook fills."""
+utilities: Registry[UtilitySpec] = Registry("utility", UtilitySpec)
+browsing_models: Registry[Any] = Registry("browsing model", BrowsingModel, classes=True)
+transformers: Registry[TransformerSpec] = Registry("transformer", TransformerSpec)
+datasets: Registry[DatasetSpec] = Registry("dataset", DatasetSpec)
+prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)
+study_systems: Registry[StudySystemSpec] = Registry("system of the study", StudySystemSpec)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fairtk.errors import DataWarning, DuplicateError, InputError, listed
 from fairtk.frames.columns import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT
-from fairtk.plugins.dataset_ids import resolve_dataset
+from fairtk.io.dataset_ids import resolve_dataset
 from fairtk.transformers.base import FairTransformer
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)

@@ -84,7 +84,7 @@ class TestErrors:
 
         result = run(action)
         assert result.exit_code == 0
-        assert result.stderr == "Warning: first warning\nWarning: second\n"
+        assert result.stderr == "warning: data: first warning\nwarning: data: second\n"
 
 
 class TestGroup:

@@ -55,9 +55,9 @@ def test_nothing_is_built_before_it_is_asked_for(spec):
 def test_an_id_is_registered_once(spec):
     assert register(spec)
     assert not register(spec)
-    unregister(spec.id)
+    unregister(spec.name)
     with pytest.raises(KeyError):
-        ir_datasets.load(spec.id)
+        ir_datasets.load(spec.name)
 
 
 def test_ir_datasets_own_ids_stay():
@@ -68,14 +68,11 @@ def test_ir_datasets_own_ids_stay():
 
 
 def test_it_follows_the_plugins(spec):
-    listen("fairtk_measures", spec.id, spec)
+    listen(spec.name, spec)
+    assert isinstance(ir_datasets.load(spec.name), LazyDataset)
+    listen(spec.name, None)
     with pytest.raises(KeyError):
-        ir_datasets.load(spec.id)
-    listen("fairtk_datasets", spec.id, spec)
-    assert isinstance(ir_datasets.load(spec.id), LazyDataset)
-    listen("fairtk_datasets", spec.id, None)
-    with pytest.raises(KeyError):
-        ir_datasets.load(spec.id)
+        ir_datasets.load(spec.name)
 
 
 def test_a_target_without_metadata_gets_them():
@@ -86,4 +83,4 @@ def test_a_target_without_metadata_gets_them():
 def test_a_lazy_dataset_can_be_pickled(spec):
     copy = pickle.loads(pickle.dumps(LazyDataset(spec)))
     assert BUILT == []
-    assert copy.has_queries() and copy.dataset_id() == spec.id
+    assert copy.has_queries() and copy.dataset_id() == spec.name

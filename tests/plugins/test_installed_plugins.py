@@ -149,7 +149,7 @@ def test_a_name_of_the_builtins_or_of_ir_measures(tmp_path):
 
 # Order of imports --------------------------------------------------------------------------------
 
-PARSE = "import ir_measures; print(repr(ir_measures.parse_measure('ExposureGini@5')))"
+PARSE = "import fairtk; print(repr(fairtk.measures.parse('ExposureGini@5')))"
 
 
 @pytest.mark.parametrize("first", ["fairtk_hello", "fairtk"])

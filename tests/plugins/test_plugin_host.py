@@ -1,5 +1,6 @@
 """The plugin host in this process: what a plugin gives, what is refused, what is taken back."""
 
+import sys
 import types
 
 import ir_measures
@@ -10,10 +11,8 @@ from fairtk import EE_D, hookimpl, plugins
 from fairtk.errors import NotFoundError, ParameterError, PluginError, PluginWarning
 from fairtk.exposure.browsing import DCG, BrowsingModel
 from fairtk.plugins import registry
-from fairtk.plugins.half_imported import half_imported, when_imported
-from fairtk.plugins.host import Plugin, PluginHost
+from fairtk.plugins.host import ALL, PluginHost, _half_imported
 from fairtk.plugins.registry import (
-    ALL,
     DatasetSpec,
     PromptSpec,
     Registry,
@@ -79,10 +78,7 @@ def host(monkeypatch):
     """Return a host of its own, with registries of its own."""
     monkeypatch.delenv(plugins.RESTRICT, raising=False)
     monkeypatch.delenv(plugins.STRICT, raising=False)
-    host = PluginHost({hook: Registry(r.kind) for hook, r in ALL.items()})
-    for own in host.registries.values():
-        own.before_use = host.ready
-    return host
+    return PluginHost({hook: Registry(r.kind, r.base, r.classes) for hook, r in ALL.items()})
 
 
 def empty(host):
@@ -109,7 +105,7 @@ def test_register_and_unregister():
     try:
         assert known in plugins.loaded()
         assert (known.name, known.version, known.module) == ("fairtk-toy", "3.1", "Generous")
-        assert known.label == "fairtk-toy 3.1"
+        assert str(known) == "fairtk-toy 3.1"
         assert sorted(known.hooks) == sorted(n for n in dir(Generous) if n.startswith("fairtk_"))
         assert known.gave == {
             "fairtk_browsing_models": ["Twice"],
@@ -126,11 +122,7 @@ def test_register_and_unregister():
         owners = {e.name: e.owner for e in registry.utilities.entries()}
         assert owners["toy-u"] == "fairtk-toy 3.1"
         assert owners["rougeL"].startswith("fairtk 0")
-        got = []
-        for owner, function in plugins.HOST.command_plugins():
-            if owner is known:
-                function(cli=got)
-        assert got == ["command"]
+        assert known.implementation is plugin
     finally:
         plugins.unregister(plugin)
     assert {hook: r.names() for hook, r in ALL.items()} == before
@@ -139,7 +131,6 @@ def test_register_and_unregister():
         ir_measures.parse_measure("ToyShare")
     with pytest.raises(NotFoundError):
         registry.utilities.get("toy-u")
-    assert not [o for o, _ in plugins.HOST.command_plugins() if o is known]
 
 
 def test_a_module_is_a_plugin():
@@ -153,7 +144,7 @@ def test_a_module_is_a_plugin():
     known = plugins.register(module, "fairtk-toy")
     try:
         assert known.module == "toy_module"
-        assert known.label == "fairtk-toy"
+        assert str(known) == "fairtk-toy"
         assert "ToyShare" in registry.measures
     finally:
         plugins.unregister(module)
@@ -169,9 +160,9 @@ def test_the_builtins_are_a_plugin_like_any_other():
         assert given == set(own.names())
 
 
-def test_listeners_hear_everything(unloaded):
+def test_a_listener_hears_everything(unloaded):
     heard = []
-    unloaded.listeners.append(lambda hook, name, value: heard.append((hook, name, value)))
+    unloaded.registries["fairtk_measures"].listener = lambda *said: heard.append(said)
 
     class Toy:
         @hookimpl
@@ -181,10 +172,7 @@ def test_listeners_hear_everything(unloaded):
     toy = Toy()
     unloaded.register(toy, "fairtk-toy")
     unloaded.unregister(toy)
-    assert heard == [
-        ("fairtk_measures", "ToyShare", Share()),
-        ("fairtk_measures", "ToyShare", None),
-    ]
+    assert heard == [("ToyShare", Share()), ("ToyShare", None)]
 
 
 # What is refused, and leaves nothing behind ------------------------------------------------------
@@ -234,17 +222,21 @@ def test_no_hook_at_all(unloaded):
     [
         ("fairtk_measures", None, "must return a list; found None"),
         ("fairtk_measures", Share(), "must return a list"),
-        ("fairtk_measures", [Share], r"must give instances, Share\(\); found the class"),
+        ("fairtk_measures", [Share], "each measure must be an instance; found <class"),
         ("fairtk_measures", ["ToyShare"], "has no name"),
         ("fairtk_measures", [Share(), Share() @ 5], "the measure 'ToyShare' twice"),
-        ("fairtk_utilities", ["rouge"], "must give UtilitySpec objects; found 'rouge'"),
+        (
+            "fairtk_utilities",
+            ["rouge"],
+            "each utility must be an instance of UtilitySpec; found 'rouge'",
+        ),
         ("fairtk_utilities", "rouge", "must return a list"),
         ("fairtk_utilities", {"rouge": 1}, "must return a list"),
-        ("fairtk_datasets", [UtilitySpec("u", "p:u", "")], "must give DatasetSpec objects"),
+        ("fairtk_datasets", [UtilitySpec("u", "p:u", "")], "must be an instance of DatasetSpec"),
         ("fairtk_prompts", [PromptSpec("", "p:u", "")], "has no name"),
-        ("fairtk_study_systems", ["mmr"], "must give StudySystemSpec objects; found 'mmr'"),
-        ("fairtk_browsing_models", [DCG()], "classes, not objects"),
-        ("fairtk_browsing_models", [Share], "must give subclasses of BrowsingModel"),
+        ("fairtk_study_systems", ["mmr"], "must be an instance of StudySystemSpec; found 'mmr'"),
+        ("fairtk_browsing_models", [DCG()], "must be a subclass of BrowsingModel; found DCG"),
+        ("fairtk_browsing_models", [Share], "must be a subclass of BrowsingModel"),
     ],
 )
 def test_wrong_values(unloaded, hook, given, message):
@@ -265,11 +257,11 @@ def test_a_hook_that_fails_half_way(unloaded):
 
 
 def test_a_listener_that_fails(unloaded):
-    def listener(hook, name, value):
+    def listener(name, value):
         if value is not None:
             raise RuntimeError("cannot take it")
 
-    unloaded.listeners.append(listener)
+    unloaded.registries["fairtk_measures"].listener = listener
     refused(unloaded, make(fairtk_measures=lambda self: [Share()]), "RuntimeError: cannot take it")
 
 
@@ -278,7 +270,9 @@ def test_not_a_fair_measure():
         NAME = "ToyOther"
         __name__ = "ToyOther"
 
-    with pytest.raises(PluginError, match="fairtk-toy: fairtk_measures must give instances of"):
+    with pytest.raises(
+        PluginError, match="fairtk-toy: each measure must be an instance of FairMeasure"
+    ):
         plugins.register(make(fairtk_measures=lambda self: [Other()]), "fairtk-toy")
     assert "ToyOther" not in registry.measures
     assert "ToyOther" not in ir_measures.measures.registry
@@ -438,15 +432,49 @@ def test_strict_restriction_to_something_unknown(host, monkeypatch):
 def test_no_name_and_no_version(host, monkeypatch):
     points(monkeypatch, Point(None, good(), "nameless", None), Point("other", good("B"), "b"))
     host.load()
-    assert {"nameless", "other"} <= {p.label.split()[0] for p in host.plugins}
+    assert {"nameless", "other"} <= {str(p).split()[0] for p in host.plugins}
 
 
 def test_a_rejected_command(unloaded):
-    known = Plugin("fairtk-toy", "1", "toy")
-    with pytest.warns(PluginWarning, match="fairtk-toy 1 is left out: no such option"):
-        unloaded.reject(known, "no such option")
-    assert known.problem == "no such option"
-    assert known in unloaded.plugins
+    known = unloaded.register(make(fairtk_measures=lambda self: []), "fairtk-toy", "1")
+    with pytest.warns(PluginWarning, match="fairtk-toy 1 is left out: KeyError: 'no such option'"):
+        unloaded.reject(known, KeyError("no such option"))
+    assert known.problem == "KeyError: 'no such option'"
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        (lambda self: sys.exit(3), "SystemExit: 3"),
+        (lambda self, register: [], "a hook in a wrong form: .*'register'"),
+        (lambda self: [1 / 0], "ZeroDivisionError"),
+    ],
+)
+def test_a_hook_that_fails_leaves_the_others_alone(host, monkeypatch, hook, message):
+    bad = make(fairtk_measures=hook)
+    points(monkeypatch, Point("bad", lambda: bad, "a"), Point("good", good(), "b"))
+    with pytest.warns(PluginWarning, match=f"plugin bad 1.0 is left out: .*{message}"):
+        host.load()
+    assert host.registries["fairtk_measures"].names() == ["ToyBuiltin", "ToyShare"]
+    with pytest.raises(PluginError, match=message):
+        host.register(bad, "bad")
+
+
+def test_what_a_plugin_prints_is_no_output(host, monkeypatch, capsys):
+    def load():
+        print("loading")
+        return make(fairtk_measures=lambda self: print("giving") or [])
+
+    points(monkeypatch, Point("chatty", load, "a"))
+    host.load()
+    assert capsys.readouterr() == ("", "loading\ngiving\n")
+
+
+def test_what_a_target_prints_is_no_output(tmp_path, monkeypatch, capsys):
+    (tmp_path / "chatty_target.py").write_text("print('hello')\nvalue = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert registry.load_target("chatty_target:value") == 3
+    assert capsys.readouterr() == ("", "hello\n")
 
 
 # Half imported modules ---------------------------------------------------------------------------
@@ -465,14 +493,35 @@ def test_half_imported(tmp_path, monkeypatch):
     test_plugin_host.SEEN.clear()
     import toy_package  # noqa: F401
 
-    assert test_plugin_host.SEEN == ["toy_package", "done"]
-    assert half_imported("toy_package.inner") == ""
-    assert half_imported("never.heard.of.it") == ""
+    assert test_plugin_host.SEEN == [True]
+    assert not _half_imported("toy_package.inner")
+    assert not _half_imported("never.heard.of.it")
 
 
 SEEN = []
 
 
 def look():
-    SEEN.append(half_imported("toy_package.inner"))
-    when_imported("toy_package", lambda: SEEN.append("done"))
+    SEEN.append(_half_imported("toy_package.inner"))
+
+
+def test_a_half_imported_module_is_tried_again(host, monkeypatch):
+    half = {"a"}
+    monkeypatch.setattr(plugins.host, "_half_imported", lambda module: module in half)
+    late = ImportError("cannot import name 'DEPTH'", name="its_library")
+
+    def load():
+        if "its_library" in half:
+            raise late
+        return good()()
+
+    points(monkeypatch, Point("lab", load, "a"))
+    host.load()
+    names = host.registries["fairtk_measures"].names
+    assert [str(p) for p in host.plugins] == ["fairtk 1.0"]
+    half.add("its_library")
+    half.discard("a")
+    assert names() == ["ToyBuiltin"]
+    half.clear()
+    assert names() == ["ToyBuiltin", "ToyShare"]
+    assert [str(p) for p in host.plugins] == ["fairtk 1.0", "lab 1.0"]

@@ -3,8 +3,8 @@
 import pytest
 
 from fairtk.errors import NotFoundError, PluginError
+from fairtk.plugins.host import ALL, HOOKS
 from fairtk.plugins.registry import (
-    ALL,
     DatasetSpec,
     Registry,
     TransformerSpec,
@@ -21,14 +21,14 @@ from fairtk.plugins.registry import (
 def fruits():
     registry = Registry("fruit")
     for name in ("pear", "apple", "Cherry"):
-        registry.add(name, name.upper(), "garden 1.0")
+        registry.add(UtilitySpec(name, name.upper(), ""), "garden 1.0")
     return registry
 
 
 def test_look_up(fruits):
-    assert fruits.get("pear") == "PEAR"
+    assert fruits.get("pear").target == "PEAR"
     assert fruits.names() == ["Cherry", "apple", "pear"]
-    assert [(e.name, e.value, e.owner) for e in fruits.entries()][2] == (
+    assert [(e.name, e.value.target, e.owner) for e in fruits.entries()][2] == (
         "pear",
         "PEAR",
         "garden 1.0",
@@ -62,21 +62,26 @@ def test_an_empty_registry():
 
 def test_a_name_is_given_once(fruits):
     with pytest.raises(PluginError, match="fruit 'pear' is given by two plugins, garden 1.0 and b"):
-        fruits.add("pear", "PEAR", "balcony 2.0")
-    assert fruits.get("pear") == "PEAR"
+        fruits.add(UtilitySpec("pear", "x", ""), "balcony 2.0")
+    assert fruits.get("pear").target == "PEAR"
 
 
-def test_discard_and_clear(fruits):
-    fruits.discard(["pear", "never there"])
-    assert fruits.names() == ["Cherry", "apple"]
-    fruits.clear()
-    assert fruits.names() == []
+def test_a_plugin_takes_back_what_is_its_own(fruits):
+    heard = []
+    fruits.listener = lambda name, value: heard.append((name, value))
+    plum = UtilitySpec("plum", "x", "")
+    fruits.add(plum, "balcony 2.0")
+    fruits.discard("balcony 2.0")
+    fruits.discard("never there")
+    assert fruits.names() == ["Cherry", "apple", "pear"]
+    assert heard == [("plum", plum), ("plum", None)]
 
 
 def test_before_use_comes_first():
     calls = []
-    registry = Registry("fruit", before_use=lambda: calls.append(1))
-    registry.add("pear", 1, "garden")
+    registry = Registry("fruit")
+    registry.before_use = lambda: calls.append(1)
+    registry.add(UtilitySpec("pear", "x", ""), "garden")
     assert calls == []
     registry.get("pear"), registry.names(), registry.entries(), "pear" in registry
     assert len(calls) == 4
@@ -87,14 +92,12 @@ def test_targets():
     with pytest.raises(ImportError):
         load_target("fairtk.nowhere:X")
     registry = Registry("spec")
-    registry.add("columns", UtilitySpec("columns", "fairtk.frames.columns:DOCNO", ""), "x")
+    registry.add(UtilitySpec("columns", "fairtk.frames.columns:DOCNO", ""), "x")
     assert registry.load("columns") == "docno"
 
 
 def test_every_hook_that_returns_values_has_a_registry():
-    from fairtk.plugins.rules import hook_names
-
-    assert set(ALL) | {"fairtk_commands"} == set(hook_names())
+    assert set(ALL) | {"fairtk_commands"} == set(HOOKS)
 
 
 def test_what_is_registered():
@@ -114,6 +117,6 @@ def test_specs_are_values():
     assert spec.name == "a/b"
     assert spec == DatasetSpec("a/b", "p:load", "data")
     with pytest.raises(AttributeError):
-        spec.id = "c"
+        spec.name = "c"
     assert TransformerSpec("T", "p:T", "t", "R", "S").extra is None
     assert UtilitySpec("u", "p:u", "u").higher_is_better

@@ -22,8 +22,8 @@ from fairtk.frames.columns import DOCNO, LABEL, QID
 from fairtk.groups import Groups, Target
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.documents import Documents
+from fairtk.io.dataset_ids import resolve_dataset
 from fairtk.io.trec_fair_topics import qrels_of
-from fairtk.plugins.dataset_ids import resolve_dataset
 
 
 def dimensions(source: Any = None) -> tuple[str, ...]:

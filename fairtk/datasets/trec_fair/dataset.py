@@ -19,7 +19,7 @@ from fairtk.datasets.trec_fair.handlers import (
     TrecFairQueries,
 )
 from fairtk.errors import FormatError, InputError, NotFoundError
-from fairtk.plugins.dataset_ids import resolve_dataset
+from fairtk.io.dataset_ids import resolve_dataset
 
 _PARTS: dict[str, Part] = {f"{OFFICIAL}/train/keywords": "train", f"{OFFICIAL}/eval": "eval"}
 _IDS: dict[Part, str] = {part: name for name, part in _PARTS.items()}

@@ -132,7 +132,7 @@ def from_trec_fair(
         FormatError: a file is missing or malformed.
     """
     from fairtk.datasets import trec_fair
-    from fairtk.plugins.dataset_ids import resolve_dataset
+    from fairtk.io.dataset_ids import resolve_dataset
 
     if isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes):
         raise ParameterError(

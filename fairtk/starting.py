@@ -1,0 +1,80 @@
+"""What the command line sets before anything else of fairtk is imported.
+
+Its script imports the package, which loads plugins and takes most of a second. From then on
+warnings are one line with a name, and Ctrl-C shows no traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fairtk.errors import UndefinedWarning, printable, warning_name
+
+FOR_DEVELOPERS = (
+    DeprecationWarning,
+    PendingDeprecationWarning,
+    FutureWarning,
+    ResourceWarning,
+)
+
+
+class Notices:
+    """Shows warnings as one line each on stderr: ``warning: undefined: ...``, and each only once.
+
+    Args:
+        debug: show warnings for developers, too.
+    """
+
+    def __init__(self, debug: bool = False) -> None:
+        self.debug = debug
+        self.said: list[str] = []
+
+    def show(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        """Show a warning; to be put in the place of ``warnings.showwarning``."""
+        if issubclass(category, FOR_DEVELOPERS) and not self.debug:
+            return
+        text = notice(message, category)
+        if text not in self.said:
+            self.said.append(text)
+            print(f"warning: {text}", file=sys.stderr)
+
+
+AT_START = Notices()
+"""What was shown while fairtk was imported."""
+
+
+def notice(message: Warning | str, category: type[Warning]) -> str:
+    """Return a warning as a line that begins with its name."""
+    text = " ".join(str(message).split())
+    if issubclass(category, UndefinedWarning):
+        # the rest is about plain means, which the command line does not take
+        text = text.partition(". Plain means")[0] + ". Means are over the others."
+    return printable(f"{warning_name(category)}: {text}")
+
+
+def prepare() -> None:
+    """Do so, if this process is the command line; else nothing happens."""
+    if not _is_command_line():
+        return
+    sys.excepthook = _quietly
+    if not sys.warnoptions:
+        warnings.showwarning = AT_START.show
+
+
+def _is_command_line() -> bool:
+    program = Path(sys.argv[0]).stem if sys.argv else ""
+    if program != "-m":
+        return program == "fairtk"
+    given = sys.orig_argv
+    return "-m" in given and given[given.index("-m") + 1 :][:1] == ["fairtk"]
+
+
+def _quietly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        print("Aborted.", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
