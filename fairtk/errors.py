@@ -87,6 +87,10 @@ class PluginError(FairtkError):
     """A plugin breaks a rule of the plugin system: a misspelt hook, a name taken twice."""
 
 
+class MeasureError(FairtkError, ValueError):
+    """A measure gives something else than numbers, or wants to end the program."""
+
+
 class ModelError(FairtkError, OSError):
     """The weights of a model cannot be found, or are stored in an unsafe form."""
 

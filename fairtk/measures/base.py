@@ -18,6 +18,7 @@ import pandas as pd
 from fairtk.errors import ParameterError, UndefinedWarning, listed, suggestion
 from fairtk.frames.arrays import FloatArray, ObjectArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
+from fairtk.measures import checked
 from fairtk.measures.params import NOT_GIVEN, Param
 
 if TYPE_CHECKING:
@@ -144,6 +145,16 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __rmul__(self, other: Any) -> Any:
         return _product(other, self)
 
+    def scored(self, evidence: Evidence) -> FloatArray:
+        """Return what `score_all` gives, checked: who asks a measure for values asks here.
+
+        Raises:
+            MeasureError: a value is no number, or infinite; or the measure calls ``sys.exit``.
+        """
+        with checked.named_failures(self):
+            values = self.score_all(evidence)
+        return checked.numbers(self, values, evidence.qids)
+
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query of the qrels; shape (n_queries,).
 
@@ -151,8 +162,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             evidence: labels and run of all queries, encoded.
         """
         values = np.full(len(evidence.qids), np.nan)
-        for index, qrels, run in evidence.by_query(self["cutoff"] if self._cuts else None):
-            values[index] = self.MISSING if run is None else self.score_query(qrels, run)
+        with checked.named_failures(self) as place:
+            for index, qrels, run in evidence.by_query(self["cutoff"] if self._cuts else None):
+                place.qid = evidence.qids[index]
+                value = self.MISSING if run is None else self.score_query(qrels, run)
+                values[index] = checked.number(self, value, place.qid)
         undefined = np.isnan(values) & evidence.present
         self.warn_undefined(evidence.qids[undefined], len(values), "score_query gave NaN")
         return values

@@ -271,7 +271,7 @@ def _values(measure: Any, evidence: Evidence) -> FloatArray:
         # a group without useful documents takes no part, which is said once for all groups
         warnings.simplefilter("ignore", UndefinedWarning)
         if isinstance(measure, FairMeasure):
-            return measure.score_all(evidence)
+            return measure.scored(evidence)
         frame = evidence.judgments.frame.rename(columns=TO_IR_MEASURES)
         run = plain_run(evidence, []).rename(columns=TO_IR_MEASURES)
         found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], frame, run)}

@@ -90,7 +90,7 @@ def _has_cutoff(measure: Any) -> bool:
 
 def _values(measure: Any, evidence: Evidence, where: str) -> FloatArray:
     if isinstance(measure, FairMeasure):
-        return measure.score_all(evidence)
+        return measure.scored(evidence)
     if evidence.rankings.sampled:
         raise InputError(
             f"{where}: {measure!r} reads one ranking per query, but the run is sampled; "

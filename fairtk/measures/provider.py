@@ -72,7 +72,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         evidence = Evidence(self.judgments, frame, self.where)
         evidence.cache["expectations"] = [m for m in self.measures if isinstance(m, Expectation)]
         for measure in self.measures:
-            yield measure, measure.score_all(evidence)
+            yield measure, measure.scored(evidence)
 
     def _iter_calc(self, run: Any) -> Iterator[Metric]:
         for measure, values in self.values(run):

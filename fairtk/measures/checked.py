@@ -1,0 +1,85 @@
+"""What a measure gives must be numbers; what it raises is named after it and its plugin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairtk.errors import FairtkError, MeasureError
+from fairtk.plugins import registry
+
+if TYPE_CHECKING:
+    from fairtk.measures.base import FairMeasure
+
+_REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
+
+
+class Place:
+    """Where a measure is: the qid that it works on, or ``""`` for all at once."""
+
+    qid: str = ""
+
+
+@contextmanager
+def named_failures(measure: FairMeasure) -> Iterator[Place]:
+    """Name the measure, its plugin and the query in whatever is raised inside.
+
+    Raises:
+        MeasureError: the measure wanted to end the program (``sys.exit``).
+    """
+    place = Place()
+    try:
+        yield place
+    except SystemExit as error:
+        raise MeasureError(
+            f"{_where(measure, place.qid)} calls sys.exit({error.code!r}); a measure must not end "
+            "the program"
+        ) from error
+    except FairtkError:
+        raise
+    except Exception as error:
+        note = f"(in {_where(measure, place.qid)})"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        raise
+
+
+def number(measure: FairMeasure, value: Any, qid: str) -> float:
+    """Return the value of one query.
+
+    Raises:
+        MeasureError: it is no number, or infinite.
+    """
+    if not isinstance(value, Real | np.bool_) or math.isinf(value):
+        raise MeasureError(f"{_where(measure, qid)} gives {value!r}; {_REMEDY}")
+    return float(value)
+
+
+def numbers(measure: FairMeasure, values: Any, qids: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the values of all queries; shape (n_queries,).
+
+    Raises:
+        MeasureError: they are not as many as queries, or one is no number, or infinite.
+    """
+    array = np.asarray(values)
+    if array.shape != (len(qids),):
+        raise MeasureError(
+            f"{_where(measure)} gives values of the shape {array.shape} for {len(qids)} queries"
+        )
+    if array.dtype.kind not in "fiub":
+        return np.array([number(measure, v, q) for v, q in zip(array, qids, strict=True)])
+    infinite = np.flatnonzero(np.isinf(array))
+    if len(infinite):
+        number(measure, array[infinite[0]].item(), qids[infinite[0]])
+    return array.astype(np.float64, copy=False)
+
+
+def _where(measure: FairMeasure, qid: str = "") -> str:
+    owners = [e.owner for e in registry.measures.entries() if e.name == measure.NAME]
+    owner = f"plugin {owners[0]}" if owners else f"module {type(measure).__module__}"
+    return f"measure {measure!r} ({owner})" + (f", qid {qid!r}" if qid else "")

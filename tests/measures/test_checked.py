@@ -1,0 +1,85 @@
+"""A measure that misbehaves is named, with its plugin and the query."""
+
+import sys
+
+import ir_measures
+import numpy as np
+import pytest
+
+from fairtk.errors import MeasureError
+from fairtk.measures import FairMeasure, nDCG_TREC
+from fairtk.testing import toy_qrels, toy_run
+
+
+def measure(give, whole=False):
+    class Odd(FairMeasure):
+        """A measure that misbehaves."""
+
+        NAME = "Odd"
+        PRETTY_NAME = "odd"
+        BETTER = "higher"
+        MISSING = 0.0
+
+    def all_at_once(self, evidence):
+        return give(evidence.qids)
+
+    def one_by_one(self, qrels, run):
+        return give(qrels["qid"].iloc[0])
+
+    name, function = ("score_all", all_at_once) if whole else ("score_query", one_by_one)
+    setattr(Odd, name, function)
+    return Odd()
+
+
+def frames():
+    qrels = toy_qrels().rename(columns={"qid": "query_id", "docno": "doc_id", "label": "relevance"})
+    run = toy_run().rename(columns={"qid": "query_id", "docno": "doc_id"})
+    return qrels, run
+
+
+def calc(asked):
+    return ir_measures.calc([asked], *frames())
+
+
+@pytest.mark.parametrize("given", ["0.5", None, np.inf, -np.inf, 1j, [0.5], {}])
+def test_what_is_no_number_is_named(given):
+    wanted = rf"measure Odd \(module {__name__}\), qid 'q1' gives .*must give finite numbers"
+    with pytest.raises(MeasureError, match=wanted):
+        calc(measure(lambda qid: given))
+
+
+@pytest.mark.parametrize("given", [1, True, np.float32(0.5), np.bool_(True), np.int8(1)])
+def test_numbers_of_any_kind(given):
+    assert calc(measure(lambda qid: given)).aggregated[measure(None)] == float(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda qids: np.array(["1"] * len(qids)), "qid 'q1' gives np.str_"),
+        (lambda qids: [1.0] * (len(qids) - 1) + [None], "qid 'q4' gives None"),
+        (lambda qids: np.where(qids == "q2", np.inf, 1.0), "qid 'q2' gives inf"),
+        (lambda qids: 1.0, r"values of the shape \(\) for 4 queries"),
+        (lambda qids: np.ones(2), r"values of the shape \(2,\) for 4 queries"),
+        (lambda qids: sys.exit(3), r"calls sys.exit\(3\)"),
+    ],
+)
+def test_all_queries_at_once(given, message):
+    with pytest.raises(MeasureError, match=message):
+        calc(measure(given, whole=True))
+
+
+def test_the_end_of_the_program_is_not_the_measures_to_call():
+    with pytest.raises(MeasureError, match=r"qid 'q1' calls sys.exit\('bye'\)"):
+        calc(measure(lambda qid: sys.exit("bye")))
+    with pytest.raises(MeasureError, match=r"measure Odd .*calls sys.exit\(None\)"):
+        calc(measure(lambda qid: sys.exit()) * (nDCG_TREC @ 5))
+
+
+def test_other_failures_keep_their_kind_and_say_where():
+    def fail(qid):
+        raise KeyError("x")
+
+    with pytest.raises(KeyError) as caught:
+        calc(measure(fail))
+    assert caught.value.__notes__[0] == f"(in measure Odd (module {__name__}), qid 'q1')"
