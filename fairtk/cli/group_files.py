@@ -150,7 +150,7 @@ def completed(given: GivenGroups, measure: Any) -> Any:
         InputError: a measure needs groups or a target, and none was given.
     """
     from fairtk.measures import FairMeasure
-    from fairtk.measures.exposure_base import ExposureMeasure
+    from fairtk.measures.ee import ExpectedExposure
     from fairtk.measures.params import MeasureParam
 
     if not isinstance(measure, FairMeasure):
@@ -160,7 +160,7 @@ def completed(given: GivenGroups, measure: Any) -> Any:
         if isinstance(param, MeasureParam) and name in params:
             params[name] = completed(given, measure[name])
     if "groups" in measure.SUPPORTED_PARAMS:
-        by_document = isinstance(measure, ExposureMeasure)
+        by_document = isinstance(measure, ExpectedExposure)
         if "groups" not in params and not by_document:
             if not given.attributes:
                 if not _is_ours(measure):
@@ -178,11 +178,11 @@ def completed(given: GivenGroups, measure: Any) -> Any:
 
 
 def _wants_target(measure: Any, params: dict[str, Any]) -> bool:
-    from fairtk.measures.exposure_base import ExposureMeasure
+    from fairtk.measures.ee import ExpectedExposure
 
     if "target" not in measure.SUPPORTED_PARAMS or "groups" not in params:
         return False
-    if isinstance(measure, ExposureMeasure):
+    if isinstance(measure, ExpectedExposure):
         return measure["variant"] == "paper" and measure.PART != "disparity"
     return True
 

@@ -12,11 +12,10 @@ from fairtk.explanation.contributions import REST, Contributions, by_band, share
 from fairtk.explanation.shape import sides
 from fairtk.exposure.expected import attention, make_levels, target_exposure
 from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.measures.group_form import TASK2_RANKS
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups
-    from fairtk.measures.ee_l import ExpectedExposureLoss
+    from fairtk.measures.ee import ExpectedExposureLoss
     from fairtk.measures.evidence import Evidence
 
 LABELS = ("useful", "not useful", "not judged")
@@ -38,7 +37,7 @@ def loss_contributions(
         groups: for the form by documents, groups that their costs are summed for; None: `LABELS`.
     """
     ranked, pairs = evidence.rankings, evidence.pairs
-    grade = measure._grades(pairs.label)
+    grade = measure.form.grades(pairs.label)
     weight = attention(
         measure["browsing"],
         measure["cutoff"],
@@ -69,8 +68,7 @@ def _of_groups(
     per_band: FloatArray,
 ) -> Contributions:
     pairs, groups = evidence.pairs, measure["groups"]
-    ranks = np.arange(measure["cutoff"] or TASK2_RANKS, dtype=np.int64)
-    scale = float(measure["browsing"].weights(ranks).sum())
+    scale = measure.form.scale
     memberships = groups.memberships(pairs.docnos, "drop")
     target = measure["target"].for_groups(groups).for_qids(evidence.qids)
     found = sides(pairs.query[pair], band, pairs.doc[pair], weight, memberships, target,
@@ -92,8 +90,7 @@ def _of_documents(
 ) -> Contributions:
     pairs = evidence.pairs
     n_queries = len(evidence.qids)
-    useful = np.bincount(pairs.query[grade > 0], minlength=n_queries)
-    n = measure._n_documents(evidence, useful)
+    n = measure.form.n_documents(evidence)
     levels = make_levels(pairs.query, np.nan_to_num(grade), n_queries, n)
     wanted = target_exposure(levels, measure["browsing"], measure["cutoff"])[levels.of_pair]
     over = shown.sum(axis=1) - wanted

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from fairtk.exposure.bounds import (
-    Bounds,
-    ExposureValues,
-    expeval_values,
-    fair_rag_values,
-    values_and_bounds,
-)
+from fairtk.exposure.bounds import Bounded, ExposureValues, values_and_bounds
 from fairtk.exposure.browsing import DCG, GERR, MU, RBP, TREC, BrowsingModel
 from fairtk.exposure.expected import (
     Levels,
@@ -16,15 +10,15 @@ from fairtk.exposure.expected import (
     expected_exposure,
     ideal_attention,
     make_levels,
-    rank_square,
     target_exposure,
     total,
-    worst_relevance,
 )
+from fairtk.exposure.extremes import cascade_relevance, rank_square, worst_relevance
 from fairtk.exposure.ndcg import discounted_gain, ideal_gain
+from fairtk.exposure.published import expeval_values, fair_rag_values
 
 __all__ = [
-    "Bounds",
+    "Bounded",
     "BrowsingModel",
     "DCG",
     "ExposureValues",
@@ -34,6 +28,7 @@ __all__ = [
     "RBP",
     "TREC",
     "attention",
+    "cascade_relevance",
     "discounted_gain",
     "expected_exposure",
     "expeval_values",

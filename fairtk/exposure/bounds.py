@@ -1,65 +1,111 @@
-"""The values of EE-D, EE-R and EE-L with their bounds, as the paper and as published code have it.
+"""The values of EE-D, EE-R and EE-L with their bounds, by the papers.
 
-Three variants: ``paper`` (Towards Fair RAG, Eqs. 3 to 6 and Appendix C, and Diaz et al. 2020),
-``fair-rag`` (the code that was published with the former) and ``expeval`` (the code published with
-the latter). The two codes depart from their papers; the departures are kept so that published
-numbers can be reproduced, and are listed in the docstrings.
+Towards Fair RAG, Eqs. 3 to 6 and Appendix C, and Diaz et al. 2020. What the codes published with
+the two papers compute instead is in `fairtk.exposure.published`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairtk.exposure.browsing import GERR, RBP, BrowsingModel
-from fairtk.exposure.expected import (
-    Levels,
-    ideal_attention,
-    rank_square,
-    target_exposure,
-    total,
-    worst_relevance,
-)
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.exposure.browsing import BrowsingModel
+from fairtk.exposure.expected import Levels, ideal_attention, target_exposure, total
+from fairtk.exposure.extremes import cascade_relevance, rank_square, worst_relevance
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Lower and upper bound of one measure; each of shape (n_queries,)."""
+class Bounded:
+    """The values of one measure, what they are normalized by, and what a missing query gets.
 
+    All arrays have shape (n_queries,).
+
+    Attributes:
+        value: the raw values.
+        lower: their lower bounds, which 0 stands for when normalized.
+        upper: their upper bounds, which 1 stands for.
+        worst: a raw value that no ranking is worse than.
+        worst_normalized: the same of normalized values.
+        flat: the normalized value where the two bounds are equal.
+        why: why values cannot be normalized, where they cannot.
+    """
+
+    value: FloatArray
     lower: FloatArray
     upper: FloatArray
+    worst: FloatArray
+    worst_normalized: FloatArray | float
+    flat: float = np.nan
+    why: str = "its two bounds are equal"
 
-    def normalize(self, value: FloatArray) -> FloatArray:
-        """Return (value - lower) / (upper - lower), NaN where the two bounds are equal."""
-        width = self.upper - self.lower
-        flat = ~(width > 1e-12 * np.maximum(np.abs(self.upper), 1.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(flat, np.nan, (value - self.lower) / np.where(flat, 1.0, width))
+    def normalized(self) -> FloatArray:
+        """Return (value - lower) / (upper - lower); `flat` where the two bounds are equal."""
+        return np.where(self.equal_bounds, self.flat, self._scaled(self.value))
+
+    @property
+    def equal_bounds(self) -> BoolArray:
+        """Where the two bounds are equal, up to rounding."""
+        return np.asarray(
+            self.upper - self.lower <= 1e-12 * np.maximum(np.abs(self.upper), 1.0), dtype=bool
+        )
+
+    @classmethod
+    def of_code(
+        cls,
+        value: FloatArray,
+        lower: FloatArray,
+        upper: FloatArray,
+        worst: FloatArray,
+        ends: tuple[float, float],
+        flat: float = np.nan,
+        why: str = "its two bounds are equal",
+        farthest: FloatArray | None = None,
+    ) -> Bounded:
+        """Return values normalized by the bounds of published code, which may not hold.
+
+        A missing query gets the worse end, or what the code makes of a value beyond it.
+
+        Args:
+            value: as above.
+            lower: as above.
+            upper: as above.
+            worst: as above.
+            ends: the best and the worst normalized value where the bounds hold.
+            flat: as above.
+            why: as above.
+            farthest: a raw value that no ranking is worse than for which the bounds are made;
+                None: `worst`.
+        """
+        found = cls(value, lower, upper, worst, ends[1], flat, why)
+        beyond = found._scaled(worst if farthest is None else farthest)
+        code = np.where(found.equal_bounds, np.nan, beyond)
+        farther = np.fmin if ends[1] < ends[0] else np.fmax
+        return replace(found, worst_normalized=farther(code, ends[1]))
+
+    def _scaled(self, raw: FloatArray) -> FloatArray:
+        width = np.where(self.equal_bounds, 1.0, self.upper - self.lower)
+        return (raw - self.lower) / width
+
+
+LOWER_IS_BETTER, HIGHER_IS_BETTER = (0.0, 1.0), (1.0, 0.0)
+"""The best and the worst normalized value."""
 
 
 @dataclass(frozen=True)
 class ExposureValues:
-    """EE-D, EE-R and EE-L of all queries with their bounds; arrays have shape (n_queries,).
+    """EE-D, EE-R and EE-L of all queries.
 
     Attributes:
         disparity: EE-D, the squared norm of exposure.
         relevance: EE-R, the inner product of exposure and target.
         loss: EE-L, the squared distance of exposure and target.
-        disparity_bounds: bounds of EE-D.
-        relevance_bounds: bounds of EE-R.
-        loss_bounds: bounds of EE-L.
-        degenerate: normalized EE-D, EE-R and EE-L where the two bounds are equal.
     """
 
-    disparity: FloatArray
-    relevance: FloatArray
-    loss: FloatArray
-    disparity_bounds: Bounds
-    relevance_bounds: Bounds
-    loss_bounds: Bounds
-    degenerate: tuple[float, float, float] = (np.nan, np.nan, np.nan)
+    disparity: Bounded
+    relevance: Bounded
+    loss: Bounded
 
 
 def values_and_bounds(
@@ -70,15 +116,17 @@ def values_and_bounds(
     cutoff: int | None,
     *,
     exact: bool,
+    closed: bool = True,
 ) -> ExposureValues:
     """Return the values of the paper's definition.
 
     Bounds "as in the paper": EE-D in [0, sum of squared weights], EE-R in [0, squared norm of the
     target], EE-L in [0, the sum of both upper bounds]. Exact bounds are those that a policy over
     full rankings of the query's n documents can reach: EE-D is at least (sum of weights)^2 / n,
-    and EE-R at least that of the worst fixed order. Under `GERR` the lower bound of EE-D is valid
-    but not always reachable; EE-R has no exact bounds there (NaN): a stop higher up changes the
-    attention of everything below, so the target's order is not always the best one.
+    and EE-R at least that of the worst fixed order. Under a cascade (`GERR`) the upper bound of
+    EE-R is the largest value of any order, which may be above the target's squared norm: what is
+    not useful stops nobody, so that more attention is left. The lower bound of EE-D and the exact
+    upper one of EE-L hold there but cannot always be reached.
 
     Args:
         exposure: expected exposure of each pair; shape (n_pairs,).
@@ -87,152 +135,66 @@ def values_and_bounds(
         model: the browsing model.
         cutoff: the measure's cutoff, or None. It is clipped to n.
         exact: whether the bounds are the exact ones.
+        closed: whether no ranking can have more documents than `levels`. If it can, the worst raw
+            values are those over any number of documents; NaN if they have no end.
     """
     n_queries = levels.n_queries
     n = levels.n_documents
     target = target_exposure(levels, model, cutoff)
     disparity = total(pair_query, exposure**2, n_queries)
-    relevance = _inner(exposure, target, pair_query, levels)
-    square = levels.per_query(levels.size * target**2)
+    relevance = inner(exposure, target, pair_query, levels)
+    squares = levels.size * target**2
+    square = levels.per_query(squares)
     zero = np.zeros(n_queries)
-    highest = rank_square(model, cutoff, n)
-    if not exact:
-        return ExposureValues(
-            disparity,
-            relevance,
-            disparity - 2 * relevance + square,
-            Bounds(zero, highest),
-            Bounds(zero, square),
-            Bounds(zero, highest + square),
-        )
-    shown = ideal_attention(model, cutoff, n, levels.n_useful)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        lowest = np.where(n > 0, shown**2 / np.maximum(n, 1), 0.0)
-    worst = worst_relevance(levels, target, model, cutoff)
+    highest = rank_square(model, cutoff, n, levels.n_useful)
+    worst_disparity, worst_square = highest, square
+    if not closed:
+        worst_disparity = np.full(n_queries, _whole_square(model, cutoff))
+        worst_square = _largest_square(levels, squares, model, cutoff)
+    lowest, worst, best = zero, zero, square
     if model.stop > 0:
-        worst = np.full(n_queries, np.nan)
+        best = cascade_relevance(levels, target, model, cutoff, worst=False)
+    most = highest + square
+    if exact:
+        shown = ideal_attention(model, cutoff, n, levels.n_useful)
+        lowest = np.where(n > 0, shown**2 / np.maximum(n, 1), 0.0)
+        worst = worst_relevance(levels, target, model, cutoff)
+        most = highest - 2 * worst + square
     return ExposureValues(
-        disparity,
-        relevance,
-        disparity - 2 * relevance + square,
-        Bounds(lowest, highest),
-        Bounds(worst, square),
-        Bounds(zero, highest - 2 * worst + square),
+        Bounded(disparity, lowest, highest, worst_disparity, 1.0),
+        Bounded(relevance, worst, best, zero, 0.0),
+        Bounded(
+            disparity - 2 * relevance + square, zero, most, worst_disparity + worst_square, 1.0
+        ),
     )
 
 
-def fair_rag_values(
-    exposure: FloatArray,
-    pair_query: IntArray,
-    levels: Levels,
-    cutoff: int,
-    n_judged: IntArray,
-) -> ExposureValues:
-    """Return what the code published with Towards Fair RAG computes.
+def _whole_square(model: BrowsingModel, cutoff: int | None) -> float:
+    """Return the sum of squared weights of a ranking of any length; NaN if it has no end."""
+    if cutoff is not None:
+        return float((model.weights(np.arange(cutoff, dtype=np.int64)) ** 2).sum())
+    return model.total_square if np.isfinite(model.total_square) else np.nan
 
-    Departures from the paper: documents that are not useful have no target, though the bound of
-    EE-R counts them; n is the number of labeled documents, even where others are retrieved; the
-    cutoff is not clipped to n; EE-L is divided by the sum of the bounds of EE-R and EE-D. Where
-    all n documents are useful and fit, the code divides by zero: NaN here.
 
-    Args:
-        exposure: expected exposure of each pair; shape (n_pairs,).
-        pair_query: query index of each pair; shape (n_pairs,).
-        levels: one level per query, of the useful documents alone.
-        cutoff: the number k of documents that the machine user reads.
-        n_judged: number of labeled documents of each query; shape (n_queries,).
+def _largest_square(
+    levels: Levels, squares: FloatArray, model: BrowsingModel, cutoff: int | None
+) -> FloatArray:
+    """Return what no squared norm of the target is above, however many documents there are.
+
+    Where the n documents fill the ranks, more of them only thin the target of what is not useful.
+    Otherwise its squared norm is at most that of the weights of its ranks (Cauchy and Schwarz).
     """
-    n_queries = levels.n_queries
-    m = levels.n_useful.astype(np.float64)
-    rest = n_judged - m
-    target = np.minimum(1.0, cutoff / levels.size)
-    disparity = total(pair_query, exposure**2, n_queries)
-    relevance = _inner(exposure, target, pair_query, levels)
-    square = levels.per_query(levels.size * target**2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fits = m + (cutoff - m) ** 2 / rest
-        highest = np.where(m <= cutoff, np.where(rest > 0, fits, np.nan), cutoff**2 / m)
-    zero = np.zeros(n_queries)
-    return ExposureValues(
-        disparity,
-        relevance,
-        disparity - 2 * relevance + square,
-        Bounds(zero, np.full(n_queries, float(cutoff))),
-        Bounds(zero, highest),
-        Bounds(zero, highest + cutoff),
-    )
+    n, n_useful = levels.n_documents, levels.n_useful
+    useful = levels.per_query(squares * levels.useful)
+    below = _whole_square(model, cutoff) - rank_square(model, cutoff, n_useful, 0 * n_useful)
+    filled = np.zeros(len(n), dtype=bool) if cutoff is None else n >= cutoff
+    return np.where(filled, levels.per_query(squares), useful + below)
 
 
-def expeval_values(
-    exposure: FloatArray,
-    pair_query: IntArray,
-    levels: Levels,
-    model: RBP | GERR,
-    *,
-    complete: bool,
-) -> ExposureValues:
-    """Return what expeval, the code published with Diaz et al. 2020, computes.
-
-    Departures from the paper: with `complete=False` only useful documents have a target and the
-    bounds assume infinitely many documents; grades of 0 and below are levels of their own; for
-    `GERR` the bounds of EE-R and EE-L and the lower bound of EE-D use p u where p (1 - u) is
-    meant; the upper bound of EE-L adds 1 / (1 - p) where 1 / (1 - p^2) is meant; with one level
-    alone the normalized EE-R is 1 by default. There is no cutoff.
-
-    Args:
-        exposure: expected exposure of each pair; shape (n_pairs,).
-        pair_query: query index of each pair; shape (n_pairs,).
-        levels: a level for each grade of the labeled documents (`complete`), or of the useful
-            ones alone.
-        model: the browsing model, with p below 1.
-        complete: whether the labels are taken to cover all documents.
-    """
-    n_queries = levels.n_queries
-    p, size, above = model.p, levels.size, levels.above
-    cascade = _block_mean(p * (1.0 - model.stop), above, size)
-    plain = (1.0 - model.stop) ** above * _block_mean(p, above, size)
-    target = np.where(levels.useful, cascade, plain)
-
-    disparity = total(pair_query, exposure**2, n_queries)
-    relevance = _inner(exposure, target, pair_query, levels)
-    square = levels.per_query(size * target**2)
-    zero = np.zeros(n_queries)
-    slip = p * model.stop if isinstance(model, GERR) else p
-    if complete:
-        n = levels.n_documents
-        start = np.zeros_like(n)
-        highest = n * _block_mean(p**2, start, n)
-        lowest = n * _block_mean(slip, start, n) ** 2
-        below = n[levels.query] - above - size
-        worst = levels.per_query(target * size * _block_mean(slip, below, size))
-        upper_loss = n * _block_mean(slip**2, start, n) - 2 * worst + square
-    else:
-        highest = np.full(n_queries, 1.0 / (1.0 - p**2))
-        lowest = zero
-        several = np.bincount(levels.query, minlength=n_queries) > 1
-        worst = np.where(several, 0.0, square)
-        upper_loss = square + 1.0 / (1.0 - slip)
-    return ExposureValues(
-        disparity,
-        relevance,
-        disparity - 2 * relevance + square,
-        Bounds(lowest, highest),
-        Bounds(worst, square),
-        Bounds(zero, upper_loss),
-        degenerate=(0.0, 1.0, 0.0),
-    )
-
-
-def _block_mean(p: float, begin: IntArray, size: IntArray) -> FloatArray:
-    """Return the mean of p^i over the ranks begin <= i < begin + size; 0 for an empty block."""
-    base = float(p)
-    block = (base**begin - base ** (begin + size)) / (1.0 - base)
-    return np.asarray(block / np.maximum(size, 1))
-
-
-def _inner(
+def inner(
     exposure: FloatArray, target: FloatArray, pair_query: IntArray, levels: Levels
 ) -> FloatArray:
+    """Return the inner product of exposure and target in each query; shape (n_queries,)."""
     padded = np.append(target, 0.0)  # index -1: no target
     products = exposure * padded[levels.of_pair]
     return total(pair_query, products, levels.n_queries)

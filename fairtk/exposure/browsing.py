@@ -7,6 +7,7 @@ PyTerrier; papers count from 1.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -34,6 +35,11 @@ class BrowsingModel:
     def stop(self) -> float:
         """The probability that a user leaves after a useful document; 0: position alone counts."""
         return 0.0
+
+    @property
+    def total_square(self) -> float:
+        """The sum of squared weights over all ranks; infinity where it has no end or none given."""
+        return math.inf
 
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return the attention that each 0-based rank gets, before the cutoff is applied."""
@@ -77,6 +83,11 @@ class RBP(BrowsingModel):
     def __post_init__(self) -> None:
         _probability("RBP", "p", self.p)
 
+    @property
+    def total_square(self) -> float:
+        """The sum of p^(2 rank) over all ranks."""
+        return 1.0 / (1.0 - self.p**2) if self.p < 1 else math.inf
+
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return p to the power of the rank."""
         return np.power(float(self.p), ranks)
@@ -106,6 +117,11 @@ class GERR(BrowsingModel):
     def stop(self) -> float:
         """The probability u of leaving after a useful document."""
         return float(self.u)
+
+    @property
+    def total_square(self) -> float:
+        """The sum of p^(2 rank) over all ranks."""
+        return 1.0 / (1.0 - self.p**2) if self.p < 1 else math.inf
 
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return p to the power of the rank: the weight where nothing above is useful."""

@@ -185,30 +185,3 @@ def target_exposure(levels: Levels, model: BrowsingModel, cutoff: int | None) ->
     end = ideal_attention(model, cutoff, levels.above + levels.size, useful)
     begin = ideal_attention(model, cutoff, levels.above, useful)
     return (end - begin) / levels.size
-
-
-def worst_relevance(
-    levels: Levels, target: FloatArray, model: BrowsingModel, cutoff: int | None
-) -> FloatArray:
-    """Return the smallest EE-R that any ranking of all documents can have; shape (n_queries,).
-
-    That is a fixed ranking with the levels in reverse order. Only for models without a stop.
-    """
-    n = levels.n_documents[levels.query]
-    below = n - levels.above - levels.size
-    none = np.zeros_like(below)
-    end = ideal_attention(model, cutoff, below + levels.size, none)
-    begin = ideal_attention(model, cutoff, below, none)
-    return levels.per_query(target * (end - begin))
-
-
-def rank_square(model: BrowsingModel, cutoff: int | None, n: IntArray) -> FloatArray:
-    """Return the sum of squared rank weights of a ranking of n documents; shape of `n`.
-
-    That is the disparity of a fixed ranking, the largest there is; under a cascade model, of one
-    in which nothing useful comes first.
-    """
-    depth = n if cutoff is None else np.minimum(n, cutoff)
-    weight = model.weights(np.arange(int(depth.max(initial=0)), dtype=np.int64))
-    summed: FloatArray = np.concatenate([[0.0], np.cumsum(weight**2)])
-    return summed[depth]

@@ -52,7 +52,7 @@ def jensen_shannon_bounds(
 
 def _filled(fixed: FloatArray, free: FloatArray, wanted: FloatArray) -> FloatArray:
     """Return the completion whose ratios to the target are as even as they can be."""
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         ratio = np.where(wanted > 0, fixed / wanted, np.inf)
         order = np.argsort(ratio, axis=1, kind="stable")
         below = np.cumsum(np.take_along_axis(wanted, order, axis=1), axis=1)

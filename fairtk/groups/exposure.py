@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from fairtk.divergence.measures import Distributions, SparseRows, spread
-from fairtk.exposure.bounds import Bounds, ExposureValues
+from fairtk.exposure.bounds import HIGHER_IS_BETTER, LOWER_IS_BETTER, Bounded, ExposureValues
 from fairtk.exposure.browsing import GERR, RBP, TREC
 from fairtk.exposure.expected import Levels, target_exposure, total
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
@@ -168,6 +168,7 @@ def expeval_group_values(
     system: SparseRows,
     target: SparseRows,
     n_useful: IntArray,
+    n_counted: IntArray,
     n_groups: IntArray,
     model: RBP | GERR,
 ) -> ExposureValues:
@@ -184,6 +185,7 @@ def expeval_group_values(
             fully; of useful documents only if the labels are incomplete.
         target: the same sums of the documents' target exposure.
         n_useful: number of useful documents of each query; shape (n_rows,).
+        n_counted: number of documents whose exposure counts; shape (n_rows,).
         n_groups: number of groups among each query's documents; shape (n_rows,).
         model: the browsing model, with p below 1.
     """
@@ -201,12 +203,10 @@ def expeval_group_values(
         lowest = np.where(several, n_groups * attention(model.p * model.u) ** 2, 0.0)
     norm = target.square()
     excess = norm - 2 * most * target.total() + n_groups * most**2  # sum of (most - target)^2
+    # no group gets more than all the attention that the counted documents can get
+    whole = n_groups * ((1.0 - float(model.p) ** n_counted) / (1.0 - model.p)) ** 2
     return ExposureValues(
-        disparity,
-        relevance,
-        loss,
-        Bounds(lowest, highest),
-        Bounds(zero, zero),
-        Bounds(zero, np.maximum(norm, excess)),
-        degenerate=(0.0, 1.0, 0.0),
+        Bounded.of_code(disparity, lowest, highest, whole, LOWER_IS_BETTER, 0.0),
+        Bounded.of_code(relevance, zero, zero, zero, HIGHER_IS_BETTER, 1.0),
+        Bounded.of_code(loss, zero, np.maximum(norm, excess), whole + norm, LOWER_IS_BETTER, 0.0),
     )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.by_group import ByGroup
-from fairtk.measures.ee_d import EE_D
-from fairtk.measures.ee_l import EE_L
-from fairtk.measures.ee_r import EE_R
+from fairtk.measures.ee import EE_D, EE_L, EE_R
 from fairtk.measures.eu import EU
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import E

@@ -10,7 +10,7 @@ import numpy as np
 from fairtk.errors import DataWarning, ParameterError, listed
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.exposure.expected import attention
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.group_params import AMORTIZE, GROUPS, TARGET, UNLABELED
@@ -99,7 +99,9 @@ class AttentionWeightedRankFairness(FairMeasure):
         count = np.bincount(rows_query, minlength=n_queries)
         mean = np.bincount(rows_query, weights=distance, minlength=n_queries)
         value = np.where(evidence.present, 1.0 - mean / np.maximum(count, 1), self.MISSING)
-        self._warn_undefined(evidence, value, target)
+        untargeted = _untargeted(evidence, target, value)
+        value[untargeted] = np.nan
+        self._warn_undefined(evidence, value, untargeted)
         self._warn_of_data(
             evidence, groups, target, memberships if self["missing"] == "drop" else None
         )
@@ -141,16 +143,10 @@ class AttentionWeightedRankFairness(FairMeasure):
             useful,
         )
 
-    def _warn_undefined(self, evidence: Evidence, value: FloatArray, target: Target) -> None:
-        undefined = np.isnan(value)
+    def _warn_undefined(self, evidence: Evidence, value: FloatArray, untargeted: BoolArray) -> None:
         total = len(value)
-        untargeted = undefined & np.array(
-            [q in target.undefined for q in evidence.qids], dtype=bool
-        )
-        if target.qids is not None:
-            untargeted |= ~np.isin(evidence.qids, target.qids) & undefined
         self.warn_undefined(evidence.qids[untargeted], total, "there is no target")
-        rest = undefined & ~untargeted
+        rest = np.isnan(value) & ~untargeted
         self.warn_undefined(
             evidence.qids[rest], total, "none of the documents in the ranking has a group"
         )
@@ -174,6 +170,14 @@ class AttentionWeightedRankFairness(FairMeasure):
                 stacklevel=2,
             )
         warn_of_thin_labels(self, evidence, groups, memberships)
+
+
+def _untargeted(evidence: Evidence, target: Target, value: FloatArray) -> BoolArray:
+    """Return which queries have no target, of those that may lack one; shape (n_queries,)."""
+    untargeted = np.isnan(value) | ~evidence.present
+    some = np.flatnonzero(untargeted)
+    untargeted[some] = target.for_qids(evidence.qids[some]).total() == 0
+    return untargeted
 
 
 AWRF = AttentionWeightedRankFairness()

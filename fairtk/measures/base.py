@@ -73,14 +73,14 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             if name not in self.SUPPORTED_PARAMS:
                 raise ParameterError(f"{self.NAME} has no parameter {name!r}{self._known(name)}")
         self.params: dict[str, Any] = {}
-        self._objects: dict[str, Any] = {}  # what string forms stand for, kept alive
+        self._values: dict[str, Any] = {}  # what the measure works with, objects resolved
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
             if name in params:
                 value, meant = param.accept(params[name], name, self.NAME)
                 default = self.default_of(name, params)
                 if default is NOT_GIVEN or value != default:
                     self.params[name] = value
-                    self._objects[name] = meant
+                self._values[name] = meant
         self.validated = True
         self.check_params()
 
@@ -133,11 +133,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         Args:
             key: the parameter.
         """
-        if key in self._objects:
-            return self._objects[key]
-        param = self.SUPPORTED_PARAMS[key]
-        value = self.params.get(key, self.default_of(key, self.params))
-        return None if value is NOT_GIVEN or value is None else param.resolve(value)
+        if key not in self._values:
+            value = self.default_of(key, self.params)
+            param = self.SUPPORTED_PARAMS[key]
+            self._values[key] = None if value is NOT_GIVEN else param.resolve(value)
+        return self._values[key]
 
     def __mul__(self, other: Any) -> Any:
         return _product(self, other)
@@ -207,8 +207,6 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
 
 def _product(left: Any, right: Any) -> Any:
-    from fairtk.measures.product import MeasureProduct
-
     if not isinstance(left, ir_measures.Measure) or not isinstance(right, ir_measures.Measure):
         return NotImplemented
-    return MeasureProduct(left=left, right=right)
+    return ir_measures.measures.registry["Product"](left=left, right=right)

@@ -55,7 +55,7 @@ def remember(measure: FairMeasure, evidence: Evidence, n: IntArray) -> None:
         )
 
 
-def from_column(measure: FairMeasure, evidence: Evidence, column: str) -> IntArray:
+def from_column(where: str, evidence: Evidence, column: str) -> IntArray:
     """Return n as a column of the qrels gives it; shape (n_queries,).
 
     Raises:
@@ -65,7 +65,7 @@ def from_column(measure: FairMeasure, evidence: Evidence, column: str) -> IntArr
     frame = evidence.judgments.frame
     if column not in frame.columns:
         raise ColumnError(
-            f"{measure!r}: n must be 'judged+retrieved', 'judged', a number or a column of the "
+            f"{where}: n must be 'judged+retrieved', 'judged', a number or a column of the "
             f"qrels; there is no column {column!r} among {list(frame.columns)}"
         )
     values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -76,7 +76,7 @@ def from_column(measure: FairMeasure, evidence: Evidence, column: str) -> IntArr
     if wrong.any():
         bad = listed(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
         raise InputError(
-            f"{measure!r}: column {column!r} of the qrels must hold one whole number per query; "
+            f"{where}: column {column!r} of the qrels must hold one whole number per query; "
             f"it does not for qid {bad}"
         )
     return n.astype(np.int64)

@@ -17,8 +17,10 @@ import ir_measures
 from ir_measures import ParamInfo
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure.browsing import BrowsingModel
+from fairtk.exposure.browsing import MU, BrowsingModel
+from fairtk.measures.parse import parse
 from fairtk.plugins import registry
+from fairtk.utilities import get as get_utility
 
 NOT_GIVEN: Any = ParamInfo().default
 
@@ -90,7 +92,8 @@ class ObjectParam(Param):
         read: turns the string form into the object; raises for an unknown name.
         accepts: the type of object that may be given directly, or ``"package.module:Class"``,
             imported when the first object is given.
-        default: the string form of the default.
+        default: the default, an object or its string form. A string is read when a measure first
+            asks for it, an object needs no plugin.
         desc: one line for ``fairtk measures``.
         write: the string form of an object; equal for equal objects alone.
     """
@@ -103,11 +106,15 @@ class ObjectParam(Param):
         desc: str = "",
         write: Callable[[Any], str] = repr,
     ) -> None:
+        self._given: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._default = default  # kept alive
+        if default is not NOT_GIVEN and not isinstance(default, str):
+            default = write(default)
+            self._given[default] = self._default
         super().__init__(dtype=(str,), default=default, desc=desc)
         self.read = read
         self.write = write
         self.accepts = accepts
-        self._given: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
     def accept(self, value: Any, name: str, measure: str) -> tuple[Any, Any]:
         """Return the string form, checked by reading it, and the object."""
@@ -155,14 +162,7 @@ class MeasureParam(ObjectParam):
     """A parameter that is itself a measure, kept as its string form."""
 
     def __init__(self, desc: str) -> None:
-        super().__init__(read_measure, ir_measures.Measure, desc=desc)
-
-
-def read_measure(text: str) -> Any:
-    """Return the measure that a string like ``"nDCG@5"`` names."""
-    from fairtk.measures.parse import parse
-
-    return parse(text)
+        super().__init__(parse, ir_measures.Measure, desc=desc)
 
 
 def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
@@ -199,10 +199,8 @@ def read_browsing(text: str) -> BrowsingModel:
 
 def read_utility(text: str) -> Any:
     """Return the utility that a string like ``"rougeL"`` names."""
-    from fairtk import utilities
-
     name, options = parse_call(text, "utility")
-    return utilities.get(name, **options)
+    return get_utility(name, **options)
 
 
 def at_least(low: int) -> Callable[[Any], str]:
@@ -214,6 +212,6 @@ CUTOFF = Param(int, desc="ranks read in each ranking (each sample on its own)", 
 BROWSING = ObjectParam(
     read_browsing,
     BrowsingModel,
-    default="MU",
+    default=MU(),
     desc="browsing model: MU, RBP(p=0.5), GERR(p=0.5, u=0.5), DCG, TREC",
 )

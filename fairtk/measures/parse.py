@@ -13,6 +13,7 @@ from typing import Any
 import ir_measures
 
 from fairtk.errors import InputError, NotFoundError, ParameterError, suggestion
+from fairtk.plugins import registry
 
 
 def parse(text: Any) -> Any:
@@ -36,8 +37,6 @@ def parse(text: Any) -> Any:
 
 def known_names() -> list[str]:
     """Return the names of all measures, those of ir_measures and those of plugins."""
-    from fairtk.plugins import registry
-
     registry.measures.names()  # makes sure that plugins are loaded
     return sorted(ir_measures.measures.registry)
 
@@ -46,9 +45,8 @@ def _measure(node: ast.expr, text: str) -> Any:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return _checked(_measure(node.left, text) @ _literal(node.right, text))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        from fairtk.measures.product import Product
-
-        return Product(left=_measure(node.left, text), right=_measure(node.right, text))
+        product = ir_measures.measures.registry["Product"]
+        return product(left=_measure(node.left, text), right=_measure(node.right, text))
     if isinstance(node, ast.Call):
         measure = _measure(node.func, text)
         positional = [_argument(a, text) for a in node.args]

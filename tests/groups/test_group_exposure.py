@@ -160,14 +160,13 @@ def test_expeval_groups(case):
     exposure = expeval_target(levels, model)[levels.of_pair]
     target = group_exposure(Shown(query, kept, exposure, 1), groups.memberships(docnos))
     n_groups = np.array([len({g for d, g in memberships if complete or grades[d] > 0})])
-    values = expeval_group_values(system, target, np.array([(grade > 0).sum()]), n_groups, model)
+    values = expeval_group_values(
+        system, target, np.array([(grade > 0).sum()]), np.array([len(kept)]), n_groups, model
+    )
 
-    for place, (part, key) in enumerate(
-        (("disparity", "EE-D"), ("relevance", "EE-R"), ("loss", "EE-L"))
-    ):
-        raw = getattr(values, part)
-        normal = getattr(values, f"{part}_bounds").normalize(raw)[0]
-        normal = values.degenerate[place] if np.isnan(normal) else normal
+    for part, key in (("disparity", "EE-D"), ("relevance", "EE-R"), ("loss", "EE-L")):
+        found = getattr(values, part)
+        raw, normal = found.value, found.normalized()[0]
         wanted_raw, wanted = case["group"]["raw"][key], case["group"]["normalised"][key]
         if wanted_raw == "inf":  # marked: no exposure at all is no disparity here
             assert raw[0] == 0

@@ -39,7 +39,9 @@ class RankBiasedEquality(RankBiasedExposure):
 
     def population(self, evidence: Evidence) -> Population:
         """Return 1 for each group: nothing is divided by its documents."""
-        ones = np.ones((len(evidence.qids), len(self.compared)))
+        rows = evidence.rankings
+        n_rows = len(rows.qids) if self["amortize"] else rows.n_rankings
+        ones = np.ones((n_rows, len(self.compared)))
         return Population(ones, ones, ones)
 
     def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:

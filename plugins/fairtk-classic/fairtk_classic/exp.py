@@ -17,7 +17,8 @@ class GroupExposure(CombinedExposure):
 
     The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` says otherwise.
     Documents of a group that are not shown count with 0 in its mean: ``population`` says which
-    documents there are, by default all that are labeled for the query or shown. Documents without a
+    documents there are, by default all that are labeled for the query or shown (those shown are
+    counted in each ranking; where samples are averaged, so are the counts). Documents without a
     known group keep their ranks and belong to no group; one of several groups counts in part.
 
     Undefined (NaN): no document with a known group is shown; a group of the attribute has no

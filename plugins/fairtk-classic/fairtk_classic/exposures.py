@@ -38,7 +38,7 @@ class Exposures:
 
 @dataclass(frozen=True)
 class Population:
-    """The documents of each query that counts and means are taken over; (n_queries, n_groups).
+    """The documents that counts and means are taken over; one row for each row of `Exposures`.
 
     Attributes:
         size: number of documents of each group.
@@ -91,30 +91,39 @@ class ExposureMeasure(GroupMeasure):
         return Exposures(query, exposure, gain, exposure.sum(axis=1) > 0)
 
     def population(self, evidence: Evidence) -> Population:
-        """Return the documents that counts and means are taken over."""
-        pairs, chosen = evidence.pairs, self["population"]
-        shown = np.zeros(len(pairs), dtype=bool)
-        ranked, cutoff = evidence.rankings, self["cutoff"]
-        shown[pairs.of_row[slice(None) if cutoff is None else ranked.position < cutoff]] = True
+        """Return the documents that counts and means are taken over, in each row of `exposures`.
+
+        What a ranking shows is counted in each ranking; where samples are averaged, so are the
+        counts. The documents that any sample shows would be more with every sample that is drawn.
+        """
+        pairs, chosen, cutoff = evidence.pairs, self["population"], self["cutoff"]
+        ranked, amortize = evidence.rankings, self["amortize"]
         judged = ~np.isnan(pairs.label)
-        member = {
-            "judged+ranked": shown | judged,
-            "ranked": shown,
-            "judged": judged,
-            "collection": judged,
-        }[chosen]
-        query, label = pairs.query[member], np.maximum(np.nan_to_num(pairs.label[member]), 0.0)
-        share = self.shares(evidence, pairs.docnos)[pairs.doc[member]]
-        n_queries = len(evidence.qids)
-        size = _summed(query, share, n_queries)
+        label = np.maximum(np.nan_to_num(pairs.label), 0.0)
+        share = self.shares(evidence, pairs.docnos)[pairs.doc]
+        parts = (share, share * label[:, None], share * (label > 0)[:, None])
+
+        row = ranked.query if amortize else ranked.ranking
+        query = evidence.query_of_run
+        query = query if amortize else query[ranked.ranking_query]
+        counted = np.zeros(len(row), dtype=bool)
+        if chosen in ("ranked", "judged+ranked"):
+            counted = np.ones(len(row), dtype=bool) if cutoff is None else ranked.position < cutoff
+        if chosen == "judged+ranked":
+            counted &= ~judged[pairs.of_row]
+        once = 1.0 / ranked.n_samples[ranked.query[counted]] if amortize else np.ones(counted.sum())
+        shown_pair = pairs.of_row[counted]
+        found = [
+            _summed(row[counted], part[shown_pair] * once[:, None], len(query)) for part in parts
+        ]
+        if chosen != "ranked":
+            n_queries = len(evidence.qids)
+            known = [_summed(pairs.query[judged], part[judged], n_queries) for part in parts]
+            found = [some + every[query] for some, every in zip(found, known, strict=True)]
         if chosen == "collection":
             every = self.shares(evidence, self.groups.docnos).sum(axis=0)
-            size = np.tile(every, (n_queries, 1))
-        return Population(
-            size,
-            _summed(query, share * label[:, None], n_queries),
-            _summed(query, share * (label > 0)[:, None], n_queries),
-        )
+            found[0] = np.tile(every, (len(query), 1))
+        return Population(*found)
 
 
 class CombinedExposure(ExposureMeasure):
@@ -152,9 +161,8 @@ class CombinedExposure(ExposureMeasure):
 
     def scored(self, evidence: Evidence) -> Scored:
         """Return the value of each row."""
-        got, have = self.exposures(evidence), self.population(evidence)
-        rows = Population(*(part[got.query] for part in (have.size, have.relevance, have.relevant)))
-        above, below = self.per_group(got, rows)
+        got = self.exposures(evidence)
+        above, below = self.per_group(got, self.population(evidence))
         counts = below > 0
         values = np.divide(above, below, out=np.zeros_like(above), where=counts)
         value = combination.combine(values, counts, self.combined)

@@ -57,7 +57,7 @@ class LogRatio(ExposureMeasure, BinaryMeasure):
         every, have = self.exposures(evidence), self.population(evidence)
         got = Exposures(every.query, self.two(every.exposure), self.two(every.gain), every.known)
         parts = (have.size, have.relevance, have.relevant)
-        rows = Population(*(self.two(part)[got.query] for part in parts))
+        rows = Population(*(self.two(part) for part in parts))
         sides, defined = self.sides(got, rows)
         usable = got.known & defined
         logs = np.log(np.where(usable[:, None], sides, 1.0) + DELTA)

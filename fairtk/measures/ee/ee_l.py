@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fairtk.measures.exposure_base import ExposureMeasure
+from fairtk.measures.ee.measure import ExpectedExposure
 
 
-class ExpectedExposureLoss(ExposureMeasure):
+class ExpectedExposureLoss(ExpectedExposure):
     """How far the exposure that documents get is from the exposure they should get.
 
     The squared distance of expected and target exposure (Diaz et al. 2020; Kim and Diaz, Towards
@@ -15,8 +15,9 @@ class ExpectedExposureLoss(ExposureMeasure):
     better; 0 is reached by the ideal policy alone. The papers give no normalizer for it; here,
     with ``normalize=True``, it is divided by the sum of the upper bounds of EE_D and EE_R (as the
     code published with Fair RAG does), with ``bounds="exact"`` by the loss of the worst fixed
-    order. A query without a useful document is undefined (NaN); one that the run lacks gets the
-    upper bound.
+    order (NaN where a ranking has fewer than min(k, n) documents; under GERR a bound that cannot
+    always be reached). A query without a useful document is undefined (NaN); one that the run
+    lacks gets the upper bound.
 
     ``EE_L(groups=..., target=...)@20`` is the group form of TREC Fair Ranking 2022, Task 2: the
     exposure of groups, from useful documents alone, against the target distribution times the

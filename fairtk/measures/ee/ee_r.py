@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fairtk.measures.exposure_base import ExposureMeasure
+from fairtk.measures.ee.measure import ExpectedExposure
 
 
-class ExpectedExposureRelevance(ExposureMeasure):
+class ExpectedExposureRelevance(ExpectedExposure):
     """How much of the exposure goes where an ideal policy would put it.
 
     The inner product of expected exposure and target exposure (Diaz et al. 2020; Kim and Diaz,
@@ -16,8 +16,10 @@ class ExpectedExposureRelevance(ExposureMeasure):
     fixed ranking with useful documents on top has the same value as an even policy over them.
 
     With ``bounds="exact"`` the floor is the value of the worst fixed order, above 0 when useful
-    documents cannot all be left out. A query without a useful document is undefined (NaN); one
-    that the run lacks gets 0.
+    documents cannot all be left out; undefined (NaN) where a ranking has fewer than min(k, n)
+    documents. Under a cascade (GERR) other orders can have more than the ideal one, so there it is
+    normalized by the largest value of any order. A query without a useful document is undefined;
+    one that the run lacks gets 0.
 
     With ``groups=...`` it is the inner product of the groups' exposure and the target (see `EE_L`).
     """

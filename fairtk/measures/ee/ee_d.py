@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fairtk.measures.exposure_base import ExposureMeasure
+from fairtk.measures.ee.measure import ExpectedExposure
 
 
-class ExpectedExposureDisparity(ExposureMeasure):
+class ExpectedExposureDisparity(ExpectedExposure):
     """How unevenly a ranking policy spreads exposure over documents.
 
     The squared norm of expected exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG,
@@ -17,8 +17,10 @@ class ExpectedExposureDisparity(ExposureMeasure):
 
     With ``bounds="paper"`` the floor is taken as 0, but no policy reaches it: a uniform one has
     k / n. ``bounds="exact"`` uses (sum of weights)^2 / n; undefined (NaN) where every ranking
-    shows all documents alike. A query that the run lacks gets 1 (the largest value). Estimated
-    from N samples, EE-D is too large by (1 - EE-D) / N in expectation.
+    shows all documents alike, and where a ranking has fewer than min(k, n) documents. Under a
+    cascade (GERR) the largest value is that with the useful documents last. A query that the run
+    lacks gets 1 (the largest value). Estimated from N samples, EE-D is too large by (1 - EE-D) / N
+    in expectation.
 
     With ``groups=...`` it is the squared norm of the groups' exposure (see `EE_L`). With
     ``variant="expeval"`` and a cascade (GERR) that can leave [0, 1], because that code's bounds are
@@ -30,7 +32,6 @@ class ExpectedExposureDisparity(ExposureMeasure):
     BETTER: ClassVar[str] = "lower"
     MISSING: ClassVar[float] = 1.0
     PART: ClassVar[str] = "disparity"
-    NEEDS_USEFUL: ClassVar[bool] = False
 
 
 EE_D = ExpectedExposureDisparity()

@@ -1,0 +1,108 @@
+"""What all forms of EE-D, EE-R and EE-L share: grades, exposure, and what a form finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairtk.errors import ParameterError
+from fairtk.exposure.bounds import ExposureValues
+from fairtk.exposure.browsing import BrowsingModel
+from fairtk.exposure.expected import attention, expected_exposure
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.measures.evidence import Evidence
+
+if TYPE_CHECKING:
+    from fairtk.measures.base import FairMeasure
+
+
+Reasons = tuple[tuple[str, BoolArray], ...]
+"""Why queries have no value, each with the queries, of shape (n_queries,)."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a form finds for all queries; arrays have shape (n_queries,).
+
+    Attributes:
+        values: EE-D, EE-R and EE-L.
+        useless: queries that have no value because nothing is useful.
+        untargeted: queries that have no EE-R and EE-L because they have no target; None: none.
+        undefined: why queries have no value at all, each with the queries.
+        unbounded: why queries have no normalized value.
+    """
+
+    values: ExposureValues
+    useless: BoolArray
+    untargeted: BoolArray | None = None
+    undefined: Reasons = ()
+    unbounded: Reasons = ()
+
+
+class Form:
+    """One definition of the three measures, with its settings; a subclass defines `find`.
+
+    Args:
+        measure: the measure, whose parameters are checked.
+
+    Raises:
+        ParameterError: the measure has parameters that the form does not have.
+    """
+
+    disparity_needs_useful = False
+    """Whether EE-D, too, has no value where nothing is useful."""
+
+    def __init__(self, measure: FairMeasure) -> None:
+        self.name = measure.NAME
+        self.where = repr(measure)
+        self.model: BrowsingModel = measure["browsing"]
+        self.cutoff: int | None = measure["cutoff"]
+        self.graded: bool = measure["graded"]
+        self.rel: float | None = measure["rel"]
+
+    def find(self, evidence: Evidence) -> Found:
+        """Return the values of all queries."""
+        raise NotImplementedError
+
+    def check_ready(self, measure: FairMeasure) -> None:
+        """Raise a `ParameterError` if something is missing without which nothing is measured."""
+        if self.model.needs_cutoff and self.cutoff is None:
+            raise ParameterError(
+                f"{measure!r}: browsing={str(self.model)!r} needs a cutoff, the number of "
+                f"documents that the user reads: write {measure!r}@5"
+            )
+
+    def depends_on_n(self, n: IntArray, part: str) -> bool:
+        """Return whether a value depends on how many documents are judged or retrieved."""
+        return False
+
+    def grades(self, label: FloatArray) -> FloatArray:
+        """Return the grade of each label: above 0 is useful, NaN is not judged."""
+        rel = self.rel
+        grade = label if rel is None else np.where(label >= rel, label, np.minimum(label, 0.0))
+        return grade if self.graded else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
+
+    def exposure(self, evidence: Evidence, useful: BoolArray) -> FloatArray:
+        """Return the expected exposure of each pair; shape (n_pairs,).
+
+        Args:
+            evidence: labels and run.
+            useful: whether each pair's document is useful; shape (n_pairs,).
+        """
+        ranked, pair = evidence.rankings, evidence.pairs.of_row
+        weight = attention(
+            self.model,
+            self.cutoff,
+            ranked.position,
+            ranked.ranking,
+            ranked.ranking_start,
+            useful[pair],
+        )
+        return expected_exposure(weight, pair, len(useful), ranked.n_samples[ranked.query])
+
+
+def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
+    """Return how many items of each query a mask holds; shape (n_queries,)."""
+    return np.bincount(index[mask], minlength=n_queries)

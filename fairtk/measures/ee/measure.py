@@ -1,0 +1,108 @@
+"""What EE-D, EE-R and EE-L declare alike, and how they are asked for their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairtk.errors import ParameterError
+from fairtk.exposure.bounds import Bounded
+from fairtk.frames.arrays import FloatArray
+from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
+from fairtk.measures import collection_size
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.ee.expeval import ExpevalForm, ExpevalGroupsForm
+from fairtk.measures.ee.fair_rag import FairRAGForm
+from fairtk.measures.ee.form import Form, Found
+from fairtk.measures.ee.paper import PaperForm
+from fairtk.measures.ee.parameters import PARAMETERS
+from fairtk.measures.ee.task2 import Task2Form
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.params import Param
+
+FORMS: dict[tuple[str, bool], type[Form]] = {
+    ("paper", False): PaperForm,
+    ("fair-rag", False): FairRAGForm,
+    ("expeval", False): ExpevalForm,
+    ("paper", True): Task2Form,
+    ("fair-rag", True): Task2Form,  # which refuses the variant
+    ("expeval", True): ExpevalGroupsForm,
+}
+"""The form of each variant, without and with groups."""
+
+
+NO_WORST = "the run lacks it, and without a cutoff no value is the worst"
+
+
+class ExpectedExposure(FairMeasure):
+    """Base of the expected exposure measures; `form` has the definition."""
+
+    CITATION: ClassVar[str] = "diaz2020evaluating"
+    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, SCORE)
+    QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = PARAMETERS
+    PART: ClassVar[str]  # the field of ExposureValues
+
+    form: Form
+
+    def default_of(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Return a parameter's default; with groups, those of TREC Fair Ranking 2022's Task 2."""
+        if "groups" in given and given.get("variant", "paper") == "paper":
+            if name == "browsing":
+                return "TREC"
+            if name == "normalize":
+                return False
+        return super().default_of(name, given)
+
+    def check_params(self) -> None:
+        """Make the form; raise if it does not have the other parameters."""
+        if "groups" not in self.params:
+            for name in ("target", "useful_only"):
+                if name in self.params:
+                    raise ParameterError(f"{self.NAME}: {name} goes with groups=... only")
+        self.form = FORMS[self["variant"], "groups" in self.params](self)
+        self.normalize: bool = self["normalize"]
+        settings = {k: v for k, v in self.params.items() if k != "normalize"}
+        self._shared = ("exposure", *settings.items())  # the three share what they compute
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the value of each query; see the class for what is undefined."""
+        self.form.check_ready(self)
+        found: Found | None = evidence.cache.get(self._shared)
+        if found is None:
+            found = evidence.cache[self._shared] = self.form.find(evidence)
+        self._compare_sizes(evidence)
+        return self._pick(found, evidence)
+
+    def _compare_sizes(self, evidence: Evidence) -> None:
+        """Warn if another system was measured with other n, where n decides about the value."""
+        if "sizes compared" not in evidence.cache:
+            n = np.bincount(evidence.pairs.query, minlength=len(evidence.qids))
+            if self.form.depends_on_n(n, self.PART):
+                evidence.cache["sizes compared"] = True
+                collection_size.remember(self, evidence, n)
+
+    def _pick(self, found: Found, evidence: Evidence) -> FloatArray:
+        part: Bounded = getattr(found.values, self.PART)
+        present, whole = evidence.present, self.PART == "disparity"
+        reasons = []
+        if not whole and found.untargeted is not None:
+            reasons.append(("there is no target", found.untargeted))
+        if not whole or self.form.disparity_needs_useful:
+            reasons.append(("no useful document in the labels", found.useless))
+        reasons += [(reason, mask & present) for reason, mask in found.undefined]
+        if self.normalize:
+            result = np.where(present, part.normalized(), part.worst_normalized)
+            reasons += [(reason, mask & present) for reason, mask in found.unbounded]
+            reasons.append((part.why, present & np.isnan(result)))
+        else:
+            result = np.where(present, part.value, part.worst)
+            reasons.append((NO_WORST, ~present & np.isnan(part.worst)))
+        told = np.zeros(len(result), dtype=bool)
+        for reason, mask in reasons:
+            if mask.any():
+                self.warn_undefined(evidence.qids[mask & ~told], len(result), reason)
+                told |= mask
+        return np.where(told, np.nan, result)
