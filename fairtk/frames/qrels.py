@@ -101,6 +101,11 @@ class Qrels:
         state.update(self.query.tobytes() + self.doc.tobytes() + self.labels.tobytes())
         return state.hexdigest()
 
+    def plain(self) -> pd.DataFrame:
+        """Return the labels as a frame in one form: ids as text, sorted, no other columns."""
+        columns = {QID: self.qids[self.query], DOCNO: self.docnos[self.doc], LABEL: self.labels}
+        return pd.DataFrame(columns).sort_values([QID, DOCNO], ignore_index=True)
+
     def kept(self, rows: BoolArray) -> Qrels:
         """Return some of the labels; all queries stay, with a label left or without.
 

@@ -12,7 +12,7 @@ import pandas as pd
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT, require
-from fairtk.frames.ids import as_strings
+from fairtk.frames.ids import as_strings, encode_ids
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.documents import Documents
 
@@ -38,7 +38,7 @@ def attribute_from_frame(
         raise ParameterError(f"{where}: split must be 'count' or 'equal'; found {split!r}")
     require(frame, [DOCNO, GROUP], where)
     fail = fail or failing(where)
-    row, documents = _documents(frame[DOCNO], fail)
+    row, documents = _documents(frame[DOCNO], where, fail)
     names, code = _levels(frame[GROUP], levels, unknown, where, fail)
     weight = _weights(frame, fail)
     key = row * np.int64(len(names)) + code
@@ -100,7 +100,7 @@ def checked_levels(levels: Sequence[str], where: str) -> tuple[str, ...]:
     return names
 
 
-def _documents(column: pd.Series, fail: Fail) -> tuple[IntArray, Documents]:
+def _documents(column: pd.Series, where: str, fail: Fail) -> tuple[IntArray, Documents]:
     """Return the row of each document, and the documents."""
     values = column.to_numpy() if pd.api.types.is_integer_dtype(column.dtype) else None
     if values is not None and len(values) and values.dtype.kind == "i" and values[0] >= 0:
@@ -108,9 +108,10 @@ def _documents(column: pd.Series, fail: Fail) -> tuple[IntArray, Documents]:
         if bool((step >= 0).all()):  # as written by fairtk: no hash table is needed
             fresh = np.concatenate([[True], step > 0])
             return np.cumsum(fresh) - 1, Documents(values[fresh].astype(np.int64))
-    codes, docnos = pd.factorize(column)
-    if (codes < 0).any():
-        fail(_first(codes < 0), "docno is missing", InputError)
+    missing = column.isna().to_numpy()
+    if missing.any():
+        fail(_first(missing), "docno is missing", InputError)
+    codes, docnos = encode_ids(column, DOCNO, where)
     documents, order = Documents.ordered(docnos)
     row = codes.astype(np.int64, copy=False)
     if order is not None:

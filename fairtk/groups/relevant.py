@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from fairtk.divergence.measures import Distributions, SparseRows
-from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
+from fairtk.errors import DuplicateError, InputError, ParameterError, listed
 from fairtk.exposure.browsing import TREC
 from fairtk.exposure.expected import make_levels, target_exposure, total
 from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.frames.columns import DOCNO, LABEL, QID, require
 from fairtk.frames.ids import as_strings
+from fairtk.frames.qrels import Qrels
 from fairtk.groups.exposure import Shown, group_exposure
 from fairtk.groups.factored import BackgroundRows, half_of_background
 from fairtk.groups.levels import LevelSpace
@@ -38,32 +38,12 @@ class Relevant:
     """
 
     def __init__(self, qrels: pd.DataFrame, rel: float | None, where: str) -> None:
-        require(qrels, [QID, DOCNO, LABEL], f"{where} (qrels)")
-        query, qids = pd.factorize(qrels[QID])
-        doc, docnos = pd.factorize(qrels[DOCNO])
-        both = query.astype(np.int64) * max(1, len(docnos)) + doc
-        twice = pd.Series(both).duplicated().to_numpy()
-        if twice.any():
-            row = qrels.iloc[int(np.flatnonzero(twice)[0])]
-            raise DuplicateError(
-                f"{where}: the qrels label docno {str(row[DOCNO])!r} twice for qid "
-                f"{str(row[QID])!r} ({such_rows(int(twice.sum()))}); keep one label per document"
-            )
-        try:
-            label = qrels[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            label = np.full(len(qrels), np.nan)
-        if np.isnan(label).any():
-            row = qrels.iloc[int(np.flatnonzero(np.isnan(label))[0])]
-            raise InputError(
-                f"{where}: the label of qid {str(row[QID])!r}, docno {str(row[DOCNO])!r} must be "
-                f"a number; found {row[LABEL]!r}"
-            )
-        kept = label > 0 if rel is None else label >= rel
-        self.qids = as_strings(qids)
-        self.docnos = as_strings(docnos)
-        self.query: IntArray = query[kept].astype(np.int64)
-        self.doc: IntArray = doc[kept].astype(np.int64)
+        known = Qrels(qrels, where)
+        kept = known.labels > 0 if rel is None else known.labels >= rel
+        self.qids = known.qids
+        self.docnos = known.docnos
+        self.query: IntArray = known.query[kept]
+        self.doc: IntArray = known.doc[kept]
 
     def work_exposure(
         self, work: Mapping[str, str] | pd.Series, order: Sequence[str]

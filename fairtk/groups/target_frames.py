@@ -13,7 +13,7 @@ from fairtk.divergence.measures import SparseRows
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import GROUP, QID, WEIGHT
-from fairtk.frames.ids import as_strings
+from fairtk.frames.ids import as_strings, encode_ids
 from fairtk.groups.building import Fail, failing, level_order, shown
 from fairtk.groups.factored import BackgroundRows, ProductRows
 from fairtk.groups.frames import level_columns
@@ -34,7 +34,7 @@ def target_from_frame(
     where = "Target"
     fail = fail or failing(where)
     columns = _attribute_columns(frame, groups, where)
-    row, qids = _queries(frame, fail)
+    row, qids = _queries(frame, where, fail)
     if qids is None and not len(frame):
         raise InputError(
             f"{where}: there are no rows, so the weights sum to 0; give each level its weight"
@@ -204,13 +204,13 @@ def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -
     return names
 
 
-def _queries(frame: pd.DataFrame, fail: Fail) -> tuple[IntArray, ObjectArray | None]:
+def _queries(frame: pd.DataFrame, where: str, fail: Fail) -> tuple[IntArray, ObjectArray | None]:
     if QID not in frame.columns:
         return np.zeros(len(frame), dtype=np.int64), None
-    codes, values = pd.factorize(frame[QID])
-    if (codes < 0).any():
-        fail(_first(codes < 0), "qid is missing", InputError)
-    return codes.astype(np.int64), as_strings(values)
+    missing = frame[QID].isna().to_numpy()
+    if missing.any():
+        fail(_first(missing), "qid is missing", InputError)
+    return encode_ids(frame[QID], QID, where)
 
 
 def _cells(

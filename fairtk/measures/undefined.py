@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
-from fairtk.frames.columns import LABEL, QID, require
+from fairtk.frames.columns import from_ir_measures
+from fairtk.frames.qrels import Qrels
 
 
 def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
@@ -13,11 +15,13 @@ def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
     EE_R and EE_L are NaN for the others, and plain means (``pt.Experiment``) turn NaN with them.
 
     Args:
-        qrels: ``qid``, ``docno``, ``label`` and any other columns; not changed.
+        qrels: ``qid``, ``docno``, ``label`` (or ir_measures' names) and any other columns; not
+            changed.
 
     Returns:
         The rows of queries with a label above 0, in their order.
     """
-    require(qrels, [QID, LABEL], "drop_undefined")
-    useful = qrels.loc[qrels[LABEL] > 0, QID].unique()
-    return qrels[qrels[QID].isin(useful)].reset_index(drop=True)
+    known = Qrels(from_ir_measures(qrels, "drop_undefined"), "drop_undefined")
+    useful = np.zeros(len(known.qids), dtype=bool)
+    useful[known.query[known.labels > 0]] = True
+    return qrels[useful[known.query]].reset_index(drop=True)

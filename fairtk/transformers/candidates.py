@@ -10,6 +10,7 @@ import pandas as pd
 
 from fairtk.errors import DataWarning, DuplicateError, InputError, listed
 from fairtk.frames.columns import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT
+from fairtk.frames.ids import encode_ids
 from fairtk.io.dataset_ids import resolve_dataset
 from fairtk.transformers.base import FairTransformer
 
@@ -75,7 +76,8 @@ class Candidates(FairTransformer):
             if self._pool is None:
                 self._pool = _Pool.read(self._source, fields)
             pool = self._pool
-        qids = inp[QID].tolist()
+        codes, distinct = encode_ids(inp[QID], QID, "Candidates")
+        qids = distinct[codes].tolist()
         self._check(qids, pool)
         topic, row = pool.rows(qids)
         topics = inp.iloc[topic].reset_index(drop=True)

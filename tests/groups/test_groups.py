@@ -349,3 +349,18 @@ def test_coverage_of_arguments_in_the_wrong_order():
 def test_the_unknown_level_joins_given_levels_first():
     groups = Groups.from_frame(GENDER, "gender", levels=["m", "f"])
     assert list(groups.levels) == [UNKNOWN, "m", "f"]
+
+
+@pytest.mark.parametrize(
+    ("docno", "message"),
+    [
+        (b"d1", r"docno must be text.*bytes"),
+        (1.0, r"astype\(int\)"),
+        (["d1"], r"in row 0 .*list"),
+        ("a\0", r"U\+0000"),
+    ],
+)
+def test_docnos_are_ids(docno, message):
+    frame = pd.DataFrame({"docno": pd.Series([docno], dtype=object), "group": ["x"]})
+    with pytest.raises(InputError, match=f"^Groups 'g': .*{message}"):
+        Groups.from_frame(frame, name="g")

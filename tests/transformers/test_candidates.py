@@ -108,8 +108,16 @@ def test_queries_without_candidates_are_named(dataset):
     with pytest.warns(DataWarning, match=both):
         out = Candidates(dataset)(topics("x", "31", "5", "y"))
     assert set(out["qid"]) == {"31"} and len(out) == 3
-    with pytest.warns(DataWarning, match=r"does not have qids 31; 1 of 1 .*look like '31'"):
-        assert len(Candidates(dataset)(topics(31))) == 0
+    with pytest.warns(DataWarning, match=r"does not have qids '031'; 1 of 1 .*look like '31'"):
+        assert len(Candidates(dataset)(topics("031"))) == 0
+
+
+def test_qids_are_text_or_whole_numbers(dataset):
+    out = Candidates(dataset)(topics(31))
+    assert out["docno"].tolist() == Candidates(dataset)(topics("31"))["docno"].tolist()
+    assert out["qid"].tolist() == [31] * 3  # as in the topics
+    with pytest.raises(InputError, match=r"Candidates: qid must be .* found 31.0 \(float\)"):
+        Candidates(dataset)(topics(31.0))
 
 
 def test_empty_topics_need_no_data():

@@ -419,9 +419,9 @@ class TestBadInput:
             model.fit(small.run, small.qrels.assign(label=0))
         with pytest.raises(InputError, match="none of the 6 training queries has a document with"):
             model.fit(small.run, small.qrels.assign(qid="other"))
-        with pytest.raises(DuplicateError, match="labeled twice"):
+        with pytest.raises(DuplicateError, match="twice for qid"):
             model.fit(small.run, pd.concat([small.qrels] * 2))
-        with pytest.raises(InputError, match="labels must be finite numbers; found 'yes'"):
+        with pytest.raises(InputError, match="is 'yes' .*finite numbers"):
             model.fit(small.run, small.qrels.assign(label="yes"))
         with pytest.raises(ColumnError, match="label"):
             model.fit(small.run, small.qrels.drop(columns="label"))

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DuplicateError, InputError, such_rows
-from fairtk.frames import FloatArray
-from fairtk.frames.columns import DOCNO, LABEL, QID, require
+from fairtk.errors import InputError, such_rows
+from fairtk.frames import DOCNO, QID, FloatArray
 
 FEATURES = "features"
 """PyTerrier's column of feature vectors."""
@@ -55,43 +54,6 @@ def feature_matrix(frame: pd.DataFrame, where: str, expected: int | None = None)
             f"({such_rows(len(strange))}); features must be finite: fill or leave out such rows"
         )
     return matrix
-
-
-def labels_of(qid: Any, docno: Any, qrels: Any, where: str) -> FloatArray:
-    """Return the label of each row; 0 without label.
-
-    Args:
-        qid: the query of each row, as a string; shape (n,).
-        docno: the document of each row, as a string; shape (n,).
-        qrels: ``qid``, ``docno``, ``label``.
-        where: the transformer, for messages.
-
-    Raises:
-        ColumnError: a column is missing.
-        InputError: a label is no finite number.
-        DuplicateError: a document is labeled twice for a query.
-    """
-    require(qrels, [QID, DOCNO, LABEL], f"{where} (qrels)")
-    try:
-        label = qrels[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: labels must be numbers; found {qrels[LABEL].dtype}") from None
-    bad = np.flatnonzero(~np.isfinite(label))
-    if len(bad):
-        raise InputError(
-            f"{where}: the label of {_place(qrels, int(bad[0]))} is {label[bad[0]]} "
-            f"({such_rows(len(bad))}); leave documents without a label out"
-        )
-    key = pd.MultiIndex.from_arrays([qrels[QID].astype(str), qrels[DOCNO].astype(str)])
-    twice = key.duplicated()
-    if twice.any():
-        raise DuplicateError(
-            f"{where}: the qrels label {_place(qrels, int(np.flatnonzero(twice)[0]))} twice "
-            f"({such_rows(int(twice.sum()))}); keep one label per document"
-        )
-    wanted = pd.MultiIndex.from_arrays([qid, docno])
-    place = key.get_indexer(wanted)
-    return np.where(place >= 0, label[place] if len(label) else 0.0, 0.0)
 
 
 def _length(vector: Any) -> int:

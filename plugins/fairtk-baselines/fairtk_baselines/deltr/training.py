@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DataWarning, InputError, listed
-from fairtk.frames import FloatArray, IntArray, ObjectArray
-from fairtk.frames.rankings import Rankings, encode_run
+from fairtk.frames import FloatArray, IntArray, ObjectArray, Qrels, Rankings, encode_run
 from fairtk.groups import Groups
 from fairtk_baselines.deltr.division import as_features, divide, neutral_shares
-from fairtk_baselines.deltr.frames import feature_matrix, labels_of
+from fairtk_baselines.deltr.frames import feature_matrix
 from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, LossSides, Problem
 from fairtk_baselines.deltr.model import LinearModel
 from fairtk_baselines.deltr.optimization import minimize
@@ -56,8 +55,8 @@ class TrainingSet:
         if not len(run):
             raise InputError(f"{NAME}: the training run is empty; there is nothing to fit to")
         features = feature_matrix(run, NAME)[coded.order]
-        qid, docno = coded.qids[coded.query], coded.docnos[coded.doc]
-        label = labels_of(qid, docno, qrels, NAME)
+        docno = coded.docnos[coded.doc]
+        label = np.nan_to_num(Qrels(qrels, NAME).labels_of(coded))
         relevant = np.bincount(coded.query[label > 0], minlength=len(coded.qids))
         size = np.bincount(coded.query).astype(np.int64)
         _tell(coded, relevant, size)

@@ -11,9 +11,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from fairtk.errors import DataWarning, DuplicateError, InputError, listed
-from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.frames.columns import DOCNO, LABEL, QID, require
+from fairtk.errors import DataWarning, InputError, listed
+from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray, Qrels
 from fairtk_baselines.dlf.aims import Aim
 from fairtk_baselines.dlf.pairs import DocumentPairs, pairs_of
 
@@ -171,33 +170,6 @@ def _warn(qids: ObjectArray, what: str) -> None:
 
 
 def _gains(pairs: DocumentPairs, qrels: pd.DataFrame, where: str) -> FloatArray:
-    require(qrels, [QID, DOCNO, LABEL], f"{where}: qrels")
-    labels = pd.DataFrame(
-        {QID: qrels[QID].astype(str).to_numpy(), DOCNO: qrels[DOCNO].astype(str).to_numpy()}
-    )
-    twice = labels.duplicated().to_numpy()
-    if twice.any():
-        at = int(np.flatnonzero(twice)[0])
-        raise DuplicateError(
-            f"{where}: docno {labels[DOCNO].iloc[at]!r} is labeled twice for qid "
-            f"{labels[QID].iloc[at]!r}; keep one label"
-        )
-    try:
-        label = qrels[LABEL].to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        label = np.full(len(qrels), np.nan)
-    if not np.isfinite(label).all():
-        at = int(np.flatnonzero(~np.isfinite(label))[0])
-        raise InputError(
-            f"{where}: labels must be finite numbers; found {qrels[LABEL].iloc[at]!r} for qid "
-            f"{labels[QID].iloc[at]!r}, docno {labels[DOCNO].iloc[at]!r}"
-        )
-    rankings = pairs.rankings
-    query = pd.Index(rankings.qids).get_indexer(pd.Index(labels[QID]))
-    doc = pd.Index(rankings.docnos).get_indexer(pd.Index(labels[DOCNO]))
-    used = (query >= 0) & (doc >= 0)
-    width = max(1, len(rankings.docnos))
-    known = pd.Series(label[used], index=query[used] * width + doc[used])
-    wanted = known.reindex(rankings.query * width + rankings.doc).to_numpy()
-    gains: FloatArray = np.maximum(np.nan_to_num(wanted), 0.0)
+    labels = Qrels(qrels, where).labels_of(pairs.rankings)
+    gains: FloatArray = np.maximum(np.nan_to_num(labels), 0.0)
     return gains
