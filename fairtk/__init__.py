@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "BM25Scorer": "fairtk.transformers",
     "Candidates": "fairtk.transformers",
+    "Experiment": "fairtk.experiment",
     "FairQR": "fairtk.fair_qr",
     "FairSampler": "fairtk.transformers",
     "FlanT5": "fairtk.transformers",
@@ -25,14 +26,17 @@ _LAZY = {
     "OracleSampler": "fairtk.transformers",
     "PerSample": "fairtk.transformers",
     "QueryRefiner": "fairtk.fair_qr",
+    "Results": "fairtk.experiment",
     "coverage": "fairtk.groups.coverage",
     "explain": "fairtk.explanation",
+    "identified": "fairtk.experiment",
     "join_answers": "fairtk.datasets.answers",
 }
 _MODULES = (
     "datasets",
     "demo",
     "errors",
+    "experiment",
     "exposure",
     "fair_qr",
     "groups",
@@ -59,6 +63,7 @@ from fairtk.plugins import hookimpl  # noqa: E402
 
 if TYPE_CHECKING:
     from fairtk.datasets.answers import join_answers
+    from fairtk.experiment import Experiment, Results, identified
     from fairtk.explanation import explain
     from fairtk.fair_qr import FairQR, QueryRefiner
     from fairtk.groups import Groups, Target
@@ -83,6 +88,7 @@ __all__ = [
     "EE_L",
     "EE_R",
     "EU",
+    "Experiment",
     "FairMeasure",
     "FairQR",
     "FairSampler",
@@ -91,9 +97,11 @@ __all__ = [
     "OracleSampler",
     "PerSample",
     "QueryRefiner",
+    "Results",
     "coverage",
     "drop_undefined",
     "explain",
+    "identified",
     "Groups",
     "Target",
     "register_groups",

@@ -99,6 +99,22 @@ class DownloadError(FairtkError, OSError):
     """A file could not be downloaded completely."""
 
 
+class IdentityError(InputError):
+    """A stage or model has no content identity, so that its results cannot be kept."""
+
+
+class StoreError(FairtkError, OSError):
+    """The store of an experiment cannot be opened, read or written; what it holds stays."""
+
+
+class StageError(FairtkError):
+    """A stage of a pipeline failed; names system, stage and query."""
+
+
+class WorkerError(FairtkError):
+    """Worker processes ended again and again, or cannot be reached."""
+
+
 class FairtkWarning(UserWarning):
     """Something that a reader of the result should know."""
 

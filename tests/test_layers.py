@@ -20,7 +20,8 @@ LAYERS = [
     {"utilities", "prompts", "backends", "io", "llm"},
     {"measures", "transformers", "datasets"},
     {"fair_qr"},
-    {"explanation", "studies"},
+    {"explanation", "experiment"},
+    {"studies"},
     {"demo", "builtin", "testing"},
     {"cli", "__main__"},
 ]  # fmt: skip

@@ -35,6 +35,22 @@ def parse(text: Any) -> Any:
     return _measure(node, str(text))
 
 
+def written(measure: Any) -> str:
+    """Return a measure as people write it and `parse` reads it: ``"E(nDCG@5)"``.
+
+    It is the measure's `repr` (``"E(measure='nDCG@5')"``, which ir_measures reads as well) wherever
+    the shorter form would be read as another measure.
+    """
+    inner = getattr(measure, "params", {}).get("measure") if measure.NAME == "E" else None
+    if not inner:
+        return repr(measure)
+    short = f"E({written(parse(inner))})"
+    try:
+        return short if repr(parse(short)) == repr(measure) else repr(measure)
+    except InputError:
+        return repr(measure)
+
+
 def known_names() -> list[str]:
     """Return the names of all measures, those of ir_measures and those of plugins."""
     registry.measures.names()  # makes sure that plugins are loaded

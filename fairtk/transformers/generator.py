@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,21 @@ from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.prompts import PromptBuilder, as_builder
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.question_room import warn_of_long_questions
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The prompts of a frame.
+
+    Attributes:
+        prompts: the prompts, one per (question, documents); texts may repeat.
+        qids: a query that each prompt is for.
+        prompt_of_row: place among `prompts` of each row of the frame; shape (n_rows,).
+    """
+
+    prompts: Sequence[str]
+    qids: Sequence[str]
+    prompt_of_row: IntArray
 
 
 class Generator(FairTransformer):
@@ -67,15 +83,26 @@ class Generator(FairTransformer):
             DuplicateError: a document occurs twice in a ranking, or a qid twice in topics.
             ModelError: the model cannot be loaded.
         """
-        self._check_columns(inp)
+        asked = self.asked(inp)
         out = inp.copy()
         if inp.empty:
             out[QANSWER] = pd.Series(dtype="str")
-        elif DOCNO in inp.columns:
-            out[QANSWER] = self._answer_rankings(inp)
         else:
-            out[QANSWER] = self._answer_topics(inp)
+            # taken as an array: a list of every row's string would be converted one by one
+            answers = pd.Series(self._generate(asked), dtype="str").array
+            out[QANSWER] = answers.take(asked.prompt_of_row)
         return out
+
+    def asked(self, inp: pd.DataFrame) -> Asked:
+        """Return the prompts for a frame, without generating anything.
+
+        Raises:
+            InputError: as `transform`.
+        """
+        self._check_columns(inp)
+        if inp.empty:
+            return Asked((), (), np.zeros(0, dtype=np.int64))
+        return self._ask_rankings(inp) if DOCNO in inp.columns else self._ask_topics(inp)
 
     def _check_columns(self, inp: pd.DataFrame) -> None:
         question = QUESTION if QUESTION in inp.columns else QUERY
@@ -101,7 +128,7 @@ class Generator(FairTransformer):
 
     # One row per query -------------------------------------------------------------------------
 
-    def _answer_topics(self, inp: pd.DataFrame) -> list[str]:
+    def _ask_topics(self, inp: pd.DataFrame) -> Asked:
         qids = inp[QID].astype(str).tolist()
         twice = inp[QID].duplicated().to_numpy()
         if twice.any():
@@ -110,12 +137,12 @@ class Generator(FairTransformer):
                 "in the topics; one row per query is needed (a run needs the column 'docno')"
             )
         code, values = self._coded(inp, _question_column(inp))
-        return self._generate(qids, values[code].tolist(), [()] * len(inp), [])
+        prompts = self._prompts(qids, values[code].tolist(), [()] * len(inp), [])
+        return Asked(prompts, qids, np.arange(len(inp)))
 
     # Rankings ----------------------------------------------------------------------------------
 
-    def _answer_rankings(self, inp: pd.DataFrame) -> Any:
-        """Return the answer of each row's ranking, in the frame's row order."""
+    def _ask_rankings(self, inp: pd.DataFrame) -> Asked:
         run = encode_run(inp, type(self).__name__)
         top = np.flatnonzero(run.position < self.cutoff)  # sorted rows
         rows = run.order[top]  # rows of the frame
@@ -150,16 +177,16 @@ class Generator(FairTransformer):
             {field: column[i] for field, column in zip(fields, columns, strict=True)}
             for i in range(len(row_of_content))
         ]
-        answers = self._generate(
-            [str(run.qids[run.ranking_query[ranking]]) for ranking in first],
+        qids = [str(run.qids[run.ranking_query[ranking]]) for ranking in first]
+        prompts = self._prompts(
+            qids,
             questions[question_code[first]].tolist(),
             [tuple(line[line >= 0].tolist()) for line in lines[first, 1:]],
             documents,
         )
         prompt_of_row = np.empty(len(inp), dtype=np.int64)
         prompt_of_row[run.order] = place[line_of.ravel()][run.ranking]
-        # taken as an array: a list of every row's string would be converted one by one
-        return pd.Series(answers, dtype="str").array.take(prompt_of_row)
+        return Asked(prompts, qids, prompt_of_row)
 
     def _of_rankings(
         self,
@@ -199,14 +226,14 @@ class Generator(FairTransformer):
 
     # Prompts and answers -----------------------------------------------------------------------
 
-    def _generate(
+    def _prompts(
         self,
         qids: Sequence[str],
         questions: Sequence[str],
         rankings: Sequence[tuple[int, ...]],
         documents: Sequence[dict[str, Any]],
     ) -> list[str]:
-        """Return one answer per (question, documents); equal prompts go to the backend once."""
+        """Return one prompt per (question, documents)."""
         where = type(self).__name__
         tokenizer = self.backend.tokenizer
         warn_of_long_questions(where, self.prompt, tokenizer, qids, questions)
@@ -217,13 +244,18 @@ class Generator(FairTransformer):
                 prompts.append(self.prompt(str(question), chosen, tokenizer))
             except InputError as error:
                 raise InputError(f"{where}: qid {qid!r}: {error}") from error
+        return prompts
+
+    def _generate(self, asked: Asked) -> list[str]:
+        """Return one answer per prompt; equal prompts go to the backend once."""
+        where = type(self).__name__
         try:
-            outputs = self.backend.generate(prompts)
+            outputs = self.backend.generate(asked.prompts)
         except PromptLengthError as error:
             raise PromptLengthError(
-                f"{where}: qid {qids[error.index]!r}: {error}", error.index
+                f"{where}: qid {asked.qids[error.index]!r}: {error}", error.index
             ) from error
-        return texts(outputs, len(prompts), getattr(self.backend, "name", where))
+        return texts(outputs, len(asked.prompts), getattr(self.backend, "name", where))
 
 
 def _question_column(inp: pd.DataFrame) -> str:

@@ -1,0 +1,56 @@
+"""Experiments: one engine that runs systems, keeps what they make, and measures them.
+
+    results = fairtk.Experiment(
+        {"bm25": bm25, "fair": bm25 >> FairSampler(alpha=2)},
+        topics, qrels, ["EE_D@5", "EE_R@5", "E(nDCG@5)"],
+        save_dir="my-experiment", baseline="bm25",
+    )
+    results.means, results.compare(test="randomization"), results.to_latex()
+
+Importing this package loads neither PyTerrier nor pyarrow; its names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairtk.experiment.entry import Experiment
+    from fairtk.experiment.executors import DaskExecutor, ProcessExecutor, SerialExecutor
+    from fairtk.experiment.identity import identified
+    from fairtk.experiment.plan import Plan
+    from fairtk.experiment.results import Results
+    from fairtk.experiment.upkeep import export, prune, stored
+
+_MODULES = {
+    "DaskExecutor": "executors",
+    "Experiment": "entry",
+    "Plan": "plan",
+    "ProcessExecutor": "executors",
+    "Results": "results",
+    "SerialExecutor": "executors",
+    "export": "upkeep",
+    "identified": "identity",
+    "prune": "upkeep",
+    "stored": "upkeep",
+}
+
+__all__ = [
+    "DaskExecutor",
+    "Experiment",
+    "Plan",
+    "ProcessExecutor",
+    "Results",
+    "SerialExecutor",
+    "export",
+    "identified",
+    "prune",
+    "stored",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,299 @@
+"""The engine: what is missing, who does it, and where it is kept.
+
+The tree of chains is done level by level: all stages up to the first generators, over batches of
+queries; then the prompts of all of them; then the stages behind, and so on. Only this process
+writes results; each batch is committed before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fairtk.experiment.answers import Asker
+from fairtk.experiment.chains import Node, Tree
+from fairtk.experiment.executors import Executor, Session
+from fairtk.experiment.generation import Wanted, generate
+from fairtk.experiment.identity import describe, key_of
+from fairtk.experiment.progress import Progress
+from fairtk.experiment.store import Cell, Made, Store
+from fairtk.experiment.topics import BATCH, Topics
+from fairtk.experiment.work import Outcome, Prompts, Step, Task, run_task
+from fairtk.frames.columns import QANSWER
+
+TOPICS = -1
+"""The number of the node that the first stages read."""
+
+
+class Engine:
+    """Makes the results of all chains of a tree that a store lacks.
+
+    Args:
+        tree: the chains.
+        topics: the queries.
+        store: what is there; gets what is made.
+        executor: does the work.
+        threads: of a model.
+        batch_size: queries of a batch; None: the default.
+        fail_fast: whether the first failure ends the work.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        topics: Topics,
+        store: Store,
+        executor: Executor,
+        threads: int,
+        batch_size: int | None,
+        fail_fast: bool,
+    ) -> None:
+        self.tree = tree
+        self.topics = topics
+        self.store = store
+        self.executor = executor
+        self.threads = threads
+        self.fail_fast = fail_fast
+        self.durable = store.path is not None
+        self.batch_size = batch_size or BATCH
+        self.batches = topics.batches(self.batch_size)
+        self.chains = {node.number: store.number_of(node.key) for node in tree.nodes}
+        self.wanted: dict[int, Wanted] = {}
+        self._prompts: dict[int, list[tuple[list[str], Prompts]]] = {}
+
+    # What there is ----------------------------------------------------------------------------
+
+    def cells(self, node: Node) -> dict[str, Cell]:
+        """Return what the store has of a chain, failed queries too."""
+        return self.store.cells(self.chains[node.number], self.topics.digests)
+
+    def done(self, node: Node) -> set[str]:
+        """Return the queries that a chain has rows for."""
+        return {qid for qid, cell in self.cells(node).items() if cell.error is None}
+
+    @property
+    def missing(self) -> int:
+        """How many results of systems are not there."""
+        ends = {node.number: node for node in self.tree.ends.values()}.values()
+        return sum(len(self.topics.qids) - len(self.done(node)) for node in ends)
+
+    # Making what is missing -------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Make what is missing; afterwards each query has a result or an error in each chain.
+
+        Raises:
+            StageError: a stage failed, and `fail_fast` is set.
+            FairtkError: the work cannot go on; what was committed is kept.
+        """
+        for node in self.tree.nodes:
+            self.chains[node.number] = self.store.chain(
+                node.key, [n.stage.description for n in node.chain], node.systems
+            )
+        if not self.missing:
+            return
+        stages = {node.stage.key: self._travelling(node) for node in self.tree.nodes}
+        backends = self.prepare()
+        levels = 1 + max(node.level for node in self.tree.nodes)
+        with self.executor.open({**stages, **backends}, self.threads) as session:
+            for level in range(levels):
+                if level:
+                    self._answer(level, session)
+                self._run_stages(level, session)
+
+    def _travelling(self, node: Node) -> Any:
+        generator = node.stage.generator
+        return node.stage.transformer if generator is None else generator
+
+    def prepare(self) -> dict[str, Any]:
+        """Return the backends of all generators by key, and note in `wanted` who asks which."""
+        known: list[Wanted] = []
+        for node in self.tree.nodes:
+            generator = node.stage.generator
+            if generator is None:
+                continue
+            backend = generator.backend
+            equal = (w for w in known if w.backend is backend or w.backend == backend)
+            wanted = next(equal, None)
+            if wanted is None:
+                wanted = Wanted(self._asker(node, len(known)), backend)
+                known.append(wanted)
+            self.wanted[node.number] = wanted
+        return {wanted.asker.key: wanted.backend for wanted in known}
+
+    def _asker(self, node: Node, number: int) -> Asker:
+        generator = node.stage.generator
+        assert generator is not None  # only generators ask
+        backend = generator.backend
+        name = str(getattr(backend, "name", type(backend).__name__))
+        if not self.durable:
+            return Asker(f"model {number}", name, self.threads)
+        told = node.stage.description or {}
+        by_hand = "identified" in told  # what the user calls the stage stands for its model, too
+        identity = told if by_hand else describe(backend, f"{node.stage.name}.backend")
+        return Asker(key_of(identity), name, self.threads)
+
+    # Stages -----------------------------------------------------------------------------------
+
+    def _run_stages(self, level: int, session: Session) -> None:
+        """Run the stages of a level, and ask the generators behind them for their prompts."""
+        nodes = [n for n in self.tree.nodes if n.level == level and n.stage.generator is None]
+        asking = [
+            n for n in self.tree.nodes if n.level == level + 1 and n.stage.generator is not None
+        ]
+        with Progress("stages", len(self.batches), "batch") as progress:
+            tasks = self._tasks(nodes, asking, progress)
+            for task, outcome in session.map(run_task, tasks):
+                self._keep(task, outcome)
+                progress.add(1)
+
+    def _tasks(
+        self, nodes: Sequence[Node], asking: Sequence[Node], progress: Progress
+    ) -> Iterator[Task]:
+        for batch in self.batches:
+            task = self._task(nodes, asking, batch)
+            if task is None:
+                progress.add(1)
+            else:
+                yield task
+
+    def _task(self, nodes: Sequence[Node], asking: Sequence[Node], batch: list[str]) -> Task | None:
+        """Return what is missing of a batch, or None; looked up anew, another run may have it."""
+        topics = {qid: self.topics.digests[qid] for qid in batch}
+        parents = {n.parent.number: n.parent for n in [*nodes, *asking] if n.parent is not None}
+        cells = {
+            n.number: self.store.cells(self.chains[n.number], topics)
+            for n in {**parents, **{n.number: n for n in [*nodes, *asking]}}.values()
+            if n.keep
+        }
+        there = {
+            number: {qid for qid, cell in found.items() if cell.error is None}
+            for number, found in cells.items()
+        }
+        nothing: set[str] = set()
+        needed: dict[int, set[str]] = {}  # rows that a child reads
+        steps: list[Step] = []
+        for node in [*reversed(asking), *reversed(nodes)]:
+            ask = node.stage.generator is not None
+            missing = set(batch) - there[node.number] if node.keep else set()
+            missing |= needed.get(node.number, nothing) - there.get(node.number, nothing)
+            if not missing:
+                continue
+            parent = TOPICS if node.parent is None else node.parent.number
+            needed.setdefault(parent, set()).update(missing)
+            qids = tuple(qid for qid in batch if qid in missing)
+            steps.append(
+                Step(node.number, parent, node.stage.key, node.stage.name, qids, node.keep, ask)
+            )
+        if not steps:
+            return None
+        made = {step.node for step in steps}
+        inputs, errors = {}, {}
+        for number, wanted in needed.items():
+            if number == TOPICS:
+                inputs[number] = self.topics.table(batch)
+                continue
+            found = cells.get(number, {})
+            ready = wanted & there.get(number, nothing)
+            table = self.store.read([found[qid] for qid in batch if qid in ready])
+            if table is not None:
+                inputs[number] = table
+            if number not in made:  # a generator's, whose failures are final in this run
+                errors[number] = {
+                    q: cell.error for q, cell in found.items() if cell.error is not None
+                }
+        return Task(inputs, steps[::-1], errors, self.durable, self.fail_fast, self.threads)
+
+    def _keep(self, task: Task, outcome: Outcome) -> None:
+        made = []
+        for step in task.steps:
+            errors = outcome.errors.get(step.node, {})
+            if step.keep and (outcome.spans.get(step.node) or errors):
+                chain = self.chains[step.node]
+                assert chain is not None  # set when the run begins
+                spans = outcome.spans.get(step.node, [])
+                made.append(Made(chain, spans, outcome.tables.get(step.node), errors))
+            if step.ask:
+                prompts = outcome.prompts[step.node]
+                self._prompts.setdefault(step.node, []).append((outcome.asked[step.node], prompts))
+                lengths = self.wanted[step.node].lengths
+                lengths.update(zip(prompts.texts, prompts.lengths, strict=True))
+        self.store.commit(made, self.topics.digests)
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def _answer(self, level: int, session: Session) -> None:
+        """Generate the answers of a level's generators, and put them onto their rankings."""
+        nodes = [n for n in self.tree.nodes if n.level == level and n.number in self._prompts]
+        wanted = {id(self.wanted[n.number]): self.wanted[n.number] for n in nodes}
+        total = sum(len(one.lengths) for one in wanted.values())
+        with Progress("answers", total, "prompt") as progress:
+            generate(
+                wanted.values(),
+                self.store.answers,
+                session,
+                self.threads,
+                self.fail_fast,
+                progress.add,
+            )
+        for node in nodes:
+            for qids, prompts in self._prompts.pop(node.number):
+                self._put_answers(node, qids, prompts)
+
+    def _put_answers(self, node: Node, qids: list[str], prompts: Prompts) -> None:
+        """Commit the rows of a generator: those that it read, and the answers."""
+        wanted = self.wanted[node.number]
+        found = self.store.answers.get(wanted.asker, prompts.texts)
+        assert node.parent is None or node.parent.keep  # a generator's input always is
+        spans, table = self._input(node, qids)
+        errors = {}
+        if any(text not in found for text in prompts.texts):
+            for qid, first, size in spans:
+                texts = {prompts.texts[i] for i in prompts.rows[first : first + size].tolist()}
+                lost = sorted(text for text in texts if text not in found)
+                if lost:
+                    reason = wanted.errors.get(lost[0], "the model gave no answer")
+                    errors[qid] = f"{node.stage.name}: {reason}"
+        answers = pa.array([found.get(text) for text in prompts.texts], pa.string())
+        column = pa.DictionaryArray.from_arrays(pa.array(prompts.rows.astype(np.int32)), answers)
+        table = with_answers(table, column)
+        spans = [span for span in spans if span[0] not in errors]
+        chain = self.chains[node.number]
+        assert chain is not None  # set when the run begins
+        self.store.commit([Made(chain, spans, table, errors)], self.topics.digests)
+
+    def _input(self, node: Node, qids: list[str]) -> tuple[list[tuple[str, int, int]], Any]:
+        """Return the rows that a generator read, and where each query's are."""
+        if node.parent is None:
+            table = self.topics.table(qids, self.durable)
+            column = table.column("qid").to_pylist()
+            sizes = [(qid, column.count(qid)) for qid in qids]
+        else:
+            cells = self.store.cells(
+                self.chains[node.parent.number], {q: self.topics.digests[q] for q in qids}
+            )
+            table = self.store.read(cells.values())
+            sizes = [(qid, cell.size) for qid, cell in cells.items()]
+        spans, first = [], 0
+        for qid, size in sizes:
+            spans.append((qid, first, size))
+            first += size
+        return spans, table
+
+
+def with_answers(table: Any, answers: Any) -> Any:
+    """Return a table with the column ``qanswer``, in the place of an earlier one.
+
+    Args:
+        table: rows.
+        answers: one answer per row, dictionary-encoded.
+    """
+    from fairtk.experiment.packing import text_field
+
+    column = text_field(QANSWER, answers.type)
+    if QANSWER in table.column_names:
+        return table.set_column(table.column_names.index(QANSWER), column, answers)
+    return table.append_column(column, answers)

@@ -1,0 +1,102 @@
+"""A worker process: reads tasks from standard input, writes results to standard output.
+
+It is started as a fresh interpreter, never as a fork (a fork after torch has generated hangs), and
+does not import the user's script. It ends when its parent does.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import struct
+import sys
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from fairtk.errors import FairtkError
+from fairtk.experiment.executors.protocol import Function
+from fairtk.experiment.executors.travel import from_parent
+
+_SIZE = struct.Struct("<Q")
+
+
+def write_message(stream: BinaryIO, message: Any) -> None:
+    """Write an object, its length in front of it."""
+    data = pickle.dumps(message, protocol=5)
+    stream.write(_SIZE.pack(len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def read_message(stream: BinaryIO) -> Any:
+    """Return the next object; the other side is a process of the same run.
+
+    Raises:
+        EOFError: the other side has ended.
+    """
+    head = stream.read(_SIZE.size)
+    if len(head) < _SIZE.size:
+        raise EOFError
+    (size,) = _SIZE.unpack(head)
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return pickle.loads(data)
+
+
+def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[str, Any, Any]:
+    """Return what a task gave, as data: the result or the error, and the warnings of ours."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            value = function(stages, task)
+    except Exception as error:
+        return "failed", portable(error), []
+    said = [(w.category, str(w.message)) for w in caught]
+    return "done", value, [s for s in said if s[0].__module__.startswith("fairtk")]
+
+
+def portable(error: Exception) -> Exception:
+    """Return an error that can travel: itself, or its message in one of our classes."""
+    try:
+        same = pickle.loads(pickle.dumps(error))
+        if str(same) == str(error):
+            return error
+    except Exception:
+        same = None  # some exceptions cannot be made from their arguments
+    text = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
+    for cls in type(error).__mro__:
+        if cls.__module__ == "fairtk.errors" and "__init__" not in vars(cls):
+            plain: Exception = cls(text)
+            return plain
+    return FairtkError(text)
+
+
+def main() -> None:
+    """Work until standard input ends."""
+    own = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a stage prints must not come between results
+    sys.stdout = sys.stderr
+    calls: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, calls), daemon=True).start()
+    stages: dict[str, Any] = {}
+    while True:
+        function, task, fresh = calls.get()
+        try:
+            stages |= {key: from_parent(data) for key, data in fresh.items()}
+        except Exception as error:
+            write_message(own, ("failed", portable(error), []))
+            continue
+        write_message(own, answer(function, stages, task))
+
+
+def _listen(stream: BinaryIO, calls: queue.Queue[Any]) -> None:
+    """Hand over calls as they come; end the process with its parent, whatever it does then."""
+    try:
+        while True:
+            calls.put(read_message(stream))
+    except EOFError:
+        os._exit(0)

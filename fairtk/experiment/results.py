@@ -1,0 +1,277 @@
+"""What an experiment gives: values, rankings, answers, comparisons, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fairtk.errors import ColumnError, NotFoundError, ParameterError
+from fairtk.experiment import figures, saved, tables
+from fairtk.experiment.comparison import compared
+from fairtk.experiment.evaluation import Evaluation, per_sample
+from fairtk.experiment.rows import Rows
+from fairtk.frames.columns import QANSWER, QID, SAMPLE
+
+
+class Results:
+    """The results of `fairtk.Experiment`.
+
+    A query that failed has no rows, so it gets each measure's worst value, and is counted in every
+    table. A query whose value is undefined (NaN) is left out of means and tests, and counted too.
+
+    Attributes:
+        systems: the systems' names.
+        measures: the measures, as `fairtk.measures.parse` reads them, e.g. ``"E(nDCG@5)"``.
+        per_query: ``system``, ``qid``, ``measure``, ``value``; a row per query with labels.
+        failures: ``system``, ``qid``, ``error``: the queries that failed.
+        baseline: the system that `compare` compares with; None: none was named.
+        config: what was run, as JSON values.
+        environment: with which versions, as JSON values.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        evaluation: Evaluation,
+        per_query: pd.DataFrame,
+        means: pd.DataFrame,
+        failures: pd.DataFrame,
+        baseline: str | None,
+        config: Mapping[str, Any],
+        environment: Mapping[str, Any],
+    ) -> None:
+        self.systems: list[str] = [str(name) for name in means.index]
+        self.measures: list[str] = list(evaluation.labels.values())
+        self.per_query = per_query
+        self.failures = failures
+        self.baseline = baseline
+        self.config = dict(config)
+        self.environment = dict(environment)
+        self._rows = rows
+        self._evaluation = evaluation
+        self._means = means
+
+    # Values -----------------------------------------------------------------------------------
+
+    @property
+    def means(self) -> pd.DataFrame:
+        """One row per system, one column per measure; ``failed`` too if any query failed.
+
+        Means are over the defined values of all queries with labels, failed ones at their worst.
+        """
+        table = self._means.copy()
+        if len(self.failures):
+            table["failed"] = self._failed.reindex(table.index, fill_value=0)
+        return table
+
+    @property
+    def counts(self) -> pd.DataFrame:
+        """``system``, ``measure``, ``mean``, ``n`` (defined values), ``undefined``, ``failed``."""
+        groups = self.per_query.groupby(["system", "measure"], sort=False)["value"]
+        table = groups.agg(n="count", queries="size").reset_index()
+        means = [
+            self._means.loc[s, m] for s, m in zip(table["system"], table["measure"], strict=True)
+        ]
+        table.insert(2, "mean", pd.Series(means, dtype=float))
+        table["undefined"] = table.pop("queries") - table["n"]
+        table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
+        return table
+
+    @cached_property
+    def per_sample(self) -> pd.DataFrame:
+        """``system``, ``qid``, ``sample``, ``measure``, ``value``: the values of each ranking.
+
+        For ``E(m)`` that is ``m``, for EU the utility; measures of exposure belong to all samples
+        together, and are left out for sampled systems. Computed when first asked for.
+        """
+        columns = ["system", QID, SAMPLE, "measure", "value"]
+        parts = [
+            part
+            for system in self.systems
+            if self.measures
+            for part in per_sample(
+                system, self._rows.frame(system, self._evaluation.inputs), self._evaluation
+            )
+        ]
+        filled = [part for part in parts if len(part)]
+        table = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)
+        return table.sort_values(["system", QID, SAMPLE, "measure"], ignore_index=True)
+
+    def rankings(self, name: str) -> pd.DataFrame:
+        """Return all rows of a system, queries in the order of the topics.
+
+        Args:
+            name: the system.
+
+        Raises:
+            NotFoundError: there is no such system.
+        """
+        self._check(name)
+        return self._rows.frame(name)
+
+    def answers(self, name: str) -> pd.DataFrame:
+        """Return a system's answers: ``qid``, ``sample`` if sampled, ``qanswer``.
+
+        Args:
+            name: the system.
+
+        Raises:
+            NotFoundError: there is no such system.
+            ColumnError: the system gives no answers.
+        """
+        self._check(name)
+        frame = self._rows.frame(name, [QID, SAMPLE, QANSWER])
+        if QANSWER not in frame.columns:
+            raise ColumnError(
+                f"system {name!r} gives no answers (no column {QANSWER!r}): its pipeline needs a "
+                "generator, e.g. >> fairtk.FlanT5()"
+            )
+        keys = [c for c in (QID, SAMPLE) if c in frame.columns]
+        return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
+
+    def better(self, measure: str) -> str:
+        """Return ``"higher"`` or ``"lower"``: what is better.
+
+        Args:
+            measure: as in `measures`.
+        """
+        found = next((m for m, label in self._evaluation.labels.items() if label == measure), None)
+        if found is None:
+            raise NotFoundError("measure", measure, self.measures)
+        return str(getattr(found, "better", "higher"))
+
+    # Comparisons ------------------------------------------------------------------------------
+
+    def compare(
+        self,
+        baseline: str | None = None,
+        test: str = "t",
+        correction: str | None = "holm",
+        confidence: float = 0.95,
+    ) -> pd.DataFrame:
+        """Compare all systems with one, measure by measure, on the queries where both are defined.
+
+        Args:
+            baseline: the system to compare with; None: the experiment's.
+            test: ``"t"``, ``"wilcoxon"``, ``"randomization"`` or ``"bootstrap"``.
+            correction: ``"holm"``, ``"bonferroni"``, ``"fdr_bh"`` or None; the tests of one
+                measure are one family.
+            confidence: of the intervals ``low`` to ``high`` of the mean difference.
+
+        Returns:
+            ``system``, ``measure``, ``mean``, ``n`` (pairs), ``difference``, ``low``, ``high``,
+            ``p``, ``p_corrected``, ``effect`` (Cohen's dz), ``undefined`` and ``failed`` (queries),
+            ``note`` (why there is no test).
+
+        Raises:
+            ParameterError: no baseline is named anywhere.
+            NotFoundError: there is no such system, test or correction.
+        """
+        name = self.baseline if baseline is None else baseline
+        if name is None:
+            raise ParameterError(
+                f"compare needs a baseline: one of {self.systems} (or Experiment(baseline=...))"
+            )
+        table = compared(self.per_query, self._means, name, test, correction, confidence)
+        failed = self._failed.reindex(table["system"], fill_value=0).to_numpy()
+        table.insert(table.columns.get_loc("note"), "failed", failed)
+        return table
+
+    # Tables and figures -----------------------------------------------------------------------
+
+    def to_markdown(self) -> str:
+        """Return the means as a Markdown table, with notes of undefined and failed queries."""
+        return tables.as_markdown(*self._table())
+
+    def to_latex(self) -> str:
+        """Return the means as a LaTeX table (booktabs), with the same notes."""
+        return tables.as_latex(*self._table())
+
+    def to_csv(self) -> str:
+        """Return `counts` as CSV, all digits: a row per system and measure."""
+        return str(self.counts.to_csv(index=False, lineterminator="\n"))
+
+    def plot_trade_off(self, x: str, y: str, axes: Any = None) -> Any:
+        """Draw two measures against each other, a point per system; returns matplotlib's axes.
+
+        Args:
+            x: the measure of the horizontal axis, as in `measures`.
+            y: the measure of the vertical axis.
+            axes: where to draw; None: a new figure.
+        """
+        return figures.trade_off(self, x, y, axes)
+
+    def _repr_html_(self) -> str:
+        return tables.as_html(*self._table())
+
+    def __repr__(self) -> str:
+        header, rows, notes = self._table()
+        return tables.as_markdown(header, rows, notes).rstrip()
+
+    # Files ------------------------------------------------------------------------------------
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write everything to a folder: values, rankings and qrels as Parquet, the rest as JSON.
+
+        Args:
+            folder: made if it is not there; files of an earlier save are replaced.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        saved.save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Results:
+        """Return the results that `save` wrote.
+
+        Args:
+            folder: the folder.
+
+        Raises:
+            FormatError: a file is missing or damaged; names it.
+        """
+        return cls(**saved.load(Path(folder)))
+
+    @property
+    def parts(self) -> tuple[Rows, Evaluation]:
+        """The rows of the systems, and the measures with their labels."""
+        return self._rows, self._evaluation
+
+    @property
+    def _failed(self) -> pd.Series:
+        """The number of failed queries by system."""
+        return self.failures.groupby("system").size()
+
+    def _table(self) -> tuple[list[str], list[list[Any]], list[str]]:
+        means = self.means
+        rows = [[name, *row] for name, row in zip(means.index, means.values.tolist(), strict=True)]
+        if "failed" in means:
+            rows = [[*row[:-1], int(row[-1])] for row in rows]
+        return ["system", *means.columns], rows, self._notes()
+
+    def _notes(self) -> list[str]:
+        counts = self.counts
+        notes = []
+        for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
+            said = ", ".join(
+                f"{s}: {u}" for s, u in zip(part["system"], part["undefined"], strict=True)
+            )
+            if len(part) == len(self.systems) and part["undefined"].nunique() == 1:
+                said = str(part["undefined"].iloc[0])
+            notes.append(f"Queries where {measure} is undefined and left out: {said}.")
+        if len(self.failures):
+            notes.append(
+                "Failed queries count with the worst value of each measure; the next run with the "
+                "same save_dir tries them again."
+            )
+        return notes
+
+    def _check(self, name: str) -> None:
+        if name not in self.systems:
+            raise NotFoundError("system", name, self.systems)

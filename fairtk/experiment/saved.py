@@ -1,0 +1,99 @@
+"""Results in a folder: tidy Parquet, and JSON that says what was run with what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from fairtk.errors import FormatError, StoreError
+from fairtk.experiment.evaluation import Evaluation
+from fairtk.experiment.rows import SavedRows
+from fairtk.files import atomic_text, read_parquet, write_parquet
+
+if TYPE_CHECKING:
+    from fairtk.experiment.results import Results
+
+FORM = 1
+"""Version of the folder's form."""
+
+CONFIG, ENVIRONMENT = "config.json", "environment.json"
+
+
+def save(results: Results, folder: Path) -> None:
+    """Write results to a folder; each file appears in one step, the configuration last."""
+    rows, evaluation = results.parts
+    files = {name: f"rankings/{i:03}.parquet" for i, name in enumerate(results.systems)}
+    try:
+        (folder / "rankings").mkdir(parents=True, exist_ok=True)
+        for name, file in files.items():
+            write_parquet(rows.frame(name), folder / file)
+        write_parquet(results.per_query, folder / "per_query.parquet")
+        write_parquet(results.failures, folder / "failures.parquet")
+        # a tidy copy for other tools; `load` takes it as it is
+        write_parquet(results.counts, folder / "means.parquet")
+        if evaluation.measures:
+            write_parquet(evaluation.qrels, folder / "qrels.parquet")
+        _write_json(results.environment, folder / ENVIRONMENT)
+        config = {
+            "form": FORM,
+            "systems": files,
+            "measures": {label: repr(m) for m, label in evaluation.labels.items()},
+            "baseline": results.baseline,
+            "experiment": results.config,
+        }
+        _write_json(config, folder / CONFIG)
+    except OSError as error:
+        raise StoreError(
+            f"{folder}: the results cannot be written ({error.strerror or error}); give a folder "
+            "that can be written to and has room"
+        ) from error
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """Return the arguments of `Results` for what `save` wrote."""
+    config = _read_json(folder / CONFIG)
+    if config.get("form") != FORM:
+        raise FormatError(
+            f"results of form {config.get('form')!r}; this version of fairtk reads form {FORM}",
+            folder / CONFIG,
+        )
+    systems = list(config["systems"])
+    per_query = _read(folder / "per_query.parquet")
+    counts = _read(folder / "means.parquet")
+    measures = list(config["measures"])
+    means = counts.pivot(index="system", columns="measure", values="mean")
+    qrels = _read(folder / "qrels.parquet") if measures else None
+    return {
+        "rows": SavedRows({name: folder / file for name, file in config["systems"].items()}),
+        "evaluation": Evaluation(config["measures"].values(), qrels, None),
+        "per_query": per_query,
+        "means": means.reindex(index=pd.Index(systems, name="system"), columns=measures),
+        "failures": _read(folder / "failures.parquet"),
+        "baseline": config["baseline"],
+        "config": config["experiment"],
+        "environment": _read_json(folder / ENVIRONMENT),
+    }
+
+
+def _read(path: Path) -> pd.DataFrame:
+    if not path.exists():
+        raise FormatError("this file of the saved results is missing", path)
+    return read_parquet(path)
+
+
+def _write_json(value: Any, path: Path) -> None:
+    with atomic_text(path) as stream:
+        json.dump(value, stream, indent=2, ensure_ascii=False)
+        stream.write("\n")
+
+
+def _read_json(path: Path) -> Any:
+    if not path.exists():
+        raise FormatError("there are no saved results here: this file is missing", path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FormatError(f"not JSON ({error})", path) from None

@@ -1,0 +1,44 @@
+"""How many threads a model may use: logits depend on it, in their last digits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from fairtk.backends.hugging_face import HuggingFaceBackend
+
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""What libraries read when they are loaded."""
+
+
+def cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def limited_threads(number: int, backend: Any = None) -> Iterator[None]:
+    """Let torch use so many threads within the block.
+
+    Args:
+        number: the threads.
+        backend: what will generate; torch is loaded if it needs it.
+    """
+    if isinstance(backend, HuggingFaceBackend):
+        with contextlib.suppress(ImportError):  # said by the backend, better
+            import torch  # noqa: F401
+    torch_module: Any = sys.modules.get("torch")
+    if not hasattr(torch_module, "set_num_threads"):
+        yield
+        return
+    before = torch_module.get_num_threads()
+    torch_module.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch_module.set_num_threads(before)

@@ -1,0 +1,73 @@
+"""The topics of an experiment, by query and in batches that never change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import DuplicateError, InputError
+from fairtk.experiment.packing import Table, pack
+from fairtk.frames import as_strings, digest
+from fairtk.frames.columns import DOCNO, QID, require
+
+BATCH = 64
+"""Queries of a batch where the user says nothing: large enough for arrays, small enough to lose."""
+
+
+class Topics:
+    """What the pipelines start from.
+
+    Args:
+        frame: topics (Q), or candidates (R) of each query; ``qid`` and any other columns.
+        durable: whether results are kept beyond this run, so that texts must be told apart.
+
+    Raises:
+        InputError: a qid is missing, or there are no topics.
+        DuplicateError: a qid occurs twice among topics without documents.
+    """
+
+    def __init__(self, frame: pd.DataFrame, durable: bool) -> None:
+        require(frame, [QID], "Experiment (topics)")
+        if frame.empty:
+            raise InputError("Experiment: the topics have no rows, so there is nothing to do")
+        if frame[QID].isna().any():
+            raise InputError("Experiment: a qid of the topics is missing (NaN)")
+        if DOCNO not in frame.columns and frame[QID].duplicated().any():
+            twice = frame[QID][frame[QID].duplicated()].iloc[0]
+            raise DuplicateError(f"Experiment: qid {str(twice)!r} occurs twice in the topics")
+        named = frame.assign(**{QID: as_strings(frame[QID])})
+        code, qids = pd.factorize(named[QID])
+        self.frame = named.iloc[np.argsort(code, kind="stable")].reset_index(drop=True)
+        self.qids: list[str] = qids.tolist()
+        self.durable = durable
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The digest of each query's rows, by qid; empty where nothing is kept."""
+        if not self.durable:
+            return dict.fromkeys(self.qids, "")
+        columns = sorted(str(c) for c in self.frame.columns)
+        rows: dict[str, list[Any]] = {qid: [columns] for qid in self.qids}
+        values = [self.frame[column].tolist() for column in columns]
+        for qid, *row in zip(self.frame[QID].tolist(), *values, strict=True):
+            rows[qid].append(row)
+        return {qid: digest(content, 16) for qid, content in rows.items()}
+
+    def batches(self, size: int) -> list[list[str]]:
+        """Return the queries in batches: the same whatever is done already.
+
+        Args:
+            size: queries of a batch.
+        """
+        return [self.qids[start : start + size] for start in range(0, len(self.qids), size)]
+
+    def table(self, qids: Sequence[str], durable: bool = False) -> Table:
+        """Return the rows of some queries; ``durable``: such as may stand in a file."""
+        rows = self.frame
+        if len(qids) < len(self.qids):
+            rows = rows[rows[QID].isin(qids)].reset_index(drop=True)
+        return pack(rows, "topics", durable)

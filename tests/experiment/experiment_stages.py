@@ -1,0 +1,115 @@
+"""Stages for the tests of experiments, importable by workers and other processes."""
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fairtk.transformers.base import FairTransformer
+
+
+def world(n_queries=12, n_documents=8, seed=0):
+    """Return topics and labels of an invented collection."""
+    rng = np.random.default_rng(seed)
+    qids = [f"q{i}" for i in range(n_queries)]
+    topics = pd.DataFrame({"qid": qids, "query": [f"words of {q}" for q in qids]})
+    rows = [
+        (q, f"{q}-d{j}", int(rng.random() < 0.4 or j == 0))
+        for q in qids
+        for j in range(n_documents)
+    ]
+    return topics, pd.DataFrame(rows, columns=["qid", "docno", "label"])
+
+
+class Retriever(FairTransformer):
+    """Q -> R: a ranking with scores from (qid, seed); notes each call in a file, if any."""
+
+    SETTINGS = ("n", "seed")
+
+    def __init__(self, n=8, seed=0, log=None):
+        self.n, self.seed, self.log = n, seed, log
+
+    def transform(self, inp):
+        note(self.log, inp["qid"])
+        parts = []
+        for row in inp.itertuples():
+            rng = np.random.default_rng([self.seed, *row.qid.encode()])
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "qid": row.qid,
+                        "query": row.query,
+                        "docno": [f"{row.qid}-d{j}" for j in range(self.n)],
+                        "score": np.sort(rng.random(self.n))[::-1],
+                        "rank": np.arange(self.n),
+                        "text": [f"text {j} of {row.qid}" for j in range(self.n)],
+                    }
+                )
+            )
+        columns = ["qid", "query", "docno", "score", "rank", "text"]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+class FailsFor(FairTransformer):
+    """Fails while a file exists, for the queries that are named in it."""
+
+    SETTINGS = ()
+
+    def __init__(self, path, log=None):
+        self.path, self.log = str(path), log
+
+    def transform(self, inp):
+        note(self.log, inp["qid"])
+        path = Path(self.path)
+        bad = path.read_text().split() if path.exists() else []
+        for qid in inp["qid"]:
+            if qid in bad:
+                raise RuntimeError(f"no luck with {qid}")
+        return inp
+
+
+class DiesOnce(FairTransformer):
+    """Kills its own process as long as it can remove the file."""
+
+    SETTINGS = ()
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def transform(self, inp):
+        for path in sorted(Path(self.path).glob("life*")):
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                continue
+            os.kill(os.getpid(), signal.SIGKILL)
+        return inp
+
+
+class Echo:
+    """A backend that answers with the length of the prompt, and notes the prompts."""
+
+    tokenizer = None
+    name = "echo"
+
+    def __init__(self, log=None, bad=""):
+        self.log, self.bad = log, bad
+
+    def generate(self, prompts):
+        note(self.log, prompts)
+        for prompt in prompts:
+            if self.bad and self.bad in prompt:
+                raise RuntimeError("the model choked")
+        return [f"answer {len(p)}" for p in prompts]
+
+    def digest(self):
+        return "echo"
+
+
+def note(log, lines):
+    """Add lines to a file."""
+    if log is not None:
+        with open(log, "a", encoding="utf-8") as stream:
+            stream.writelines(f"{line}\n" for line in lines)

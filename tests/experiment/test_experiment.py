@@ -1,0 +1,303 @@
+"""fairtk.Experiment: what it gives, and that it gives the same wherever and however it runs."""
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from experiment_stages import DiesOnce, Echo, FailsFor, Retriever
+from ir_measures import nDCG
+
+import fairtk
+from fairtk import EE_D, EE_R, EU, E, FairSampler, Generator
+from fairtk.errors import (
+    ColumnError,
+    DataWarning,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    StageError,
+    WorkerError,
+)
+
+MEASURES = [EE_D @ 3, EE_R @ 3, E(nDCG @ 3)]
+
+
+def systems(log=None, model_log=None):
+    retriever = Retriever(log=log)
+    generator = Generator(Echo(model_log), prompt="rag", cutoff=2)
+    sampled = {
+        f"alpha {a}": retriever >> FairSampler(alpha=a, n_samples=4, cutoff=3) >> generator
+        for a in (0, 2)
+    }
+    return {**sampled, "fixed": retriever % 3 >> generator}
+
+
+def lines(path):
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_agrees_with_pt_experiment(data):
+    topics, qrels = data
+    found = fairtk.Experiment(systems(), topics, qrels, MEASURES)
+    named = systems()
+    expected = pt.Experiment(
+        list(named.values()), topics, qrels, MEASURES, names=list(named), perquery=True, plan="tree"
+    )
+    for measure in MEASURES:
+        theirs = expected[expected["measure"] == str(measure)].set_index(["name", "qid"])["value"]
+        mine = found.per_query[found.per_query["measure"] == fairtk.measures.written(measure)]
+        mine = mine.set_index(["system", "qid"])["value"]
+        np.testing.assert_allclose(mine.to_numpy(), theirs.loc[mine.index].to_numpy(), atol=1e-12)
+    assert list(found.per_query.columns) == ["system", "qid", "measure", "value"]
+    assert list(found.means.index) == ["alpha 0", "alpha 2", "fixed"]
+    assert list(found.means.columns) == ["EE_D@3", "EE_R@3", "E(nDCG@3)"]
+
+
+def test_prefixes_run_once_and_prompts_are_generated_once(data, tmp_path):
+    topics, qrels = data
+    log, model_log = tmp_path / "log", tmp_path / "model"
+    found = fairtk.Experiment(systems(log, model_log), topics, qrels, MEASURES)
+    assert sorted(lines(log)) == sorted(topics["qid"])  # three systems, one retrieval
+    prompts = lines(model_log)
+    assert len(prompts) == len(set(prompts))
+    # the answer of each ranking is that of its prompt: all systems in one frame
+    answers = pd.concat([found.answers(name) for name in found.systems])
+    assert answers["qanswer"].str.startswith("answer ").all()
+    assert list(found.answers("fixed").columns) == ["qid", "qanswer"]
+    assert len(found.answers("alpha 0")) == 4 * len(topics)
+
+
+def everything(results):
+    """Return all tables as bytes, for comparisons digit for digit."""
+    parts = [results.per_query, results.counts, results.per_sample]
+    parts += [results.rankings(name) for name in results.systems]
+    return [part.to_csv(index=False) for part in parts]
+
+
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+@pytest.mark.parametrize("durable", [False, True])
+def test_every_executor_gives_the_same(data, tmp_path, executor, durable):
+    if executor == "dask":
+        pytest.importorskip("distributed")
+    topics, qrels = data
+    expected = fairtk.Experiment(systems(), topics, qrels, MEASURES, threads=1)
+    found = fairtk.Experiment(
+        systems(),
+        topics,
+        qrels,
+        MEASURES,
+        executor=executor,
+        workers=2,
+        threads=1,
+        batch_size=5,
+        save_dir=tmp_path / "store" if durable else None,
+    )
+    assert everything(found) == everything(expected)
+
+
+def test_a_worker_that_dies_is_replaced(data, tmp_path):
+    topics, qrels = data
+    (tmp_path / "life1").touch()
+    pipeline = {"a": Retriever() >> DiesOnce(tmp_path)}
+    found = fairtk.Experiment(
+        pipeline, topics, qrels, [nDCG @ 3], executor="processes", workers=2, batch_size=4
+    )
+    assert not list(tmp_path.glob("life*"))
+    expected = fairtk.Experiment({"a": Retriever()}, topics, qrels, [nDCG @ 3])
+    assert everything(found) == everything(expected)
+
+
+def test_a_task_that_kills_every_worker_is_an_error(data, tmp_path):
+    topics, qrels = data
+    for life in range(5):
+        (tmp_path / f"life{life}").touch()
+    with pytest.raises(WorkerError, match="ended 3 times over the same task"):
+        fairtk.Experiment(
+            [Retriever() >> DiesOnce(tmp_path)], topics, executor="processes", workers=1
+        )
+
+
+def test_a_stage_from_a_script_travels(data, tmp_path):
+    # a class that cannot be imported by a worker: as one of a notebook or of standard input
+    space = {"__name__": "__main__"}
+    exec(
+        "import pyterrier as pt\n"
+        "class Upper(pt.Transformer):\n"
+        "    def transform(self, inp):\n"
+        "        return inp.assign(query=inp['query'].str.upper())\n",
+        space,
+    )
+    topics, _ = data
+    found = fairtk.Experiment(
+        {"a": space["Upper"]() >> Retriever(n=1)}, topics, executor="processes", workers=1
+    )
+    assert found.rankings("a")["query"].tolist() == topics["query"].str.upper().tolist()
+
+
+# Failures ---------------------------------------------------------------------------------------
+
+
+def test_a_failed_query_is_counted_and_the_rest_goes_on(data, tmp_path):
+    topics, qrels = data
+    (tmp_path / "bad").write_text("q3 q7")
+    pipeline = {"good": Retriever(), "bad": Retriever() >> FailsFor(tmp_path / "bad")}
+    with pytest.warns(DataWarning, match="2 of 24 results failed"):
+        found = fairtk.Experiment(pipeline, topics, qrels, [nDCG @ 3], batch_size=5)
+    assert found.failures[["system", "qid"]].to_numpy().tolist() == [["bad", "q3"], ["bad", "q7"]]
+    assert "FailsFor: RuntimeError: no luck with q3" in found.failures["error"][0]
+    assert found.means["failed"].to_dict() == {"good": 0, "bad": 2}
+    values = found.per_query[found.per_query["system"] == "bad"].set_index("qid")["value"]
+    assert values["q3"] == values["q7"] == 0
+    good = found.per_query[found.per_query["system"] == "good"].set_index("qid")["value"]
+    kept = [q for q in good.index if q not in ("q3", "q7")]
+    assert values[kept].tolist() == good[kept].tolist()
+    for table in (found.to_markdown(), found.to_latex(), found.to_csv(), found._repr_html_()):
+        assert "failed" in table
+    assert found.compare("good")["failed"].tolist() == [0, 2]
+
+
+def test_a_failed_answer_costs_its_queries_alone(data):
+    topics, qrels = data
+    generator = Generator(Echo(bad="words of q4"), prompt="rag", cutoff=2)
+    with pytest.warns(DataWarning, match="1 of 12 results failed"):
+        found = fairtk.Experiment({"a": Retriever() % 3 >> generator}, topics, qrels, [nDCG @ 3])
+    assert found.failures["qid"].tolist() == ["q4"]
+    assert "the model choked" in found.failures["error"][0]
+    assert len(found.answers("a")) == 11
+
+
+def test_fail_fast_raises(data, tmp_path):
+    topics, qrels = data
+    (tmp_path / "bad").write_text("q3")
+    with pytest.raises(StageError, match="FailsFor failed for .*no luck with q3"):
+        fairtk.Experiment(
+            [Retriever() >> FailsFor(tmp_path / "bad")], topics, qrels, [nDCG @ 3], fail_fast=True
+        )
+
+
+def test_when_everything_fails_there_is_no_result(data, tmp_path):
+    topics, qrels = data
+    (tmp_path / "bad").write_text(" ".join(topics["qid"]))
+    with pytest.raises(StageError, match="12 of 12 results failed"):
+        fairtk.Experiment([Retriever() >> FailsFor(tmp_path / "bad")], topics, qrels, [nDCG @ 3])
+
+
+def test_a_wrong_pipeline_is_no_failed_query(data):
+    topics, _ = data
+    with pytest.raises(ColumnError, match="FairSampler needs the columns"):
+        fairtk.Experiment([FairSampler()], topics)
+
+
+# Input ------------------------------------------------------------------------------------------
+
+
+def test_frames_are_systems_too(data):
+    topics, qrels = data
+    run = Retriever().transform(topics)
+    found = fairtk.Experiment({"frame": run, "pipeline": Retriever()}, topics, qrels, [nDCG @ 3])
+    means = found.means["nDCG@3"]
+    assert means["frame"] == means["pipeline"]
+    alone = fairtk.Experiment([run], qrels=qrels, measures=["nDCG@3"])
+    assert alone.means.iloc[0, 0] == means["frame"]
+
+
+def test_candidates_may_be_the_topics(data):
+    topics, qrels = data
+    run = Retriever().transform(topics).sample(frac=1, random_state=1)
+    found = fairtk.Experiment([FairSampler(n_samples=3, cutoff=3)], run, qrels, MEASURES)
+    expected = fairtk.Experiment(
+        [Retriever() >> FairSampler(n_samples=3, cutoff=3)], topics, qrels, MEASURES
+    )
+    np.testing.assert_array_equal(found.means.to_numpy(), expected.means.to_numpy())
+
+
+def test_topics_without_labels_are_said_or_left_out(data):
+    topics, qrels = data
+    some = qrels[qrels["qid"] != "q5"]
+    with pytest.warns(DataWarning, match="1 of 12 topics have no labels"):
+        found = fairtk.Experiment([Retriever()], topics, some, [nDCG @ 3])
+    assert "q5" not in set(found.per_query["qid"])
+    assert "q5" in set(found.rankings(found.systems[0])["qid"])
+    less = fairtk.Experiment([Retriever()], topics, some, [nDCG @ 3], filter_by_qrels=True)
+    assert "q5" not in set(less.rankings(less.systems[0])["qid"])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"systems": []}, ParameterError, "there are no systems"),
+        ({"systems": [len]}, ParameterError, "must be a PyTerrier pipeline or a frame"),
+        ({"systems": [Retriever(), Retriever()]}, ParameterError, "two systems are called"),
+        ({"names": ["a", "b"]}, ParameterError, "need as many names"),
+        ({"baseline": "x"}, NotFoundError, "unknown baseline 'x'"),
+        ({"baseline": 3}, ParameterError, "no place among 1 systems"),
+        ({"executor": "proceses"}, NotFoundError, "did you mean 'processes'"),
+        ({"workers": 2}, ParameterError, "has one worker"),
+        ({"threads": 0}, ParameterError, "threads must be an integer from 1"),
+        ({"batch_size": 1.5}, ParameterError, "batch_size must be an integer from 1"),
+        ({"measures": ["nDCG@5"], "qrels": None}, InputError, "measures need qrels"),
+        ({"measures": ["nDGC@5"]}, NotFoundError, "did you mean 'NDCG'"),
+        ({"topics": None}, InputError, "pipelines need topics"),
+        ({"topics": pd.DataFrame({"qid": ["a", "a"]})}, InputError, "'a' occurs twice"),
+        ({"topics": pd.DataFrame({"qid": ["zz"]})}, InputError, "no query of the topics has"),
+        ({"topics": pd.DataFrame({"qid": []})}, InputError, "no rows"),
+    ],
+)
+def test_wrong_settings_are_named(data, change, error, said):
+    topics, qrels = data
+    given = {"systems": [Retriever()], "topics": topics, "qrels": qrels, "measures": ["nDCG@3"]}
+    with pytest.raises(error, match=said):
+        fairtk.Experiment(**{**given, **change})
+
+
+def test_a_dataset_gives_topics_labels_and_gold_answers(data):
+    from fairtk import demo
+
+    loaded = demo.load()
+    pipeline = {"a": fairtk.Candidates(loaded.dataset) >> fairtk.BM25Scorer()}
+    # the demo's dataset has no qrels of its own
+    found = fairtk.Experiment(
+        pipeline, qrels=loaded.qrels, measures=[nDCG @ 5], dataset=loaded.dataset
+    )
+    assert found.per_query["qid"].nunique() == loaded.qrels["qid"].nunique()
+    assert np.isfinite(found.means.to_numpy()).all()
+
+
+def test_undefined_queries_are_left_out_and_counted(data):
+    topics, qrels = data
+    without = qrels.assign(label=qrels["label"].where(qrels["qid"] != "q2", 0))
+    with pytest.warns(fairtk.errors.UndefinedWarning, match="q2"):
+        found = fairtk.Experiment({"a": Retriever()}, topics, without, [EE_R @ 3])
+    counts = found.counts.iloc[0]
+    assert (counts["n"], counts["undefined"], counts["failed"]) == (11, 1, 0)
+    values = found.per_query["value"]
+    assert counts["mean"] == pytest.approx(values.dropna().mean(), abs=1e-15)
+    assert "undefined" in found.to_markdown()
+
+
+def test_answers_are_asked_from_systems_that_have_none(data):
+    topics, qrels = data
+    found = fairtk.Experiment({"a": Retriever()}, topics, qrels, [nDCG @ 3])
+    with pytest.raises(ColumnError, match="gives no answers"):
+        found.answers("a")
+    with pytest.raises(NotFoundError, match="unknown system 'b'"):
+        found.rankings("b")
+
+
+def test_utility_per_sample(data):
+    topics, qrels = data
+    gold = qrels.assign(gold_answer="answer 70")
+    generator = Generator(Echo(), prompt="rag", cutoff=2)
+    sampler = FairSampler(n_samples=3, cutoff=2)
+    found = fairtk.Experiment(
+        {"a": Retriever() >> sampler >> generator},
+        topics,
+        gold,
+        [EU(utility="rougeL"), E(nDCG @ 2), EE_D @ 2],
+    )
+    table = found.per_sample
+    assert set(table["measure"]) == {"EU(utility='rougeL')", "E(nDCG@2)"}
+    assert len(table) == 2 * 3 * len(topics)
+    means = table.groupby(["measure", "qid"])["value"].mean()
+    whole = found.per_query.set_index(["measure", "qid"])["value"].loc[means.index]
+    np.testing.assert_allclose(means.to_numpy(), whole.to_numpy(), atol=1e-12)
