@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from fairtk.files.atomic import atomic_text, atomic_write
 from fairtk.files.content import (
+    JSON_ENTRY,
     decoded,
     first_line,
     is_parquet_name,
     kind_of,
+    naming,
     opened,
-    opened_text,
-    read_parquet,
-    write_parquet,
+    text_lines,
 )
-from fairtk.files.json_lines import json_objects
+from fairtk.files.json_text import json_objects, parse_json, read_json
+from fairtk.files.parquet import read_parquet, write_parquet
 from fairtk.files.rows import Rows
 from fairtk.files.tables import ALIASES, has_header, read_table, strings_or_lists, write_table
 from fairtk.files.whitespace import fields_of, read_whitespace
 
 __all__ = [
     "ALIASES",
+    "JSON_ENTRY",
     "Rows",
     "atomic_text",
     "atomic_write",
@@ -30,12 +32,15 @@ __all__ = [
     "is_parquet_name",
     "json_objects",
     "kind_of",
+    "naming",
     "opened",
-    "opened_text",
+    "parse_json",
+    "read_json",
     "read_parquet",
     "read_table",
     "read_whitespace",
     "strings_or_lists",
+    "text_lines",
     "write_parquet",
     "write_table",
 ]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import os
 import secrets
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import TextIO
+
+from fairtk.errors import InputError
 
 
 @contextlib.contextmanager
@@ -28,9 +31,14 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
 
     Yields:
         The path to write to. The block must create the file.
+
+    Raises:
+        InputError: the folder does not exist.
     """
     target = Path(path).resolve()
     temporary = target.with_name(f".{secrets.token_hex(6)}.part.{target.name[-100:]}")
+    if not target.parent.is_dir():
+        raise InputError(f"{path}: the folder does not exist")
     try:
         yield temporary
         _flush(temporary)
@@ -64,8 +72,6 @@ def atomic_text(path: str | PathLike[str]) -> Iterator[TextIO]:
 
 
 def _text(binary: gzip.GzipFile) -> TextIO:
-    import io
-
     return io.TextIOWrapper(binary, encoding="utf-8", newline="")
 
 

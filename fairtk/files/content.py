@@ -1,4 +1,4 @@
-"""Opening a file by what is in it, and Parquet."""
+"""Opening text files: plain or gzipped, line by line, with bounds that hold while unpacking."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
-import pandas as pd
-
-from fairtk.errors import FormatError, InputError, MissingExtraError
-from fairtk.files.atomic import atomic_write
+from fairtk.errors import FormatError, InputError, ParameterError
 
 Kind = Literal["parquet", "jsonl", "text"]
+
+LINE = 1 << 20
+"""How many bytes a line of a text file may have: 1 MiB."""
+
+JSON_ENTRY = 256 << 20
+"""How many bytes an entry of a JSON file may have: 256 MiB."""
+
+MARK = "\ufeff"
+"""The byte order mark, which may stand at the start of a file."""
+
+_CHUNK = 1 << 18
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 # a lone brace may be an id of a text file, so a key must follow
@@ -27,61 +35,113 @@ _JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
 
 
 @contextlib.contextmanager
-def opened(path: str | PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a plain or gzipped file for reading bytes; what cannot be read is an `InputError`."""
-    file = Path(path)
+def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.BufferedReader]:
+    """Open a plain or gzipped text file for reading bytes.
+
+    Args:
+        path: the file.
+        longest: how many bytes a line may have.
+
+    Raises:
+        InputError: the file cannot be opened.
+        FormatError: while reading: a line is too long, a NUL byte, or a broken gzip file.
+    """
+    with _unpacked(path) as stream:
+        yield io.BufferedReader(Watched(stream, _Bounds(path, longest)), _CHUNK)
+
+
+class Watched(io.RawIOBase):
+    """A stream that shows a function what is read from it, chunk by chunk.
+
+    Args:
+        source: the stream.
+        look: called with each chunk, in order; it may raise.
+    """
+
+    def __init__(self, source: BinaryIO, look: Callable[[bytes], None]) -> None:
+        self._source = source
+        self._look = look
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read one chunk."""
+        chunk = self._source.read(min(memoryview(buffer).nbytes, _CHUNK))
+        self._look(chunk)
+        memoryview(buffer).cast("B")[: len(chunk)] = chunk
+        return len(chunk)
+
+
+class _Bounds:
+    """Refuses NUL bytes and lines that are too long, whatever they would unpack to."""
+
+    def __init__(self, path: str | PathLike[str], longest: int) -> None:
+        self.path = path
+        self.longest = longest
+        self.lines = 0
+        self.length = 0  # of the line that is not at its end
+
+    def __call__(self, chunk: bytes) -> None:
+        if b"\0" in chunk:
+            line = self.lines + chunk.count(b"\n", 0, chunk.index(b"\0")) + 1
+            raise FormatError(
+                "a NUL byte: this is not UTF-8 text (is it UTF-16? convert it, e.g. with iconv)",
+                self.path,
+                line,
+            )
+        end = chunk.find(b"\n")
+        if self.length + (len(chunk) if end < 0 else end) > self.longest:
+            size = f"{self.longest >> 20} MiB"
+            raise FormatError(f"this line is longer than {size}", self.path, self.lines + 1)
+        self.length = self.length + len(chunk) if end < 0 else len(chunk) - chunk.rfind(b"\n") - 1
+        self.lines += chunk.count(b"\n")
+
+
+@contextlib.contextmanager
+def _unpacked(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     try:
-        with file.open("rb") as raw:
-            if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
-                raise InputError(
-                    f"{path}: this is a pipe or a device, which can be read only once; save its "
-                    "content to a file first"
-                )
-            packed = raw.read(2) == _GZIP
-            raw.seek(0)
-            if packed:
-                with gzip.GzipFile(fileobj=raw) as stream:
-                    yield io.BufferedReader(stream)
-            else:
-                yield raw
+        raw = Path(path).open("rb")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise InputError(f"{path}: this is a folder; a file is needed") from None
     except PermissionError:
         raise InputError(f"{path}: no permission to read this file") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise FormatError(f"broken gzip file ({error}); fetch it again", path=path) from None
-
-
-@contextlib.contextmanager
-def opened_text(path: str | PathLike[str]) -> Iterator[io.TextIOWrapper]:
-    """Open a plain or gzipped UTF-8 file for reading text, line ends kept as they are."""
-    with opened(path) as binary:
-        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+    except (OSError, ValueError) as error:  # a name that no file can have
+        raise InputError(f"{path}: this file cannot be opened ({error})") from None
+    with raw:
+        if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+            raise InputError(
+                f"{path}: this is a pipe or a device, which can be read only once; save its "
+                "content to a file first"
+            )
+        packed = raw.read(2) == _GZIP
+        raw.seek(0)
+        if not packed:
+            yield raw
+            return
         try:
-            yield text
-        finally:
-            text.detach()
+            with gzip.GzipFile(fileobj=raw) as stream:
+                yield stream  # type: ignore[misc]
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise FormatError(f"broken gzip file ({error}); fetch it again", path=path) from None
 
 
-def kind_of(path: str | PathLike[str]) -> Kind:
-    """Return what the file is, judged by its first bytes."""
-    with opened(path) as stream:
-        start = stream.read(4)
-        if start == _PARQUET:
-            return "parquet"
-        start = (start + stream.read(4096)).removeprefix(b"\xef\xbb\xbf")
-        return "jsonl" if _JSON_OBJECT.match(start) else "text"
+def text_lines(path: str | PathLike[str], longest: int = LINE) -> Iterator[tuple[int, str]]:
+    """Yield the 1-based number and the text of each line, with its line end.
 
+    A byte order mark at the start of the file is left out.
 
-def first_line(path: str | PathLike[str]) -> str:
-    """Return the first line that has something in it, or an empty string."""
-    with opened(path) as stream:
-        for line in stream:
-            if line.strip():
-                return decoded(line, path, None).removeprefix("\ufeff").strip("\r\n")
-    return ""
+    Raises:
+        InputError: the file cannot be opened.
+        FormatError: a line is not UTF-8, too long, or has a NUL byte; names it.
+    """
+    with opened(path, longest) as stream:
+        for number, raw in enumerate(stream, start=1):
+            text = decoded(raw, path, number)
+            yield number, text.removeprefix(MARK) if number == 1 else text
 
 
 def decoded(line: bytes, path: str | PathLike[str], number: int | None) -> str:
@@ -97,28 +157,35 @@ def decoded(line: bytes, path: str | PathLike[str], number: int | None) -> str:
         ) from None
 
 
+def first_line(path: str | PathLike[str]) -> str:
+    """Return the first line that has something in it, or an empty string."""
+    with contextlib.closing(text_lines(path)) as lines:
+        return next((text.strip("\r\n") for _, text in lines if text.strip()), "")
+
+
+def kind_of(path: str | PathLike[str]) -> Kind:
+    """Return what the file is, judged by its first bytes (and a Parquet file's name)."""
+    with _unpacked(path) as stream:
+        start = stream.read(4100)
+    if start.startswith(_PARQUET) or is_parquet_name(path):
+        return "parquet"
+    return "jsonl" if _JSON_OBJECT.match(start.removeprefix(MARK.encode())) else "text"
+
+
 def is_parquet_name(path: str | PathLike[str]) -> bool:
-    """Return whether a writer should write Parquet, by the suffix."""
+    """Return whether a file is written as Parquet, by the suffix."""
     return Path(path).suffix in {".parquet", ".pq"}
 
 
-def read_parquet(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read a Parquet file."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet", f"reading {path}") from None
-    try:
-        return pd.read_parquet(path, engine="pyarrow")
-    except (pyarrow.ArrowException, OSError) as error:
-        raise FormatError(f"broken Parquet file ({error})", path=path) from None
+@contextlib.contextmanager
+def naming(path: str | PathLike[str]) -> Iterator[None]:
+    """Put the file's name in front of what is wrong with its content.
 
-
-def write_parquet(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write a Parquet file in one step."""
+    A `FormatError` names its file already; a `ParameterError` is not about the file.
+    """
     try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet", f"writing {path}") from None
-    with atomic_write(path) as temporary:
-        frame.to_parquet(temporary, engine="pyarrow", index=False)
+        yield
+    except (FormatError, ParameterError):
+        raise
+    except InputError as error:
+        raise FormatError(str(error), path) from None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from numbers import Number
 from os import PathLike
 from typing import Any, NoReturn
 
@@ -11,7 +13,15 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, listed
+from fairtk.files.content import MARK
 from fairtk.frames.arrays import BoolArray, FloatArray
+
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""A number in a file; Python's ``float`` reads ``1_000`` and the digits of other scripts, too."""
+
+_ODD = re.compile(rf"(?:^|\0)\s|\s(?:\0|$)|[\r\n{MARK}]")
+_NUMERIC = frozenset("0123456789+-.eE")
+_SHOWN = 60
 
 
 @dataclass
@@ -23,11 +33,17 @@ class Rows:
         path: the file, for messages.
         line_of: gives the 1-based line of a row, or ``None`` if the format has no lines (Parquet);
             may be slow, since it is only asked when something is wrong.
+        head: the line that names the columns, if one does.
+        note: what fairtk's writer noted in the file.
+        plain: whether the form of the file leaves no room for spaces and line breaks in ids.
     """
 
     frame: pd.DataFrame
     path: str | PathLike[str]
     line_of: Callable[[int], int | None]
+    head: int | None = None
+    note: dict[str, Any] = field(default_factory=dict)
+    plain: bool = False
 
     def fail(self, row: int, message: str) -> NoReturn:
         """Raise a `FormatError` that names the line (or the row) and the file."""
@@ -36,11 +52,16 @@ class Rows:
         raise FormatError(place + message, path=self.path, line=line)
 
     def fail_at(self, wrong: BoolArray, message: str, column: str) -> None:
-        """Raise for the first row that is wrong, if any; ``{}`` in the message is its value."""
+        """Raise for the first row that is wrong, if any.
+
+        Args:
+            wrong: which rows are.
+            message: what is wrong; the first ``{}`` in it becomes the value.
+            column: where the value is.
+        """
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            value = self.frame[column].iloc[row]
-            self.fail(row, message.format(repr(value.item() if hasattr(value, "item") else value)))
+            self.fail(row, message.replace("{}", shown(self.frame[column].iloc[row]), 1))
 
     def require(self, columns: list[str], what: str) -> None:
         """Raise a `FormatError` unless all the columns are there."""
@@ -50,27 +71,46 @@ class Rows:
                 f"{what} needs the columns {listed(columns, 9)}; missing: {listed(missing, 9)}, "
                 f"found: {listed(self.frame.columns, 12) or 'none'}",
                 path=self.path,
+                line=self.head,
             )
 
-    def as_strings(self, column: str, empty: bool = False) -> None:
-        """Make a column strings; integers are taken, anything else that is no string is wrong.
+    def as_ids(self, column: str) -> None:
+        """Make a column ids: strings with something in them and no spaces around it."""
+        values = self.as_strings(column)
+        self.fail_at((values == "").to_numpy(dtype=bool), f"{column} is empty", column)
+        self.refuse_odd(column)
 
-        Args:
-            column: the column.
-            empty: whether an empty string may be.
-        """
+    def refuse_odd(self, column: str) -> None:
+        """Raise for a name that would match no other: with spaces around it, or of two lines."""
+        if self.plain:
+            return
+        codes, found = pd.factorize(self.frame[column])
+        # one search through all of them; which one it is is asked only if there is one
+        if _ODD.search("\0".join(found)) is None:
+            return
+        odd = np.array([_ODD.search(name) is not None for name in found], dtype=bool)
+        self.fail_at(
+            (codes >= 0) & odd[codes],
+            f"{column} {{}} has spaces around it, or a line break or byte order mark in it (stray "
+            "quotes join lines)",
+            column,
+        )
+
+    def as_strings(self, column: str) -> pd.Series:
+        """Make a column strings; integers are taken, anything else that is no string is wrong."""
         values = self.frame[column]
         self.fail_at(values.isna().to_numpy(), f"{column} is missing", column)
         if not isinstance(values.dtype, pd.StringDtype):
             wrong = [
                 not isinstance(v, str | int | np.integer) or isinstance(v, bool) for v in values
             ]
-            self.fail_at(
-                np.array(wrong, dtype=bool), f"{column} must be a string; found {{}}", column
-            )
-            values = self.frame[column] = values.astype(object).map(str).astype("str")
-        if not empty:
-            self.fail_at((values == "").to_numpy(dtype=bool), f"{column} is empty", column)
+            message = f"{column} must be a string; found {{}}"
+            self.fail_at(np.array(wrong, dtype=bool), message, column)
+            values = values.astype(object).map(str)
+            wrong = [_lacks_utf8(value) for value in values]
+            self.fail_at(np.array(wrong, dtype=bool), f"{column} {{}} is not Unicode text", column)
+            values = self.frame[column] = values.astype("str")
+        return values
 
     def as_numbers(self, column: str) -> None:
         """Make a column finite floats."""
@@ -87,18 +127,23 @@ class Rows:
             self.fail_at(wrong, f"{column} must be an integer; found {{}}", column)
             values = pd.Series(numbers)
         self.fail_at(values.isna().to_numpy(), f"{column} is missing", column)
+        wrong = (values > np.iinfo(np.int64).max).to_numpy(dtype=bool)  # unsigned, in Parquet
+        self.fail_at(wrong, f"{column} must be a 64-bit integer; found {{}}", column)
         self.frame[column] = values.astype(np.int64)
 
     def _numbers(self, column: str) -> FloatArray:
         values = self.frame[column]
-        if pd.api.types.is_numeric_dtype(values.dtype):
+        kinds = pd.api.types
+        if kinds.is_numeric_dtype(values.dtype) and not kinds.is_bool_dtype(values.dtype):
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-        numbers = np.empty(len(values))
-        for row, value in enumerate(values):
-            try:
-                numbers[row] = float(value)
-            except (TypeError, ValueError):
-                self.fail(row, f"{column} must be a number; found {value!r}")
+        numbers = all_numbers(values)
+        if numbers is None:
+            numbers = np.empty(len(values))
+            for row, value in enumerate(values):
+                number = _number(value)
+                if number is None:
+                    self.fail(row, f"{column} must be a number; found {shown(value)}")
+                numbers[row] = number
         return numbers
 
     def unique(self, columns: list[str], what: str) -> None:
@@ -114,11 +159,45 @@ class Rows:
         first = int(np.flatnonzero(codes == codes[row])[0])
         line = self.line_of(first)
         before = f"row {first}" if line is None else f"line {line}"
-        names = ", ".join(f"{c} {_plain(self.frame[c].iloc[row])!r}" for c in columns)
+        names = ", ".join(f"{c} {shown(self.frame[c].iloc[row])}" for c in columns)
         more = int(twice.sum()) - 1
         tail = f"; {more} more such rows" if more else ""
         self.fail(row, f"{what}: {names} was in {before} already{tail}")
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+def all_numbers(values: Iterable[Any]) -> FloatArray | None:
+    """Return the numbers that strings are; None unless each of them is one (`NUMBER`)."""
+    texts = list(values)
+    try:
+        # float does the rest: no text of these characters alone is read by it that is no NUMBER
+        return np.array([*map(float, texts)]) if _NUMERIC.issuperset("".join(texts)) else None
+    except (TypeError, ValueError):
+        return None
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: short, 1.0 and not np.float64(1.0)."""
+    try:
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+    except ValueError:  # an integer of thousands of digits
+        text = f"an integer of {value.bit_length()} bits"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        # "nan" and "inf" are numbers, though no good ones: the caller says which are
+        words = value.strip("+-").lower() in ("nan", "inf", "infinity")
+        return float(value) if words or NUMBER.fullmatch(value) else None
+    if value is None:
+        return np.nan
+    if isinstance(value, bool | np.bool_ | complex) or not isinstance(value, Number):
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return np.inf
+
+
+def _lacks_utf8(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text)

@@ -1,8 +1,7 @@
-"""Files whose columns have names: TSV with a header, JSON lines, Parquet."""
+"""Files whose columns have names: TSV or CSV with a header, JSON lines, Parquet."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from os import PathLike
@@ -11,20 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError
+from fairtk.errors import FormatError, InputError
 from fairtk.files.atomic import atomic_text
-from fairtk.files.content import (
-    decoded,
-    first_line,
-    is_parquet_name,
-    kind_of,
-    opened,
-    opened_text,
-    read_parquet,
-    write_parquet,
-)
-from fairtk.files.json_lines import json_objects
-from fairtk.files.rows import Rows
+from fairtk.files.content import first_line, is_parquet_name, kind_of
+from fairtk.files.delimited import NOTE, looks_like_a_row, read_delimited
+from fairtk.files.json_text import json_objects, parse_json
+from fairtk.files.parquet import read_parquet, write_parquet
+from fairtk.files.rows import NUMBER, Rows, shown
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE
 
 ALIASES = {
@@ -41,13 +33,13 @@ ALIASES = {
 
 _KNOWN = {QID, DOCNO, LABEL, SCORE, RANK, SAMPLE, QANSWER, GOLD_ANSWER, *ALIASES}
 _SEPARATOR = re.compile(r"[\t,]")
-_QUOTED = re.compile(r'[\t\r\n"]')
+_JSONL = (".jsonl", ".ndjson")
 
 
 def has_header(path: str | PathLike[str]) -> bool:
     """Return whether the first line of a text file names columns (two known ones, no number)."""
-    fields = [field.strip() for field in _SEPARATOR.split(first_line(path))]
-    return len(_KNOWN.intersection(fields)) >= 2 and not any(map(_is_number, fields))
+    fields = [field.strip().strip('"') for field in _SEPARATOR.split(first_line(path))]
+    return len(_KNOWN.intersection(fields)) >= 2 and not any(map(NUMBER.fullmatch, fields))
 
 
 def read_table(path: str | PathLike[str]) -> Rows:
@@ -58,55 +50,21 @@ def read_table(path: str | PathLike[str]) -> Rows:
     pandas, R and spreadsheets write it. Columns with a name of `ALIASES` are renamed.
 
     Raises:
+        InputError: the file cannot be opened.
         FormatError: a line cannot be read; names it.
     """
     kind = kind_of(path)
     if kind == "parquet":
-        rows = Rows(read_parquet(path), path, lambda row: None)
+        frame, note = read_parquet(path)
+        rows = Rows(frame, path, lambda row: None, note=note)
     else:
-        rows = _read_jsonl(path) if kind == "jsonl" else _read_tsv(path)
-    rows.frame.columns = pd.Index([ALIASES.get(str(c), str(c)) for c in rows.frame.columns])
+        rows = _read_jsonl(path) if kind == "jsonl" else read_delimited(path)
+    columns = [ALIASES.get(str(c), str(c)) for c in rows.frame.columns]
+    rows.frame.columns = pd.Index(columns, dtype="str")
     twice = rows.frame.columns[rows.frame.columns.duplicated()]
     if len(twice):
-        raise FormatError(f"the column {twice[0]!r} occurs twice", path=path, line=1)
+        raise FormatError(f"the column {twice[0]!r} occurs twice", path=path, line=rows.head)
     return rows
-
-
-def _read_tsv(path: str | PathLike[str]) -> Rows:
-    lines: list[int] = []
-    records: list[list[str]] = []
-    delimiter = "\t" if "\t" in first_line(path) else ","
-    with opened_text(path) as stream:
-        reader = csv.reader(stream, delimiter=delimiter, strict=True)
-        header: list[str] = []
-        try:
-            for record in reader:
-                if not header:
-                    header = [name.strip() for name in record]
-                elif len(record) == len(header):
-                    records.append(record)
-                    lines.append(reader.line_num)
-                elif record:
-                    raise FormatError(
-                        f"expected {len(header)} columns ({' '.join(header)}), "
-                        f"found {len(record)}: {' '.join(record)[:60]!r}",
-                        path=path,
-                        line=reader.line_num,
-                    )
-        except csv.Error as error:
-            raise FormatError(
-                f"{error}; a field that starts with a quote must be quoted as a whole, with "
-                "quotes inside doubled",
-                path=path,
-                line=reader.line_num,
-            ) from None
-        except UnicodeDecodeError:
-            _find_undecodable(path)
-            raise
-    columns = list(zip(*records, strict=True)) or [()] * len(header)
-    frame = pd.DataFrame(dict(enumerate(pd.Series(list(c), dtype="str") for c in columns)))
-    frame.columns = pd.Index(header)
-    return Rows(frame, path, lines.__getitem__)
 
 
 def _read_jsonl(path: str | PathLike[str]) -> Rows:
@@ -128,37 +86,53 @@ def _read_jsonl(path: str | PathLike[str]) -> Rows:
 def _column(values: list[Any]) -> pd.Series:
     kinds = {type(v) for v in values}
     if kinds == {str}:
-        return pd.Series(values, dtype="str")
+        try:
+            return pd.Series(values, dtype="str")
+        except UnicodeEncodeError:  # half of a pair of surrogates: as_strings says where
+            return pd.Series(values, dtype=object)
     return pd.Series(values, dtype=None if kinds <= {int, float} else object)
 
 
-def _find_undecodable(path: str | PathLike[str]) -> None:
-    with opened(path) as stream:
-        for number, raw in enumerate(stream, start=1):
-            decoded(raw, path, number)
-
-
-def write_table(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
+def write_table(
+    frame: pd.DataFrame, path: str | PathLike[str], note: dict[str, Any] | None = None
+) -> None:
     """Write a frame with its column names, in one step.
 
-    The suffix chooses: ``.parquet``, ``.jsonl``, anything else is TSV; ``.gz`` behind the last
-    two packs. Lists of strings are JSON arrays in TSV.
+    The suffix chooses: ``.parquet``, ``.jsonl``, ``.csv``, anything else is TSV; ``.gz`` behind
+    the text formats packs. Lists of strings are JSON arrays in TSV and CSV.
+
+    Args:
+        frame: the frame; its index is not kept.
+        path: the file.
+        note: what `read_table` gives back in `Rows.note`; JSON lines have no place for one.
+
+    Raises:
+        InputError: the folder does not exist, or a text could not be told from rows of the file.
     """
     if is_parquet_name(path):
-        write_parquet(_listed_evenly(frame), path)
+        write_parquet(_listed_evenly(frame), path, note)
         return
-    jsonl = str(path).removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+    name = str(path).removesuffix(".gz")
     columns = [frame[c].tolist() for c in frame.columns]
     names = [str(c) for c in frame.columns]
     with atomic_text(path) as stream:
-        if jsonl:
+        if name.endswith(_JSONL):
             for record in zip(*columns, strict=True):
                 row = dict(zip(names, map(_plain, record), strict=True))
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-        else:
-            stream.write("\t".join(map(_cell, names)) + "\n")
-            for record in zip(*columns, strict=True):
-                stream.write("\t".join(map(_cell, record)) + "\n")
+            return
+        delimiter = "," if name.endswith(".csv") else "\t"
+        quoted = re.compile(rf'[\r\n"{delimiter}]')
+        if note:
+            stream.write(NOTE + json.dumps(note, ensure_ascii=False) + "\n")
+        for record in [tuple(names), *zip(*columns, strict=True)]:
+            cells = [_cell(value, quoted) for value in record]
+            if any(looks_like_a_row(cell, delimiter, len(names)) for cell in cells):
+                raise InputError(
+                    f"{path}: a text has lines that look like rows of this file; write .jsonl or "
+                    ".parquet"
+                )
+            stream.write(delimiter.join(cells) + "\n")
 
 
 def strings_or_lists(rows: Rows, column: str) -> None:
@@ -175,7 +149,7 @@ def strings_or_lists(rows: Rows, column: str) -> None:
         if isinstance(value, str):
             values[row] = _json_strings(value) or value
         elif not (isinstance(value, list) and value and all(isinstance(v, str) for v in value)):
-            found = "nothing" if not isinstance(value, list) and value != value else repr(value)
+            found = "nothing" if not isinstance(value, list) and value != value else shown(value)
             rows.fail(row, f"{column} must be a string or a list of strings; found {found}")
     one_type = all(isinstance(value, str) for value in values)
     rows.frame[column] = pd.Series(
@@ -187,8 +161,8 @@ def _json_strings(text: str) -> list[str] | None:
     if not (text.startswith("[") and text.endswith("]")):
         return None
     try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
+        found = parse_json(text)
+    except FormatError:
         return None
     return found if found and all(isinstance(v, str) for v in found) else None
 
@@ -208,7 +182,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, np.ndarray | tuple) else value
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, quoted: re.Pattern[str]) -> str:
     plain = _plain(value)
     if isinstance(plain, list):
         text = json.dumps(plain, ensure_ascii=False)
@@ -217,12 +191,4 @@ def _cell(value: Any) -> str:
     else:
         text = str(plain)
     # csv.writer leaves a lone carriage return unquoted, and csv.reader ends the record there
-    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
+    return '"' + text.replace('"', '""') + '"' if quoted.search(text) else text

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Literal, NoReturn
 
+import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError
-from fairtk.files.content import decoded, first_line, opened
-from fairtk.files.rows import Rows
+from fairtk.files.content import MARK, Watched, first_line, opened, text_lines
+from fairtk.files.rows import NUMBER, Rows, shown
 
 Type = Literal["str", "int", "float"]
 _BLANKS = re.compile(r"[ \t]+")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MARKS = re.compile(rb"\xef\xbb\xbf|\r[^\n]")
 
 
 def fields_of(line: str) -> list[str]:
@@ -51,12 +52,14 @@ def read_whitespace(
             _locate(path, layouts, types)
         columns = list(layouts[0])
     dtypes = {"str": "str", "int": "int64", "float": "float64"}
+    marks = _Marks()
     # older versions of pandas read numbers exactly on request only, newer ones always
     exact = {} if _version() >= (3, 1) else {"float_precision": "round_trip"}
     try:
-        with opened(path) as stream:
+        # pandas casts numbers that are no integers, and looks afterwards
+        with opened(path) as stream, np.errstate(invalid="ignore"):
             frame = pd.read_csv(
-                stream,
+                io.BufferedReader(Watched(stream, marks)),
                 sep=r"\s+",
                 header=None,
                 names=columns,
@@ -71,9 +74,10 @@ def read_whitespace(
         if isinstance(error, FormatError):
             raise
         _locate(path, layouts, types, str(error))
-    if frame[columns].eq("").iloc[:, -1].any():  # a line with fewer fields is filled up with ""
+    short = types[columns[-1]] == "str" and bool((frame[columns[-1]] == "").any())
+    if short or marks.found:  # a line with fewer fields is filled up with ""
         _locate(path, layouts, types)
-    return Rows(frame, path, lambda row: _line_of(path, row))
+    return Rows(frame, path, lambda row: _line_of(path, row), plain=marks.ascii)
 
 
 def _locate(
@@ -84,43 +88,70 @@ def _locate(
 ) -> NoReturn:
     """Raise a `FormatError` for the first line that is wrong."""
     columns: Sequence[str] | None = None
-    with opened(path) as stream:
-        for number, raw in enumerate(stream, start=1):
-            line = decoded(raw, path, number)
-            fields = fields_of(line.removeprefix("\ufeff") if number == 1 else line)
-            if not fields:
-                continue
-            if columns is None:
-                columns = next((c for c in layouts if len(c) == len(fields)), None)
-            if columns is None or len(fields) != len(columns):
-                wanted = [columns] if columns is not None else layouts
-                forms = " or ".join(f"{len(c)} columns ({' '.join(c)})" for c in wanted)
-                shown = line.strip()[:60]
-                raise FormatError(
-                    f"expected {forms}, found {len(fields)}: {shown!r}", path=path, line=number
-                )
-            for column, field in zip(columns, fields, strict=True):
-                _check(column, field, types[column], path, number)
+    for number, line in text_lines(path):
+        if MARK in line:
+            message = "a byte order mark (U+FEFF) inside the file; were files joined?"
+            raise FormatError(message, path, number)
+        if "\r" in line.removesuffix("\r\n"):
+            message = "a carriage return within a line; line ends must be \\n or \\r\\n"
+            raise FormatError(message, path, number)
+        fields = fields_of(line)
+        if not fields:
+            continue
+        if columns is None:
+            columns = next((c for c in layouts if len(c) == len(fields)), None)
+        if columns is None or len(fields) != len(columns):
+            wanted = [columns] if columns is not None else layouts
+            forms = " or ".join(f"{len(c)} columns ({' '.join(c)})" for c in wanted)
+            raise FormatError(
+                f"expected {forms}, found {len(fields)}: {line.strip()[:60]!r}",
+                path=path,
+                line=number,
+            )
+        for column, field in zip(columns, fields, strict=True):
+            _check(column, field, types[column], path, number)
     raise FormatError(reason, path=path)
 
 
 def _check(column: str, field: str, kind: Type, path: str | PathLike[str], number: int) -> None:
-    if kind == "int" and not _INTEGER.fullmatch(field):
-        raise FormatError(f"{column} must be an integer; found {field!r}", path=path, line=number)
-    if kind == "float" and not (_NUMBER.fullmatch(field) and math.isfinite(float(field))):
-        raise FormatError(
-            f"{column} must be a finite number; found {field!r}", path=path, line=number
-        )
+    if kind == "str":
+        return
+    wanted = "an integer" if kind == "int" else "a finite number"
+    value = float(field) if NUMBER.fullmatch(field) else math.nan
+    if not math.isfinite(value) or kind == "int" and not _is_int64(field, value):
+        message = f"{column} must be {wanted}; found {shown(field)}"
+        raise FormatError(message, path=path, line=number)
+
+
+def _is_int64(field: str, value: float) -> bool:
+    # below, pandas takes 1.0 and 1e5, too; above, floats no longer tell integers apart
+    return value.is_integer() and abs(value) < (2.0**63 if "." not in field else 2.0**53)
 
 
 def _line_of(path: str | PathLike[str], row: int) -> int:
     seen = -1
-    with opened(path) as stream:
-        for number, raw in enumerate(stream, start=1):
-            seen += bool(raw.strip())
-            if seen == row:
-                return number
+    for number, text in text_lines(path):
+        seen += bool(text.strip())
+        if seen == row:
+            return number
     return row + 1
+
+
+class _Marks:
+    """Looks for byte order marks behind the start of a file, and for lone carriage returns."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self.ascii = True
+        self._before = b""
+        self._start = 1
+
+    def __call__(self, chunk: bytes) -> None:
+        whole = self._before + chunk
+        self.ascii &= chunk.isascii()  # other scripts have spaces that separate no columns
+        if b"\xef" in whole or b"\r" in whole:
+            self.found |= _MARKS.search(whole, self._start) is not None
+        self._before, self._start = whole[-3:], 0
 
 
 def _version() -> tuple[int, int]:

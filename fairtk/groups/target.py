@@ -213,9 +213,9 @@ class Target(ByContent):
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the target in one step; the suffix chooses TSV, CSV (``.gz`` too) or Parquet."""
-        from fairtk.groups.files import write_frame
+        from fairtk.groups.files import write_weights
 
-        write_frame(self.to_frame(), {}, path)
+        write_weights(self.to_frame(), path)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the weights above 0 in the form of `from_frame`.

@@ -11,11 +11,13 @@ import pandas as pd
 
 from fairtk.divergence.measures import SparseRows
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
+from fairtk.files.content import naming
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import GROUP, QID, WEIGHT
 from fairtk.frames.ids import as_strings, encode_ids
 from fairtk.groups.building import Fail, failing, level_order, shown
 from fairtk.groups.factored import BackgroundRows, ProductRows
+from fairtk.groups.files import failing_at, read_weights
 from fairtk.groups.frames import level_columns
 from fairtk.groups.levels import UNKNOWN, LevelSpace
 from fairtk.groups.target import Target
@@ -64,10 +66,9 @@ def target_from_frame(
 
 def read_target(path: str | PathLike[str], groups: Groups | None) -> Target:
     """Read a target; see `fairtk.Target.read`."""
-    from fairtk.groups import files
-
-    frame, _ = files.read_table(path, [WEIGHT], "a target file")
-    return target_from_frame(frame, groups, files.failing(path))
+    rows = read_weights(path, [WEIGHT], "a target file")
+    with naming(path):
+        return target_from_frame(rows.frame, groups, failing_at(rows))
 
 
 def frame_of_target(target: Target) -> pd.DataFrame:

@@ -29,7 +29,7 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
             the line.
     """
     rows = _keyed(path, "answers", QANSWER)
-    rows.as_strings(QANSWER, empty=True)
+    rows.as_strings(QANSWER)
     if GOLD_ANSWER in rows.frame.columns:
         strings_or_lists(rows, GOLD_ANSWER)
     keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
@@ -113,7 +113,7 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
 def _keyed(path: str | PathLike[str], what: str, column: str) -> Rows:
     rows = read_table(path)
     rows.require([QID, column], what)
-    rows.as_strings(QID)
+    rows.as_ids(QID)
     if SAMPLE in rows.frame.columns:
         rows.as_integers(SAMPLE)
     return rows

@@ -43,7 +43,7 @@ def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
         rows = read_table(path)
         rows.require([QID, DOCNO, LABEL], "qrels")
     for column in (QID, DOCNO):
-        rows.as_strings(column)
+        rows.as_ids(column)
     rows.as_numbers(LABEL)
     rows.unique([QID, DOCNO], "a document is labeled twice")
     if GOLD_ANSWER in rows.frame.columns:

@@ -18,8 +18,9 @@ import pandas as pd
 
 from fairtk.errors import DataWarning, InputError, ParameterError, listed
 from fairtk.files.atomic import atomic_text
-from fairtk.files.content import is_parquet_name, kind_of, write_parquet
-from fairtk.files.rows import Rows
+from fairtk.files.content import is_parquet_name, kind_of
+from fairtk.files.parquet import write_parquet
+from fairtk.files.rows import Rows, shown
 from fairtk.files.tables import has_header, read_table
 from fairtk.files.whitespace import Type, read_whitespace
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
@@ -85,7 +86,7 @@ def read_run(
         rows = read_table(path)
         rows.require([QID, DOCNO, SCORE], "a run")
     for column in (QID, DOCNO):
-        rows.as_strings(column)
+        rows.as_ids(column)
     rows.as_numbers(SCORE)
     if RANK in rows.frame.columns:
         rows.as_integers(RANK)
@@ -148,7 +149,7 @@ def _read_samples(rows: Rows) -> None:
             (rows.frame[SAMPLE] < 0).to_numpy(), "sample must not be negative; found {}", SAMPLE
         )
         return
-    rows.as_strings(SAMPLE)
+    rows.as_ids(SAMPLE)
     codes, found = pd.factorize(rows.frame[SAMPLE])
     words = [str(word) for word in found]
     for pattern, start in ((_INTEGER, 0), (_Q_INTEGER, 1)):
@@ -162,15 +163,15 @@ def _read_samples(rows: Rows) -> None:
             rows.fail_at(
                 odd[codes],
                 f"sampled and unsampled rows are mixed, or samples written in two ways: {{}} here, "
-                f"{words[0]!r} above; every second column must be an integer or Q and an integer "
+                f"{shown(words[0])} above; every second column must be an integer or Q and an integer "
                 "(sampled), or one constant word (unsampled)",
                 SAMPLE,
             )
     if len(words) > 1:
         rows.fail_at(
             codes != 0,
-            f"the second column must be the sample (an integer, or Q0, Q1, ...) or one constant "
-            f"word; found {{}} after {words[0]!r}",
+            "the second column must be the sample (an integer, or Q0, Q1, ...) or one constant "
+            f"word; found {{}} after {shown(words[0])}",
             SAMPLE,
         )
     rows.frame = rows.frame.drop(columns=SAMPLE)

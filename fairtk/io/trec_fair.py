@@ -7,6 +7,7 @@ the order of the lines is the order of the ranking, and a header line may name t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import Literal
 
@@ -83,6 +84,8 @@ def read_task_run(path: str | PathLike[str], task: Task | None = None) -> pd.Dat
         rows.as_integers("seq_no")
         number = rows.frame["seq_no"].to_numpy()
         rows.fail_at(number < 0, "seq_no must be 0 or above; found {}", "seq_no")
+    for column in ("id", "page_id"):
+        rows.refuse_odd(column)
     rows.unique(list(COLUMNS[found]), "a page occurs twice in one ranking")
     frame = rows.frame.rename(columns=_NAMES)
     if found == "task2" and len(frame) and int(frame[SAMPLE].min()) > 0:
@@ -137,7 +140,10 @@ def _read(path: str | PathLike[str], task: Task) -> Rows:
     if header is None:
         return rows
     frame = rows.frame.iloc[1:].reset_index(drop=True)
-    return Rows(frame, path, lambda row: rows.line_of(row + 1))
+    body = replace(rows, frame=frame, line_of=lambda row: rows.line_of(row + 1))
+    again = frame["id"].str.lower() == COLUMNS[task][0]
+    body.fail_at(again.to_numpy(dtype=bool), "the header occurs again; were files joined?", "id")
+    return body
 
 
 def _header(fields: list[str]) -> Task | None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import FormatError
-from fairtk.files.json_lines import json_objects
+from fairtk.files.json_text import json_objects
 from fairtk.frames.columns import DOCNO, LABEL, QID
 
 

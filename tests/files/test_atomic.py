@@ -3,6 +3,8 @@ import stat
 
 import pytest
 
+
+from fairtk.errors import InputError
 from fairtk.io import atomic_write
 
 
@@ -52,5 +54,8 @@ def test_permissions_and_links_stay(tmp_path):
 
 
 def test_missing_folder(tmp_path):
-    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "no" / "out.txt") as temporary:
-        temporary.write_text("x")
+    with (
+        pytest.raises(InputError, match="out.txt: the folder does not exist"),
+        atomic_write(tmp_path / "no" / "out.txt"),
+    ):
+        pytest.fail("nothing is worked out for a folder that is not there")

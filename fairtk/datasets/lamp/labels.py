@@ -72,8 +72,8 @@ class LampQrels(BaseQrels):  # type: ignore[misc]
     def _read(self) -> list[TrecQrel]:
         rows = read_table(self._path())
         rows.require([QID, DOCNO, LABEL], "a relevance mapping")
-        rows.as_strings(QID)
-        rows.as_strings(DOCNO)
+        rows.as_ids(QID)
+        rows.as_ids(DOCNO)
         rows.as_integers(LABEL)
         rows.unique([QID, DOCNO], "a profile entry is labeled twice")
         qids, pids = rows.frame[QID].tolist(), rows.frame[DOCNO].tolist()
