@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -102,7 +102,7 @@ class _Bounds:
 @contextlib.contextmanager
 def _unpacked(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     try:
-        raw = Path(path).open("rb")
+        raw = Path(path).open("rb")  # noqa: SIM115 - closed below; only opening is tried
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
     except IsADirectoryError:
@@ -129,7 +129,9 @@ def _unpacked(path: str | PathLike[str]) -> Iterator[BinaryIO]:
             raise FormatError(f"broken gzip file ({error}); fetch it again", path=path) from None
 
 
-def text_lines(path: str | PathLike[str], longest: int = LINE) -> Iterator[tuple[int, str]]:
+def text_lines(
+    path: str | PathLike[str], longest: int = LINE
+) -> Generator[tuple[int, str], None, None]:
     """Yield the 1-based number and the text of each line, with its line end.
 
     A byte order mark at the start of the file is left out.

@@ -24,9 +24,7 @@ from fairtk.files.rows import Rows
 NOTE = "# fairtk: "
 """What a line begins with in which fairtk's writer noted something; it stands before the header."""
 
-_QUOTES = (
-    "; a field that starts with a quote must be quoted as a whole, with quotes inside doubled"
-)
+_QUOTES = "; a field that starts with a quote must be quoted as a whole, with quotes inside doubled"
 
 
 def read_delimited(path: str | PathLike[str]) -> Rows:
@@ -150,7 +148,7 @@ def _rows(
 ) -> Rows:
     found = parse_json(note[0].removeprefix(NOTE), path, 1) if note else {}
     if not isinstance(found, dict):
-        raise FormatError("the note of this file is no JSON object", path, 1)
+        raise FormatError("what this line notes is no JSON object", path, 1)
     frame.columns = pd.Index(names)
     return Rows(frame, path, line_of, head, found)
 
@@ -165,7 +163,7 @@ def _check_names(rows: Rows) -> None:
         return
     for row in np.flatnonzero(rows.frame.iloc[:, 0].isin(names)):
         if set(rows.frame.iloc[row]) == set(names):
-            rows.fail(row, "the header occurs again; were files joined?")
+            rows.fail(int(row), "the header occurs again; were files joined?")
 
 
 def _delimiter(header: str) -> str:

@@ -163,8 +163,8 @@ def _read_samples(rows: Rows) -> None:
             rows.fail_at(
                 odd[codes],
                 f"sampled and unsampled rows are mixed, or samples written in two ways: {{}} here, "
-                f"{shown(words[0])} above; every second column must be an integer or Q and an integer "
-                "(sampled), or one constant word (unsampled)",
+                f"{shown(words[0])} above; every second column must be an integer or Q and an "
+                "integer (sampled), or one constant word (unsampled)",
                 SAMPLE,
             )
     if len(words) > 1:

@@ -3,7 +3,6 @@ import stat
 
 import pytest
 
-
 from fairtk.errors import InputError
 from fairtk.io import atomic_write
 

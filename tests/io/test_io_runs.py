@@ -297,9 +297,9 @@ class TestParquet:
         path = tmp_path / "run.parquet"
         self.frame().to_parquet(path)
         monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-        with pytest.raises(MissingExtraError, match=r"fairtk\[parquet\]"):
+        with pytest.raises(MissingExtraError, match=r"\.\[parquet\]"):
             read_run(path)
-        with pytest.raises(MissingExtraError, match=r"fairtk\[parquet\]"):
+        with pytest.raises(MissingExtraError, match=r"\.\[parquet\]"):
             write_run(self.frame(), tmp_path / "other.parquet")
         assert not (tmp_path / "other.parquet").exists()
 
