@@ -60,7 +60,7 @@ def json_objects(path: str | PathLike[str]) -> Iterator[tuple[int, dict[str, Any
             record = parse_json(text.strip(), path, number)
             if not isinstance(record, dict):
                 raise FormatError(
-                    f"expected a JSON object, found a {type(record).__name__}; one stands on each line",
+                    f"expected a JSON object, found a {type(record).__name__}",
                     path=path,
                     line=number,
                 )

@@ -128,7 +128,7 @@ class TestEvaluate:
             ),
             (
                 ["--groups", "gender.tsv", "--target", "no.tsv", "-m", "AWRF@2"],
-                "no.tsv: cannot be read",
+                "no.tsv: there is no such file",
             ),
             (
                 ["--groups", "gender.tsv", "--groups", "region.tsv", "--target", "half.tsv",
@@ -190,7 +190,7 @@ class TestGroups:
             (["no.tsv"], "'no.tsv' does not exist"),
             (["qrels.txt"], "qrels.txt:1: a groups file needs the columns"),
             (["gender.tsv", "--target", "qrels"], "needs relevance labels: --qrels FILE"),
-            (["gender.tsv", "--target", "no.tsv"], "no.tsv: cannot be read"),
+            (["gender.tsv", "--target", "no.tsv"], "no.tsv: there is no such file"),
             (["gender.tsv", "--coverage", "gender.tsv"], "gender.tsv:1: "),
         ],
     )
