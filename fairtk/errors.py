@@ -146,8 +146,15 @@ class MissingWarning(DataWarning):
     NAME = "missing"
 
 
+class UnmatchedWarning(DataWarning):
+    """Labels and run have hardly an id in common: they may name the same things differently."""
+
+    NAME = "unmatched"
+
+
 WARNINGS = {
-    kind.NAME: kind for kind in (UndefinedWarning, MissingWarning, DataWarning, PluginWarning)
+    kind.NAME: kind
+    for kind in (UndefinedWarning, MissingWarning, UnmatchedWarning, DataWarning, PluginWarning)
 }
 """All warnings by name, as ``fairtk --help`` lists them."""
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
+from fairtk.frames.matching import warn_of_other_qids, warn_of_strangers
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import Rankings, rankings_of
 from fairtk.frames.runs import Run
@@ -34,12 +35,14 @@ class Evidence:
         self.where = where
         self.qids = judgments.qids
         self.index = judgments.query_index
+        warn_of_other_qids(judgments, whole, where)
         known = self.index.get_indexer(whole.qids)
         self._run = whole if (known >= 0).all() else whole.kept(known[whole.query] >= 0)
         self.frame = self._run.frame
         self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)
         self.present[known[known >= 0]] = True
         self.cache: dict[Any, Any] = {}
+        self._whole = True
 
     @cached_property
     def rankings(self) -> Rankings:
@@ -54,7 +57,7 @@ class Evidence:
             rows: which sorted rows of the run stay; shape (n_rows,). None: all.
         """
         part = copy(self)
-        part.judgments, part.cache = self.judgments.kept(labels), {}
+        part.judgments, part.cache, part._whole = self.judgments.kept(labels), {}, False
         part.__dict__.pop("pairs", None)
         ranked = self.rankings
         if rows is not None:
@@ -78,7 +81,12 @@ class Evidence:
     @cached_property
     def pairs(self) -> Pairs:
         """All (query, document) pairs that are labeled or retrieved."""
-        return Pairs(self)
+        pairs = Pairs(self)
+        if self._whole:
+            ranked, judged = self.rankings, pairs.of_row < len(self.judgments)
+            query, docno = self.query_of_run[ranked.query], ranked.docnos[ranked.doc]
+            warn_of_strangers(self.judgments, query, docno, judged, self.where)
+        return pairs
 
     def by_query(
         self, cutoff: int | None

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 import fairtk
 from fairtk import AWRF, EE_D, EE_L, Groups, Target
-from fairtk.errors import DataWarning, MissingExtraError, ParameterError, UndefinedWarning
+from fairtk.errors import (
+    DataWarning,
+    MissingExtraError,
+    ParameterError,
+    UndefinedWarning,
+    UnmatchedWarning,
+)
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.measures import nDCG_AWRF
 
@@ -155,7 +161,8 @@ class TestByHand:
 
     def test_a_document_without_a_group(self):
         run, qrels = run_of({"q": ["z"]}), qrels_of({"q": {"a": 1}})
-        found = fairtk.explain(EE_L(normalize=False) @ 1, run, qrels, groups=GENDER)
+        with pytest.warns(UnmatchedWarning):
+            found = fairtk.explain(EE_L(normalize=False) @ 1, run, qrels, groups=GENDER)
         assert found.by_group.set_index("group")["cost"].to_dict() == {"(no group)": 1, "f": 1}
 
 

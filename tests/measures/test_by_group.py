@@ -67,8 +67,10 @@ def test_groups_without_a_useful_document_take_no_part():
 
 
 def test_a_missing_query_is_nan():
-    with pytest.warns(UndefinedWarning, match="lacks the query"):
-        assert np.isnan(value(ByGroup(RR, GROUPS), run=RUN.assign(query_id="other")))
+    qrels = pd.concat([QRELS, QRELS.assign(query_id="q2")])
+    with pytest.warns(UndefinedWarning, match="lacks the query.* 'q2'"):
+        found = list(iter_calc([ByGroup(RR, GROUPS)], qrels, RUN))
+    assert [np.isnan(m.value) for m in found] == [False, True]
 
 
 def test_groups_of_queries():
