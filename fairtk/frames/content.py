@@ -62,7 +62,8 @@ def _feed(state: hashlib.blake2b, value: Any) -> None:
         else:
             state.update(str(value.dtype).encode() + np.ascontiguousarray(value).tobytes())
     elif isinstance(value, str | bytes):
-        raw = value.encode() if isinstance(value, str) else value
+        # a lone surrogate is content like any other
+        raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         state.update(f"{type(value).__name__}{len(raw)}:".encode() + raw)
     elif isinstance(value, Mapping):
         state.update(f"map{len(value)}".encode())

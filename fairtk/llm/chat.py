@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+from fairtk.errors import InputError
 from fairtk.frames.content import ByContent, digest
+
+UNUSABLE = ("refusal", "content_filter", "length", "unreadable")
+"""Ends of answers that nothing can be read from; ``retry_unusable`` asks for them again."""
 
 
 class Message(NamedTuple):
@@ -43,15 +49,21 @@ class Chat:
 
 @dataclass(frozen=True)
 class Completion:
-    """An answer.
+    r"""An answer, in a form that every file can hold.
 
     Attributes:
-        text: the answer.
-        prompt_tokens: tokens of the prompt as the server counts them; None: unknown.
+        text: the answer. A NUL and a lone surrogate become an escape, ``\x00`` or ``\ud800``:
+            databases, Parquet and retrieval engines refuse them.
+        prompt_tokens: tokens of the prompt as the server counts them; None: unknown, as is what
+            is no count (negative, beyond 64 bits).
         completion_tokens: tokens of the answer; None: unknown.
         seconds: from asking (the last attempt) to the whole answer.
         finish: why it ended: ``"stop"``; ``"length"`` when it was cut off at the most tokens;
-            ``"refusal"`` or ``"content_filter"``.
+            ``"refusal"`` or ``"content_filter"``; ``"unreadable"`` when something was answered
+            (and paid for) that is no text.
+
+    Raises:
+        InputError: the text is no string.
     """
 
     text: str
@@ -59,6 +71,24 @@ class Completion:
     completion_tokens: int | None = None
     seconds: float = 0.0
     finish: str = "stop"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InputError(f"the text of an answer must be a string; found {self.text!r:.80}")
+        changed = {
+            "text": escaped(self.text),
+            "finish": escaped(str(self.finish)),
+            "prompt_tokens": _count(self.prompt_tokens),
+            "completion_tokens": _count(self.completion_tokens),
+            "seconds": float(self.seconds) if math.isfinite(self.seconds) else 0.0,
+        }
+        for name, value in changed.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is an answer to read: it is not empty, refused, cut off or unreadable."""
+        return bool(self.text.strip()) and self.finish not in UNUSABLE
 
 
 @dataclass(frozen=True)
@@ -71,8 +101,30 @@ class Failure:
 
     reason: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", escaped(self.reason))
+
 
 Outcome = Completion | Failure
+
+
+def escaped(text: str) -> str:
+    """Return a text with lone surrogates and NUL as escapes; any other text as it is."""
+    if "\x00" in text:
+        text = text.replace("\x00", "\\x00")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
+
+
+def _count(value: Any) -> int | None:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        return None
+    return count if 0 <= count < 1 << 63 and not isinstance(value, bool) else None
 
 
 class ChatModel(ByContent, ABC):
@@ -127,6 +179,14 @@ class ChatModel(ByContent, ABC):
             ParameterError: the environment lacks the key.
             MissingExtraError: a package is not installed.
         """
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer that prompts are measured by; None: they are never cut."""
+        return None
+
+    def reject(self, chat: Chat) -> None:  # noqa: B027
+        """Be told that an answer could not be used, by who read it; a ledger notes it."""
 
     def at_temperature(self, temperature: float) -> ChatModel:
         """Return the model at another temperature; a model that does not sample stays as it is."""

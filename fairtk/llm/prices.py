@@ -70,9 +70,11 @@ class Prices:
             prompt: tokens of the prompt; None: unknown.
             completion: tokens of the answer; None: unknown.
         """
-        if llm.free:
-            return 0.0
-        price = self._prices.get(llm.name)
+        return 0.0 if llm.free else self.of_name(llm.name, prompt, completion)
+
+    def of_name(self, model: str, prompt: float | None, completion: float | None) -> float:
+        """Return the price of a call to a model that is known by its name alone."""
+        price = self._prices.get(model)
         if price is None or prompt is None or completion is None:
             return math.nan
         return (prompt * price.prompt + completion * price.completion) / 1e6

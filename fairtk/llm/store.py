@@ -1,51 +1,34 @@
-"""The ledger's file: answers in SQLite, committed one by one."""
+"""The answers of a ledger: in SQLite, committed one by one or many at once."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import sqlite3
 import warnings
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
-from fairtk.errors import DataWarning, FormatError
+from fairtk.errors import DataWarning
 from fairtk.llm.chat import Chat, ChatModel, Completion
+from fairtk.llm.database import LedgerFile
+from fairtk.llm.opening import INSERT
+from fairtk.llm.rows import SERVED, Row, answer_row, checksum
 
-SCHEMA = 1
-"""Version of the table; files of another version are moved aside."""
-
-_APPLICATION = 0x46544B4C  # "FTKL", which the tool `file` and others see
-_TABLE = """
-CREATE TABLE answers (
-    key TEXT PRIMARY KEY,
-    model TEXT NOT NULL,
-    parameters TEXT NOT NULL,
-    prompt TEXT NOT NULL,
-    answer TEXT NOT NULL,
-    finish TEXT NOT NULL,
-    prompt_tokens INTEGER,
-    completion_tokens INTEGER,
-    seconds REAL NOT NULL,
-    created TEXT NOT NULL
-)
-"""
 _MANY = 500  # SQLite's limit of parameters in one statement is 999 in old builds
 
 
 class AnswerStore:
-    """Answers by key, in one SQLite file (write-ahead log), safe to use from several threads.
+    """Answers by key, in one SQLite file (write-ahead log), for several threads and processes.
 
-    A file that is corrupt, of another version or no ledger at all is moved aside, with a warning
-    that names the new place, and a new one is begun; nothing is ever deleted.
+    A file that is damaged, of an earlier version or no ledger at all is kept under another name,
+    with a warning; what it holds is taken over, and what its backup (``NAME.backup``) holds. A row
+    that was changed on the disk is never served: the backup's is. On a network file system one
+    process at a time can have the file.
+
+    Other tables in the file are left alone: an experiment keeps its own beside the answers.
 
     Args:
-        path: the file; its folder must exist.
+        path: the file; its folder must exist. Only its owner may read a new one.
 
     Raises:
         FormatError: the file cannot be opened, e.g. because of its permissions or a lock.
@@ -53,120 +36,102 @@ class AnswerStore:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path).resolve()
-        self._lock = Lock()
-        if not self.path.parent.is_dir():
-            raise FormatError("the folder of the ledger does not exist; make it first", path)
-        if self.path.is_dir():
-            raise FormatError("the ledger must be a file, but this is a folder", path)
-        problem = self._problem()
-        if problem:
-            self._move_aside(problem)
-        self._database = self._open()
+        self.file = LedgerFile(self.path)
 
-    def get(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """Return the answers that are there, by key."""
-        wanted = list(dict.fromkeys(keys))
+    def get(self, keys: Iterable[str], since: str = "") -> dict[str, Completion]:
+        """Return the answers that are there, by key.
+
+        Args:
+            keys: of the answers.
+            since: leave out unusable answers that were made before this time; empty: none.
+        """
         found: dict[str, Completion] = {}
-        for first in range(0, len(wanted), _MANY):
-            part = wanted[first : first + _MANY]
-            with self._lock, self._named():
-                rows = self._database.execute(
-                    "SELECT key, answer, prompt_tokens, completion_tokens, seconds, finish "
-                    f"FROM answers WHERE key IN ({','.join('?' * len(part))})",
-                    part,
-                ).fetchall()
-            found.update((key, Completion(*rest)) for key, *rest in rows)
+        damaged: list[str] = []
+        columns = f"{SERVED}, checksum, unusable"
+        for *served, kept, unusable in self._of_keys(columns, keys):
+            key, answer, finish, asked, told, seconds, created = served
+            if checksum(*served) != kept:
+                damaged.append(key)
+            elif not (unusable and created < since):
+                found[key] = Completion(answer, asked, told, seconds, finish)
+        if damaged:
+            found |= self._mended(damaged)
         return found
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """Return the answers that are there, by key; for `put_many`."""
+        return self.get(keys)
 
     def put(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
         """Commit an answer and return it; if another process was first, return that one."""
-        with self._lock, self._named(), self._database:
-            self._database.execute(
-                "INSERT OR IGNORE INTO answers VALUES (?,?,?,?,?,?,?,?,?,?)",
-                (
-                    key,
-                    llm.name,
-                    _json(llm.parameters()),
-                    _json([list(message) for message in chat.messages]),
-                    answer.text,
-                    answer.finish,
-                    answer.prompt_tokens,
-                    answer.completion_tokens,
-                    answer.seconds,
-                    datetime.now(UTC).isoformat(timespec="seconds"),
-                ),
+        return self.put_many([answer_row(key, llm, chat, answer)])[key]
+
+    def put_many(self, rows: Sequence[Row]) -> dict[str, Completion]:
+        """Commit answers, all or none, and return those that are kept, by key.
+
+        Args:
+            rows: of `fairtk.llm.made_row`; where a key is there already, the first stays.
+        """
+        keys = list(dict.fromkeys(row.key for row in rows))
+
+        def write(database: sqlite3.Connection) -> None:
+            known = {key for (key,) in self._of_keys("key", keys)}
+            new = {row.key: row for row in reversed(rows) if row.key not in known}
+            self.insert(database, list(new.values()))
+
+        self.file.write(write)
+        return self.get(keys)
+
+    def insert(self, database: sqlite3.Connection, rows: Sequence[Row]) -> None:
+        """Write rows, in a transaction that is begun; those of the same keys are replaced."""
+        if rows:
+            # the backup first: what is in the ledger is in it, too, wherever the process ends
+            self.file.backup.append(rows)
+            database.executemany(INSERT, rows)
+
+    def reject(self, key: str) -> None:
+        """Note that an answer is of no use to who read it."""
+        self.file.write(
+            lambda database: database.execute(
+                "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable", (key,)
             )
-        return self.get([key])[key]
+        )
+
+    def unusable(self) -> int:
+        """Return how many answers are of no use: refused, cut off, unreadable or rejected."""
+        return int(self.file.read("SELECT count(*) FROM answers WHERE unusable")[0][0])
 
     def __len__(self) -> int:
-        with self._lock, self._named():
-            count: int = self._database.execute("SELECT count(*) FROM answers").fetchone()[0]
-        return count
+        return int(self.file.read("SELECT count(*) FROM answers")[0][0])
 
     def close(self) -> None:
         """Close the file; its write-ahead log is merged into it."""
-        with self._lock:
-            self._database.close()
+        self.file.close()
 
-    def _problem(self) -> str:
-        """Return why the file is no ledger of this version, or an empty string."""
-        if not self.path.exists() or self.path.stat().st_size == 0:
-            return ""
-        try:
-            with contextlib.closing(self._connect()) as database:
-                application = database.execute("PRAGMA application_id").fetchone()[0]
-                version = database.execute("PRAGMA user_version").fetchone()[0]
-                if application != _APPLICATION:
-                    return "not a ledger"
-                if version != SCHEMA:
-                    return f"of version {version}, not {SCHEMA}"
-                state = database.execute("PRAGMA quick_check(1)").fetchone()[0]
-                return "" if state == "ok" else "corrupt"
-        except sqlite3.OperationalError as error:
-            raise FormatError(f"the ledger cannot be opened ({error})", self.path) from None
-        except sqlite3.DatabaseError:
-            return "corrupt"
+    def _of_keys(self, columns: str, keys: Iterable[str]) -> list[tuple[object, ...]]:
+        wanted = list(dict.fromkeys(keys))
+        found = []
+        for first in range(0, len(wanted), _MANY):
+            part = wanted[first : first + _MANY]
+            marks = ",".join("?" * len(part))
+            found += self.file.read(f"SELECT {columns} FROM answers WHERE key IN ({marks})", part)
+        return found
 
-    def _move_aside(self, problem: str) -> None:
-        number = 1
-        while True:
-            place = self.path.with_name(f"{self.path.name}.aside-{number}")
-            if not place.exists():
-                break
-            number += 1
-        for end in ("", "-wal", "-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(f"{self.path}{end}", f"{place}{end}")
+    def _mended(self, keys: list[str]) -> dict[str, Completion]:
+        """Return damaged answers as the backup has them; what it lacks is taken out."""
+        wanted = set(keys)
+        rows = {row.key: row for row in self.file.backup.rows() if row.key in wanted}
+
+        def write(database: sqlite3.Connection) -> None:
+            database.executemany("DELETE FROM answers WHERE key = ?", [(key,) for key in keys])
+            database.executemany(INSERT, list(rows.values()))
+
+        self.file.write(write)
+        lost = len(wanted) - len(rows)
         warnings.warn(
-            f"the ledger {self.path} is {problem}: it was moved to {place}, and a new one is begun",
+            f"{len(wanted)} answers in the ledger {self.path} were damaged: {len(rows)} were taken "
+            "from its backup" + (f", {lost} are lost and will be asked for again" if lost else ""),
             DataWarning,
             stacklevel=4,
         )
-
-    def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=30, check_same_thread=False)
-
-    def _open(self) -> sqlite3.Connection:
-        with self._named():
-            database = self._connect()
-            database.execute("PRAGMA journal_mode=WAL")
-            database.execute("PRAGMA synchronous=FULL")  # an answer outlives a power cut, too
-            with database:
-                database.execute("BEGIN IMMEDIATE")
-                known = database.execute("PRAGMA user_version").fetchone()[0]
-                if known != SCHEMA:  # two processes may begin a ledger at the same time
-                    database.execute(_TABLE)
-                    database.execute(f"PRAGMA application_id={_APPLICATION}")
-                    database.execute(f"PRAGMA user_version={SCHEMA}")
-        return database
-
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise FormatError(f"the ledger cannot be used ({error})", self.path) from None
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+        return {key: row.completion for key, row in rows.items()}

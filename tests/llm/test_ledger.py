@@ -213,7 +213,7 @@ def damaged(path, kind):
         ("corrupt", "corrupt"),
         ("text", "corrupt"),
         ("foreign", "not a ledger"),
-        ("version", "of version 99, not 1"),
+        ("version", "of version 99, not 2"),
     ],
 )
 def test_what_is_no_ledger_is_moved_aside(tmp_path, kind, problem):

@@ -1,0 +1,210 @@
+"""Calls under way: claimed before they start, so that no two processes pay for one answer."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from fairtk.errors import DataWarning
+from fairtk.llm.chat import Completion
+from fairtk.llm.owners import BEAT, SILENCE, is_alive, new_owner, process_of
+from fairtk.llm.rows import Row
+from fairtk.llm.store import AnswerStore
+
+
+class Payment(NamedTuple):
+    """An answer that was paid for, by whichever process.
+
+    Attributes:
+        number: a later payment has a higher one.
+        owner: who paid.
+        model: the model's name.
+        prompt_tokens: of the prompt; None: unknown.
+        completion_tokens: of the answer; None: unknown.
+        price: None: unknown to who paid.
+    """
+
+    number: int
+    owner: str
+    model: str
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    price: float | None
+
+
+class Claim(NamedTuple):
+    """What came of asking for a call.
+
+    Attributes:
+        state: ``"mine"``: make it; ``"answered"``: it is in the file; ``"taken"``: another
+            makes it; ``"refused"``: `reason` says why.
+        reason: of a refusal.
+        running: how many calls were under way when it was refused.
+    """
+
+    state: str
+    reason: str = ""
+    running: int = 0
+
+
+Allow = Callable[[list[Payment], int, float], str]
+"""From payments that were not seen yet, and number and price of calls under way, to a reason
+against one more call, or an empty string."""
+
+
+class Claims:
+    """The calls under way in all processes that have a ledger open.
+
+    A claim belongs to an owner: a ledger that is open in a process. The claims of a dead process
+    are taken over by whoever asks next; a slow call keeps its claim.
+
+    Args:
+        store: the answers, in the same file.
+    """
+
+    def __init__(self, store: AnswerStore) -> None:
+        self.owner = new_owner()
+        self._store = store
+        self._file = store.file
+        self._mine: set[str] = set()
+        self._closed = threading.Event()
+        self._heart: threading.Thread | None = None
+
+    def last_payment(self) -> int:
+        """Return the number of the latest payment; 0: there is none."""
+        return int(self._file.read("SELECT coalesce(max(number), 0) FROM payments")[0][0])
+
+    def claim(
+        self, key: str, price: float, since: str = "", after: int = 0, allow: Allow | None = None
+    ) -> Claim:
+        """Claim a call, unless it is answered or another makes it.
+
+        Args:
+            key: of the call.
+            price: the most that it can cost.
+            since: as in `AnswerStore.get`.
+            after: the last payment that `allow` was given.
+            allow: decides whether one more call may be made; None: any.
+        """
+
+        def write(database: sqlite3.Connection) -> Claim:
+            row = database.execute(
+                "SELECT unusable, created FROM answers WHERE key = ?", (key,)
+            ).fetchone()
+            if row is not None and not (row[0] and row[1] < since):
+                return Claim("answered")
+            claims = database.execute("SELECT key, owner, price, beat FROM claims").fetchall()
+            beats = {owner: beat for _, owner, _, beat in claims if owner != self.owner}
+            dead = {owner for owner, beat in beats.items() if not is_alive(owner, beat)}
+            database.executemany("DELETE FROM claims WHERE owner = ?", [(o,) for o in dead])
+            running = {k: cost for k, owner, cost, _ in claims if owner not in dead}
+            if key in running:
+                return Claim("taken")
+            if allow is not None:
+                reason = allow(_payments(database, after), len(running), sum(running.values()))
+                if reason:
+                    return Claim("refused", reason, len(running))
+            values = (key, self.owner, price, time.time())
+            database.execute("INSERT INTO claims VALUES (?,?,?,?)", values)
+            return Claim("mine")
+
+        claim = self._file.write(write, durable=False)
+        if claim.state == "mine":
+            self._mine.add(key)
+            self._live()
+        return claim
+
+    def pay(self, row: Row, price: float | None) -> Completion:
+        """Commit the answer of a claimed call with its payment, and end the claim.
+
+        Args:
+            row: the answer; it replaces one that was made before the claim.
+            price: None: unknown.
+        """
+        paid = (self.owner, row.model, row.prompt_tokens, row.completion_tokens, price)
+
+        def write(database: sqlite3.Connection) -> None:
+            self._store.insert(database, [row])
+            self._end(database, [row.key])
+            database.execute(
+                "INSERT INTO payments (owner, model, prompt_tokens, completion_tokens, price) "
+                "VALUES (?,?,?,?,?)",
+                paid,
+            )
+
+        self._file.write(write)
+        self._mine.discard(row.key)
+        return row.completion
+
+    def release(self, keys: Iterable[str]) -> None:
+        """End claims whose calls gave no answer."""
+        mine = list(keys)
+        if mine:
+            self._file.write(lambda database: self._end(database, mine), durable=False)
+            self._mine.difference_update(mine)
+
+    def warn_of_standstill(self, keys: Iterable[str]) -> None:
+        """Warn if a process that makes one of the calls lives, but gives no sign of life."""
+        wanted = set(keys)
+        for key, owner, beat in self._file.read("SELECT key, owner, beat FROM claims"):
+            if key in wanted and time.time() - beat > SILENCE and is_alive(owner, beat):
+                warnings.warn(
+                    f"the ledger {self._store.path} waits for an answer that {process_of(owner)} "
+                    "asked for, which does not move: let it go on, or end it",
+                    DataWarning,
+                    stacklevel=3,
+                )
+                return
+
+    def close(self) -> None:
+        """Give no more signs of life."""
+        self._closed.set()
+
+    def beat(self) -> None:
+        """Give a sign of life of the calls under way."""
+        if self._mine:
+            beat = (time.time(), self.owner)
+            self._file.write(
+                lambda database: database.execute(
+                    "UPDATE claims SET beat = ? WHERE owner = ?", beat
+                ),
+                durable=False,
+            )
+
+    def _end(self, database: sqlite3.Connection, keys: list[str]) -> None:
+        mine = [(key, self.owner) for key in keys]
+        database.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", mine)
+
+    def _live(self) -> None:
+        if self._heart is None:
+            self._heart = threading.Thread(
+                target=_keep_beating, args=(weakref.ref(self), self._closed), daemon=True
+            )
+            self._heart.start()
+
+
+def _keep_beating(of: weakref.ref[Claims], closed: threading.Event) -> None:
+    """Give signs of life until the ledger is closed, or gone."""
+    while not closed.wait(BEAT):
+        claims = of()
+        if claims is None:
+            return
+        try:
+            claims.beat()
+        except Exception:  # whoever makes the calls will meet it, and say it
+            continue
+        finally:
+            del claims
+
+
+def _payments(database: sqlite3.Connection, after: int) -> list[Payment]:
+    last = database.execute("SELECT coalesce(max(number), 0) FROM payments").fetchone()[0]
+    if last < after:  # the file was begun anew
+        after = 0
+    rows = database.execute("SELECT * FROM payments WHERE number > ? ORDER BY number", (after,))
+    return [Payment(*row) for row in rows]

@@ -1,0 +1,189 @@
+"""A model behind a ledger: recorded answers first, claimed calls then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairtk.errors import ParameterError
+from fairtk.frames.content import digest
+from fairtk.llm.chat import Chat, ChatModel, Failure, Outcome
+from fairtk.llm.claims import Claim
+from fairtk.llm.errors import BudgetError, OfflineError
+from fairtk.llm.prices import Estimate, estimate
+
+if TYPE_CHECKING:
+    from fairtk.llm.ledger import Ledger
+
+_SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
+_STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for
+
+
+class Recorded(ChatModel):
+    """A model behind a ledger; made by `Ledger.wrap`.
+
+    Equal to the model behind another ledger: a ledger changes what is paid, not what is answered.
+
+    Args:
+        llm: the model.
+        ledger: where answers are kept.
+
+    Raises:
+        ParameterError: the ledger has a `max_cost`, but no price for the model.
+    """
+
+    def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
+        inner: ChatModel = llm.llm if isinstance(llm, Recorded) else llm
+        if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
+            raise ParameterError(
+                f"max_cost needs the price of {inner.name!r}, which is unknown: give "
+                f"prices={{{inner.name!r}: (prompt, completion)}} per million tokens, or max_calls"
+            )
+        self.llm: ChatModel = inner
+        self.ledger = ledger
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.llm.name
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer."""
+        return self.llm.tokenizer
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the model's parameters."""
+        return self.llm.parameters()
+
+    def digest(self) -> str:
+        """Return the model's digest."""
+        return self.llm.digest()
+
+    def __repr__(self) -> str:
+        return f"Recorded({self.llm!r}, {self.ledger!r})"
+
+    def check(self) -> None:
+        """Raise if the model cannot be asked and nothing is recorded that could answer for it."""
+        if not self.ledger.offline and not len(self.ledger):
+            self.llm.check()
+
+    def at_temperature(self, temperature: float) -> Recorded:
+        """Return the model at another temperature, behind the same ledger."""
+        return Recorded(self.llm.at_temperature(temperature), self.ledger)
+
+    def key(self, chat: Chat) -> str:
+        """Return what the ledger knows a call by."""
+        facts = dict(chat.facts) if self.llm.reads_facts else {}
+        messages = [list(message) for message in chat.messages]
+        return digest([self.llm.name, self.llm.parameters(), messages, facts], 16)
+
+    def reject(self, chat: Chat) -> None:
+        """Note that an answer is of no use; see `Ledger`'s `retry_unusable`."""
+        self.ledger.store.reject(self.key(chat))
+
+    def estimate(self, chats: Sequence[Chat]) -> Estimate:
+        """Return how many calls are to be paid for, their tokens and price, without any call."""
+        distinct = {self.key(chat): chat for chat in chats}
+        known = self.ledger.recorded(distinct)
+        asked = [chat for key, chat in distinct.items() if key not in known]
+        return estimate(self.llm, asked, len(known), self.ledger.prices)
+
+    def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
+        """Yield the recorded answers, then the new ones as they arrive, each committed before.
+
+        Raises:
+            OfflineError: a call is not in the ledger, and the ledger is offline.
+            BudgetError: the budget does not allow the next call; all others were recorded.
+            LLMError: no call to the model would succeed.
+        """
+        asked = list(chats)
+        places: dict[str, list[int]] = {}
+        for place, chat in enumerate(asked):
+            places.setdefault(self.key(chat), []).append(place)
+        waited = 0.0
+        while True:
+            for key, answer in self.ledger.recorded(places).items():
+                yield from ((place, answer) for place in places.pop(key))
+                waited = 0.0
+            if not places:
+                return
+            left = {key: asked[found[0]] for key, found in places.items()}
+            if self.ledger.offline:
+                raise OfflineError(
+                    f"{len(left)} calls to {self.name!r} are not in the ledger {self.ledger.path}, "
+                    f"the first: {next(iter(left.values())).text[:80]!r}; run without offline=True"
+                )
+            made, refused = 0, Claim("")
+            calls = self._made(left)
+            while True:
+                try:
+                    key, outcome = next(calls)
+                except StopIteration as end:
+                    refused = end.value
+                    break
+                made += 1
+                yield from ((place, outcome) for place in places.pop(key))
+            if made:
+                waited = 0.0
+                continue
+            # a running call counts as long as can be: what it does not cost is there for the next
+            if refused.reason and not refused.running:
+                raise BudgetError(
+                    f"stopped before a call to {self.name!r}: {refused.reason}; all answers so far "
+                    f"are in {self.ledger.path}: raise the limit and run again to go on"
+                )
+            waited += self._wait(waited, left)
+
+    def _made(self, calls: dict[str, Chat]) -> Generator[tuple[str, Outcome], None, Claim]:
+        """Make the calls that nobody else makes, as far as the budget allows.
+
+        Returns:
+            The claim that was refused, if one was.
+        """
+        keys: list[str] = []
+        open_calls: set[str] = set()
+        refused = Claim("")
+
+        def claimed() -> Iterator[Chat]:
+            nonlocal refused
+            for key, chat in calls.items():
+                claim = self.ledger.claim(key, self.llm, chat)
+                if claim.state == "refused":
+                    refused = claim
+                    return
+                if claim.state == "mine":
+                    keys.append(key)
+                    open_calls.add(key)
+                    yield chat
+
+        outcomes = self.llm.outcomes(claimed())
+        try:
+            for number, outcome in outcomes:
+                key = keys[number]
+                kept = outcome
+                if isinstance(outcome, Failure):
+                    self.ledger.release([key])
+                else:
+                    kept = self.ledger.pay(key, self.llm, calls[key], outcome)
+                open_calls.discard(key)
+                yield key, kept
+            for key in list(open_calls):
+                open_calls.discard(key)
+                self.ledger.release([key])
+                yield key, Failure("the model gave no answer")
+        finally:
+            close = getattr(outcomes, "close", None)
+            if close is not None:
+                close()
+            self.ledger.release(open_calls)
+        return refused
+
+    def _wait(self, waited: float, keys: Iterable[str]) -> float:
+        """Wait for calls that others make, the longer the longer it took; return the seconds."""
+        seconds = min(_LONGEST, max(_SHORTEST, waited / 4))
+        time.sleep(seconds)
+        if waited < _STANDSTILL <= waited + seconds:
+            self.ledger.warn_of_standstill(keys)
+        return seconds

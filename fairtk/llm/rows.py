@@ -1,0 +1,116 @@
+"""What is kept of an answer: one row, with a checksum over all that is served from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from fairtk.llm.chat import Chat, ChatModel, Completion
+
+SERVED = "key, answer, finish, prompt_tokens, completion_tokens, seconds, created"
+"""The columns that a checksum covers."""
+
+
+class Row(NamedTuple):
+    """An answer with all that is kept of its call.
+
+    Attributes:
+        key: what the call is known by: a digest of model, parameters and prompt.
+        model: the model's name.
+        parameters: of the model, as JSON.
+        prompt: the messages, as JSON.
+        answer: the text.
+        finish: see `Completion`.
+        prompt_tokens: of the prompt.
+        completion_tokens: of the answer.
+        seconds: that the answer took.
+        created: when it was kept, UTC.
+        unusable: whether who read it could do nothing with it, 0 or 1.
+        checksum: of what is served (`SERVED`).
+    """
+
+    key: str
+    model: str
+    parameters: str
+    prompt: str
+    answer: str
+    finish: str
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    created: str
+    unusable: int
+    checksum: str
+
+    @property
+    def completion(self) -> Completion:
+        """The answer."""
+        counts = (self.prompt_tokens, self.completion_tokens)
+        return Completion(self.answer, *counts, self.seconds, self.finish)
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was changed since the row was made."""
+        return self.checksum == checksum(
+            self.key, self.answer, self.finish, self.prompt_tokens, self.completion_tokens,
+            self.seconds, self.created,
+        )  # fmt: skip
+
+
+COLUMNS = Row._fields
+
+
+def checksum(*served: Any) -> str:
+    """Return the checksum of a row.
+
+    Args:
+        served: the values of `SERVED`, in that order.
+    """
+    # no text has a NUL, so that values cannot run into each other
+    content = "\0".join(map(repr, served))
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def made_row(
+    key: str, model: str, parameters: str, prompt: str, answer: Completion, created: str = ""
+) -> Row:
+    """Return the row of an answer.
+
+    Args:
+        key: what the call is known by.
+        model: the model's name.
+        parameters: of the model, as JSON.
+        prompt: the messages, as JSON; empty: not kept.
+        answer: the answer.
+        created: when; empty: now.
+    """
+    at = created or now()
+    served = (
+        answer.text, answer.finish, answer.prompt_tokens, answer.completion_tokens,
+        answer.seconds, at,
+    )  # fmt: skip
+    about = (key, model, parameters, prompt)
+    return Row(*about, *served, int(not answer.usable), checksum(key, *served))
+
+
+def answer_row(key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Row:
+    """Return the row of a model's answer to a chat."""
+    messages = [list(message) for message in chat.messages]
+    return made_row(key, llm.name, as_json(llm.parameters()), as_json(messages), answer)
+
+
+def now() -> str:
+    """Return the time as rows have it."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON that every file can hold."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, sort_keys=True)
+    return text
