@@ -29,6 +29,8 @@ from fairtk.cli.output import format_option
 @click.option("--prices", metavar="FILE",
               help="Prices per million tokens: TSV with model, prompt, completion.")  # fmt: skip
 @click.option("--offline", is_flag=True, help="Only recorded answers; others are an error.")
+@click.option("--retry-unusable", is_flag=True,
+              help="Ask again for answers that were refused, cut off or unreadable.")  # fmt: skip
 @click.option("--variations/--no-variations", default=True, show_default=True,
               help="Vary settings of FAIR-QR, too.")  # fmt: skip
 @click.option("--seed", type=int, help="Of folds, training and bootstrap.  [default: 42]")
@@ -47,6 +49,7 @@ def command(
     max_cost: float | None,
     prices: str | None,
     offline: bool,
+    retry_unusable: bool,
     variations: bool,
     seed: int | None,
     form: str,
@@ -81,7 +84,8 @@ def command(
       [llm]
       backend = "openai"                 # keyword, causal, seq2seq
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...
-      [ledger]                           # path, offline, max_calls, max_cost, prices
+      [ledger]                           # path, offline, max_calls, max_cost, prices,
+                                         # retry_unusable
 
     \b
     Examples:
@@ -105,6 +109,7 @@ def command(
             max_cost=max_cost,
             prices=prices,
             offline=offline,
+            retry_unusable=retry_unusable,
             variations=variations,
             seed=seed,
         ),

@@ -47,6 +47,7 @@ class Given:
     max_cost: float | None
     prices: str | None
     offline: bool
+    retry_unusable: bool
     variations: bool
     seed: int | None
 
@@ -125,6 +126,7 @@ def _ledger(
                 ("max_cost", given.max_cost),
                 ("prices", given.prices),
                 ("offline", given.offline or None),
+                ("retry_unusable", given.retry_unusable or None),
             )
             if value is not None
         },
@@ -187,7 +189,8 @@ def _echo_results(results: Results, page: Path, form: str) -> None:
         click.echo(
             f"Warning: {len(lost)} results are missing, e.g. {lost['system'].iloc[0]} for topic "
             f"{lost['qid'].iloc[0]}: {lost['reason'].iloc[0]}; run the same command to try "
-            "calls that failed again (what the model answered, a refusal too, is in the ledger)",
+            "calls that failed again; what was refused, cut off or unreadable is in the ledger, "
+            "and asked for again with --retry-unusable",
             err=True,
         )
     click.echo(f"\nReport: {page}", err=not sys.stdout.isatty())

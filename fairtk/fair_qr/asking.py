@@ -62,9 +62,10 @@ def refine(
         LLMError: no call to the model would succeed.
         BudgetError: the ledger's budget does not allow the next call.
     """
-    outcomes = llm.complete([prompt(request) for request in requests])
+    chats = [prompt(request) for request in requests]
+    outcomes = llm.complete(chats)
     results = []
-    for request, outcome in zip(requests, outcomes, strict=True):
+    for request, chat, outcome in zip(requests, chats, outcomes, strict=True):
         if isinstance(outcome, Failure):
             results.append(Refined(None, outcome.reason))
             continue
@@ -73,6 +74,7 @@ def refine(
             query = parse_completion(outcome, prompt.answer(outcome.text), request.keywords)
             results.append(Refined(query, "", *counts))
         except AnswerError as error:
+            llm.reject(chat)
             results.append(Refined(None, str(error), *counts))
     return results
 

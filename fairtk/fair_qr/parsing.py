@@ -53,6 +53,8 @@ def parse_completion(completion: Completion, text: str | None = None, before: st
         raise AnswerError("the answer was cut off at the most tokens")
     if completion.finish in ("refusal", "content_filter"):
         raise AnswerError("the model refused to answer")
+    if completion.finish == "unreadable":
+        raise AnswerError("what the server sent is no text")
     most = MOST_WORDS + len(_WORD.findall(before))
     return parse_keywords(completion.text if text is None else text, most)
 

@@ -6,6 +6,7 @@ import os
 import platform
 import secrets
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -49,16 +50,16 @@ def process_of(owner: str) -> str:
 @cache
 def _host() -> str:
     """Return the host, with what tells reboots and containers apart."""
-    parts = [platform.node()]
-    for read in (
-        lambda: (_PROC / "sys/kernel/random/boot_id").read_text().strip(),
-        lambda: os.readlink(_PROC / "self/ns/pid"),
-    ):
-        try:
-            parts.append(read())
-        except OSError:
-            parts.append("")
-    return "/".join(parts).replace("|", "")
+    boot = _looked_up(lambda: (_PROC / "sys/kernel/random/boot_id").read_text().strip())
+    space = _looked_up(lambda: os.readlink(_PROC / "self/ns/pid"))
+    return f"{platform.node()}/{boot}/{space}".replace("|", "")
+
+
+def _looked_up(read: Callable[[], str]) -> str:
+    try:
+        return read()
+    except OSError:
+        return ""
 
 
 def _started(pid: int) -> str | None:

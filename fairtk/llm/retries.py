@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from threading import Lock
+from typing import Any
 
 LONGEST_WAIT = 120.0
 """Seconds: a server that asks for a longer wait is given up."""
@@ -37,6 +39,31 @@ class Backoff:
         """
         own = min(self.most, self.first * 2.0 ** min(attempt, 60)) * rng.uniform(0.5, 1.0)
         return own if asked is None else max(asked, 0.0) + min(own, 0.1)
+
+
+class Streak:
+    """Calls in a row that failed, over all threads that use a model.
+
+    Attributes:
+        count: how many; 0 after one that did not.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = Lock()
+
+    def add(self) -> int:
+        """Count one more, and return how many there are."""
+        with self._lock:
+            self.count += 1
+            return self.count
+
+    def end(self) -> None:
+        """Begin anew."""
+        self.count = 0
+
+    def __reduce__(self) -> Any:
+        return (Streak, ())
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:

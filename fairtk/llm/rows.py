@@ -87,12 +87,23 @@ def made_row(
         created: when; empty: now.
     """
     at = created or now()
-    served = (
-        answer.text, answer.finish, answer.prompt_tokens, answer.completion_tokens,
-        answer.seconds, at,
-    )  # fmt: skip
-    about = (key, model, parameters, prompt)
-    return Row(*about, *served, int(not answer.usable), checksum(key, *served))
+    text, finish = answer.text, answer.finish
+    counts = (answer.prompt_tokens, answer.completion_tokens)
+    mark = checksum(key, text, finish, *counts, answer.seconds, at)
+    return Row(
+        key=key,
+        model=model,
+        parameters=parameters,
+        prompt=prompt,
+        answer=text,
+        finish=finish,
+        prompt_tokens=counts[0],
+        completion_tokens=counts[1],
+        seconds=answer.seconds,
+        created=at,
+        unusable=int(not answer.usable),
+        checksum=mark,
+    )
 
 
 def answer_row(key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import math
 import os
@@ -14,12 +15,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fairtk.errors import MissingExtraError, ParameterError
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome
+from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, escaped
 from fairtk.llm.errors import LLMError
-from fairtk.llm.retries import LONGEST_WAIT, Backoff, retry_after
+from fairtk.llm.replies import BrokenReplyError, read_reply
+from fairtk.llm.retries import LONGEST_WAIT, Backoff, Streak, retry_after
 from fairtk.llm.threads import outcomes_in_threads
 
 OPENAI_URL = "https://api.openai.com/v1"
+MOST_FAILURES = 5
+"""Calls in a row that fail with all their attempts: the server counts as dead."""
+
+_CONNECT = 5.0  # seconds
 _TRY_AGAIN = (408, 409, 425, 429)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
@@ -31,7 +37,8 @@ class OpenAICompatible(ChatModel):
     Calls overlap, at most `concurrency` at a time. Rate limits (429), server errors (5xx),
     timeouts, broken connections and answers that are not JSON are tried again, with waits that
     double and have a random part; ``Retry-After`` is met. A call that fails every time is a
-    `Failure`; a wrong key or an unknown model ends everything with an `LLMError`.
+    `Failure`. A wrong key, an unknown model, and a server that failed five calls in a row, end
+    everything with an `LLMError`.
 
     The key is read from the environment when calls are made, and stands nowhere else: not in the
     printed form, the ledger or messages.
@@ -111,6 +118,7 @@ class OpenAICompatible(ChatModel):
         self.retries = int(retries)
         self.backoff = float(backoff)
         self.seed = seed
+        self._streak = Streak()  # shared with the model at other temperatures
 
     @property
     def name(self) -> str:
@@ -137,7 +145,9 @@ class OpenAICompatible(ChatModel):
 
     def at_temperature(self, temperature: float) -> OpenAICompatible:
         """Return the same model at another temperature."""
-        return OpenAICompatible(**{**self.settings(), "temperature": temperature})
+        other = OpenAICompatible(**{**self.settings(), "temperature": temperature})
+        other._streak = self._streak  # it is the same server
+        return other
 
     def check(self) -> None:
         """Raise if the key or the ``openai`` client is missing; the server is not asked."""
@@ -167,7 +177,8 @@ class OpenAICompatible(ChatModel):
         return openai.OpenAI(
             api_key=self._key() or "none",
             base_url=self.base_url or OPENAI_URL,
-            timeout=self.timeout,
+            # whether a server is there is known sooner than what it answers
+            timeout=openai.Timeout(self.timeout, connect=min(self.timeout, _CONNECT)),
             max_retries=0,  # retried here, so that broken answers are, too
         )
 
@@ -184,47 +195,71 @@ class OpenAICompatible(ChatModel):
         return key
 
     def _ask(self, client: Any, chat: Chat, stopped: Event) -> Outcome:
-        """Return the outcome of one call with its retries."""
+        """Return the outcome of one call with its retries.
+
+        Raises:
+            LLMError: no other call would do better.
+        """
         rng = random.Random()  # waits only: no result depends on it
         backoff, reason = Backoff(self.backoff), "not tried"
-        for attempt in range(self.retries + 1):
+        # of a server that just failed every attempt of a call, less is to be hoped for
+        retries = min(self.retries, 1) if self._streak.count else self.retries
+        for attempt in range(retries + 1):
             begin = time.perf_counter()
             try:
-                return self._read(self._send(client, chat), time.perf_counter() - begin)
+                reply = self._send(client, chat)
+                found = read_reply(reply, time.perf_counter() - begin)
+                self._streak.end()
+                return self._without_key(found)
+            except BrokenReplyError as error:
+                if attempt == retries and error.kept is not None:
+                    self._streak.end()
+                    return self._without_key(error.kept)
+                said = self._hidden(_one_line(str(error)))
+                reason, again, asked = f"the response is not a chat completion ({said})", True, None
             except Exception as error:
                 reason, again, asked = self._judge(error)
-            if not again or (asked or 0.0) > LONGEST_WAIT:
+            if not again:  # the server is there, and refuses this prompt
+                self._streak.end()
                 return Failure(f"{self.model!r}: {reason}")
-            if attempt < self.retries and stopped.wait(backoff.wait(attempt, asked, rng)):
+            if (asked or 0.0) > LONGEST_WAIT:
+                return self._failed(reason)
+            if attempt < retries and stopped.wait(backoff.wait(attempt, asked, rng)):
                 return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
-        return Failure(f"{self.model!r}: {reason} ({self.retries + 1} attempts)")
+        return self._failed(f"{reason} ({retries + 1} attempts)")
 
-    def _send(self, client: Any, chat: Chat) -> Any:
+    def _failed(self, reason: str) -> Failure:
+        """Return the failure of a call that the server is to blame for.
+
+        Raises:
+            LLMError: it is the last of `MOST_FAILURES` in a row.
+        """
+        if self._streak.add() >= MOST_FAILURES:
+            self._streak.end()
+            raise LLMError(
+                f"stopped: {MOST_FAILURES} calls in a row to {self.base_url or OPENAI_URL} failed, "
+                f"the last to {self.model!r} with: {reason}; the server seems to be down: run "
+                "again when it answers (with a ledger, no answer so far is asked for again)"
+            )
+        return Failure(f"{self.model!r}: {reason}")
+
+    def _send(self, client: Any, chat: Chat) -> bytes:
         more = {} if self.seed is None else {"seed": self.seed}
-        return client.chat.completions.create(
+        response = client.chat.completions.with_raw_response.create(
             model=self.model,
-            messages=[{"role": m.role, "content": m.content} for m in chat.messages],
+            messages=[{"role": m.role, "content": escaped(m.content)} for m in chat.messages],
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             **more,
         )
+        content: bytes = response.content
+        return content
 
-    def _read(self, response: Any, seconds: float) -> Outcome:
-        """Return the completion of a response, however incomplete the server built it."""
-        choices = getattr(response, "choices", None)
-        if not choices or getattr(choices[0], "message", None) is None:
-            raise ValueError("the response has no choices")
-        message, usage = choices[0].message, getattr(response, "usage", None)
-        refusal = getattr(message, "refusal", None)
-        text = refusal or getattr(message, "content", None)
-        finish = "refusal" if refusal else str(getattr(choices[0], "finish_reason", "") or "stop")
-        return Completion(
-            text if isinstance(text, str) else "",
-            _count(getattr(usage, "prompt_tokens", None)),
-            _count(getattr(usage, "completion_tokens", None)),
-            seconds,
-            finish,
-        )
+    def _without_key(self, found: Completion) -> Completion:
+        """Return an answer; one that is no text, and may repeat what was sent, without the key."""
+        if found.finish != "unreadable":
+            return found
+        return dataclasses.replace(found, text=self._hidden(found.text))
 
     def _judge(self, error: Exception) -> tuple[str, bool, float | None]:
         """Return what happened, whether to try again, and the wait that the server asks for.
@@ -255,10 +290,9 @@ class OpenAICompatible(ChatModel):
             return f"no answer within {self.timeout:g} s", True, None
         if kind == "APIConnectionError":
             return f"no connection to {self.base_url or OPENAI_URL}", True, None
-        if isinstance(error, ValueError | AttributeError | TypeError) or kind.startswith("API"):
-            said = self._hidden(_one_line(str(error)))
-            return f"the response is not a chat completion ({said})", True, None
-        raise error
+        # whatever else goes wrong is the end of this call, not of the work
+        said = self._hidden(_one_line(str(error)))
+        return f"{kind}: {said}", kind.startswith("API"), None
 
     def _hidden(self, text: str) -> str:
         """Return a server's text without anything that looks like a key."""
@@ -266,10 +300,6 @@ class OpenAICompatible(ChatModel):
         if len(key) > 3:
             text = text.replace(key, "<hidden>")
         return _SECRET.sub("<hidden>", text)
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _detail(error: Exception) -> str:

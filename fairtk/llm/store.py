@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from fairtk.errors import DataWarning
 from fairtk.llm.chat import Chat, ChatModel, Completion
@@ -108,9 +109,9 @@ class AnswerStore:
         """Close the file; its write-ahead log is merged into it."""
         self.file.close()
 
-    def _of_keys(self, columns: str, keys: Iterable[str]) -> list[tuple[object, ...]]:
+    def _of_keys(self, columns: str, keys: Iterable[str]) -> list[Any]:
         wanted = list(dict.fromkeys(keys))
-        found = []
+        found: list[Any] = []
         for first in range(0, len(wanted), _MANY):
             part = wanted[first : first + _MANY]
             marks = ",".join("?" * len(part))

@@ -41,6 +41,10 @@ class Clocked(ChatModel):
     def __repr__(self) -> str:
         return repr(self.llm)
 
+    def reject(self, chat: Chat) -> None:
+        """Tell the model that an answer was of no use."""
+        self.llm.reject(chat)
+
     def at_temperature(self, temperature: float) -> Clocked:
         """Return the model at another temperature, by the same clock."""
         return Clocked(self.llm.at_temperature(temperature), self.waited)

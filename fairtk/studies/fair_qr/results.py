@@ -95,9 +95,11 @@ class Results:
     def table(self) -> pd.DataFrame:
         """The comparison, one row per attribute and system.
 
-        For each measure its mean, the ends of its bootstrap interval (``... low``, ``... high``),
-        the difference from BM25 with its ends (``... change``, ``... change low``,
-        ``... change high``), and the p-value of a paired t-test (``... p``, corrected as set).
+        For each measure its mean (a query without a result has the worst value), the mean over the
+        queries with a result (``... answered``; NaN: there is none), the ends of the mean's
+        bootstrap interval (``... low``, ``... high``), the difference from BM25 with its ends
+        (``... change``, ``... change low``, ``... change high``), and the p-value of a paired
+        t-test (``... p``, corrected as set).
         ``product of means`` is another number than the mean of products. ``missing``: queries
         without a result.
         """
@@ -239,11 +241,13 @@ class Results:
             if bool(cell.variation) != variations:
                 continue
             row: dict[str, Any] = _names(cell)
+            lost = _where(self.missing, cell)[QID].unique()
             for name in MEASURES:
                 row[name] = _of(values, cell, name)
+                row[f"{name} answered"] = _mean_of(values, cell, name, set(lost))
                 row[f"{name} change"] = row[name] - self._baseline(values, cell.attribute, name)
                 row[f"{name} p"] = float(_where(tests, cell, name)["p"].iloc[0])
-            row["missing"] = int((_where(self.missing, cell)["qid"]).nunique())
+            row["missing"] = len(lost)
             rows.append(row)
         frame = pd.DataFrame(rows)
         return self._with_intervals(frame) if rows else frame
@@ -317,3 +321,9 @@ def _where(frame: pd.DataFrame, cell: Cell, measure: str | None = None) -> pd.Da
 def _of(values: pd.DataFrame, cell: Cell, measure: str) -> np.ndarray:
     rows = _where(values, cell, measure).sort_values(QID)
     return np.asarray(rows["value"], dtype=np.float64)
+
+
+def _mean_of(values: pd.DataFrame, cell: Cell, measure: str, without: set[str]) -> float:
+    """Return the mean over the queries with a result; NaN if there is none."""
+    rows = _where(values, cell, measure)
+    return float(rows["value"][~rows[QID].isin(without)].mean())

@@ -115,7 +115,8 @@ class StudyFile:
         output: where results go.
         settings: how the study is done.
         llm: ``backend`` and its settings.
-        ledger: ``path``, ``offline``, ``max_calls``, ``max_cost``, ``prices``.
+        ledger: ``path``, ``offline``, ``max_calls``, ``max_cost``, ``prices``,
+            ``retry_unusable``.
     """
 
     data: Mapping[str, Any]
@@ -126,14 +127,16 @@ class StudyFile:
 
 
 DATA = ("folder", "dataset", "split", "attributes", "query", "keywords")
-LEDGER = ("path", "offline", "max_calls", "max_cost", "prices")
+LEDGER = ("path", "offline", "max_calls", "max_cost", "prices", "retry_unusable")
 _TEXT = ("a text", lambda v: isinstance(v, str))
 _NAMES = ("a list of names", lambda v: isinstance(v, list) and all(isinstance(n, str) for n in v))
 _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("folder", "dataset", "split", "query", "keywords", "output"), _TEXT),
     **dict.fromkeys(("attributes", "systems"), _NAMES),
     "path": _TEXT,
-    "offline": ("true or false", lambda v: isinstance(v, bool)),
+    **dict.fromkeys(
+        ("offline", "retry_unusable"), ("true or false", lambda v: isinstance(v, bool))
+    ),
     "max_calls": ("an integer", lambda v: isinstance(v, int) and not isinstance(v, bool)),
     "max_cost": ("a number", lambda v: _number(v)),
     "prices": (

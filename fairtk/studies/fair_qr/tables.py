@@ -46,7 +46,7 @@ def comparison(results: Results) -> Table:
                 cells += [""] * len(MEASURES)
                 continue
             row = found.iloc[0]
-            cells += [f"{row[m]:.4f}{_mark(row, m, settings.level)}" for m in MEASURES]
+            cells += [_mean(row, m, settings.level) for m in MEASURES]
             if row["missing"]:
                 lost.append(f"{attribute}: {row['missing']} of {len(results.data.topics)} missing")
         if lost:
@@ -59,7 +59,7 @@ def comparison(results: Results) -> Table:
         f"Means over {len(results.data.topics)} topics. {HIGHER} or {LOWER}: above or below BM25, "
         f"p < {settings.level:g} ({test}). nDCG as in "
         f"{'the track (ranks 1 and 2 weigh alike)' if settings.ndcg == 'TREC' else 'trec_eval'}. "
-        f"Queries without a result have the worst value."
+        f"Queries without a result have the worst value.{_on_missing(table)}"
     )
     return Table(["system", *heads], rows, caption)
 
@@ -96,7 +96,7 @@ def variation_table(results: Results) -> Table:
             same = same[same[name] == row[name]]
         kept = f"{same['mean'].iloc[0]:.2f}" if len(same) else ""
         product = MEASURES[-1]
-        means = [f"{row[m]:.4f}{_mark(row, m, results.settings.level)}" for m in MEASURES]
+        means = [_mean(row, m, results.settings.level) for m in MEASURES]
         change = (
             f"{row[f'{product} change']:+.4f} [{row[f'{product} change low']:+.4f}, "
             f"{row[f'{product} change high']:+.4f}]"
@@ -106,7 +106,7 @@ def variation_table(results: Results) -> Table:
         "FAIR-QR with one setting varied; the others as configured. "
         f"{HIGHER} or {LOWER}: above or below BM25, p < {results.settings.level:g} (paired t-test, "
         "not corrected for the number of settings). Change: of the product, from BM25, with its "
-        f"{results.settings.confidence:.0%} bootstrap interval."
+        f"{results.settings.confidence:.0%} bootstrap interval.{_on_missing(table)}"
     )
     heads = ["attribute", "setting", "value", *MEASURES, "change", "refinements kept"]
     return Table(heads, rows, caption)
@@ -211,6 +211,23 @@ def latex(table: Table) -> str:
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _mean(row: Any, measure: str, level: float) -> str:
+    """Return a mean with its mark; with queries missing, both means and no mark."""
+    if not row["missing"]:
+        return f"{row[measure]:.4f}{_mark(row, measure, level)}"
+    answered = row[f"{measure} answered"]
+    return f"{row[measure]:.4f} ({'none' if math.isnan(answered) else f'{answered:.4f}'})"
+
+
+def _on_missing(table: pd.DataFrame) -> str:
+    if table.empty or not table["missing"].any():
+        return ""
+    return (
+        " In brackets, where some are missing: the mean over the queries with a result; such means "
+        "have no mark, as the test would compare failed calls."
+    )
 
 
 def _mark(row: Any, measure: str, level: float) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shutil
 import threading
 import time
@@ -15,9 +17,13 @@ pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for thi
 pytest.importorskip("pyarrow")
 pytest.importorskip("openai")
 
+from click.testing import CliRunner
+
+from fairtk.cli.group import cli
 from fairtk.errors import DataWarning, NotFoundError, ParameterError
 from fairtk.llm import Ledger, LLMError, OpenAICompatible
 from fairtk.studies.fair_qr.models import make_model, parse_model
+from fairtk.studies.fair_qr.tables import comparison
 
 
 def topic(prompt):
@@ -78,16 +84,104 @@ def test_faults_are_tried_again_or_named(gender, tmp_path, client):
 def test_a_server_that_is_not_there(gender, tmp_path):
     with serving(qr_world.adds_a_term) as server:
         url = server.url
-    llm = OpenAICompatible("toy", url, retries=0)
-    with pytest.warns(DataWarning, match="8 of 8 queries have no result"):
-        results = small(gender, tmp_path, llm).run()
-    table = results.table.set_index("system")
-    assert table.loc["fair-qr", ["nDCG", "AWRF", "missing"]].tolist() == [0, 0, 8]
-    assert table.loc["bm25", "nDCG"] > 0.5 and table.loc["bm25", "missing"] == 0
-    assert results.missing["reason"].str.contains("no connection to http://127.0.0.1").all()
+    study = small(gender, tmp_path, OpenAICompatible("toy", url, retries=0))
+    with pytest.raises(LLMError, match=f"5 calls in a row to {url} failed.*no connection"):
+        study.run()
+    # no zeros are made of calls that failed, and what was done before is there
+    assert study.results().table["system"].tolist() == ["bm25"]
+
+
+def test_a_dead_server_ends_the_command(wiki, tmp_path):
+    with serving(qr_world.adds_a_term) as server:
+        url = server.url
+    begin = time.monotonic()
+    out = CliRunner().invoke(
+        cli, ["qr", str(wiki), "-o", str(tmp_path / "o"), "--llm", "openai:toy", "--base-url", url]
+    )
+    assert out.exit_code == 1 and time.monotonic() - begin < 60
+    assert re.search(r"5 calls in a row to http://127.0.0.1:\d+/v1 failed", out.stderr)
+
+
+def test_a_server_that_dies_in_the_middle_ends_the_study(gender, tmp_path, client):
+    alive = threading.Event()
+
+    def rule(prompt, _):
+        dead = topic(prompt) > 3 and not alive.is_set()
+        return {"drop": True} if dead else qr_world.adds_a_term(prompt)
+
+    with serving(rule) as server:
+        with pytest.raises(LLMError, match="5 calls in a row.*the server seems to be down"):
+            small(gender, tmp_path, client(server, concurrency=1)).run()
+        assert len(qr_world.paid(tmp_path / "ledger.sqlite")) == 3
+        alive.set()
+        assert small(gender, tmp_path, client(server)).run().missing.empty
+        assert [c for p, c in server.counts.items() if topic(p) <= 3] == [1, 1, 1]
+
+
+def test_missing_queries_have_both_means_and_no_mark(gender, tmp_path, client):
+    def rule(prompt, _):
+        return error(400, "no") if topic(prompt) < 7 else qr_world.adds_a_term(prompt)
+
+    with serving(rule) as server, pytest.warns(DataWarning, match="6 of 8 queries have no result"):
+        results = small(gender, tmp_path, client(server)).run()
+    row = results.table.set_index("system").loc["fair-qr"]
+    values = results.per_query
+    values = values[(values["system"] == "fair-qr") & (values["measure"] == "AWRF")]["value"]
+    # six zeros, and the two that were answered
+    assert row["missing"] == 6 and (values == 0).sum() == 6
+    assert row["AWRF"] == pytest.approx(values.sum() / 8)
+    assert row["AWRF answered"] == pytest.approx(values.sum() / 2)
+    assert row["AWRF p"] < 0.05  # by failed calls alone
+    table = comparison(results)
+    name, _, awrf, _ = table.rows[1]
+    assert name == "fair-qr (gender: 6 of 8 missing)"
+    assert awrf == f"{row['AWRF']:.4f} ({row['AWRF answered']:.4f})"
+    assert "such means have no mark" in table.caption
+    assert "such means have no mark" in results.save(tmp_path / "report").read_text()
+
+
+def test_a_system_without_any_answer(gender, tmp_path, client):
+    with (
+        serving(lambda *_: error(400, "no")) as server,
+        pytest.warns(DataWarning, match="8 of 8 queries have no result"),
+    ):
+        results = small(gender, tmp_path, client(server)).run()
+    row = results.table.set_index("system").loc["fair-qr"]
+    assert row[["nDCG", "AWRF", "missing"]].tolist() == [0, 0, 8] and math.isnan(
+        row["AWRF answered"]
+    )
+    assert comparison(results).rows[1][2] == "0.0000 (none)"
     # a mean of 0 is no place on the curve of equal products, and numpy has nothing to warn of
     page = results.save(tmp_path / "report").read_text(encoding="utf-8")
-    assert "fair-qr (8 of 8 missing)" in page or "fair-qr (gender: 8 of 8 missing)" in page
+    assert "fair-qr (gender: 8 of 8 missing)" in page
+
+
+def test_what_was_refused_cut_off_or_unreadable_is_asked_for_again_on_demand(
+    gender, tmp_path, client
+):
+    odd = {
+        1: {"refusal": "I won't."},
+        2: {"text": "and so", "finish": "length"},
+        3: "I am sorry, but as an AI I would rather talk about something else entirely today.",
+        4: {"body": b'{"choices": [{"message": {"content": {"a": [1]}}}]}'},
+        5: {"body": b"[" * 100_000 + b"]" * 100_000},
+        6: "",
+    }
+
+    def rule(prompt, _):
+        return odd.get(topic(prompt), qr_world.adds_a_term(prompt))
+
+    with serving(rule) as server:
+        for _ in range(2):  # what was answered oddly was paid for, and is not paid for again
+            with pytest.warns(DataWarning, match="6 of . queries have no result"):
+                results = small(gender, tmp_path, client(server)).run()
+        assert set(server.counts.values()) == {1} and len(results.missing) == 6
+        odd.clear()
+        with Ledger(tmp_path / "ledger.sqlite", retry_unusable=True) as ledger:
+            results = small(gender, tmp_path, client(server), ledger=ledger).run()
+            assert ledger.spent.calls == 6
+        assert results.missing.empty
+        assert sorted(server.counts.values()) == [1, 1, 2, 2, 2, 2, 2, 2]
 
 
 def test_calls_overlap(gender, tmp_path, client):
