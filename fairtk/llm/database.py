@@ -74,7 +74,7 @@ class LedgerFile:
             try:
                 return work(self._database)
             except sqlite3.DatabaseError as error:
-                if not is_damage(error):
+                if not is_damage(error) or isinstance(error, sqlite3.ProgrammingError):
                     raise
             self._open_again()
             return work(self._database)

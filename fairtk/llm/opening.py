@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import sqlite3
 import warnings
@@ -14,47 +13,9 @@ from pathlib import Path
 from fairtk.errors import DataWarning, FormatError
 from fairtk.files.places import locked_folder, network_of
 from fairtk.llm.backup import Backup
-from fairtk.llm.chat import Completion
-from fairtk.llm.rows import COLUMNS, Row, made_row
-
-SCHEMA = 2
-"""Version of the tables; files of another one are kept aside, and their answers taken over."""
-
-_APPLICATION = 0x46544B4C  # "FTKL", which the tool `file` and others see
-_TABLES = {
-    "answers": """CREATE TABLE answers (
-    key TEXT PRIMARY KEY,
-    model TEXT NOT NULL,
-    parameters TEXT NOT NULL,
-    prompt TEXT NOT NULL,
-    answer TEXT NOT NULL,
-    finish TEXT NOT NULL,
-    prompt_tokens INTEGER,
-    completion_tokens INTEGER,
-    seconds REAL NOT NULL,
-    created TEXT NOT NULL,
-    unusable INTEGER NOT NULL,
-    checksum TEXT NOT NULL
-)""",
-    # calls under way: who makes them, what they may cost, the owner's last sign of life
-    "claims": """CREATE TABLE claims (
-    key TEXT PRIMARY KEY,
-    owner TEXT NOT NULL,
-    price REAL NOT NULL,
-    beat REAL NOT NULL
-)""",
-    "payments": """CREATE TABLE payments (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    owner TEXT NOT NULL,
-    model TEXT NOT NULL,
-    prompt_tokens INTEGER,
-    completion_tokens INTEGER,
-    price REAL
-)""",
-}
-_FIRST_VERSION = COLUMNS[:10]  # the ledgers of fairtk before checksums
-_PATIENCE = 60.0  # seconds to wait for another process's write
-INSERT = f"INSERT OR REPLACE INTO answers VALUES ({','.join('?' * len(COLUMNS))})"
+from fairtk.llm.rows import COLUMNS, Row
+from fairtk.llm.salvage import saved_rows
+from fairtk.llm.schema import APPLICATION, SCHEMA, TABLES, connected, write_new
 
 
 def open_database(path: Path, backup: Backup) -> sqlite3.Connection:
@@ -72,7 +33,7 @@ def open_database(path: Path, backup: Backup) -> sqlite3.Connection:
         raise FormatError("the ledger must be a file, but this is a folder", path)
     with locked_folder(path.parent), named(path):
         if not path.exists():
-            _make(path, [])
+            write_new(path, [])
             if backup.path.exists():
                 _warn(f"the ledger of the backup {backup.path} is gone: a new one is begun, and "
                       f"the backup was moved to {_aside(backup.path)}")  # fmt: skip
@@ -80,7 +41,7 @@ def open_database(path: Path, backup: Backup) -> sqlite3.Connection:
             problem = _problem(path)
             if problem:
                 _renew(path, backup, problem)
-        database = _connected(path)
+        database = _ready(path)
         if not backup.path.exists():
             backup.begin(_readable_rows(database))
     return database
@@ -100,18 +61,20 @@ def named(path: Path) -> Iterator[None]:
         raise FormatError(f"the ledger cannot be used ({error.strerror})", path) from None
 
 
+_OF_THE_PLACE = (
+    *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM),
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL),
+    *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_MISUSE),
+)
+
+
 def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether an error says that the file's content is broken."""
-    broken = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in broken
+    """Return whether an error says that the file's content is broken, and not its place."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _OF_THE_PLACE
 
 
-def _connected(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(
-        path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
-    )
-    # a damaged text is to arrive, so that its checksum can be compared
-    database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+def _ready(path: Path) -> sqlite3.Connection:
+    database = connected(path)
     if network_of(path):
         # shared memory does not work between machines: one process has the file to itself
         database.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -123,28 +86,6 @@ def _connected(path: Path) -> sqlite3.Connection:
     return database
 
 
-def _make(path: Path, rows: list[Row]) -> None:
-    """Write a new file, which takes its name when it is complete; only the owner may read it."""
-    part = path.with_name(f".{secrets.token_hex(6)}.part.{path.name[-100:]}")
-    try:
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as database:
-            database.execute("BEGIN")
-            for table in _TABLES.values():
-                database.execute(table)
-            _mark(database)
-            database.executemany(INSERT, rows)
-            database.execute("COMMIT")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _mark(database: sqlite3.Connection) -> None:
-    database.execute(f"PRAGMA application_id={_APPLICATION}")
-    database.execute(f"PRAGMA user_version={SCHEMA}")
-
-
 def _problem(path: Path) -> str:
     """Return why the file cannot be used as it is, or an empty string.
 
@@ -152,36 +93,39 @@ def _problem(path: Path) -> str:
     but fairtk's mark, a store: both get what they lack.
     """
     try:
-        with contextlib.closing(sqlite3.connect(path, timeout=_PATIENCE)) as database:
+        with contextlib.closing(connected(path)) as database:
             found = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL"))
             mark = database.execute("PRAGMA application_id").fetchone()[0]
             version = database.execute("PRAGMA user_version").fetchone()[0]
-            if "answers" not in found and (not found or mark == _APPLICATION):
-                for name in _TABLES.keys() - found.keys():
-                    database.execute(_TABLES[name])
-                _mark(database)
-                database.commit()
+            if "answers" not in found and (not found or mark == APPLICATION):
+                database.execute("BEGIN")
+                for name in TABLES.keys() - found.keys():
+                    database.execute(TABLES[name])
+                mark(database)
+                database.execute("COMMIT")
                 return ""
-            whole = all(found.get(name) == table for name, table in _TABLES.items())
-            if mark != _APPLICATION and not whole:
+            whole = all(found.get(name) == table for name, table in TABLES.items())
+            if mark != APPLICATION and not whole:
                 return "not a ledger"
             if version != SCHEMA:
                 return f"of version {version}, not {SCHEMA}"
             if not whole:
                 return "corrupt"
-            for name in _TABLES:
+            for name in TABLES:
                 if database.execute(f"PRAGMA integrity_check({name})").fetchone()[0] != "ok":
                     return "corrupt"
             return ""
+    except UnicodeDecodeError:  # of a column's name
+        return "corrupt"
     except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError) and not is_damage(error):
+        if not is_damage(error):
             raise
         return "corrupt"
 
 
 def _renew(path: Path, backup: Backup, problem: str) -> None:
     """Begin a new file with all that can be saved, and keep the old one."""
-    saved = {row.key: row for row in _saved(path)}
+    saved = {row.key: row for row in saved_rows(path)}
     # a damaged row is not in `saved`, and one that is newer than the backup's is
     saved |= {row.key: row for row in backup.rows() if _newer(row, saved.get(row.key))}
     place = _free(path)
@@ -193,7 +137,7 @@ def _renew(path: Path, backup: Backup, problem: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.replace(f"{path}{end}", f"{place}{end}")
     rows = sorted(saved.values(), key=lambda row: row.created)
-    _make(path, rows)
+    write_new(path, rows)
     backup.begin(rows)
     _warn(
         f"the ledger {path} is {problem}: it was moved to {place}, and a new one is begun"
@@ -203,36 +147,6 @@ def _renew(path: Path, backup: Backup, problem: str) -> None:
 
 def _newer(row: Row, other: Row | None) -> bool:
     return other is None or row.created >= other.created
-
-
-def _saved(path: Path) -> list[Row]:
-    """Return the sound rows of a damaged file: from both ends up to where it breaks."""
-    rows: list[Row] = []
-    for direction in ("", "DESC"):
-        with (
-            contextlib.suppress(sqlite3.Error),
-            contextlib.closing(sqlite3.connect(path, timeout=_PATIENCE)) as database,
-        ):
-            database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-            names = {name for _, name, *_ in database.execute("PRAGMA table_info(answers)")}
-            columns = COLUMNS if names >= set(COLUMNS) else _FIRST_VERSION
-            order = f"SELECT {','.join(columns)} FROM answers NOT INDEXED ORDER BY rowid"
-            for values in database.execute(f"{order} {direction}"):
-                row = Row(*values) if columns == COLUMNS else _of_first_version(*values)
-                if row is not None and row.sound:
-                    rows.append(row)
-    return rows
-
-
-def _of_first_version(
-    key: str, model: str, parameters: str, prompt: str, *served: object
-) -> Row | None:
-    answer, finish, asked, told, seconds, created = served
-    try:
-        completion = Completion(answer, asked, told, seconds, finish)  # type: ignore[arg-type]
-        return made_row(key, model, parameters, prompt, completion, str(created))
-    except (TypeError, ValueError):
-        return None
 
 
 def _readable_rows(database: sqlite3.Connection) -> Iterator[Row]:

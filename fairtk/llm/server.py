@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from fairtk.errors import MissingExtraError, ParameterError
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, escaped
 from fairtk.llm.errors import LLMError
+from fairtk.llm.reasons import detail, one_line, without_keys
 from fairtk.llm.replies import BrokenReplyError, read_reply
 from fairtk.llm.retries import LONGEST_WAIT, Backoff, Streak, retry_after
 from fairtk.llm.threads import outcomes_in_threads
@@ -28,7 +29,6 @@ MOST_FAILURES = 5
 _CONNECT = 5.0  # seconds
 _TRY_AGAIN = (408, 409, 425, 429)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
 
 
 class OpenAICompatible(ChatModel):
@@ -215,7 +215,7 @@ class OpenAICompatible(ChatModel):
                 if attempt == retries and error.kept is not None:
                     self._streak.end()
                     return self._without_key(error.kept)
-                said = self._hidden(_one_line(str(error)))
+                said = self._hidden(one_line(str(error)))
                 reason, again, asked = f"the response is not a chat completion ({said})", True, None
             except Exception as error:
                 reason, again, asked = self._judge(error)
@@ -269,7 +269,7 @@ class OpenAICompatible(ChatModel):
         """
         status = getattr(error, "status_code", None)
         if isinstance(status, int):
-            said = self._hidden(_detail(error))
+            said = self._hidden(detail(error))
             server = self.base_url or OPENAI_URL
             if status in (401, 403):
                 # its text often repeats a part of the key
@@ -291,24 +291,9 @@ class OpenAICompatible(ChatModel):
         if kind == "APIConnectionError":
             return f"no connection to {self.base_url or OPENAI_URL}", True, None
         # whatever else goes wrong is the end of this call, not of the work
-        said = self._hidden(_one_line(str(error)))
+        said = self._hidden(one_line(str(error)))
         return f"{kind}: {said}", kind.startswith("API"), None
 
     def _hidden(self, text: str) -> str:
         """Return a server's text without anything that looks like a key."""
-        key = os.environ.get(self.api_key_env or "", "").strip()
-        if len(key) > 3:
-            text = text.replace(key, "<hidden>")
-        return _SECRET.sub("<hidden>", text)
-
-
-def _detail(error: Exception) -> str:
-    body = getattr(error, "body", None)
-    if isinstance(body, dict) and isinstance(body.get("message"), str):
-        return _one_line(body["message"])
-    return _one_line(str(error))
-
-
-def _one_line(text: str, longest: int = 200) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[:longest]}..."
+        return without_keys(text, os.environ.get(self.api_key_env or "", ""))

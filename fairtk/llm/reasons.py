@@ -1,0 +1,33 @@
+"""What a server said, fit for a message: one line, without keys."""
+
+from __future__ import annotations
+
+import re
+
+_SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
+
+
+def detail(error: Exception) -> str:
+    """Return the message of an error that a server sent."""
+    body = getattr(error, "body", None)
+    if isinstance(body, dict) and isinstance(body.get("message"), str):
+        return one_line(body["message"])
+    return one_line(str(error))
+
+
+def one_line(text: str, longest: int = 200) -> str:
+    """Return a text in one line, cut off if it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[:longest]}..."
+
+
+def without_keys(text: str, key: str) -> str:
+    """Return a text without anything that looks like a key.
+
+    Args:
+        text: of a server.
+        key: the key that it got; empty: none.
+    """
+    if len(key.strip()) > 3:
+        text = text.replace(key.strip(), "<hidden>")
+    return _SECRET.sub("<hidden>", text)
