@@ -33,6 +33,8 @@ def open_database(path: Path, backup: Backup) -> sqlite3.Connection:
         raise FormatError("the ledger must be a file, but this is a folder", path)
     with locked_folder(path.parent), named(path):
         if not path.exists():
+            for end in _COMPANIONS:  # of a file that is gone: they would be taken for the new one's
+                Path(f"{path}{end}").unlink(missing_ok=True)
             write_new(path, [])
             if backup.path.exists():
                 _warn(f"the ledger of the backup {backup.path} is gone: a new one is begun, and "
@@ -61,6 +63,7 @@ def named(path: Path) -> Iterator[None]:
         raise FormatError(f"the ledger cannot be used ({error.strerror})", path) from None
 
 
+_COMPANIONS = ("-wal", "-shm", "-journal")
 _OF_THE_PLACE = (
     *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM),
     *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL),
@@ -133,7 +136,7 @@ def _renew(path: Path, backup: Backup, problem: str) -> None:
         os.link(path, place)
     except OSError:
         shutil.copy2(path, place)
-    for end in ("-wal", "-shm", "-journal"):
+    for end in _COMPANIONS:
         with contextlib.suppress(FileNotFoundError):
             os.replace(f"{path}{end}", f"{place}{end}")
     rows = sorted(saved.values(), key=lambda row: row.created)

@@ -11,14 +11,14 @@ import pyterrier as pt
 import pytest
 import qr_toys
 import qr_world
-from chat_server import serving
+from chat_server import error, serving
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("pyarrow")
 pytest.importorskip("openai")
 
 from fairtk.errors import DataWarning
-from fairtk.llm import BudgetError, KeywordRefiner, Ledger, OfflineError
+from fairtk.llm import BudgetError, KeywordRefiner, Ledger, LLMError, OfflineError
 from fairtk.studies.fair_qr import CollectionBM25
 
 VARIED = {"max_iterations": (1, 10)}
@@ -131,22 +131,28 @@ def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index,
 
 
 def test_a_server_that_dies_halfway_and_comes_back(gender, tmp_path, index, whole):
-    # no query of the second half is answered, then only some, then all
-    alive = {"up to": 4}
+    # the server knows half of the queries, then is gone, then is whole
+    alive = {"up to": 4, "there": True}
 
     def rule(prompt, count):
         topic = gender.topics["query"].tolist().index(original(prompt))
-        return qr_world.adds_a_term(prompt) if topic < alive["up to"] else {"drop": True}
+        if topic < alive["up to"]:
+            return qr_world.adds_a_term(prompt)
+        return error(400, "too odd") if alive["there"] else {"drop": True}
 
     with serving(rule) as server:
-        for up_to, lost in ((4, 4), (6, 2)):
-            alive["up to"] = up_to
-            with pytest.warns(DataWarning, match=f"{lost} of .* queries have no result"):
-                results = study(gender, tmp_path, model(server), index).run()
-            missing = results.missing[results.missing["variation"] == ""]
-            here = missing[missing["system"] == "fair-qr"]
-            assert here["qid"].tolist() == gender.topics["qid"].tolist()[up_to:]
-            assert here["reason"].str.contains("no connection").all()
+        with pytest.warns(DataWarning, match="4 of .* queries have no result"):
+            results = study(gender, tmp_path, model(server), index).run()
+        missing = results.missing[results.missing["variation"] == ""]
+        here = missing[missing["system"] == "fair-qr"]
+        assert here["qid"].tolist() == gender.topics["qid"].tolist()[4:]
+        assert here["reason"].str.contains("status 400: too odd").all()
+        alive["there"] = False
+        with (  # of the first system the four that are left, of the second the one too many
+            pytest.warns(DataWarning, match="4 of 4 queries have no result.*no connection"),
+            pytest.raises(LLMError, match="5 calls in a row"),
+        ):
+            study(gender, tmp_path, model(server), index).run()
         alive["up to"] = 8
         results = study(gender, tmp_path, model(server), index).run()
         prompts = [prompt for prompt, *_ in server.requests]

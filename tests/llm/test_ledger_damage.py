@@ -1,0 +1,202 @@
+"""A damaged ledger: nothing altered is served, and next to nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import stat
+import warnings
+from contextlib import closing
+
+import pytest
+
+from fairtk.errors import DataWarning, FormatError
+from fairtk.llm import Chat, Completion, KeywordRefiner, Ledger, Message, made_row
+from fairtk.llm.store import AnswerStore
+
+MODEL = KeywordRefiner({"a": ["b"]})
+CHAT = Chat((Message("user", "p"),))
+
+
+def filled(path, count=60, seed=1):
+    """Write a ledger and return what it holds."""
+    rng = random.Random(seed)
+    answers = {
+        f"{rng.getrandbits(128):032x}": Completion(
+            "".join(rng.choices("abc é\n", k=rng.randint(1, 900))), i, 2 * i, rng.random()
+        )
+        for i in range(count)
+    }
+    with Ledger(path) as ledger:
+        ledger.store.put_many([made_row(k, "m", "{}", "[]", a) for k, a in answers.items()])
+    return answers
+
+
+def served(path, keys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        with Ledger(path) as ledger:
+            return ledger.store.get(keys)
+
+
+@pytest.mark.parametrize("backup", [True, False])
+def test_a_flipped_byte_alters_nothing(tmp_path, backup):
+    wanted = filled(tmp_path / "whole")
+    raw, lines = ((tmp_path / f"whole{end}").read_bytes() for end in ("", ".backup"))
+    rng = random.Random(2)
+    # anywhere, and in the header, where everything hangs on a byte
+    places = [rng.randrange(len(raw)) for _ in range(25)] + list(range(0, 100, 7)) + [3500, 4000]
+    shares = []
+    for number, place in enumerate(places):
+        damaged = bytearray(raw)
+        damaged[place] ^= 1 << rng.randrange(8)
+        path = tmp_path / f"l{number}"
+        path.write_bytes(damaged)
+        if backup:
+            (tmp_path / f"l{number}.backup").write_bytes(lines)
+        found = served(path, wanted)
+        assert all(found[key] == wanted[key] for key in found), place
+        shares.append(len(found) / len(wanted))
+    # without its backup, of 60 answers on 12 pages, those on the page are lost
+    assert (
+        min(shares) == 1.0 if backup else min(shares) >= 0.85 and sum(shares) / len(shares) > 0.97
+    )
+
+
+def test_a_damaged_answer_comes_from_the_backup_or_is_asked_for_again(tmp_path):
+    path = tmp_path / "l"
+    with Ledger(path) as ledger:
+        for key in ("one", "two"):
+            ledger.store.put(key, MODEL, CHAT, Completion(f"answer {key}"))
+    damaged = path.read_bytes().replace(b"answer one", b"answer 0ne")
+    for content, message, left in (
+        (None, "1 answers .* damaged: 1 were taken from its backup$", {"one", "two"}),
+        (b"", "damaged: 0 were taken from its backup, 1 are lost", {"two"}),
+    ):
+        path.write_bytes(damaged)
+        if content is not None:
+            (tmp_path / "l.backup").write_bytes(content)
+        with Ledger(path) as ledger:
+            with pytest.warns(DataWarning, match=message):
+                found = ledger.store.get(["one", "two"])
+            assert {k: c.text for k, c in found.items()} == {k: f"answer {k}" for k in left}
+            assert ledger.store.get(["one", "two"]) == found  # and is said once
+
+
+def test_the_backup_is_lines_that_do_not_harm_each_other(tmp_path):
+    path, backup = tmp_path / "l", tmp_path / "l.backup"
+    wanted = filled(path, 10)
+    lines = backup.read_bytes().split(b"\n")
+    lines[4] = lines[4][:30]  # cut off by a full disk
+    lines[7] = lines[7].replace(b'"m"', b'"m', 1)
+    backup.write_bytes(b"\n".join(lines))
+    path.write_bytes(b"lost")
+    with pytest.warns(DataWarning, match="with the 8 answers that it and its backup had"):
+        ledger = Ledger(path)
+    with ledger:
+        found = ledger.store.get(wanted)
+    assert len(found) == 8 and all(found[key] == wanted[key] for key in found)
+
+
+def test_a_file_that_is_damaged_while_it_is_open_is_mended(tmp_path):
+    path = tmp_path / "l"
+    with Ledger(path) as one, Ledger(path) as two:
+        one.store.put("a", MODEL, CHAT, Completion("A"))
+        path.unlink()  # by hand; or replaced, by a process that found it damaged
+        with pytest.warns(DataWarning, match="a new one is begun, and the backup was moved"):
+            two.store.put("b", MODEL, CHAT, Completion("B"))
+        one.store.put("c", MODEL, CHAT, Completion("C"))  # into the new file
+        assert set(two.store.get("abc")) == {"b", "c"}
+
+
+def test_ledgers_of_the_first_version_are_taken_over(tmp_path):
+    path = tmp_path / "l"
+    database = sqlite3.connect(path)
+    database.execute(
+        "CREATE TABLE answers (key TEXT PRIMARY KEY, model TEXT NOT NULL, parameters TEXT NOT NULL,"
+        " prompt TEXT NOT NULL, answer TEXT NOT NULL, finish TEXT NOT NULL, prompt_tokens INTEGER,"
+        " completion_tokens INTEGER, seconds REAL NOT NULL, created TEXT NOT NULL)"
+    )
+    database.execute(f"PRAGMA application_id={0x46544B4C}")
+    database.execute("PRAGMA user_version=1")
+    for key, finish in (("a", "stop"), ("b", "refusal")):
+        row = (key, "m", "{}", "[]", f"answer {key}", finish, 1, None, 0.5, "2026-01-01T00:00:00")
+        database.execute(f"INSERT INTO answers VALUES ({','.join('?' * 10)})", row)
+    database.commit()
+    database.close()
+    with pytest.warns(DataWarning, match="of version 1, not 2: .* with the 2 answers"):
+        ledger = Ledger(path)
+    with ledger:
+        found = ledger.store.get(["a", "b"])
+        assert found["a"] == Completion("answer a", 1, None, 0.5)
+        assert found["b"].finish == "refusal" and ledger.store.unusable() == 1
+    assert (tmp_path / "l.aside-1").exists()
+
+
+def test_whatever_is_answered_is_kept(tmp_path):
+    odd = {
+        "surrogate": Completion("a \ud800 b"),
+        "nul": Completion("a\0b"),
+        "counts": Completion("c", 1 << 70, -1),
+        "floats": Completion("d", 1.5, True, float("nan")),
+        "finish": Completion("e", finish="\udfff"),
+        "long": Completion("x" * 3_000_000),
+    }
+    prompt = Chat((Message("user", "\ud800"),))
+    with Ledger(tmp_path / "l") as ledger:
+        for key, answer in odd.items():
+            assert ledger.store.put(key, MODEL, prompt, answer) == answer
+        assert len(Ledger(tmp_path / "m").wrap(MODEL).key(prompt)) == 32
+    with Ledger(tmp_path / "l") as ledger:
+        found = ledger.store.get(odd)
+    assert found == odd
+    assert found["surrogate"].text == "a \\ud800 b" and found["nul"].text == "a\\x00b"
+    assert (found["counts"].prompt_tokens, found["counts"].completion_tokens) == (None, None)
+    assert (found["floats"].prompt_tokens, found["floats"].seconds) == (None, 0.0)
+    for line in (tmp_path / "l.backup").read_bytes().split(b"\n")[1:]:
+        json.loads(line)
+
+
+def test_only_the_owner_may_read_it(tmp_path):
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.store.put("a", MODEL, CHAT, Completion("A"))
+        names = {"l", "l.backup", "l-wal", "l-shm"}
+        modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
+        assert modes == dict.fromkeys(names, 0o600)
+
+
+def test_other_tables_live_beside_the_answers(tmp_path):
+    path = tmp_path / "store.sqlite"
+    Ledger(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE cells (key TEXT)")
+        database.execute("INSERT INTO cells VALUES ('x')")
+    database.close()
+    with Ledger(path) as ledger:
+        ledger.store.put("a", MODEL, CHAT, Completion("A"))
+        rows = [made_row(k, "m", "{}", "", Completion(k.upper())) for k in "abb"]
+        assert {k: c.text for k, c in ledger.store.put_many(rows).items()} == {"a": "A", "b": "B"}
+        assert set(ledger.store.get_many("abc")) == {"a", "b"}
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT * FROM cells").fetchall() == [("x",)]
+    database.close()
+
+
+def test_a_network_file_system_has_one_process_at_a_time(tmp_path, monkeypatch):
+    from fairtk.files import places
+
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"a / ext4 rw 0 0\nserver:/x {tmp_path}/home nfs4 rw 0 0\n")
+    monkeypatch.setattr(places, "_MOUNTS", mounts)
+    (tmp_path / "home").mkdir()
+    assert places.network_of(tmp_path / "l") == ""
+    assert places.network_of(tmp_path / "home" / "l") == "nfs4"
+    monkeypatch.setattr("fairtk.llm.schema._PATIENCE", 0.1)
+    with closing(AnswerStore(tmp_path / "home" / "l")) as store:
+        store.put("a", MODEL, CHAT, Completion("A"))
+        assert not (tmp_path / "home" / "l-wal").exists()
+        with pytest.raises(FormatError, match=r"locked; on a network file system \(nfs4\) one pro"):
+            AnswerStore(tmp_path / "home" / "l")
+    with closing(AnswerStore(tmp_path / "home" / "l")) as store:
+        assert store.get("a")["a"].text == "A"
