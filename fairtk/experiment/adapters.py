@@ -17,7 +17,7 @@ from fairtk.experiment.contents import folder_digest
 from fairtk.experiment.identity import Adapter, class_name, refuse
 from fairtk.frames import digest
 from fairtk.llm import ChatModel, LocalChat
-from fairtk.llm.ledger import Recorded
+from fairtk.llm.recorded import Recorded
 from fairtk.transformers.base import FairTransformer
 
 _PYTERRIER: dict[str, tuple[str, ...]] = {

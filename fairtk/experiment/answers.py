@@ -9,6 +9,7 @@ from typing import Any
 from fairtk.frames import digest
 from fairtk.llm import Chat, ChatModel, Completion, Message
 from fairtk.llm.chat import Outcome
+from fairtk.llm.rows import answer_row
 from fairtk.llm.store import AnswerStore
 
 
@@ -64,12 +65,17 @@ class Answers:
 
     def put(self, asker: Asker, texts: Mapping[str, str]) -> None:
         """Keep answers, all or none."""
-        for prompt, text in texts.items():
-            key = _key(asker, prompt)
-            if self._ledger is None:
-                self._memory.setdefault(key, text)
-            else:
-                self._ledger.put(key, asker, _chat(prompt), Completion(text))
+        keyed = {_key(asker, prompt): prompt for prompt in texts}
+        if self._ledger is None:
+            for key, prompt in keyed.items():
+                self._memory.setdefault(key, texts[prompt])
+        else:
+            self._ledger.put_many(
+                [
+                    answer_row(key, asker, _chat(prompt), Completion(texts[prompt]))
+                    for key, prompt in keyed.items()
+                ]
+            )
 
     def close(self) -> None:
         """Close the file."""
