@@ -30,7 +30,7 @@ from fairtk.frames.ids import as_strings, distinct_ids, encode_ids
 from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids, warn_of_strangers
 from fairtk.frames.numbers import as_numbers
 from fairtk.frames.qrels import Qrels
-from fairtk.frames.rankings import Rankings, describe, encode_run, rankings_of
+from fairtk.frames.rankings import LOST_SAMPLES, Rankings, describe, encode_run, rankings_of
 from fairtk.frames.runs import Run, is_sampled
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "GROUP",
     "IntArray",
     "LABEL",
+    "LOST_SAMPLES",
     "ObjectArray",
     "QANSWER",
     "QID",

@@ -19,6 +19,13 @@ from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, require
 from fairtk.frames.runs import Run
 
+LOST_SAMPLES = (
+    "keep its column 'sample', which TREC files lose when PyTerrier or ir_measures reads them: "
+    "read them with fairtk.io.read_run, give pt.Experiment save_format=fairtk.io.save_format, or "
+    "use fairtk.Experiment"
+)
+"""What to do about a run whose rankings of a query cannot be told apart any more."""
+
 
 @dataclass(frozen=True)
 class Rankings:
@@ -221,8 +228,8 @@ def _check_order(rankings: Rankings, rank: Any, score: FloatArray | None, where:
     if twice.any():
         row = int(np.flatnonzero(twice)[0]) + 1
         raise DuplicateError(
-            f"{where}: rank {rank[row]} occurs twice ({describe(rankings, row)}); "
-            "ranks must differ within a ranking: recompute them with pt.model.add_ranks"
+            f"{where}: rank {rank[row]} occurs twice ({describe(rankings, row)}); ranks must "
+            f"differ within a ranking: {_lost(rankings)}recompute them with pt.model.add_ranks"
         )
     if score is None:
         return
@@ -244,5 +251,10 @@ def _check_duplicates(rankings: Rankings, where: str) -> None:
         row = int(np.flatnonzero(twice)[0])
         raise DuplicateError(
             f"{where}: a document occurs twice in one ranking ({describe(rankings, row)}; "
-            f"{such_rows(int(twice.sum()))}); keep the better one, e.g. with drop_duplicates"
+            f"{such_rows(int(twice.sum()))}); {_lost(rankings)}keep the better one, e.g. with "
+            "drop_duplicates"
         )
+
+
+def _lost(rankings: Rankings) -> str:
+    return "" if rankings.sampled else f"if the run is sampled, {LOST_SAMPLES}; else "

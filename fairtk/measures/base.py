@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import ParameterError, UndefinedWarning, listed, suggestion
-from fairtk.frames.arrays import FloatArray, ObjectArray
+from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
 from fairtk.measures import checked
 from fairtk.measures.params import NOT_GIVEN, Param
@@ -74,6 +74,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
                 raise ParameterError(f"{self.NAME} has no parameter {name!r}{self._known(name)}")
         self.params: dict[str, Any] = {}
         self._values: dict[str, Any] = {}  # what the measure works with, objects resolved
+        self.sizes: dict[str, IntArray] | None = None  # see `collection_size.remember`
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
             if name in params:
                 value, meant = param.accept(params[name], name, self.NAME)
@@ -196,7 +197,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         if names:
             warnings.warn(
                 f"{self!r} is undefined (NaN) for {len(names)} of {total} queries: {reason}: "
-                f"{listed(names)}. Plain means become NaN{remedy}",
+                f"{listed(names)}. Plain means and significance tests over these values are wrong "
+                f"(with correction=, pt.Experiment says reject True){remedy}",
                 UndefinedWarning,
                 stacklevel=2,
             )

@@ -11,13 +11,14 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ParameterError, UndefinedWarning
+from fairtk.errors import DataWarning, ParameterError, UndefinedWarning
 from fairtk.frames.arrays import FloatArray, ObjectArray
-from fairtk.frames.columns import GROUP, QID, TO_IR_MEASURES, from_ir_measures
+from fairtk.frames.columns import GROUP, QID, from_ir_measures
 from fairtk.frames.qrels import Qrels
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.collection_size import inside_experiment
-from fairtk.measures.evidence import Evidence, plain_run
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.expectation import Expectation
+from fairtk.measures.foreign import values_of
 from fairtk.measures.group_params import GROUPS
 from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
 
@@ -52,8 +53,8 @@ class MeasureByGroup(FairMeasure):
 
     ``by="query"``: the measure's mean over each group of queries; the comparison is one number for
     all queries, made when values are aggregated (``ir_measures.calc_aggregate``, ``fairtk
-    evaluate``). ``pt.Experiment`` takes plain means of per-query values instead, so there it is an
-    error.
+    evaluate``). ``pt.Experiment`` takes plain means of per-query values instead: there it is NaN,
+    with a warning.
     """
 
     NAME = "ByGroup"
@@ -96,6 +97,11 @@ class MeasureByGroup(FairMeasure):
             raise ParameterError(
                 f"ByGroup: {self.inner!r} is about answers, which have no documents; use "
                 "by='query' with groups of queries"
+            )
+        if "measure" in self.params and self["by"] == "document" and _is_fair_in_e(self.inner):
+            raise ParameterError(
+                f"ByGroup: in {self.inner!r} the ranks of a group's documents would be lost; "
+                f"{self.inner.inner!r} knows samples by itself: drop the E"
             )
 
     @property
@@ -146,11 +152,6 @@ class MeasureByGroup(FairMeasure):
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the comparison for each query; by query, the measure's own values."""
         if self["by"] == "query":
-            if inside_experiment():
-                raise ParameterError(
-                    f"{self!r} compares groups of queries, but pt.Experiment averages over all "
-                    "queries; use ir_measures.calc_aggregate, fairtk evaluate or per_group"
-                )
             return _values(self.inner, evidence)
         values = self._table(evidence)
         result, needed = compared(values, self["compare"])
@@ -170,7 +171,8 @@ class MeasureByGroup(FairMeasure):
         cells = np.split(found.cell, found.start[1:-1])
         levels = self._groups.levels
         pairs = zip(values.tolist(), cells, strict=True)
-        return [ValueOfGroups(v, [levels[int(c)] for c in own]) for v, own in pairs]
+        name = repr(self)
+        return [ValueOfGroups(v, [levels[int(c)] for c in own], name) for v, own in pairs]
 
     def aggregator(self) -> Any:
         """Return what turns per-query values into one: a mean, by query a comparison of means."""
@@ -203,15 +205,31 @@ class MeasureByGroup(FairMeasure):
 
 
 class ValueOfGroups(float):
-    """A query's value that knows which groups the query belongs to."""
+    """A query's value that knows which groups the query belongs to.
+
+    Evaluators of ir_measures aggregate by `GroupMeans`. The sum that ``pt.Experiment`` takes by
+    itself is NaN, with a warning when it starts to: a mean over all queries compares nothing.
+    """
 
     groups: list[Any]
+    measure: str
 
-    def __new__(cls, value: float, groups: Sequence[Any]) -> ValueOfGroups:
-        """Attach groups to a value."""
+    def __new__(cls, value: float, groups: Sequence[Any], measure: str) -> ValueOfGroups:
+        """Attach groups, and the measure's name, to a value."""
         result = super().__new__(cls, value)
-        result.groups = list(groups)
+        result.groups, result.measure = list(groups), measure
         return result
+
+    def __radd__(self, other: Any) -> float:
+        if other == 0:
+            warnings.warn(
+                f"{self.measure} compares groups of queries, but its values are being averaged "
+                "over all queries here (as pt.Experiment does), which gives NaN; use "
+                "ir_measures.calc_aggregate, fairtk evaluate or per_group",
+                DataWarning,
+                stacklevel=2,
+            )
+        return float("nan")
 
 
 class GroupMeans(ir_measures.measures.base.Agg):  # type: ignore[misc]
@@ -272,15 +290,16 @@ def _values(measure: Any, evidence: Evidence) -> FloatArray:
         warnings.simplefilter("ignore", UndefinedWarning)
         if isinstance(measure, FairMeasure):
             return measure.scored(evidence)
-        frame = evidence.judgments.frame.rename(columns=TO_IR_MEASURES)
-        run = plain_run(evidence, []).rename(columns=TO_IR_MEASURES)
-        found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], frame, run)}
-    return np.array([found.get(qid, np.nan) for qid in evidence.qids])
+        return values_of([measure], evidence)[measure]
 
 
 def _keeps_ranks(measure: Any) -> bool:
     """Return whether a measure reads ranks as they are, not from the order of what is left."""
     return isinstance(measure, FairMeasure) and all(map(_keeps_ranks, measure.parts))
+
+
+def _is_fair_in_e(measure: Any) -> bool:
+    return isinstance(measure, Expectation) and isinstance(measure.inner, FairMeasure)
 
 
 def _is_about_answers(measure: Any) -> bool:

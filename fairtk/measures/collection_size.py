@@ -7,7 +7,6 @@ difference between systems on the same labels is warned about.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import TYPE_CHECKING
 
@@ -21,21 +20,15 @@ from fairtk.measures.evidence import Evidence
 if TYPE_CHECKING:
     from fairtk.measures.base import FairMeasure
 
-_EXPERIMENT: dict[str, IntArray] = {}
-
-
-def forget() -> None:
-    """Start a new comparison: pt.Experiment asks for the inputs of its measures once, at first."""
-    _EXPERIMENT.clear()
-
 
 def remember(measure: FairMeasure, evidence: Evidence, n: IntArray) -> None:
     """Warn if another system was measured on the same labels with other n, in the same call.
 
-    One call is one evaluator, or one ``pt.Experiment``, which makes an evaluator for each system.
+    One call is one evaluator, or one ``pt.Experiment``, which makes an evaluator for each system
+    after it has asked the measures for their inputs: from then on the measures themselves remember.
     Queries that a run lacks do not count.
     """
-    seen = _EXPERIMENT if inside_experiment() else evidence.judgments.seen_n
+    seen = evidence.judgments.seen_n if measure.sizes is None else measure.sizes
     key = evidence.judgments.fingerprint
     now = np.where(evidence.present, n, -1)
     before = seen.get(key)
@@ -80,15 +73,3 @@ def from_column(where: str, evidence: Evidence, column: str) -> IntArray:
             f"it does not for qid {bad}"
         )
     return n.astype(np.int64)
-
-
-def inside_experiment() -> bool:
-    """Return whether this is called from within ``pt.Experiment``."""
-    pyterrier = sys.modules.get("pyterrier")
-    code = getattr(getattr(pyterrier, "Experiment", None), "__code__", None)
-    frame = sys._getframe() if code is not None else None
-    while frame is not None:
-        if frame.f_code is code:
-            return True
-        frame = frame.f_back
-    return False

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
-from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
+from fairtk.frames.columns import RANK, SAMPLE
 from fairtk.frames.matching import warn_of_other_qids, warn_of_strangers
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import Rankings, rankings_of
@@ -48,6 +48,11 @@ class Evidence:
     def rankings(self) -> Rankings:
         """The run, validated and sorted."""
         return rankings_of(self._run)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether a query has several rankings; see `fairtk.frames.is_sampled`."""
+        return self._run.is_sampled
 
     def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> Evidence:
         """Return the evidence of some documents alone; the ranks they had are kept.
@@ -151,16 +156,3 @@ def _row_groups(codes: IntArray) -> Iterator[tuple[int, IntArray]]:
     values, start = np.unique(codes[order], return_index=True)
     for value, rows in zip(values, np.split(order, start[1:]), strict=False):
         yield int(value), rows
-
-
-def plain_run(evidence: Evidence, columns: list[str]) -> pd.DataFrame:
-    """Return the sorted run with scores that repeat its order, for evaluators that sort by score.
-
-    Args:
-        evidence: the run.
-        columns: further columns to keep.
-    """
-    ranked = evidence.rankings
-    extra = [c for c in columns if c in evidence.frame.columns and c not in (SCORE, RANK, SAMPLE)]
-    frame = evidence.frame[list(dict.fromkeys([QID, DOCNO, *extra]))].iloc[ranked.order]
-    return frame.assign(**{SCORE: -ranked.position.astype(float), RANK: ranked.position})

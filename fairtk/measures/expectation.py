@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
 from typing import Any, ClassVar
 
-import ir_measures
 import numpy as np
-import pandas as pd
+from ir_measures.measures.base import MeanAgg
 
-from fairtk.errors import ParameterError
-from fairtk.frames.arrays import FloatArray
-from fairtk.frames.columns import DOC_ID, DOCNO, QID, QUERY_ID, SCORE, TO_IR_MEASURES
+from fairtk.errors import DataWarning, ParameterError
+from fairtk.frames.arrays import FloatArray, ObjectArray
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.evidence import Evidence, plain_run
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.foreign import means_over_samples, values_of, whole_labels
+from fairtk.measures.kernels import KERNELS, LabeledRankings, kernel_of, mean_over_samples
 from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
 
 
@@ -22,9 +22,10 @@ class Expectation(FairMeasure):
 
     ``E(nDCG@5)`` is the expected nDCG@5 of a stochastic ranking policy, estimated from its samples
     (the sum over rankings in Eq. 7 of Towards Fair RAG, with any measure as the utility). Plain
-    measures must not be used on a sampled run: they read its samples as one ranking. Range and
-    direction are those of the measure. On a run without samples it is the measure itself. The
-    cutoff is the measure's own: ``E(nDCG@5)``, and ``E(nDCG)@5`` means the same.
+    measures read the samples of a query as one ranking, so on a sampled run they are an error. On
+    a run without samples it is the measure itself, ties included; the ranks of a sampled run
+    decide its order. Range, direction, and how queries are aggregated are those of the measure.
+    The cutoff is the measure's own: ``E(nDCG@5)``, and ``E(nDCG)@5`` means the same.
     """
 
     NAME = "E"
@@ -69,6 +70,17 @@ class Expectation(FairMeasure):
         """The measure's direction; ir_measures' own are taken to be higher-is-better."""
         return getattr(self.inner, "better", self.BETTER)
 
+    @property
+    def notes(self) -> str:
+        """Which measures are computed for all samples at once, and what becomes of the others."""
+        names = []
+        for name, (_, params) in sorted(KERNELS.items()):
+            names.append(f"{name} ({', '.join(params)})")
+        return (
+            f"For all samples at once: {'; '.join(names)}. Other measures, and these with other "
+            "parameters, go to their providers sample by sample."
+        )
+
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the expectation for each query; what the run lacks gets the measure's default."""
         wanted = evidence.cache.setdefault("expectations", [self])
@@ -78,66 +90,85 @@ class Expectation(FairMeasure):
         if key not in evidence.cache:
             evidence.cache[key] = _expectations([m.inner for m in wanted], evidence)
         result: FloatArray = evidence.cache[key][self.inner]
+        if not isinstance(self.inner, FairMeasure):
+            why = f"{self.inner!r} gives it no value"
+            self.warn_undefined(evidence.qids[np.isnan(result)], len(result), why)
         return result
+
+    def wrapped(self, values: FloatArray, qids: ObjectArray) -> list[float]:
+        """Return the values; those of a measure that is no mean over queries warn of plain ones."""
+        inner = self.inner
+        if isinstance(inner, FairMeasure):
+            return inner.wrapped(values, qids)
+        plain = values.tolist()
+        mean = type(inner.aggregator()) is MeanAgg
+        return plain if mean else [NoMean(v, repr(self)) for v in plain]
+
+    def aggregator(self) -> Any:
+        """Return what turns per-query values into one, as the measure does: NumRet's is a sum."""
+        return Floats(self.inner.aggregator())
+
+
+class NoMean(float):
+    """A query's value of a measure whose aggregate over queries is no mean.
+
+    Evaluators of ir_measures aggregate by `Expectation.aggregator`. ``pt.Experiment`` adds values
+    up by itself and divides by the number of queries, which is warned about when it starts to.
+    """
+
+    measure: str
+
+    def __new__(cls, value: float, measure: str) -> NoMean:
+        """Attach the measure's name to a value."""
+        result = super().__new__(cls, value)
+        result.measure = measure
+        return result
+
+    def __radd__(self, other: Any) -> float:
+        if other == 0:
+            warnings.warn(
+                f"{self.measure} is no mean over queries, but its values are being averaged here "
+                "(pt.Experiment divides by the number of queries); use ir_measures.calc_aggregate "
+                "or fairtk evaluate",
+                DataWarning,
+                stacklevel=2,
+            )
+        return float(other) + float(self)
+
+
+class Floats:
+    """An aggregator that sees plain numbers, whatever else values know.
+
+    Args:
+        inner: the aggregator.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def add(self, value: float) -> None:
+        """Add a query's value."""
+        self.inner.add(float(value) if isinstance(value, NoMean) else value)
+
+    def result(self) -> float:
+        """Return the aggregate."""
+        return self.inner.result()  # type: ignore[no-any-return]
 
 
 def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArray]:
-    # One evaluator holds the labels for all samples; each call sees one ranking per query.
-    n_queries = len(evidence.qids)
     distinct = list(dict.fromkeys(measures))
-    qrels = evidence.judgments.frame.rename(columns=TO_IR_MEASURES)
-    evaluator = ir_measures.evaluator(distinct, qrels)
-    plain = set(ir_measures.run_inputs(distinct)) <= {QUERY_ID, DOC_ID, SCORE}
-    ours = any(isinstance(m, FairMeasure) for m in distinct)
-    parts = _frames(evidence) if ours or not plain else _dicts(evidence)
-    index = {qid: i for i, qid in enumerate(evidence.qids)}
-    total = {m: np.zeros(n_queries) for m in distinct}
-    absent = {m: np.full(n_queries, np.nan) for m in distinct}
-    count = np.zeros(n_queries)
-    for here, part in parts:
-        for metric in evaluator.iter_calc(part):
-            at = index[metric.query_id]
-            if metric.query_id in here:
-                total[metric.measure][at] += metric.value
-            else:
-                absent[metric.measure][at] = metric.value
-        count[[index[q] for q in here]] += 1
-    return {m: np.where(count > 0, total[m] / np.maximum(count, 1), absent[m]) for m in distinct}
-
-
-def _frames(evidence: Evidence) -> Iterator[tuple[set[str], Any]]:
-    """Yield the queries and the run, as a frame, of each sample."""
-    columns = [c for c in evidence.frame.columns if c not in (QID, DOCNO, SCORE)]
-    run = plain_run(evidence, columns).rename(columns=TO_IR_MEASURES)
-    ranked = evidence.rankings
-    sample = ranked.ranking_sample[ranked.ranking]
-    order = np.argsort(sample, kind="stable")
-    start = np.flatnonzero(np.diff(sample[order])) + 1
-    for rows in np.split(order, start):
-        part = run.iloc[rows]
-        yield set(part[QUERY_ID]), part
-
-
-def _dicts(evidence: Evidence) -> Iterator[tuple[set[str], Any]]:
-    """Yield the queries and the run of each sample as nested mappings.
-
-    The form that most evaluators work on: much cheaper to make here than from a frame.
-    """
-    ranked = evidence.rankings
-    docnos = ranked.docnos[ranked.doc].tolist()
-    start = ranked.ranking_start.tolist()
-    longest = int(ranked.position.max(initial=-1)) + 1
-    scores = [float(-i) for i in range(longest)]
-    qids = ranked.qids[ranked.ranking_query].tolist()
-    samples: dict[int, dict[str, dict[str, float]]] = {}
-    for ranking, sample in enumerate(ranked.ranking_sample.tolist()):
-        docs = docnos[start[ranking] : start[ranking + 1]]
-        run = dict(zip(docs, scores, strict=False))
-        samples.setdefault(sample, {})[qids[ranking]] = run
-    if not samples:
-        yield set(), pd.DataFrame({QUERY_ID: [], DOC_ID: [], SCORE: []})
-    for part in samples.values():
-        yield set(part), part
+    if not evidence.is_sampled:
+        return values_of(distinct, evidence)
+    kernels = {m: kernel for m in distinct if (kernel := kernel_of(m)) is not None}
+    others = [m for m in distinct if m not in kernels]
+    result = means_over_samples(others, evidence) if others else {}
+    if kernels:
+        whole_labels(list(kernels), evidence.judgments.labels)  # as strict as the providers
+        rankings = LabeledRankings.of(evidence)
+        for measure, kernel in kernels.items():
+            mean = mean_over_samples(kernel(rankings), rankings)
+            result[measure] = np.where(evidence.present, mean, measure.DEFAULT)
+    return result
 
 
 E = Expectation()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import ir_measures
-import numpy as np
-
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import ParameterError
 from fairtk.frames.arrays import FloatArray
-from fairtk.frames.columns import TO_IR_MEASURES
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.evidence import Evidence, plain_run
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.foreign import values_of
 from fairtk.measures.params import MeasureParam, Param
 
 
@@ -67,7 +64,7 @@ class MeasureProduct(FairMeasure):
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the product for each query; NaN where a factor is."""
-        left, right = (_values(m, evidence, repr(self)) for m in self.factors)
+        left, right = (_values(m, evidence) for m in self.factors)
         return left * right
 
 
@@ -88,18 +85,10 @@ def _has_cutoff(measure: Any) -> bool:
     return inner.params.get(inner.AT_PARAM) is not None
 
 
-def _values(measure: Any, evidence: Evidence, where: str) -> FloatArray:
+def _values(measure: Any, evidence: Evidence) -> FloatArray:
     if isinstance(measure, FairMeasure):
         return measure.scored(evidence)
-    if evidence.rankings.sampled:
-        raise InputError(
-            f"{where}: {measure!r} reads one ranking per query, but the run is sampled; "
-            f"write E({measure!r})"
-        )
-    qrels = evidence.judgments.frame.rename(columns=TO_IR_MEASURES)
-    run = plain_run(evidence, list(evidence.frame.columns)).rename(columns=TO_IR_MEASURES)
-    found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], qrels, run)}
-    return np.array([found[qid] for qid in evidence.qids], dtype=np.float64)
+    return values_of([measure], evidence)[measure]
 
 
 Product = MeasureProduct()

@@ -18,10 +18,11 @@ from ir_measures.util import QrelsConverter, RunConverter
 from fairtk.errors import PluginError
 from fairtk.frames.columns import TO_IR_MEASURES, from_ir_measures
 from fairtk.frames.qrels import Qrels
-from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import Expectation
+from fairtk.measures.samples import SampleProvider
+from fairtk.measures.trec_eval import SafeTrecEval
 
 
 class FairProvider(providers.Provider):  # type: ignore[misc]
@@ -34,8 +35,14 @@ class FairProvider(providers.Provider):  # type: ignore[misc]
         return isinstance(measure, FairMeasure)
 
     def run_inputs(self, measures: Iterable[FairMeasure]) -> list[str]:
-        """Return the columns of the run that the measures read, in ir_measures' names."""
-        collection_size.forget()
+        """Return the columns of the run that the measures read, in ir_measures' names.
+
+        Whoever asks is about to compare systems, as ``pt.Experiment`` does: it asks once, and then
+        makes an evaluator for each system. So the measures begin to compare anew.
+        """
+        measures = list(measures)
+        for measure in measures:
+            measure.sizes = {}
         return _inputs(measures, "RUN_COLUMNS", ir_measures.run_inputs)
 
     def qrel_inputs(self, measures: Iterable[FairMeasure]) -> list[str]:
@@ -114,7 +121,8 @@ def publish(name: str, measure: Any) -> None:
 
 
 def connect() -> None:
-    """Put the provider in front of ir_measures' own; a second call does nothing."""
+    """Put the providers in front of those of ir_measures; a second call does nothing."""
     pipeline = ir_measures.DefaultPipeline.providers
     if not any(isinstance(p, FairProvider) for p in pipeline):
-        pipeline.insert(0, FairProvider())
+        pipeline.insert(pipeline.index(ir_measures.pytrec_eval), SafeTrecEval())
+        pipeline[:0] = [SampleProvider(), FairProvider()]

@@ -27,7 +27,8 @@ class OracleSampler(FairTransformer):
     ``cutoff`` only truncate.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
-    same columns and ``rank`` and ``sample``; ``score`` becomes 0, -1, -2, ... by rank.
+    same columns and ``rank`` and ``sample``; ``score`` becomes n, n - 1, ... by rank, for a query
+    with n documents.
 
     Args:
         qrels: labels: ``qid``, ``docno``, ``label`` (utility or relevance; larger is better).
@@ -77,7 +78,7 @@ class OracleSampler(FairTransformer):
             self.cutoff,
             self.seed,
         )
-        return sampled_frame(inp, run.order[within], draws)
+        return sampled_frame(inp, run, run.order[within], draws)
 
     @cached_property
     def _labels(self) -> Qrels:

@@ -8,6 +8,7 @@ import pandas as pd
 from fairtk.errors import ColumnError
 from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import RANK, SAMPLE, SCORE
+from fairtk.frames.rankings import Rankings
 from fairtk.plackett_luce import Draws
 
 
@@ -20,20 +21,22 @@ def refuse_sampled(inp: pd.DataFrame, where: str) -> None:
         )
 
 
-def sampled_frame(inp: pd.DataFrame, order: IntArray, draws: Draws) -> pd.DataFrame:
+def sampled_frame(inp: pd.DataFrame, run: Rankings, order: IntArray, draws: Draws) -> pd.DataFrame:
     """Return the drawn rankings as a frame, sorted by query, sample and rank.
 
     Args:
         inp: the run R that was sampled from.
-        order: row number in `inp` of each sorted row.
+        run: the same run, encoded.
+        order: row number in `inp` of each sorted row; other than `run.order` only within queries.
         draws: rankings as numbers of sorted rows.
 
     Returns:
         The columns of `inp`, of which ``score`` and ``rank`` are set anew, and ``sample``. Scores
-        are 0, -1, -2, ...: they give the order and nothing else.
+        are n, n - 1, n - 2, ... for a query with n documents: they give the order and nothing else,
+        whatever is cut off, and are positive, since some evaluators take 0 for "not retrieved".
     """
     fresh = {
-        SCORE: np.subtract(0.0, draws.rank),
+        SCORE: np.diff(run.ranking_start).astype(np.float64)[run.ranking[draws.row]] - draws.rank,
         RANK: draws.rank,
         SAMPLE: draws.sample,
     }

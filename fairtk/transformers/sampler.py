@@ -34,7 +34,7 @@ class FairSampler(FairTransformer):
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; one row per query, sample and rank, in that order.
-    ``score`` becomes 0, -1, -2, ... by rank.
+    ``score`` becomes n, n - 1, ... by rank, for a query with n documents.
 
     Args:
         alpha: exponent on the scaled scores, >= 0.
@@ -78,7 +78,7 @@ class FairSampler(FairTransformer):
             self.cutoff,
             self.seed,
         )
-        return sampled_frame(inp, order, draws)
+        return sampled_frame(inp, run, order, draws)
 
 
 def _ties_by_docno(run: Rankings, score: FloatArray) -> IntArray | slice:

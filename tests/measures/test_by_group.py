@@ -7,7 +7,7 @@ import pytest
 from ir_measures import RR, P, calc_aggregate, iter_calc, nDCG, parse_measure
 
 from fairtk import EE_D, EE_R, EU, E, Groups
-from fairtk.errors import ParameterError, UndefinedWarning
+from fairtk.errors import DataWarning, ParameterError, UndefinedWarning
 from fairtk.measures import ByGroup, parse
 
 QRELS = pd.DataFrame({"query_id": "q1", "doc_id": ["a", "b", "c", "d"], "relevance": [1, 1, 0, 1]})
@@ -89,14 +89,15 @@ def test_groups_of_queries():
     assert calc_aggregate([largest], qrels, run)[largest] == 0.5
 
 
-def test_pyterrier_averages_so_groups_of_queries_are_refused_there():
+def test_pyterrier_averages_so_groups_of_queries_are_nan_there():
     queries = Groups.from_frame(pd.DataFrame({"docno": ["q1"], "group": ["short"]}))
     topics = pd.DataFrame({"qid": ["q1"], "query": ["x"]})
     renamed = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
     run = RUN.rename(columns=renamed).assign(rank=range(4), query="x")
     arguments = ([run], topics, QRELS.rename(columns=renamed))
-    with pytest.raises(ParameterError, match=r"pt\.Experiment averages"):
-        pt.Experiment(*arguments, [ByGroup(RR, queries, by="query")])
+    with pytest.warns(DataWarning, match=r"compares groups of queries.*pt\.Experiment"):
+        found = pt.Experiment(*arguments, [ByGroup(RR, queries, by="query")], names=["x"])
+    assert np.isnan(found.iloc[0, 1])
     found = pt.Experiment(*arguments, [ByGroup(RR, GROUPS)], names=["x"])
     assert found.iloc[0, 1] == pytest.approx(1 / 6)
 

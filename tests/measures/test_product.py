@@ -48,7 +48,7 @@ def test_directions_must_agree():
 
 
 def test_a_plain_measure_does_not_read_samples():
-    sampled = RUN.assign(sample=0)
+    sampled = pd.concat([RUN.assign(sample=0), RUN.assign(sample=1)])
     with pytest.raises(InputError, match=r"write E\(nDCG@2\)"):
         calc_aggregate([nDCG @ 2 * (EE_R @ 1)], QRELS, sampled)
     calc_aggregate([E(nDCG @ 2) * (EE_R @ 1)], QRELS, sampled)

@@ -72,7 +72,7 @@ def test_output_frame():
     assert result["qid"].tolist() == ["b"] * 6 + ["a"] * 3  # as in the input
     assert result["sample"].tolist() == [0, 0, 1, 1, 2, 2, 0, 1, 2]
     assert result["rank"].tolist() == [0, 1, 0, 1, 0, 1, 0, 0, 0]
-    assert result["score"].tolist() == [0.0, -1.0] * 3 + [0.0] * 3
+    assert result["score"].tolist() == [3.0, 2.0] * 3 + [1.0] * 3
     assert result["rank"].dtype == result["sample"].dtype == np.int64
     # every other column still belongs to its document
     words = dict(zip(run["docno"], run["text"], strict=True))

@@ -1,0 +1,168 @@
+"""What evaluators of other measures are given: labels, and runs as they are or sample by sample.
+
+They know nothing of samples, ids that are numbers, or columns of any type but their own. A run
+without samples is handed over as it is, so that each evaluator breaks ties in its own way and the
+values are those of a direct call. Of a sampled run they see one ranking per query at a time, with
+positive falling scores that repeat its ranks: some of them take a score of 0 for "not retrieved".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import InputError
+from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.frames.columns import (
+    DOC_ID,
+    QUERY_ID,
+    RANK,
+    RELEVANCE,
+    SAMPLE,
+    SCORE,
+    TO_IR_MEASURES,
+)
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.evidence import Evidence
+
+
+def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArray]:
+    """Return other evaluators' values for a run without samples, which they get as it is.
+
+    Args:
+        measures: measures that know no samples, or any.
+        evidence: labels and run.
+
+    Returns:
+        For each measure the value of each query; shape (n_queries,), NaN where it gives none.
+
+    Raises:
+        InputError: the run has several rankings of a query, or the labels cannot be handed over.
+    """
+    found = {m: np.full(len(evidence.qids), np.nan) for m in measures}
+    index = {qid: i for i, qid in enumerate(evidence.qids)}
+    run = evidence.frame.rename(columns=TO_IR_MEASURES)
+    if DOC_ID in run.columns:
+        ranked = evidence.rankings
+        ids = np.empty((2, len(run)), dtype=object)
+        ids[:, ranked.order] = ranked.qids[ranked.query], ranked.docnos[ranked.doc]
+        run[QUERY_ID], run[DOC_ID] = ids
+    for metric in ir_measures.iter_calc(measures, qrels_for(measures, evidence), run):
+        found[metric.measure][index[metric.query_id]] = metric.value
+    return found
+
+
+def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArray]:
+    """Return the means of other evaluators' values over the rankings of each query.
+
+    A query that the run lacks has the value that the evaluator gives it; NaN where an evaluator
+    gives no value for one of the rankings.
+
+    Args:
+        measures: the measures.
+        evidence: labels and a sampled run.
+    """
+    n_queries = len(evidence.qids)
+    # one evaluator holds the labels for all samples; each call sees one ranking per query
+    evaluator = ir_measures.evaluator(measures, qrels_for(measures, evidence))
+    plain = set(ir_measures.run_inputs(measures)) <= {QUERY_ID, DOC_ID, SCORE}
+    ours = any(isinstance(m, FairMeasure) for m in measures)
+    parts = _frames(evidence) if ours or not plain else _dicts(evidence)
+    index = {qid: i for i, qid in enumerate(evidence.qids)}
+    total = {m: np.zeros(n_queries) for m in measures}
+    valued = {m: np.zeros(n_queries) for m in measures}
+    absent = {m: np.full(n_queries, np.nan) for m in measures}
+    count = np.zeros(n_queries)
+    for here, part in parts:
+        for metric in evaluator.iter_calc(part):
+            at = index[metric.query_id]
+            if metric.query_id in here:
+                total[metric.measure][at] += metric.value
+                valued[metric.measure][at] += 1
+            else:
+                absent[metric.measure][at] = metric.value
+        count[[index[q] for q in here]] += 1
+    with np.errstate(invalid="ignore"):
+        return {
+            m: np.where(
+                count == 0, absent[m], np.where(valued[m] == count, total[m] / count, np.nan)
+            )
+            for m in measures
+        }
+
+
+def qrels_for(measures: Sequence[Any], evidence: Evidence) -> pd.DataFrame:
+    """Return the labels in ir_measures' names: ids as text, labels as whole numbers.
+
+    Raises:
+        InputError: labels have fractions.
+    """
+    judgments = evidence.judgments
+    frame = judgments.frame.rename(columns=TO_IR_MEASURES)
+    frame[QUERY_ID] = judgments.qids[judgments.query]
+    if DOC_ID in frame.columns:
+        frame[DOC_ID] = judgments.docnos[judgments.doc]
+    others = [m for m in measures if not isinstance(m, FairMeasure)]
+    if RELEVANCE in frame.columns and others:
+        frame[RELEVANCE] = whole_labels(others, judgments.labels)
+    return frame
+
+
+def whole_labels(measures: Sequence[Any], labels: FloatArray) -> IntArray:
+    """Return labels as integers; shape (n_labels,).
+
+    Args:
+        measures: the measures that will read them, for the message.
+        labels: the labels.
+
+    Raises:
+        InputError: a label has a fraction.
+    """
+    fractions = labels != np.floor(labels)
+    if fractions.any():
+        raise InputError(
+            f"the labels have fractions ({labels[fractions][0]:g}), but {measures[0]!r} needs "
+            "whole numbers; only fairtk's own measures take any label"
+        )
+    return labels.astype(np.int64)
+
+
+def _frames(evidence: Evidence) -> Iterator[tuple[set[str], Any]]:
+    """Yield the queries and the run, as a frame, of each sample."""
+    ranked = evidence.rankings
+    columns = evidence.frame.drop(columns=[SCORE, RANK, SAMPLE], errors="ignore")
+    run = columns.iloc[ranked.order].rename(columns=TO_IR_MEASURES)
+    run[QUERY_ID] = ranked.qids[ranked.query]
+    run[DOC_ID] = ranked.docnos[ranked.doc]
+    run[SCORE] = np.float64(ranked.position.max(initial=0) + 1) - ranked.position
+    run[RANK] = ranked.position
+    sample = ranked.ranking_sample[ranked.ranking]
+    order = np.argsort(sample, kind="stable")
+    start = np.flatnonzero(np.diff(sample[order])) + 1
+    for rows in np.split(order, start):
+        part = run.iloc[rows]
+        yield set(part[QUERY_ID]), part
+
+
+def _dicts(evidence: Evidence) -> Iterator[tuple[set[str], Any]]:
+    """Yield the queries and the run of each sample as nested mappings.
+
+    The form that most evaluators work on: much cheaper to make here than from a frame.
+    """
+    ranked = evidence.rankings
+    docnos = ranked.docnos[ranked.doc].tolist()
+    start = ranked.ranking_start.tolist()
+    longest = int(ranked.position.max(initial=-1)) + 1
+    scores = [float(longest - i) for i in range(longest)]
+    qids = ranked.qids[ranked.ranking_query].tolist()
+    samples: dict[int, dict[str, dict[str, float]]] = {}
+    for ranking, sample in enumerate(ranked.ranking_sample.tolist()):
+        docs = docnos[start[ranking] : start[ranking + 1]]
+        run = dict(zip(docs, scores, strict=False))
+        samples.setdefault(sample, {})[qids[ranking]] = run
+    for part in samples.values():
+        yield set(part), part

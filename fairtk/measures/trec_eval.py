@@ -1,0 +1,79 @@
+"""Labels that trec_eval cannot hold never reach it.
+
+pytrec_eval keeps an array as long as a query's largest label. It stops the process where that is
+negative (a query whose labels all are), or beyond 2^62; it gives zeros at 2^53, and takes seconds
+for a query at 100,000. `SafeTrecEval` stands before it in ir_measures' default pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ir_measures
+from ir_measures import providers
+from ir_measures.util import QrelsConverter
+
+from fairtk.errors import InputError
+
+LARGEST_LABEL = 100_000
+"""The largest grade that nDCG takes; other measures ask only whether a label reaches ``rel``."""
+
+_FAST = 1000  # labels up to here cost nothing
+
+Labels = Mapping[str, Mapping[str, int]]
+
+
+class SafeTrecEval(providers.Provider):  # type: ignore[misc]
+    """pytrec_eval, with labels that have the same values and that it can hold."""
+
+    NAME = "fairtk_trec_eval"
+
+    def supports(self, measure: Any) -> bool:
+        """Return whether pytrec_eval computes the measure."""
+        return bool(ir_measures.pytrec_eval.supports(measure))
+
+    def is_available(self) -> bool:
+        """Return whether pytrec_eval is installed."""
+        return bool(ir_measures.pytrec_eval.is_available())
+
+    def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Any:
+        wanted = list(measures)
+        labels = QrelsConverter(qrels).as_dict_of_dict()
+        return ir_measures.pytrec_eval.evaluator(wanted, safe_labels(wanted, labels))
+
+
+def safe_labels(measures: Iterable[Any], labels: Labels) -> Labels:
+    """Return labels that pytrec_eval can hold, for which the measures have the same values.
+
+    Args:
+        measures: measures that pytrec_eval computes.
+        labels: the labels of each query; not changed.
+
+    Raises:
+        InputError: a label is above `LARGEST_LABEL` and nDCG is among the measures.
+    """
+    try:
+        top = {qid: max(docs.values()) for qid, docs in labels.items() if docs}
+        odd = [qid for qid, label in top.items() if not 0 <= label <= _FAST]
+    except TypeError:  # no numbers: pytrec_eval says so
+        return labels
+    if not odd:
+        return labels
+    wanted = list(measures)
+    graded = [m for m in wanted if m.NAME == "nDCG"]
+    rels = [rel for m in wanted if isinstance(rel := m.params.get("rel", 1), int)]
+    ceiling = LARGEST_LABEL if graded else max([_FAST, *rels])
+    result = dict(labels)
+    for qid in odd:
+        if top[qid] > LARGEST_LABEL and graded:
+            doc = next(d for d, label in labels[qid].items() if label == top[qid])
+            raise InputError(
+                f"{graded[0]!r} takes labels up to {LARGEST_LABEL:,}; found {top[qid]} for qid "
+                f"{qid!r}, docno {doc!r}: number the grades 0, 1, 2, ..."
+            )
+        if top[qid] > ceiling:
+            result[qid] = {doc: min(label, ceiling) for doc, label in labels[qid].items()}
+        elif top[qid] < 0 and min(rels, default=1) > 0:
+            result[qid] = dict.fromkeys(labels[qid], 0)  # as little relevant as before
+    return result
