@@ -55,6 +55,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "scored" in vars(cls):  # what it gives would not be checked
+            raise ParameterError(f"measure {cls.__name__} must define score_all, not scored")
         if "NAME" not in vars(cls):
             return  # a shared base
         if not cls.NAME.isidentifier():

@@ -65,3 +65,8 @@ def test_a_measure_given_for_a_model_is_shown_how_to_quote():
         EE_D(browsing=RBP(p=0.5))
     with pytest.raises(ParameterError, match="n must be at least 1; found 0"):
         EE_D(n=0)
+
+
+def test_a_measure_cannot_replace_the_check_of_its_values():
+    with pytest.raises(ParameterError, match="Odd must define score_all, not scored"):
+        type("Odd", (FairMeasure,), {"scored": lambda self, evidence: None})

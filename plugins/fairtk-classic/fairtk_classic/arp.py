@@ -53,7 +53,7 @@ class AttributeRankParity(GroupMeasure):
         """``"higher"`` for the ratio of the smallest to the largest, else ``"lower"``."""
         return "higher" if self["combine"] in combination.HIGHER_IS_BETTER else "lower"
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
         listed = listing(self, evidence)
         favored = favored_pairs(listed)

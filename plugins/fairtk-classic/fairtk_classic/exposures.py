@@ -159,7 +159,7 @@ class CombinedExposure(ExposureMeasure):
         """Return the highest value that a group can have; infinity if there is none."""
         return float("inf")
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each row."""
         got = self.exposures(evidence)
         above, below = self.per_group(got, self.population(evidence))

@@ -62,7 +62,7 @@ class FairPrefixes(BinaryMeasure):
         if "p" in self.params and "target" in self.params:
             raise ParameterError("FAIR_prefix: give p or target, not both")
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
         listed = listing(self, evidence)
         two = self.two(listed.share)

@@ -103,7 +103,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
             )
         return wanted * len(names) if len(wanted) == 1 else wanted
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
         ranked, n = evidence.rankings, evidence.rankings.n_rankings
         label = self.labels(evidence)

@@ -43,13 +43,13 @@ class Scored:
 
 
 class GroupMeasure(FairMeasure):
-    """Base of the measures; a subclass defines `scored`, and `worst` unless MISSING is a number."""
+    """Base of the measures; a subclass defines `per_ranking`, and `worst` where MISSING is NaN."""
 
     MISSING = float("nan")
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the values of all rankings, or of all queries that have one."""
-        raise NotImplementedError(f"measure {self.NAME} must define scored")
+        raise NotImplementedError(f"measure {self.NAME} must define per_ranking")
 
     def worst(self, evidence: Evidence) -> FloatArray | float:
         """Return the value of a query that the run lacks: the worst one, NaN if there is none."""
@@ -122,7 +122,7 @@ class GroupMeasure(FairMeasure):
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query, and warn of what is undefined or thinly labeled."""
-        scored = self.scored(evidence)
+        scored = self.per_ranking(evidence)
         n_queries = len(evidence.qids)
         count = np.bincount(scored.query, minlength=n_queries)
         summed = total(scored.query, scored.value, n_queries)

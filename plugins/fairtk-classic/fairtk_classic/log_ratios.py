@@ -52,7 +52,7 @@ class LogRatio(ExposureMeasure, BinaryMeasure):
         """
         raise NotImplementedError
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each row."""
         every, have = self.exposures(evidence), self.population(evidence)
         got = Exposures(every.query, self.two(every.exposure), self.two(every.gain), every.known)

@@ -44,7 +44,7 @@ class DiscountedDivergence(GroupMeasure):
         "unlabeled": p.UNLABELED,
     }
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
         listed = listing(self, evidence)
         target = self.target_shares(evidence)

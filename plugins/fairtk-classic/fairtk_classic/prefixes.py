@@ -44,7 +44,7 @@ class PrefixMeasure(BinaryMeasure):
         """
         raise NotImplementedError
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
         listed = listing(self, evidence)
         two = self.two(listed.share)

@@ -43,7 +43,7 @@ class NormalizedRatioDifference(PrefixMeasure):
         """Return |n+ / n- - whole / (1 - whole)|; the ratio of a prefix without others is 0."""
         return np.abs(ratio(own, other, 0.0) - ratio(whole, 1.0 - whole, 0.0))
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking; documents must be protected or not."""
         ranked = evidence.rankings
         two = self.two(self.shares_of_run(evidence))
@@ -54,7 +54,7 @@ class NormalizedRatioDifference(PrefixMeasure):
                 f"{self['protected']!r} in part ({len(split)} such documents); use rND, or groups "
                 "with one level per document"
             )
-        return super().scored(evidence)
+        return super().per_ranking(evidence)
 
     def other_reasons(self, whole: FloatArray) -> Reasons:
         """Return the reason that the protected level is no minority."""

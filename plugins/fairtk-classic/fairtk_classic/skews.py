@@ -40,7 +40,7 @@ class SkewMeasure(GroupMeasure):
         """
         raise NotImplementedError
 
-    def scored(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
         listed = listing(self, evidence)
         target = self.target_shares(evidence)
