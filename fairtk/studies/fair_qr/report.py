@@ -10,12 +10,13 @@ import pandas as pd
 
 from fairtk.fair_qr.plot import plot_trace
 from fairtk.fair_qr.progress import SHARE
+from fairtk.files.renderings import cell_text, markdown_text
 from fairtk.io import atomic_write
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr.cells import FAIR_QR
 from fairtk.studies.fair_qr.plots import plot_iterations, plot_trade_off, plot_variation
 from fairtk.studies.fair_qr.saved import file_name, write_frames
-from fairtk.studies.fair_qr.tables import all_tables, cell_text, change_table, latex, markdown
+from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
 
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.results import Results
@@ -62,11 +63,11 @@ def write_report(results: Results, folder: Path) -> Path:
     pictures = _pictures(results, figures)
     for name, table in tables.items():
         _write(folder / f"{name}.tex", latex(table))
-        parts += [f"## {TITLES[name]}", "", markdown(table)]
+        parts += [f"## {TITLES[name]}", "", markdown_text(table)]
         parts += _shown(pictures.get(name, []))
     for attribute in results.explained:
         table = change_table(results, attribute)
-        parts += [f"## Why: {cell_text(attribute)}", "", markdown(table)]
+        parts += [f"## Why: {cell_text(attribute)}", "", markdown_text(table)]
         parts += _shown(pictures.get(f"why {attribute}", []))
     parts += _said(results)
     page = folder / "report.md"

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fairtk.files.renderings import Table, latex_text
 from fairtk.studies.fair_qr.cells import BM25
-from fairtk.studies.fair_qr.values import MEASURES
+from fairtk.studies.fair_qr.values import MEASURES, PRODUCT
 
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.results import Results
 
 HIGHER, LOWER = "+", "-"
 """Marks of values that differ from BM25's by more than chance makes likely."""
-
-
-class Table(NamedTuple):
-    """A table of texts.
-
-    Attributes:
-        columns: the header.
-        rows: the cells.
-        caption: what it shows.
-    """
-
-    columns: list[str]
-    rows: list[list[str]]
-    caption: str
 
 
 def comparison(results: Results) -> Table:
@@ -184,35 +170,6 @@ def change_table(results: Results, attribute: str, count: int = 5) -> Table:
     return Table(heads, rows, caption)
 
 
-def markdown(table: Table) -> str:
-    """Return a table in Markdown, its caption below."""
-    lines = ["| " + " | ".join(map(cell_text, table.columns)) + " |"]
-    lines.append("|" + " --- |" * len(table.columns))
-    lines += ["| " + " | ".join(map(cell_text, row)) + " |" for row in table.rows]
-    return "\n".join(lines) + f"\n\n*{cell_text(table.caption)}*\n"
-
-
-def latex(table: Table) -> str:
-    r"""Return a table in LaTeX (booktabs), to be used with ``\input``."""
-    body = [" & ".join(map(_tex, row)) + r" \\" for row in table.rows]
-    cells = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    sides = ["r" if all(_NUMERIC.fullmatch(c.strip()) for c in column) else "l" for column in cells]
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{_tex(table.caption)}}}",
-        rf"\begin{{tabular}}{{{''.join(sides)}}}",
-        r"\toprule",
-        " & ".join(map(_tex, table.columns)) + r" \\",
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def _mean(row: Any, measure: str, level: float) -> str:
     """Return a mean with its mark; with queries missing, both means and no mark."""
     if not row["missing"]:
@@ -240,33 +197,9 @@ def _count(value: float) -> str:
     return "unknown" if math.isnan(value) else f"{value:.1f}"
 
 
-def cell_text(text: str) -> str:
-    """Return a text for Markdown, in one line: nothing in it is markup."""
-    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]<>#|&~$" else c for c in str(text).strip())
-    return " ".join(escaped.split())
-
-
-_MARKED = re.compile(r"[+-]?\d+\.\d+[+-]")
-_NUMERIC = re.compile(r"(?:[+-]?\d[\d.]*[+-]?|unknown)?")
-_TEX = {
-    "\\": r"\textbackslash{}",
-    "|": r"\textbar{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-}
-
-
-def _tex(text: str) -> str:
-    text = " ".join(str(text).split())
-    if _MARKED.fullmatch(text):
-        return f"{text[:-1]}$^{{{text[-1]}}}$"
-    escaped = "".join(_TEX.get(c, c) for c in text)
-    if escaped[:1] in ("[", "*"):  # else an argument of the line break before it
-        escaped = f"{{{escaped[0]}}}{escaped[1:]}"
-    return escaped.replace("nDCG x AWRF", r"nDCG $\times$ AWRF")
+def latex(table: Table) -> str:
+    """Return a table in LaTeX, the measures with their sign of multiplication."""
+    return latex_text(table).replace(PRODUCT, PRODUCT.replace(" x ", r" $\times$ "))
 
 
 def all_tables(results: Results) -> dict[str, Table]:

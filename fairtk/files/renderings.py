@@ -1,0 +1,158 @@
+"""Tables as text: CSV, JSON, Markdown, LaTeX, and aligned columns; one writer for all rooms."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+Row = Sequence[Any]
+
+
+class Table(NamedTuple):
+    """A table of texts.
+
+    Attributes:
+        columns: the header.
+        rows: the cells.
+        caption: what it shows, or ``""``.
+    """
+
+    columns: list[str]
+    rows: list[list[str]]
+    caption: str = ""
+
+
+def csv_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return rows as CSV with a header; numbers with all digits, NaN as ``nan``."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def json_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return rows as a JSON array of objects; NaN is null, infinity a string."""
+    records = [dict(zip(columns, map(_json_value, row), strict=True)) for row in rows]
+    inside = ",\n  ".join(json.dumps(r, ensure_ascii=False, allow_nan=False) for r in records)
+    return f"[\n  {inside}\n]\n" if records else "[]\n"
+
+
+def markdown_text(table: Table) -> str:
+    """Return a table in Markdown, its caption below."""
+    lines = ["| " + " | ".join(map(cell_text, table.columns)) + " |"]
+    lines.append("|" + " --- |" * len(table.columns))
+    lines += ["| " + " | ".join(map(cell_text, row)) + " |" for row in table.rows]
+    caption = f"\n*{cell_text(table.caption)}*\n" if table.caption else ""
+    return "\n".join(lines) + "\n" + caption
+
+
+def latex_text(table: Table) -> str:
+    r"""Return a table in LaTeX (booktabs), to be used with ``\input``."""
+    body = [" & ".join(map(_tex, row)) + r" \\" for row in table.rows]
+    cells = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    sides = ["r" if all(_NUMERIC.fullmatch(c.strip()) for c in column) else "l" for column in cells]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        *([rf"\caption{{{_tex(table.caption)}}}"] if table.caption else []),
+        rf"\begin{{tabular}}{{{''.join(sides)}}}",
+        r"\toprule",
+        " & ".join(map(_tex, table.columns)) + r" \\",
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def cell_text(text: str) -> str:
+    """Return a text for Markdown, in one line: nothing in it is markup."""
+    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]<>#|&~$" else c for c in str(text).strip())
+    return " ".join(escaped.split())
+
+
+def aligned_lines(table: Table, numbers: Sequence[int] = (), width: int | None = None) -> list[str]:
+    """Return the lines of a table in aligned columns.
+
+    Args:
+        table: the table; its caption is left out.
+        numbers: the columns that are aligned to the right.
+        width: the last column is wrapped so that lines are no longer than this.
+    """
+    cells = [list(map(str, table.columns)), *[list(map(str, row)) for row in table.rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    before = sum(widths[:-1]) + 2 * len(widths[:-1])
+    room = widths[-1] if width is None else max(24, width - before)
+    cells.insert(1, ["-" * w for w in [*widths[:-1], min(widths[-1], room)]])
+    lines = []
+    for row in cells:
+        padded = [
+            cell.rjust(widths[i]) if i in numbers else cell.ljust(widths[i])
+            for i, cell in enumerate(row)
+        ]
+        last = textwrap.wrap(row[-1], room) if len(row[-1]) > room else [padded[-1]]
+        lines.append("  ".join([*padded[:-1], last[0]]).rstrip())
+        lines += [" " * before + more for more in last[1:]]
+    return lines
+
+
+def number_text(value: float) -> str:
+    """Return a value for a table, or the word for a value that is not defined."""
+    return "undefined" if math.isnan(value) else f"{value:.4f}"
+
+
+def texts(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
+    """Return rows as a table of texts: four digits behind the point, lists in one cell."""
+    return Table([str(c) for c in columns], [[_text(v) for v in row] for row in rows], caption)
+
+
+RENDERED: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
+    "csv": csv_text,
+    "json": json_text,
+    "latex": lambda columns, rows: latex_text(texts(columns, rows)),
+    "markdown": lambda columns, rows: markdown_text(texts(columns, rows)),
+}
+"""Rows as a text, by the name of the format."""
+
+_MARKED = re.compile(r"[+-]?\d+\.\d+[+-]")
+_NUMERIC = re.compile(r"(?:[+-]?\d[\d.]*[+-]?|unknown|undefined)?")
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "|": r"\textbar{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+}
+
+
+def _tex(text: str) -> str:
+    text = " ".join(str(text).split())
+    if _MARKED.fullmatch(text):
+        return f"{text[:-1]}$^{{{text[-1]}}}$"
+    escaped = "".join(_TEX.get(c, c) for c in text)
+    if escaped[:1] in ("[", "*"):  # else an argument of the line break before it
+        escaped = f"{{{escaped[0]}}}{escaped[1:]}"
+    return escaped
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
