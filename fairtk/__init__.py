@@ -27,7 +27,9 @@ _LAZY = {
     "PerSample": "fairtk.transformers",
     "QueryRefiner": "fairtk.fair_qr",
     "Results": "fairtk.experiment",
+    "compare": "fairtk.evaluation",
     "coverage": "fairtk.groups.coverage",
+    "evaluate": "fairtk.evaluation",
     "explain": "fairtk.explanation",
     "identified": "fairtk.experiment",
     "join_answers": "fairtk.datasets.answers",
@@ -37,6 +39,7 @@ _MODULES = (
     "demo",
     "errors",
     "experiment",
+    "evaluation",
     "exposure",
     "fair_qr",
     "groups",
@@ -64,6 +67,7 @@ from fairtk.plugins import hookimpl  # noqa: E402
 if TYPE_CHECKING:
     from fairtk.datasets.answers import join_answers
     from fairtk.experiment import Experiment, Results, identified
+    from fairtk.evaluation import compare, evaluate
     from fairtk.explanation import explain
     from fairtk.fair_qr import FairQR, QueryRefiner
     from fairtk.groups import Groups, Target
@@ -98,8 +102,10 @@ __all__ = [
     "PerSample",
     "QueryRefiner",
     "Results",
+    "compare",
     "coverage",
     "drop_undefined",
+    "evaluate",
     "explain",
     "identified",
     "Groups",

@@ -50,9 +50,9 @@ AT_START = Notices()
 def notice(message: Warning | str, category: type[Warning]) -> str:
     """Return a warning as a line that begins with its name."""
     text = " ".join(str(message).split())
-    if issubclass(category, UndefinedWarning):
-        # the rest is about plain means, which the command line does not take
-        text = text.partition(". Plain means")[0] + ". Means are over the others."
+    about, plain, _ = text.partition(". Plain means")
+    if plain and issubclass(category, UndefinedWarning):
+        text = f"{about}. Means are over the others."  # the command line takes no plain ones
     return printable(f"{warning_name(category)}: {text}")
 
 

@@ -19,7 +19,7 @@ LAYERS = [
     {"groups"},
     {"utilities", "prompts", "backends", "io", "llm"},
     {"measures", "transformers", "datasets"},
-    {"fair_qr"},
+    {"fair_qr", "evaluation"},
     {"explanation", "experiment"},
     {"studies"},
     {"demo", "builtin", "testing"},

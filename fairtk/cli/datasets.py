@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fairtk.cli.output import echo_csv, echo_json, echo_table, format_option
+from fairtk.cli.output import echo_rows, echo_table, format_option
 
 
 @click.command("datasets")
@@ -19,7 +19,7 @@ def command(form: str) -> None:
         rows = [
             [e.name, e.value.summary, e.value.warning, e.value.citation, e.owner] for e in entries
         ]
-        (echo_csv if form == "csv" else echo_json)(columns, rows)
+        echo_rows(form, columns, rows)
         return
     echo_table(["id", "from", "summary"], [[e.name, e.owner, e.value.summary] for e in entries])
     warned = [e for e in entries if e.value.warning]

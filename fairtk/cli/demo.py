@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.output import echo_csv, echo_json, echo_table, format_option
+from fairtk.cli.output import echo_rows, echo_table, format_option
 
 
 @click.command("demo")
@@ -30,20 +30,21 @@ def command(n_samples: int, queries: int | None, form: str) -> None:
     table shows how disparity of exposure (EE_D), exposure of useful documents (EE_R), nDCG and the
     quality of the answers (EU) change together. Needs no network.
     """
-    from fairtk.cli.report import label, number
     from fairtk.demo import study
+    from fairtk.files.renderings import number_text
     from fairtk.measures import parse
+    from fairtk.measures.labels import label
 
     started = time.monotonic()
     table = study.run(n_samples=n_samples, queries=queries, progress=Progress())
     columns = [str(c) for c in table.columns]
     rows: list[list[Any]] = table.to_numpy(dtype=object).tolist()
     if form != "table":
-        (echo_csv if form == "csv" else echo_json)(columns, rows)
+        echo_rows(form, columns, rows)
         return
     click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.", err=True)
     shown = [columns[0], *(label(parse(column)) for column in columns[1:])]
-    cells = [[f"{row[0]}", *(number(value) for value in row[1:])] for row in rows]
+    cells = [[f"{row[0]}", *(number_text(value) for value in row[1:])] for row in rows]
     echo_table(shown, cells, range(1, len(columns)))
     click.echo()
     click.echo(study.summary(table))

@@ -29,6 +29,7 @@ from fairtk.starting import AT_START, FOR_DEVELOPERS, Notices, notice
 COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
     "evaluate": "Measure run files against qrels.",
+    "compare": "Compare run files with a baseline: paired tests, intervals.",
     "groups": "Inspect groups of documents, and how much of a run they know.",
     "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
     "measures": "List measures, string utilities and browsing models.",

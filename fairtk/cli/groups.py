@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.group_files import TARGET_HELP, GivenGroups
-from fairtk.cli.output import echo_csv, echo_json, echo_table, format_option
+from fairtk.cli.output import TARGET_HELP, echo_rows, echo_table, format_option
+from fairtk.evaluation.given_groups import GivenGroups
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups
@@ -63,7 +63,7 @@ def command(
     columns = ["attribute", "group", "documents", "share", *(["target"] if target else [])]
     if form != "table":
         records = [[row[0], _text(row[1]), *row[2:]] for row in rows]
-        (echo_csv if form == "csv" else echo_json)(columns, records)
+        echo_rows(form, columns, records)
         return
     _echo_summary(shown)
     for groups in shown:
@@ -160,7 +160,7 @@ def _echo_coverage(shown: list[Groups], run: Any, cutoff: int | None, form: str)
     columns = [str(c) for c in table.columns]
     rows = table.to_numpy(dtype=object).tolist()
     if form != "table":
-        (echo_csv if form == "csv" else echo_json)(columns, rows)
+        echo_rows(form, columns, rows)
         return
     cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
     echo_table(columns, cells, range(2, len(columns)))

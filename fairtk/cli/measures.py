@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.output import echo_csv, echo_json, echo_table, format_option
+from fairtk.cli.output import echo_rows, echo_table, format_option
 from fairtk.errors import InputError
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
@@ -26,7 +26,7 @@ def command(name: str | None, everything: bool, form: str) -> None:
     if everything:
         rows += _others()
     if form != "table":
-        (echo_csv if form == "csv" else echo_json)(_COLUMNS, rows)
+        echo_rows(form, _COLUMNS, rows)
         return
     titles = {
         "measure": "Measures (`fairtk measures NAME` explains one, as it does with those below)",

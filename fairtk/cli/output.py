@@ -1,51 +1,72 @@
-"""Tables on the terminal, and the same rows as CSV or JSON."""
+"""Where the output of commands goes: the terminal or a file, in the format that was asked for."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 import shutil
 import sys
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-FORMATS = ("table", "csv", "json")
+from fairtk.errors import printable
+from fairtk.files.atomic import atomic_text
+from fairtk.files.renderings import RENDERED, Table, aligned_lines
+
+TABLE = "table"
+FORMATS = (TABLE, *RENDERED)
 _PLAIN_WIDTH = 100
 
 format_option = click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    default="table",
+    default=TABLE,
     show_default=True,
     help="csv and json have all digits.",
 )
 """The option ``--format``, the same for all commands."""
 
-
-def echo_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows as CSV with a header; numbers with all digits, NaN as ``nan``."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    click.echo(buffer.getvalue(), nl=False)
+TARGET_HELP = (
+    "What exposure is compared with: a target file (columns weight and group, or a column per "
+    "crossed attribute; qid if it differs by query), `uniform` (equal shares of all levels), or "
+    "`qrels` (the groups of each query's relevant documents)."
+)
 
 
-def echo_json(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows as a JSON array of objects; NaN is null, infinity a string."""
-    records = [dict(zip(columns, map(_json_value, row), strict=True)) for row in rows]
-    inside = ",\n  ".join(json.dumps(r, ensure_ascii=False, allow_nan=False) for r in records)
-    click.echo(f"[\n  {inside}\n]" if records else "[]")
+def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option ``--output FILE``: what the command prints goes there, in one step."""
+    option = click.option(
+        "--output", type=click.Path(dir_okay=False), help="Write to this file, not the terminal."
+    )
+    return option(command)
+
+
+def echo(text: str, output: str | None = None) -> None:
+    """Print a text, or write it to a file.
+
+    Control characters are escaped on a terminal; a file or another program gets them as they are.
+    """
+    if output is not None:
+        with atomic_text(Path(output)) as file:
+            file.write(text if text.endswith("\n") else text + "\n")
+        return
+    click.echo(printable(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+
+
+def echo_rows(
+    form: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], output: str | None = None
+) -> None:
+    """Print rows in a format other than a table of aligned columns."""
+    echo(RENDERED[form](columns, rows), output)
 
 
 def echo_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Sequence[int] = (),
+    output: str | None = None,
 ) -> None:
     """Print rows in aligned columns; the last column is wrapped to the terminal.
 
@@ -53,9 +74,9 @@ def echo_table(
         columns: the header.
         rows: the cells.
         numbers: the columns that are aligned to the right.
+        output: the file, if any.
     """
-    for line in table_lines(columns, rows, numbers, width=_terminal_width()):
-        click.echo(line)
+    echo("\n".join(table_lines(columns, rows, numbers, _terminal_width())), output)
 
 
 def table_lines(
@@ -64,29 +85,10 @@ def table_lines(
     numbers: Sequence[int] = (),
     width: int | None = None,
 ) -> list[str]:
-    """Return the lines of a table, wrapped to a width if one is given."""
-    cells = [list(map(str, columns)), *[list(map(str, row)) for row in rows]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    before = sum(widths[:-1]) + 2 * len(widths[:-1])
-    room = widths[-1] if width is None else max(24, width - before)
-    cells.insert(1, ["-" * w for w in [*widths[:-1], min(widths[-1], room)]])
-    lines = []
-    for row in cells:
-        padded = [
-            cell.rjust(widths[i]) if i in numbers else cell.ljust(widths[i])
-            for i, cell in enumerate(row)
-        ]
-        last = textwrap.wrap(row[-1], room) if len(row[-1]) > room else [padded[-1]]
-        lines.append("  ".join([*padded[:-1], last[0]]).rstrip())
-        lines += [" " * before + more for more in last[1:]]
-    return lines
+    """Return the lines of a table, control characters escaped, wrapped to a width if given."""
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    return aligned_lines(Table(list(columns), cells), numbers, width)
 
 
 def _terminal_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value

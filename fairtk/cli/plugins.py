@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fairtk.cli.output import echo_csv, echo_json, echo_table, format_option
+from fairtk.cli.output import echo_rows, echo_table, format_option
 
 
 @click.command("plugins")
@@ -21,7 +21,7 @@ def command(form: str) -> None:
         for hook in plugin.hooks or [""]
     ]
     if form != "table":
-        (echo_csv if form == "csv" else echo_json)(columns, rows)
+        echo_rows(form, columns, rows)
         return
     shown = [row[:4] for row in rows]
     for previous, row in reversed(list(zip(rows, shown[1:], strict=False))):

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.output import echo_csv, echo_json, echo_table
+from fairtk.cli.output import echo_rows, echo_table
 from fairtk.errors import InputError
 from fairtk.llm import Ledger
 from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
@@ -157,7 +157,7 @@ def _echo_plan(plan: Plan, form: str) -> None:
     rows = [list(row) for row in plan.rows.itertuples(index=False)]
     columns = list(plan.rows.columns)
     if form != "table":
-        (echo_csv if form == "csv" else echo_json)(columns, rows)
+        echo_rows(form, columns, rows)
         return
     if rows:
         shown = [
@@ -177,7 +177,7 @@ def _echo_results(results: Results, page: Path, form: str) -> None:
     if form != "table":
         frame = results.table
         rows = [list(row) for row in frame.itertuples(index=False)]
-        (echo_csv if form == "csv" else echo_json)(list(frame.columns), rows)
+        echo_rows(form, list(frame.columns), rows)
         return
     table = comparison(results)
     echo_table([*table.columns, ""], [[*row, ""] for row in table.rows])

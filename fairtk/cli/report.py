@@ -1,86 +1,110 @@
-"""How the values of `fairtk evaluate` are printed."""
+"""How the values of `fairtk evaluate` and `fairtk compare` are shown."""
 
 from __future__ import annotations
 
 import math
 import shutil
+import textwrap
 from typing import Any
 
-import click
+import pandas as pd
 
-from fairtk.cli.evaluation import RunValues, Values
-from fairtk.cli.output import echo_csv, echo_json, echo_table, table_lines
-
-
-def echo_means(values: Values, form: str) -> None:
-    """Print the mean of each run and measure, with the number of queries it is over.
-
-    Args:
-        values: what was measured.
-        form: ``"table"`` (one row per run; one per run and measure if that is too wide),
-            ``"csv"`` or ``"json"`` (one record per run and measure).
-    """
-    if form == "table":
-        _echo_mean_table(values)
-        return
-    columns = ["run", "measure", "mean", "defined", "queries"]
-    rows = [
-        [run.name, repr(m), run.mean(m), run.defined(m), run.total(m)]
-        for run in values.runs
-        for m in values.measures
-    ]
-    (echo_csv if form == "csv" else echo_json)(columns, rows)
+from fairtk.cli.output import table_lines
+from fairtk.errors import printable
+from fairtk.evaluation import Comparison, Evaluation
+from fairtk.evaluation.values import RunValues
+from fairtk.files.renderings import RENDERED, Table, number_text
+from fairtk.measures.labels import label
 
 
-def echo_queries(values: Values, form: str) -> None:
-    """Print the value of each query.
-
-    Args:
-        values: what was measured.
-        form: ``"table"`` (one row per run and query), ``"csv"`` or ``"json"`` (one record per run,
-            measure and query).
-    """
-    if form == "table":
-        rows = [
-            [run.name, qid, *[number(run.values[m][qid]) for m in values.measures]]
-            for run in values.runs
-            for qid in values.qids
-        ]
-        header = ["run", "qid", *(heading(values, m) for m in values.measures)]
-        echo_table(header, rows, range(2, len(header)))
-        return
-    columns = ["run", "qid", "measure", "value"]
-    records = [
-        [run.name, qid, repr(m), run.values[m][qid]]
-        for run in values.runs
-        for m in values.measures
-        for qid in values.qids
-    ]
-    (echo_csv if form == "csv" else echo_json)(columns, records)
+def rendered(frame: pd.DataFrame, form: str) -> str:
+    """Return a frame with all digits as ``"csv"`` or ``"json"``; as a text in other formats."""
+    return RENDERED[form](list(frame.columns), frame.to_numpy(dtype=object).tolist())
 
 
-def _echo_mean_table(values: Values) -> None:
+def means_table(values: Evaluation) -> Table:
+    """Return the means as a table with a row per run."""
     header = ["run", "queries", *(heading(values, m) for m in values.measures)]
     columns = [_means(values.runs, m) for m in values.measures]
     rows = [
         [run.name, str(len(values.qids)), *[column[i] for column in columns]]
         for i, run in enumerate(values.runs)
     ]
-    wide = max(map(len, table_lines(header, rows)))
-    if wide <= max(100, shutil.get_terminal_size().columns):
-        echo_table(header, rows, range(1, len(header)))
-    else:
+    return Table(header, rows, _directions(values))
+
+
+def means_text(values: Evaluation) -> str:
+    """Return the means in aligned columns: a row per run and measure if a row per run is wide."""
+    table = means_table(values)
+    lines = table_lines(table.columns, table.rows, range(1, len(table.columns)))
+    if max(map(len, lines)) > max(100, shutil.get_terminal_size().columns):
         long = [
-            [run.name, heading(values, m), number(run.mean(m)), f"{run.defined(m)}/{run.total(m)}"]
+            [
+                run.name,
+                heading(values, m),
+                number_text(run.mean(m)),
+                f"{run.defined(m)}/{run.total(m)}",
+            ]
             for run in values.runs
             for m in values.measures
         ]
-        echo_table(["run", "measure", "mean", "queries"], long, (2, 3))
-    lower = [
-        heading(values, m) for m in values.measures if getattr(m, "better", "higher") == "lower"
+        lines = table_lines(["run", "measure", "mean", "queries"], long, (2, 3))
+    return _with_caption(lines, table.caption)
+
+
+def queries_text(values: Evaluation) -> str:
+    """Return the value of each query as a table: a row per run and query."""
+    rows = [
+        [run.name, qid, *[number_text(run.values[m][qid]) for m in values.measures]]
+        for run in values.runs
+        for qid in values.qids
     ]
-    if lower:
-        click.echo(f"\nLower is better: {', '.join(lower)}.")
+    header = ["run", "qid", *(heading(values, m) for m in values.measures)]
+    return "\n".join(table_lines(header, rows, range(2, len(header))))
+
+
+def comparison_table(found: Comparison) -> Table:
+    """Return a comparison as a table; its caption says what was tested."""
+    rows = []
+    headings = {label(m): heading(found.evaluation, m) for m in found.evaluation.measures}
+    runs = found.evaluation.runs
+    for i, row in enumerate(found.table.to_dict("records")):
+        name = runs[i % len(runs)].name
+        cells = [name, headings[row["measure"]], number_text(row["mean"]), str(row["n"])]
+        if name == found.baseline:
+            cells += ["baseline", "", "", ""]
+        else:
+            ends = f"[{row['low']:+.4f}, {row['high']:+.4f}]"
+            cells += [
+                f"{row['difference']:+.4f}" if row["n"] else "undefined",
+                "undefined" if math.isnan(row["low"]) else ends,
+                number_text(row["p"]),
+                number_text(row["p_corrected"]),
+            ]
+        rows.append(cells)
+    settings = found.settings
+    header = ["run", "measure", "mean", "n", "difference"]
+    header += [f"{settings['confidence']:.0%} interval", "p", "p corrected"]
+    correction = settings["correction"]
+    over = "not corrected" if correction == "none" else f"{correction} over the runs of a measure"
+    caption = (
+        f"Differences from {found.baseline}; paired {settings['test']} test, two-sided, {over}; n: "
+        f"queries ({settings['queries']}) for which the measure is defined in every run. "
+        f"{_directions(found.evaluation)}"
+    )
+    return Table(header, rows, caption.strip())
+
+
+def comparison_text(found: Comparison) -> str:
+    """Return a comparison in aligned columns, its caption below."""
+    table = comparison_table(found)
+    lines = table_lines(table.columns, table.rows, range(2, len(table.columns)))
+    return _with_caption(lines, table.caption)
+
+
+def heading(values: Evaluation, measure: Any) -> str:
+    """Return what a table calls a measure: as written, where options completed it."""
+    return values.written.get(measure) or label(measure)
 
 
 def _means(runs: list[RunValues], measure: Any) -> list[str]:
@@ -89,27 +113,18 @@ def _means(runs: list[RunValues], measure: Any) -> list[str]:
     counts = [f" ({some}/{every})" if some < every else "" for some, every in parts]
     room = max(map(len, counts))
     return [
-        number(run.mean(measure)) + count.ljust(room)
+        number_text(run.mean(measure)) + count.ljust(room)
         for run, count in zip(runs, counts, strict=True)
     ]
 
 
-def heading(values: Values, measure: Any) -> str:
-    """Return what a table calls a measure: as written, where options completed it."""
-    return values.written.get(measure) or label(measure)
+def _directions(values: Evaluation) -> str:
+    lower = [
+        heading(values, m) for m in values.measures if getattr(m, "better", "higher") == "lower"
+    ]
+    return f"Lower is better: {', '.join(lower)}." if lower else ""
 
 
-def label(measure: Any) -> str:
-    """Return a measure as it is written on the command line: ``E(nDCG@5)``, ``P@5 * EE_R@5``."""
-    if hasattr(measure, "inner"):
-        return f"{measure.NAME}({label(measure.inner)})"
-    if hasattr(measure, "factors"):
-        left, right = measure.factors
-        tail = f"({label(right)})" if hasattr(right, "factors") else label(right)
-        return f"{label(left)} * {tail}"
-    return repr(measure)
-
-
-def number(value: float) -> str:
-    """Return a value for a table, or the word for a value that is not defined."""
-    return "undefined" if math.isnan(value) else f"{value:.4f}"
+def _with_caption(lines: list[str], caption: str) -> str:
+    wrapped = textwrap.wrap(printable(caption), 100)
+    return "\n".join([*lines, *([""] if wrapped else []), *wrapped])

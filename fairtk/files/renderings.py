@@ -115,6 +115,9 @@ def texts(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Tab
     return Table([str(c) for c in columns], [[_text(v) for v in row] for row in rows], caption)
 
 
+TEXTS: dict[str, Callable[[Table], str]] = {"latex": latex_text, "markdown": markdown_text}
+"""A table of texts as a text, by the name of the format."""
+
 RENDERED: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
     "csv": csv_text,
     "json": json_text,

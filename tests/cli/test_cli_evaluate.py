@@ -6,7 +6,7 @@ import json
 import pandas as pd
 import pytest
 
-from fairtk.cli.evaluation import unique_names
+from fairtk.evaluation.naming import unique_names
 
 
 def error(result):
@@ -63,7 +63,7 @@ class TestTable:
             "plain#2        2  1.0000 (1/2)  0.5000",
         ]
         [line] = result.stderr.splitlines()  # the same warning for two runs is given once
-        assert line.startswith("Warning: EE_R@1 is undefined (NaN) for 1 of 2 queries")
+        assert line.startswith("warning: undefined: EE_R@1 is undefined (NaN) for 1 of 2 queries")
         assert line.endswith("'q2'. Means are over the others.")
 
     def test_nothing_defined(self, folder, fairtk):
@@ -132,7 +132,7 @@ class TestMachineReadable:
         result = fairtk("evaluate", "qrels.txt", "plain.run", "-m", "EE_D@1", "--format", "json")
         assert len(json.loads(result.stdout)) == 1
         assert result.stderr.startswith(
-            "Warning: plain.run: 1 of 2 queries of the qrels are missing; they count with the worst"
+            "warning: missing: plain.run: 1 of 2 queries of the qrels are missing; they count with the worst"
         )
 
 
@@ -224,7 +224,7 @@ class TestAnswers:
             "fair.run: EU(utility='em') needs the generated answers: give --answers FILE"
             in error(fairtk(*self.WORDS, "--gold", "gold.tsv"))
         )
-        assert "--answers must be given once per run" in error(
+        assert "answers must be given once per run" in error(
             fairtk(*self.WORDS, "--answers", "answers.jsonl", "--answers", "answers.jsonl")
         )
         assert "answers.jsonl: the answers are of a sampled run, this run is not" in error(

@@ -1,4 +1,4 @@
-"""Groups and targets from the command line, and measures that get them."""
+"""Groups and targets that were given beside measures, and measures that get them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
 
 UNIFORM, FROM_QRELS = "uniform", "qrels"
-TARGET_HELP = (
-    "What exposure is compared with: a target file (columns weight and group, or a column per "
-    "crossed attribute; qid if it differs by query), `uniform` (equal shares of all levels), or "
-    "`qrels` (the groups of each query's relevant documents)."
-)
 
 
 @dataclass
@@ -30,19 +25,19 @@ class GivenGroups:
 
     Attributes:
         attributes: the groups, by name of the attribute.
-        targets: the targets as written: ``uniform``, ``qrels`` or files.
+        targets: the targets: objects, ``uniform``, ``qrels`` or files.
         labels: the qrels, for the target ``qrels``; None: there are none.
     """
 
     attributes: dict[str, Groups]
-    targets: tuple[str, ...] = ()
+    targets: tuple[Any, ...] = ()
     labels: pd.DataFrame | None = None
     used: bool = False
     _made: dict[tuple[str, str], Target] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, files: tuple[str, ...], targets: tuple[str, ...] = ()) -> GivenGroups:
-        """Read group files.
+    def read(cls, files: tuple[Any, ...], targets: tuple[Any, ...] = ()) -> GivenGroups:
+        """Read group files; groups and targets may be objects already.
 
         Raises:
             InputError: a file cannot be used, or two are of one attribute.
@@ -51,7 +46,7 @@ class GivenGroups:
 
         found: dict[str, Groups] = {}
         for path in files:
-            groups = Groups.read(path)
+            groups = path if isinstance(path, Groups) else Groups.read(path)
             if groups.name in found:
                 raise InputError(
                     f"{path}: the attribute {groups.name!r} is given twice; attributes are named "
@@ -87,14 +82,16 @@ class GivenGroups:
         if not self.targets:
             raise InputError(f"{where} needs a target: give --target FILE, uniform or qrels")
         chosen = self.targets[0] if len(self.targets) == 1 else self._fitting(groups, where)
-        key = (chosen, groups.key)
+        key = (str(getattr(chosen, "key", chosen)), groups.key)
         if key not in self._made:
             self._made[key] = self._make(chosen, groups, where)
         return self._made[key]
 
-    def _make(self, text: str, groups: Groups, where: str) -> Target:
+    def _make(self, text: Any, groups: Groups, where: str) -> Target:
         from fairtk.groups import Target
 
+        if isinstance(text, Target):
+            return text
         if text == UNIFORM:
             return Target.uniform(groups)
         if text == FROM_QRELS:
@@ -105,24 +102,26 @@ class GivenGroups:
             return Target.from_qrels(self.labels, groups)
         return Target.read(text, groups)
 
-    def _fitting(self, groups: Groups, where: str) -> str:
+    def _fitting(self, groups: Groups, where: str) -> Any:
         from fairtk.groups import Target
 
         for text in self.targets:
             if text in (UNIFORM, FROM_QRELS):
                 return text
-            target = Target.read(text)
+            target = text if isinstance(text, Target) else Target.read(text)
             with contextlib.suppress(InputError):
                 target.for_groups(groups)
                 return text
         raise InputError(f"{where}: no target fits {groups.name!r}; found {listed(self.targets)}")
 
 
-def parse_with(given: GivenGroups, text: str) -> Any:
+def parse_with(given: GivenGroups, text: Any) -> Any:
     """Return the measure that a string names; ``groups='gender'`` may name a given attribute."""
     from fairtk.groups.registered import groups_key
     from fairtk.measures import parse
 
+    if not isinstance(text, str):
+        return parse(text)
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError:

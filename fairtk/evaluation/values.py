@@ -1,0 +1,87 @@
+"""The values of runs: per query, their means, and how they compare."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from fairtk.frames.columns import QID
+from fairtk.measures.labels import label
+
+
+@dataclass
+class RunValues:
+    """The values of one run.
+
+    Attributes:
+        name: what the run is called in tables.
+        file: its file, or its name if it was a frame.
+        values: for each measure, the value of each query of the qrels.
+        found: the queries that the run has results for.
+    """
+
+    name: str
+    file: str
+    values: dict[Any, dict[str, float]]
+    found: set[str]
+
+    def mean(self, measure: Any) -> float:
+        """Return the measure's aggregate (the mean for nearly all) over the defined values."""
+        aggregator = measure.aggregator()
+        for value in self.values[measure].values():
+            if not math.isnan(value):
+                aggregator.add(value)
+        return float(aggregator.result()) if self.defined(measure) else math.nan
+
+    def defined(self, measure: Any) -> int:
+        """Return the number of queries that have a value."""
+        return sum(not math.isnan(value) for value in self.values[measure].values())
+
+    def total(self, measure: Any) -> int:
+        """Return the number of queries."""
+        return len(self.values[measure])
+
+
+@dataclass
+class Evaluation:
+    """The values of all runs.
+
+    Attributes:
+        runs: one entry per run.
+        measures: the measures, in the order in which they were asked for.
+        qids: the queries, in the order of the qrels.
+        written: measures that got groups from options, as they were written.
+    """
+
+    runs: list[RunValues]
+    measures: list[Any]
+    qids: list[str]
+    written: dict[Any, str] = field(default_factory=dict)
+
+    @property
+    def means(self) -> pd.DataFrame:
+        """One row per run and measure.
+
+        ``run``, ``measure`` (as `fairtk.measures.parse` reads it), ``mean`` over the queries for
+        which the measure is defined, their number (``defined``) and that of all (``queries``).
+        """
+        rows = [
+            [run.name, label(m), run.mean(m), run.defined(m), run.total(m)]
+            for run in self.runs
+            for m in self.measures
+        ]
+        return pd.DataFrame(rows, columns=["run", "measure", "mean", "defined", "queries"])
+
+    @property
+    def per_query(self) -> pd.DataFrame:
+        """One row per run, measure and query: ``run``, ``qid``, ``measure``, ``value``."""
+        rows = [
+            [run.name, qid, label(m), run.values[m][qid]]
+            for run in self.runs
+            for m in self.measures
+            for qid in self.qids
+        ]
+        return pd.DataFrame(rows, columns=["run", QID, "measure", "value"])

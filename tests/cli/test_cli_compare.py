@@ -1,0 +1,153 @@
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+import fairtk as package
+from fairtk.cli.group import COMMANDS
+from fairtk.errors import WARNINGS
+
+QRELS = "".join(f"q{i} 0 {d} {int(d == 'abc'[i % 3])}\n" for i in range(9) for d in "abc")
+RUNS = {
+    "x.run": "".join(f"q{i} Q0 {d} {r} {9 - r} t\n" for i in range(9) for r, d in enumerate("abc")),
+    "y.run": "".join(
+        f"q{i} Q0 {d} {r} {9 - r} t\n"
+        for i in range(9)
+        for r, d in enumerate("bca" if i else "abc")
+    ),
+}
+WORDS = ("compare", "qrels.txt", "x.run", "y.run", "-m", "E(RR)")
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "qrels.txt").write_text(QRELS)
+    for name, text in RUNS.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_json_is_what_python_gives(runs, fairtk):
+    options = ("--baseline", "y.run", "--test", "randomization", "--correction", "bonferroni")
+    result = fairtk(*WORDS, *options, "--format", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = json.loads(result.stdout)
+    assert list(rows[0])[:9] == [
+        "run", "measure", "mean", "n", "difference", "low", "high", "p", "p_corrected",
+    ]  # fmt: skip
+    found = package.compare(
+        "qrels.txt", ["x.run", "y.run"], "E(RR)", baseline="y.run", test="randomization",
+        correction="bonferroni",
+    )  # fmt: skip
+    assert [r["p"] for r in rows] == [found.table["p"][0], None]
+    # x ranks the one useful document 1, 2, 3 in turn: (1 + 1/2 + 1/3) / 3
+    assert rows[0]["mean"] == pytest.approx(11 / 18) and rows[0]["n"] == 9
+    assert rows[0]["run"] == "x.run" and rows[0]["measure"] == "E(RR)"
+    assert rows[1] == {"run": "y.run", "measure": "E(RR)", "mean": rows[1]["mean"], "n": 9} | (
+        dict.fromkeys(("difference", "low", "high", "p", "p_corrected", "effect"))
+    )
+
+
+def test_formats(runs, fairtk):
+    table = fairtk(*WORDS)
+    assert table.stdout.splitlines()[2].split()[-1] == "baseline"  # the first run
+    assert "paired t test, two-sided, holm over the runs of a measure" in table.stdout
+    rows = list(csv.DictReader(io.StringIO(fairtk(*WORDS, "--format", "csv").stdout)))
+    assert [row["run"] for row in rows] == ["x.run", "y.run"] and rows[0]["p"] == "nan"
+    assert r"\begin{tabular}{llrrlrrr}" in fairtk(*WORDS, "--format", "latex").stdout
+    markdown = fairtk(*WORDS, "--format", "markdown").stdout.splitlines()
+    assert markdown[0].startswith("| run | measure | mean | n | difference | 95% interval | p |")
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "latex", "markdown"])
+@pytest.mark.parametrize("words", [WORDS, ("evaluate", *WORDS[1:])])
+def test_output_has_what_the_terminal_would(runs, fairtk, form, words):
+    shown = fairtk(*words, "--format", form).stdout
+    result = fairtk(*words, "--format", form, "--output", "out/put.txt")
+    assert result.exit_code != 0  # no such folder
+    result = fairtk(*words, "--format", form, "--output", "out.txt")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert (runs / "out.txt").read_text() == shown
+
+
+def test_standard_input(runs):
+    words = [sys.executable, "-m", "fairtk", "evaluate", "qrels.txt", "-", "-m", "RR"]
+    for text, code in ((RUNS["x.run"], 0), ("q1 Q0 a\n", 2)):
+        done = subprocess.run(
+            [*words, "--format", "json"], input=text, capture_output=True, text=True
+        )
+        assert done.returncode == code, done.stderr
+    assert done.stderr.startswith("Error: standard input:1:")
+    done = subprocess.run([*words, "-"], input="", capture_output=True, text=True)
+    assert done.returncode == 2 and "can be given once only" in done.stderr
+
+
+def test_a_baseline_beside_the_runs(runs, fairtk):
+    words = ("compare", "qrels.txt", "y.run", "-m", "RR", "--baseline", "x.run", "--format", "json")
+    assert [row["run"] for row in json.loads(fairtk(*words).stdout)] == ["x.run", "y.run"]
+
+
+def test_equal_runs_say_that_there_is_nothing_to_test(runs, fairtk):
+    words = ("compare", "qrels.txt", "x.run", "x.run", "-m", "RR")
+    result = fairtk(*words)
+    assert result.exit_code == 0
+    assert result.stderr.startswith(
+        "warning: undefined: x.run against x.run by RR: no pair differs"
+    )
+    strict = fairtk(*words, "--strict")
+    assert (strict.exit_code, strict.stdout) == (2, "")
+    assert strict.stderr.startswith("Error: undefined: x.run against x.run by RR: no pair differs")
+
+
+def test_dataset_or_file(runs, fairtk):
+    result = fairtk("evaluate", "antique/tset", "x.run", "-m", "RR")
+    assert result.exit_code == 2
+    assert "no such file, and no dataset has this id; did you mean 'antique/test'?" in result.stderr
+
+
+class TestEveryCommand:
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_strict_is_an_option(self, fairtk, name):
+        result = fairtk(name, "--help")
+        assert result.exit_code == 0 and "--strict" in result.stdout
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_a_mistyped_name_is_suggested(self, fairtk, name):
+        result = fairtk(name[:-1] + name[-1] * 2)
+        assert result.exit_code == 2 and f"did you mean '{name}'?" in result.stderr
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_a_mistyped_option_is_wrong_input(self, fairtk, name):
+        result = fairtk(name, "--formt", "csv")
+        assert result.exit_code == 2 and "No such option" in result.stderr
+        assert len(result.stderr.splitlines()) == 1 and "--format" in result.stderr
+
+    def test_warnings_are_listed_by_name(self, fairtk):
+        shown = fairtk("--help").stdout
+        assert all(f"\n  {name} " in shown for name in WARNINGS)
+
+
+class TestTerminal:
+    def test_control_characters_are_escaped(self, runs, fairtk):
+        (runs / "e\x1b[2Jvil.run").write_text("q0 Q0 a 1\n")
+        result = fairtk("evaluate", "qrels.txt", "e\x1b[2Jvil.run", "-m", "RR")
+        assert result.exit_code == 2 and "\x1b" not in result.stderr
+        assert r"e\x1b[2Jvil.run:1:" in result.stderr
+        result = fairtk("evaluate", "qrels.txt", "no\x1b[2J.run", "-m", "RR")
+        assert result.exit_code == 2 and "\x1b" not in result.stderr
+
+    def test_ids_in_tables_are_escaped(self, runs, fairtk):
+        (runs / "qrels.txt").write_text("q\u202e1 0 a 1\n")
+        (runs / "x.run").write_text("q\u202e1 Q0 a 1 2.0 t\n")
+        words = ("evaluate", "qrels.txt", "x.run", "-m", "RR", "--per-query")
+        assert r"q\u202e1" in fairtk(*words).stdout
+        assert json.loads(fairtk(*words, "--format", "json").stdout)[0]["qid"] == "q\u202e1"
+
+    def test_the_end_of_a_pipe_is_no_error(self):
+        code = f"{sys.executable} -m fairtk measures --all --format json | head -c 1"
+        done = subprocess.run(["bash", "-c", code], capture_output=True, text=True)
+        assert done.stderr == ""

@@ -1,0 +1,216 @@
+"""`fairtk.evaluate` and `fairtk.compare`: the same numbers as ir_measures and scipy."""
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+from ir_measures import P, nDCG
+from scipy.stats import ttest_rel
+
+import fairtk
+from fairtk import EE_R, E, plugins
+from fairtk.errors import InputError, MissingWarning, NotFoundError, UndefinedWarning
+from fairtk.groups import Groups, Target
+from fairtk.measures import parse
+from fairtk.measures.labels import label
+from fairtk.plugins import DatasetSpec, hookimpl
+from fairtk.testing import toy_groups, toy_qrels
+from fairtk.testing.toys import toy_run
+
+GENERATOR = np.random.default_rng(4)
+QIDS, DOCNOS = [f"q{i}" for i in range(12)], [f"d{i}" for i in range(8)]
+
+
+def run(seed, qids=QIDS):
+    generator = np.random.default_rng(seed)
+    rows = [
+        (qid, docno, float(8 - place), place)
+        for qid in qids
+        for place, docno in enumerate(generator.permutation(DOCNOS))
+    ]
+    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+
+
+QRELS = pd.DataFrame(
+    [(qid, docno, int(GENERATOR.integers(0, 3))) for qid in QIDS for docno in DOCNOS],
+    columns=["qid", "docno", "label"],
+)
+RUNS = {"a": run(1), "b": run(2), "c": run(3)}
+NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
+
+
+def values(measure, frame, qrels=QRELS):
+    found = ir_measures.iter_calc(
+        [measure], qrels.rename(columns=NAMES), frame.rename(columns=NAMES)
+    )
+    return {m.query_id: m.value for m in found}
+
+
+def test_evaluate_is_ir_measures():
+    found = fairtk.evaluate(QRELS, RUNS, [nDCG @ 5, "E(P@3)"])
+    assert found.means["measure"].tolist() == ["nDCG@5", "E(P@3)"] * 3
+    assert (found.means["defined"] == 12).all() and (found.means["queries"] == 12).all()
+    for name, frame in RUNS.items():
+        expected = values(nDCG @ 5, frame)
+        mine = found.per_query.query("run == @name and measure == 'nDCG@5'")
+        assert dict(zip(mine["qid"], mine["value"], strict=True)) == pytest.approx(expected)
+
+
+def test_frames_files_and_names_of_columns_are_alike(tmp_path):
+    QRELS.assign(iteration=0)[["qid", "iteration", "docno", "label"]].to_csv(
+        tmp_path / "qrels.txt", sep=" ", header=False, index=False
+    )
+    frame = RUNS["a"].assign(q0="Q0", tag="t")
+    frame[["qid", "q0", "docno", "rank", "score", "tag"]].to_csv(
+        tmp_path / "a.run", sep=" ", header=False, index=False
+    )
+    of_frames = fairtk.evaluate(QRELS, RUNS["a"], "nDCG@5").means["mean"]
+    for qrels in (tmp_path / "qrels.txt", str(tmp_path / "qrels.txt"), QRELS.rename(columns=NAMES)):
+        found = fairtk.evaluate(qrels, tmp_path / "a.run", [nDCG @ 5])
+        assert found.means["mean"].tolist() == of_frames.tolist()
+    assert found.runs[0].name == "a" and found.runs[0].file == str(tmp_path / "a.run")
+    assert fairtk.evaluate(QRELS, [RUNS["a"], RUNS["b"]], "P@3").means["run"].tolist() == [
+        "run 1",
+        "run 2",
+    ]
+
+
+def test_numbers_as_ids():
+    def numbered(frame):
+        return frame.assign(qid=frame["qid"].str[1:].astype(int))
+
+    found = fairtk.evaluate(numbered(QRELS), numbered(RUNS["a"]), "nDCG@5")
+    expected = fairtk.evaluate(QRELS, RUNS["a"], "nDCG@5")
+    assert found.means["mean"].tolist() == expected.means["mean"].tolist()
+
+
+def test_groups_and_targets_as_objects():
+    groups = Groups.from_frame(toy_groups(), name="color")
+    target = Target.uniform(groups)
+    given = fairtk.evaluate(toy_qrels(), toy_run(), "AWRF@3", groups=[groups], targets=[target])
+    named = fairtk.evaluate(toy_qrels(), toy_run(), fairtk.AWRF(groups=groups, target=target) @ 3)
+    assert given.means["mean"].tolist() == named.means["mean"].tolist()
+    word = fairtk.evaluate(toy_qrels(), toy_run(), "AWRF@3", groups=[groups], targets=["uniform"])
+    assert word.means["mean"].tolist() == given.means["mean"].tolist()
+
+
+def test_compare_is_scipys_paired_test():
+    found = fairtk.compare(QRELS, RUNS, ["nDCG@5", "P@3"], baseline="b")
+    assert found.baseline == "b"
+    assert found.table["run"].tolist() == ["a", "b", "c"] * 2
+    raw = []
+    for name in ("a", "c"):
+        row = found.table.query("run == @name and measure == 'nDCG@5'").iloc[0]
+        mine, base = (np.array([values(nDCG @ 5, RUNS[r])[q] for q in QIDS]) for r in (name, "b"))
+        theirs = ttest_rel(mine, base)
+        assert row["p"] == pytest.approx(theirs.pvalue) and row["n"] == 12
+        assert row["mean"] == pytest.approx(mine.mean())
+        assert row["difference"] == pytest.approx((mine - base).mean())
+        assert (row["low"], row["high"]) == pytest.approx(tuple(theirs.confidence_interval()))
+        raw.append((row["p"], row["p_corrected"]))
+    # Holm over the two runs: the smaller times two, and the larger not below that
+    (small, first), (large, second) = sorted(raw)
+    assert first == pytest.approx(min(1, 2 * small))
+    assert second == pytest.approx(max(large, first))
+    baseline = found.table.query("run == 'b'")
+    assert baseline[["difference", "low", "high", "p", "p_corrected"]].isna().all(axis=None)
+
+
+def test_all_and_common_queries():
+    runs = RUNS | {"c": run(3, QIDS[:9])}
+    with pytest.warns(MissingWarning, match="3 of 12 queries of the qrels are missing"):
+        every = fairtk.compare(QRELS, runs, "P@3", correction=None).table
+    common = fairtk.compare(QRELS, runs, "P@3", queries="common", correction=None).table
+    assert every["n"].tolist() == [12] * 3 and common["n"].tolist() == [9] * 3
+    found = [values(P @ 3, runs["c"]).get(qid, 0.0) for qid in QIDS]
+    assert every["mean"][2] == pytest.approx(np.mean(found))
+    assert common["mean"][2] == pytest.approx(np.mean(found[:9]))
+    assert (common["p"].dropna() == common["p_corrected"].dropna()).all()
+
+
+def test_undefined_queries_are_left_out_of_both_sides():
+    qrels = QRELS.assign(label=QRELS["label"].where(QRELS["qid"] != "q3", 0))
+    with pytest.warns(UndefinedWarning, match="EE_R@3 is undefined"):
+        table = fairtk.compare(qrels, RUNS, EE_R @ 3).table
+    assert table["n"].tolist() == [11] * 3
+    mine = {name: values(EE_R @ 3, frame, QRELS) for name, frame in RUNS.items()}
+    kept = [qid for qid in QIDS if qid != "q3"]
+    assert table["mean"][0] == pytest.approx(np.mean([mine["a"][qid] for qid in kept]))
+    assert table["difference"][1] == pytest.approx(table["mean"][1] - table["mean"][0])
+
+
+@pytest.mark.parametrize("test", ["t", "wilcoxon", "randomization", "bootstrap"])
+def test_equal_runs_have_nothing_to_test(test):
+    with pytest.warns(UndefinedWarning, match="twin against a by nDCG@5: no pair differs"):
+        table = fairtk.compare(
+            QRELS, {"a": RUNS["a"], "twin": RUNS["a"]}, "nDCG@5", test=test
+        ).table
+    assert table["difference"][1] == 0 and table[["p", "p_corrected"]].isna().all(axis=None)
+
+
+def test_the_measures_names_are_read_back():
+    asked = [E(nDCG @ 5), E(P @ 3) * EE_R @ 5, EE_R(browsing="RBP(p=0.8)") @ 5]
+    found = fairtk.evaluate(QRELS, RUNS["a"], asked).means["measure"]
+    assert [parse(text) for text in found] == asked
+    assert label(E(nDCG @ 5)) == "E(nDCG@5)"
+
+
+def test_a_dataset_gives_the_labels():
+    class Lab:
+        @hookimpl
+        def fairtk_datasets(self):
+            return [DatasetSpec("toy/labels", f"{__name__}:toy_dataset", "labels")]
+
+    lab = Lab()
+    plugins.register(lab, "fairtk-lab")
+    try:
+        found = fairtk.evaluate("toy/labels", RUNS["a"], "nDCG@5")
+        assert found.means["mean"].tolist() == [
+            pytest.approx(np.mean(list(values(nDCG @ 5, RUNS["a"]).values())))
+        ]
+        with pytest.raises(
+            InputError, match="toy/label: .*no such file.*did you mean 'toy/labels'"
+        ):
+            fairtk.evaluate("toy/label", RUNS["a"], "nDCG@5")
+    finally:
+        plugins.unregister(lab)
+
+
+def toy_dataset(name):
+    from ir_datasets.formats import BaseQrels, TrecQrel
+
+    class Labels(BaseQrels):
+        def qrels_iter(self):
+            for row in QRELS.itertuples():
+                yield TrecQrel(row.qid, row.docno, row.label, "0")
+
+        def qrels_cls(self):
+            return TrecQrel
+
+    return Labels()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"baseline": "z"}, "unknown baseline 'z'; known: a, b, c"),
+        ({"test": "welch"}, "unknown test 'welch'"),
+        ({"correction": "holms"}, "unknown correction 'holms'; did you mean 'holm'"),
+        ({"queries": "some"}, "unknown choice of queries 'some'; known: all, common"),
+    ],
+)
+def test_unknown_settings(options, message):
+    with pytest.raises(NotFoundError, match=message):
+        fairtk.compare(QRELS, RUNS, "P@3", **options)
+
+
+def test_nothing_to_compare_or_measure():
+    with pytest.raises(InputError, match="at least two runs"):
+        fairtk.compare(QRELS, [RUNS["a"]], "P@3")
+    with pytest.raises(InputError, match="there is no run to measure"):
+        fairtk.evaluate(QRELS, [], "P@3")
+    runs = {"a": run(1, QIDS[:6]), "b": run(2, QIDS[6:])}
+    with pytest.raises(InputError, match="no query of the qrels is in all runs"):
+        fairtk.compare(QRELS, runs, "P@3", queries="common")
+    with pytest.raises(InputError, match="answers must be given once per run"):
+        fairtk.evaluate(QRELS, RUNS, "P@3", answers=[pd.DataFrame()])
