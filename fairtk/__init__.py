@@ -66,8 +66,8 @@ from fairtk.plugins import hookimpl  # noqa: E402
 
 if TYPE_CHECKING:
     from fairtk.datasets.answers import join_answers
-    from fairtk.experiment import Experiment, Results, identified
     from fairtk.evaluation import compare, evaluate
+    from fairtk.experiment import Experiment, Results, identified
     from fairtk.explanation import explain
     from fairtk.fair_qr import FairQR, QueryRefiner
     from fairtk.groups import Groups, Target

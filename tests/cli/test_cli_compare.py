@@ -58,7 +58,7 @@ def test_formats(runs, fairtk):
     assert "paired t test, two-sided, holm over the runs of a measure" in table.stdout
     rows = list(csv.DictReader(io.StringIO(fairtk(*WORDS, "--format", "csv").stdout)))
     assert [row["run"] for row in rows] == ["x.run", "y.run"] and rows[0]["p"] == "nan"
-    assert r"\begin{tabular}{llrrlrrr}" in fairtk(*WORDS, "--format", "latex").stdout
+    assert r"x & E(RR) & 0.6111 & 9 & baseline" in fairtk(*WORDS, "--format", "latex").stdout
     markdown = fairtk(*WORDS, "--format", "markdown").stdout.splitlines()
     assert markdown[0].startswith("| run | measure | mean | n | difference | 95% interval | p |")
 

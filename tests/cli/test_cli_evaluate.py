@@ -132,7 +132,7 @@ class TestMachineReadable:
         result = fairtk("evaluate", "qrels.txt", "plain.run", "-m", "EE_D@1", "--format", "json")
         assert len(json.loads(result.stdout)) == 1
         assert result.stderr.startswith(
-            "warning: missing: plain.run: 1 of 2 queries of the qrels are missing; they count with the worst"
+            "warning: missing: plain.run: 1 of 2 queries of the qrels are missing; they count"
         )
 
 

@@ -1,5 +1,6 @@
 """`fairtk.evaluate` and `fairtk.compare`: the same numbers as ir_measures and scipy."""
 
+import ir_datasets
 import ir_measures
 import numpy as np
 import pandas as pd
@@ -52,7 +53,8 @@ def test_evaluate_is_ir_measures():
     assert (found.means["defined"] == 12).all() and (found.means["queries"] == 12).all()
     for name, frame in RUNS.items():
         expected = values(nDCG @ 5, frame)
-        mine = found.per_query.query("run == @name and measure == 'nDCG@5'")
+        mine = found.per_query
+        mine = mine[(mine["run"] == name) & (mine["measure"] == "nDCG@5")]
         assert dict(zip(mine["qid"], mine["value"], strict=True)) == pytest.approx(expected)
 
 
@@ -187,7 +189,7 @@ def toy_dataset(name):
         def qrels_cls(self):
             return TrecQrel
 
-    return Labels()
+    return ir_datasets.Dataset(Labels())
 
 
 @pytest.mark.parametrize(
