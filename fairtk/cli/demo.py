@@ -32,8 +32,7 @@ def command(n_samples: int, queries: int | None, form: str) -> None:
     """
     from fairtk.demo import study
     from fairtk.files.renderings import number_text
-    from fairtk.measures import parse
-    from fairtk.measures.labels import label
+    from fairtk.measures import parse, written
 
     started = time.monotonic()
     table = study.run(n_samples=n_samples, queries=queries, progress=Progress())
@@ -43,7 +42,7 @@ def command(n_samples: int, queries: int | None, form: str) -> None:
         echo_rows(form, columns, rows)
         return
     click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.", err=True)
-    shown = [columns[0], *(label(parse(column)) for column in columns[1:])]
+    shown = [columns[0], *(written(parse(column)) for column in columns[1:])]
     cells = [[f"{row[0]}", *(number_text(value) for value in row[1:])] for row in rows]
     echo_table(shown, cells, range(1, len(columns)))
     click.echo()

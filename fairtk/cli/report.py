@@ -11,10 +11,10 @@ import pandas as pd
 
 from fairtk.cli.output import table_lines
 from fairtk.errors import printable
-from fairtk.evaluation import Comparison, Evaluation
+from fairtk.evaluation import Comparison, EvaluatedRuns
 from fairtk.evaluation.values import RunValues
 from fairtk.files.renderings import RENDERED, Table, number_text
-from fairtk.measures.labels import label
+from fairtk.measures import written
 
 
 def rendered(frame: pd.DataFrame, form: str) -> str:
@@ -22,7 +22,7 @@ def rendered(frame: pd.DataFrame, form: str) -> str:
     return RENDERED[form](list(frame.columns), frame.to_numpy(dtype=object).tolist())
 
 
-def means_table(values: Evaluation) -> Table:
+def means_table(values: EvaluatedRuns) -> Table:
     """Return the means as a table with a row per run."""
     header = ["run", "queries", *(heading(values, m) for m in values.measures)]
     columns = [_means(values.runs, m) for m in values.measures]
@@ -33,7 +33,7 @@ def means_table(values: Evaluation) -> Table:
     return Table(header, rows, _directions(values))
 
 
-def means_text(values: Evaluation) -> str:
+def means_text(values: EvaluatedRuns) -> str:
     """Return the means in aligned columns: a row per run and measure if a row per run is wide."""
     table = means_table(values)
     lines = table_lines(table.columns, table.rows, range(1, len(table.columns)))
@@ -52,7 +52,7 @@ def means_text(values: Evaluation) -> str:
     return _with_caption(lines, table.caption)
 
 
-def queries_text(values: Evaluation) -> str:
+def queries_text(values: EvaluatedRuns) -> str:
     """Return the value of each query as a table: a row per run and query."""
     rows = [
         [run.name, qid, *[number_text(run.values[m][qid]) for m in values.measures]]
@@ -66,7 +66,7 @@ def queries_text(values: Evaluation) -> str:
 def comparison_table(found: Comparison) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
     rows = []
-    headings = {label(m): heading(found.evaluation, m) for m in found.evaluation.measures}
+    headings = {written(m): heading(found.evaluation, m) for m in found.evaluation.measures}
     runs = found.evaluation.runs
     for i, row in enumerate(found.table.to_dict("records")):
         name = runs[i % len(runs)].name
@@ -102,9 +102,9 @@ def comparison_text(found: Comparison) -> str:
     return _with_caption(lines, table.caption)
 
 
-def heading(values: Evaluation, measure: Any) -> str:
+def heading(values: EvaluatedRuns, measure: Any) -> str:
     """Return what a table calls a measure: as written, where options completed it."""
-    return values.written.get(measure) or label(measure)
+    return values.written.get(measure) or written(measure)
 
 
 def _means(runs: list[RunValues], measure: Any) -> list[str]:
@@ -118,7 +118,7 @@ def _means(runs: list[RunValues], measure: Any) -> list[str]:
     ]
 
 
-def _directions(values: Evaluation) -> str:
+def _directions(values: EvaluatedRuns) -> str:
     lower = [
         heading(values, m) for m in values.measures if getattr(m, "better", "higher") == "lower"
     ]

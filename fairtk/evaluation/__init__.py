@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from fairtk.evaluation.comparing import Comparison, compare
 from fairtk.evaluation.evaluating import evaluate
-from fairtk.evaluation.values import Evaluation
+from fairtk.evaluation.values import EvaluatedRuns
 
-__all__ = ["Comparison", "Evaluation", "compare", "evaluate"]
+__all__ = ["Comparison", "EvaluatedRuns", "compare", "evaluate"]

@@ -13,8 +13,8 @@ import pandas as pd
 
 from fairtk.errors import InputError, MissingWarning, NotFoundError, UndefinedWarning
 from fairtk.evaluation.evaluating import Data, evaluate
-from fairtk.evaluation.values import Evaluation, RunValues
-from fairtk.measures.labels import label
+from fairtk.evaluation.values import EvaluatedRuns, RunValues
+from fairtk.measures import written
 from fairtk.statistics import CORRECTIONS, TESTS, correct, paired_test
 
 QUERIES = ("all", "common")
@@ -37,7 +37,7 @@ class Comparison:
     """
 
     table: pd.DataFrame
-    evaluation: Evaluation
+    evaluation: EvaluatedRuns
     baseline: str
     settings: dict[str, Any]
 
@@ -99,7 +99,7 @@ def compare(
     return Comparison(pd.DataFrame(rows, columns=COLUMNS), found, first.name, settings)
 
 
-def _baseline(found: Evaluation, asked: Any) -> RunValues:
+def _baseline(found: EvaluatedRuns, asked: Any) -> RunValues:
     if asked is None:
         return found.runs[0]
     text = fspath(asked) if isinstance(asked, str | PathLike) else str(asked)
@@ -109,7 +109,7 @@ def _baseline(found: Evaluation, asked: Any) -> RunValues:
     raise NotFoundError("baseline", text, [name for r in found.runs for name in (r.file, r.name)])
 
 
-def _queries(found: Evaluation, queries: str) -> list[str]:
+def _queries(found: EvaluatedRuns, queries: str) -> list[str]:
     if queries == "all":
         return found.qids
     common = set.intersection(*(run.found for run in found.runs))
@@ -120,7 +120,7 @@ def _queries(found: Evaluation, queries: str) -> list[str]:
 
 
 def _rows(
-    found: Evaluation,
+    found: EvaluatedRuns,
     baseline: RunValues,
     measure: Any,
     qids: list[str],
@@ -143,12 +143,12 @@ def _rows(
             effect = result.effect
             if result.note:
                 warnings.warn(
-                    f"{run.file} against {baseline.file} by {label(measure)}: {result.note}, so "
+                    f"{run.file} against {baseline.file} by {written(measure)}: {result.note}, so "
                     "the test or its interval is undefined",
                     UndefinedWarning,
                     stacklevel=2,
                 )
-        rows.append([run.file, label(measure), float(mean), n, *tested, np.nan, effect])
+        rows.append([run.file, written(measure), float(mean), n, *tested, np.nan, effect])
     corrected = correct([row[COLUMNS.index("p")] for row in rows], correction)
     for row, p in zip(rows, corrected, strict=True):
         row[COLUMNS.index("p_corrected")] = float(p)

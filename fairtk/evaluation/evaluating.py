@@ -13,7 +13,7 @@ import pandas as pd
 from fairtk.errors import DataWarning, InputError
 from fairtk.evaluation.given_groups import GivenGroups, completed, parse_with
 from fairtk.evaluation.reading import as_labels, as_run, run_names
-from fairtk.evaluation.values import Evaluation, RunValues
+from fairtk.evaluation.values import EvaluatedRuns, RunValues
 from fairtk.frames.columns import QID, TO_IR_MEASURES
 
 Path: TypeAlias = str | PathLike[str]
@@ -30,7 +30,7 @@ def evaluate(
     order: str = "auto",
     groups: Sequence[Any] = (),
     targets: Sequence[Any] = (),
-) -> Evaluation:
+) -> EvaluatedRuns:
     """Measure runs, as the command ``fairtk evaluate`` does.
 
     Args:
@@ -70,7 +70,7 @@ def evaluate(
     _warn_of_item_forms(given, whole)
     qids = labels[QID].drop_duplicates().tolist()
     evaluator = _evaluator(ir_measures, wanted, labels)
-    result = Evaluation([], wanted, qids)
+    result = EvaluatedRuns([], wanted, qids)
     if given.attributes:
         for text, measure in reversed(whole.items()):
             if "groups=" in repr(measure):

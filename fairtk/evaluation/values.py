@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fairtk.frames.columns import QID
-from fairtk.measures.labels import label
+from fairtk.measures import written
 
 
 @dataclass
@@ -46,7 +46,7 @@ class RunValues:
 
 
 @dataclass
-class Evaluation:
+class EvaluatedRuns:
     """The values of all runs.
 
     Attributes:
@@ -69,7 +69,7 @@ class Evaluation:
         which the measure is defined, their number (``defined``) and that of all (``queries``).
         """
         rows = [
-            [run.name, label(m), run.mean(m), run.defined(m), run.total(m)]
+            [run.name, written(m), run.mean(m), run.defined(m), run.total(m)]
             for run in self.runs
             for m in self.measures
         ]
@@ -79,7 +79,7 @@ class Evaluation:
     def per_query(self) -> pd.DataFrame:
         """One row per run, measure and query: ``run``, ``qid``, ``measure``, ``value``."""
         rows = [
-            [run.name, qid, label(m), run.values[m][qid]]
+            [run.name, qid, written(m), run.values[m][qid]]
             for run in self.runs
             for m in self.measures
             for qid in self.qids

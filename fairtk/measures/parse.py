@@ -41,10 +41,13 @@ def written(measure: Any) -> str:
     It is the measure's `repr` (``"E(measure='nDCG@5')"``, which ir_measures reads as well) wherever
     the shorter form would be read as another measure.
     """
-    inner = getattr(measure, "params", {}).get("measure") if measure.NAME == "E" else None
-    if not inner:
-        return repr(measure)
-    short = f"E({written(parse(inner))})"
+    short = repr(measure)
+    if measure.NAME == "E" and "measure" in measure.params:
+        short = f"E({written(measure['measure'])})"
+    elif hasattr(measure, "factors"):
+        left, right = map(written, measure.factors)
+        right = f"({right})" if hasattr(measure.factors[1], "factors") else right
+        short = f"{left} * {right}"
     try:
         return short if repr(parse(short)) == repr(measure) else repr(measure)
     except InputError:
