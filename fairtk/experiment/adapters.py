@@ -19,6 +19,7 @@ from fairtk.frames import digest
 from fairtk.llm import ChatModel, LocalChat
 from fairtk.llm.recorded import Recorded
 from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.generator import Generator
 
 _PYTERRIER: dict[str, tuple[str, ...]] = {
     "pyterrier._ops.Compose": ("_transformers",),
@@ -64,6 +65,7 @@ _RAG: dict[str, tuple[str, ...]] = {
 }
 
 _PISA_INDEX = ("text_field", "stemmer", "index_encoding", "stops")
+_PISA_FILES = ("fwd*", "inv*", "pt_*.json")  # the others are made from these, on demand
 _PISA = (
     *("scorer", "num_results", "retr_args", "stops", "query_algorithm", "query_weighted"),
     *("toks_scale", "precompute_impact"),
@@ -99,6 +101,13 @@ def _settings(stage: FairTransformer) -> dict[str, Any]:
     return stage.settings()
 
 
+def _generator(stage: Generator) -> dict[str, Any]:
+    # what a subclass like FlanT5 hands on to its backend is described there, models by their files
+    handed = getattr(stage.backend, "SETTINGS", ())
+    settings = {name: value for name, value in stage.settings().items() if name not in handed}
+    return settings | {"backend": stage.backend}
+
+
 def _candidates(stage: Any) -> dict[str, Any]:
     return {"dataset": stage.dataset if _named(stage._source) else _data(stage._source)}
 
@@ -127,7 +136,7 @@ def _pisa(stage: Any) -> dict[str, Any]:
     folder = Path(str(index.path))
     return settings | {
         "index": {name: getattr(index, name) for name in _PISA_INDEX},
-        "index files": f"#{folder_digest(folder)}",
+        "index files": f"#{folder_digest(folder, _PISA_FILES)}",
     }
 
 
@@ -228,6 +237,7 @@ _BY_BASE: tuple[tuple[type, Adapter], ...] = (
     (ChatModel, _chat_model),
     (HuggingFaceBackend, _hugging_face),
     (CallableBackend, _function),
+    (Generator, _generator),
     (FairTransformer, _settings),
 )
 

@@ -173,8 +173,9 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _array_digest(value: Any, where: str) -> str:
-    objects = value.select_dtypes(object) if isinstance(value, pd.DataFrame) else value
-    for item in np.asarray(objects, dtype=object).ravel().tolist():
+    columns = [value[c] for c in value] if isinstance(value, pd.DataFrame) else [value]
+    items = [i for c in columns if c.dtype == object for i in np.asarray(c).ravel().tolist()]
+    for item in items:
         if not (item is None or isinstance(item, str | bytes | bool | int | float)):
             describe(item, where)  # refuses what would be told apart by its repr alone
     return digest(value, 16)

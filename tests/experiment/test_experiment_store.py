@@ -1,0 +1,309 @@
+"""The store of an experiment: resumed, shared, damaged, full, pruned."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import pandas as pd
+import pytest
+from experiment_stages import Echo, FailsFor, Retriever
+from ir_measures import nDCG
+
+import fairtk
+from fairtk import EE_D, E, FairSampler, Generator, experiment
+from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
+from fairtk.experiment.mounts import file_system, refuse_network_folder
+from fairtk.experiment.store import FILE
+
+MEASURES = [EE_D @ 3, E(nDCG @ 3)]
+
+
+def system(log=None, alpha=1, model_log=None):
+    generator = Generator(Echo(model_log), prompt="rag", cutoff=2)
+    return Retriever(log=log) >> FairSampler(alpha=alpha, n_samples=3, cutoff=3) >> generator
+
+
+def lines(path):
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def tables(results):
+    parts = [results.per_query, results.counts, *map(results.rankings, results.systems)]
+    return [part.to_csv(index=False) for part in parts]
+
+
+def test_what_is_there_is_not_done_again(data, tmp_path):
+    topics, qrels = data
+    log, model = tmp_path / "log", tmp_path / "model"
+    run = {"save_dir": tmp_path / "store", "batch_size": 5}
+    some = fairtk.Experiment({"a": system(log, 1, model)}, topics.head(7), qrels, MEASURES, **run)
+    assert len(lines(log)) == 7
+    prompts = len(lines(model))
+    assert prompts == len(set(lines(model))) > 0
+    first = fairtk.Experiment({"a": system(log, 1, model)}, topics, qrels, MEASURES, **run)
+    assert sorted(lines(log)) == sorted(topics["qid"])  # the other five alone
+    again = fairtk.Experiment({"a": system(log, 1, model)}, topics, qrels, MEASURES, **run)
+    assert len(lines(log)) == len(topics)
+    assert len(lines(model)) == len(set(lines(model)))
+    assert tables(again) == tables(first)
+    assert tables(fairtk.Experiment({"a": system()}, topics, qrels, MEASURES)) == tables(first)
+    # a new sampler behind the same retriever starts from the stored retrieval
+    fairtk.Experiment({"b": system(log, 8, model)}, topics, qrels, MEASURES, **run)
+    assert len(lines(log)) == len(topics)
+    assert len(some.per_query) < len(first.per_query)
+
+
+def test_a_changed_topic_is_another_cell(data, tmp_path):
+    topics, _ = data
+    log = tmp_path / "log"
+    fairtk.Experiment([Retriever(log=log)], topics, save_dir=tmp_path / "store")
+    other = topics.assign(query=topics["query"].where(topics["qid"] != "q4", "other words"))
+    found = fairtk.Experiment({"a": Retriever(log=log)}, other, save_dir=tmp_path / "store")
+    assert lines(log)[len(topics) :] == ["q4"]
+    rows = found.rankings("a")
+    assert set(rows[rows["qid"] == "q4"]["query"]) == {"other words"}
+
+
+def test_a_changed_system_is_done_anew_and_the_change_is_said(data, tmp_path):
+    topics, _ = data
+    fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path)
+    with pytest.warns(DataWarning, match=r"FairSampler.alpha: 1, now 2\); its results are"):
+        fairtk.Experiment({"a": system(alpha=2)}, topics, save_dir=tmp_path)
+    fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path)  # the earlier is still there
+
+
+def test_a_store_needs_identities_and_a_run_without_one_does_not(data, tmp_path):
+    import pyterrier as pt
+
+    topics, qrels = data
+    pipeline = Retriever() >> pt.apply.generic(lambda frame: frame.head(30))
+    fairtk.Experiment([pipeline], topics, qrels, [nDCG @ 3])
+    with pytest.raises(IdentityError, match="fairtk.identified"):
+        fairtk.Experiment([pipeline], topics, qrels, [nDCG @ 3], save_dir=tmp_path)
+    named = fairtk.identified(pipeline, "head, v1")
+    found = fairtk.Experiment({"a": named}, topics, qrels, [nDCG @ 3], save_dir=tmp_path)
+    again = fairtk.Experiment({"a": named}, topics, qrels, [nDCG @ 3], save_dir=tmp_path)
+    assert tables(again) == tables(found)
+
+
+def test_two_functions_that_print_alike_are_two_systems(data):
+    import pyterrier as pt
+
+    topics, _ = data
+    pipelines = {
+        name: Retriever()
+        >> pt.apply.generic(lambda frame, k=k: frame.assign(rank=k * frame["rank"]))
+        for name, k in (("up", 1), ("down", -1))
+    }
+    run = [p.transform(topics) for p in pipelines.values()]
+    assert repr(pipelines["up"]) == repr(pipelines["down"])
+    assert not run[0].equals(run[1])
+    found = fairtk.Experiment(pipelines, topics)
+    assert not found.rankings("up").equals(found.rankings("down"))
+
+
+def test_a_failure_is_kept_and_tried_again(data, tmp_path):
+    topics, qrels = data
+    bad, log = tmp_path / "bad", tmp_path / "log"
+    bad.write_text("q3")
+    run = {"save_dir": tmp_path / "store", "batch_size": 4}
+    pipeline = {"a": Retriever() >> FailsFor(bad, log)}
+    with pytest.warns(DataWarning, match="1 of 12 results failed"):
+        fairtk.Experiment(pipeline, topics, qrels, MEASURES, **run)
+    plan = fairtk.Experiment(pipeline, topics, qrels, MEASURES, dry_run=True, **run)
+    assert plan.cells.iloc[0].tolist() == ["a", 12, 11, 1, 0]
+    bad.unlink()
+    log.unlink()
+    found = fairtk.Experiment(pipeline, topics, qrels, MEASURES, **run)
+    assert set(lines(log)) == {"q3"}
+    assert found.failures.empty
+    assert "failed" not in found.means
+    expected = fairtk.Experiment({"a": Retriever()}, topics, qrels, MEASURES)
+    assert tables(found) == tables(expected)
+
+
+def test_dry_run_tells_and_does_nothing(data, tmp_path):
+    topics, qrels = data
+    store, log, model = tmp_path / "store", tmp_path / "log", tmp_path / "model"
+    wanted = {"a": system(log, 1, model), "b": system(log, 2, model)}
+    plan = fairtk.Experiment(wanted, topics, qrels, MEASURES, save_dir=store, dry_run=True)
+    assert not store.exists()
+    assert not lines(log)
+    assert plan.cells["missing"].tolist() == [12, 12]
+    assert plan.prompts[["prompts", "unknown"]].to_numpy().tolist() == [[0, 24]]
+    fairtk.Experiment({"a": wanted["a"]}, topics, qrels, MEASURES, save_dir=store)
+    calls = len(lines(model))
+    plan = fairtk.Experiment(wanted, topics, qrels, MEASURES, save_dir=store, dry_run=True)
+    assert plan.cells.set_index("system")["there"].to_dict() == {"a": 12, "b": 0}
+    assert plan.prompts.iloc[0].tolist() == ["echo", calls, calls, 0, 12]
+    assert len(lines(model)) == calls
+    assert "| a " in repr(plan)
+    assert "<table>" in plan._repr_html_()
+
+
+def test_two_experiments_on_one_store_at_once(data, tmp_path):
+    topics, qrels = data
+    found = {}
+
+    def work(name, alpha):
+        pipelines = {"shared": system(), name: system(alpha=alpha)}
+        found[name] = fairtk.Experiment(
+            pipelines, topics, qrels, MEASURES, save_dir=tmp_path, batch_size=2
+        )
+
+    threads = [threading.Thread(target=work, args=(f"s{i}", i + 2)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(3):
+        pipelines = {"shared": system(), f"s{i}": system(alpha=i + 2)}
+        expected = fairtk.Experiment(pipelines, topics, qrels, MEASURES)
+        assert tables(found[f"s{i}"]) == tables(expected)
+
+
+def test_a_frame_that_was_damaged_is_never_used(data, tmp_path):
+    topics, qrels = data
+    fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, save_dir=tmp_path, batch_size=5)
+    with sqlite3.connect(tmp_path / FILE) as database:
+        (content,) = database.execute("SELECT data FROM frames WHERE frame = 1").fetchone()
+        flipped = content[:200] + bytes([content[200] ^ 1]) + content[201:]
+        database.execute("UPDATE frames SET data = ? WHERE frame = 1", (flipped,))
+    database.close()
+    with pytest.raises(StoreError, match=r"damaged; fairtk.experiment.prune\(.*damaged=True"):
+        # another sampler reads the stored retrieval
+        fairtk.Experiment({"b": system(alpha=3)}, topics, qrels, MEASURES, save_dir=tmp_path)
+    assert experiment.prune(tmp_path, damaged=True) == 5
+    found = fairtk.Experiment(
+        {"b": system(alpha=3)}, topics, qrels, MEASURES, save_dir=tmp_path, batch_size=5
+    )
+    expected = fairtk.Experiment({"b": system(alpha=3)}, topics, qrels, MEASURES)
+    assert tables(found) == tables(expected)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written(data, tmp_path):
+    topics, _ = data
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    folder.chmod(0o500)
+    with pytest.raises(StoreError, match=str(folder)):
+        fairtk.Experiment([Retriever()], topics, save_dir=folder / "store")
+
+
+def test_a_file_in_the_place_of_the_folder(data, tmp_path):
+    topics, _ = data
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="save_dir cannot be made"):
+        fairtk.Experiment([Retriever()], topics, save_dir=tmp_path / "file")
+
+
+def test_a_full_disk_keeps_what_was_committed(data, tmp_path):
+    topics, qrels = data
+    fairtk.Experiment({"a": system()}, topics.head(4), qrels, MEASURES, save_dir=tmp_path)
+    import fairtk.experiment.store as stores
+
+    made = stores.Store.__init__
+
+    def small(self, folder):
+        made(self, folder)
+        pages = self._database.execute("PRAGMA page_count").fetchone()[0]
+        self._database.execute(f"PRAGMA max_page_count = {pages + 2}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores.Store, "__init__", small)
+        with pytest.raises(StoreError, match=f"{tmp_path}.*full.*committed before is kept"):
+            fairtk.Experiment(
+                {"a": system()}, topics, qrels, MEASURES, save_dir=tmp_path, batch_size=1
+            )
+    found = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, save_dir=tmp_path)
+    assert tables(found) == tables(fairtk.Experiment({"a": system()}, topics, qrels, MEASURES))
+
+
+def test_a_column_that_cannot_be_kept_is_named(data, tmp_path):
+    import pyterrier as pt
+
+    topics, _ = data
+    odd = Retriever() >> fairtk.identified(
+        pt.apply.generic(lambda frame: frame.assign(bag=[{1, 2}] * len(frame))), "bags"
+    )
+    with pytest.raises(fairtk.errors.ColumnError, match="'bag' holds a set, which cannot be kept"):
+        fairtk.Experiment([odd], topics, save_dir=tmp_path)
+    found = fairtk.Experiment({"a": odd}, topics)
+    assert found.rankings("a")["bag"][0] == {1, 2}
+
+
+def test_upkeep(data, tmp_path):
+    topics, qrels = data
+    store = tmp_path / "store"
+    fairtk.Experiment(
+        {"a": system(), "b": system(alpha=2)}, topics, qrels, MEASURES, save_dir=store
+    )
+    listed = experiment.stored(store)
+    assert set(listed["systems"]) == {"", "a", "b"}
+    assert (listed["queries"] == len(topics)).all()
+    assert (listed["megabytes"] > 0).all()
+    files = experiment.export(store, tmp_path / "rows")
+    assert sorted(path.name[:2] for path in files) == ["a-", "b-"]
+    assert len(pd.read_parquet(files[0])) == len(topics) * 9
+    assert experiment.prune(store, systems=["a"]) == len(topics)
+    assert set(experiment.stored(store)["systems"]) == {"", "b"}
+    with pytest.raises(ParameterError, match="say what to remove"):
+        experiment.prune(store)
+    with pytest.raises(NotFoundError, match="unknown chain"):
+        experiment.prune(store, ["zz"])
+    with pytest.raises(StoreError, match="no store"):
+        experiment.stored(tmp_path)
+
+
+def test_network_folders_are_refused(tmp_path, monkeypatch):
+    mounts = tmp_path / "mountinfo"
+    place = tmp_path / "shared disk"
+    place.mkdir()
+    escaped = str(place).replace(" ", "\\040")
+    mounts.write_text(
+        "1 0 8:1 / / rw - ext4 /dev/sda rw\n"
+        f"2 1 0:40 / {escaped} rw,relatime shared:1 - nfs4 server:/home rw\n"
+    )
+    assert file_system(tmp_path, mounts) == "ext4"
+    assert file_system(place, mounts) == "nfs4"
+    assert file_system(place, tmp_path / "none") == ""
+    import fairtk.experiment.mounts as module
+
+    monkeypatch.setattr(module, "file_system", lambda folder: "nfs4")
+    with pytest.raises(StoreError, match=r"network file system \(nfs4\).*local disk"):
+        refuse_network_folder(place)
+
+
+SCRIPT = """
+import sys, pandas as pd, pyterrier as pt, fairtk
+from ir_measures import nDCG
+
+class Fixed(pt.Transformer):
+    def transform(self, inp):
+        return inp.assign(docno=inp["qid"] + "-d0", score=1.0, rank=0)
+
+topics = pd.DataFrame({"qid": ["q1", "q2", "q3"], "query": ["a", "b", "c"]})
+qrels = pd.DataFrame({"qid": ["q1", "q2", "q3"], "docno": ["q1-d0", "x", "q3-d0"], "label": 1})
+found = fairtk.Experiment(
+    {"fixed": Fixed()}, topics, qrels, [nDCG@5], executor=sys.argv[1], workers=2, batch_size=1
+)
+print(found.means.iloc[0, 0])
+"""
+
+
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+@pytest.mark.parametrize("way", ["script", "stdin"])
+def test_workers_need_no_main_guard(tmp_path, executor, way):
+    if executor == "dask":
+        pytest.importorskip("distributed")
+    script = tmp_path / "study.py"
+    script.write_text(SCRIPT)
+    call = [sys.executable, "-" if way == "stdin" else str(script), executor]
+    done = subprocess.run(
+        call, input=SCRIPT if way == "stdin" else None, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"{2 / 3}"]

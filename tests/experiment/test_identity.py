@@ -1,0 +1,164 @@
+"""Content identity: what tells stages apart, what does not, and what is refused."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from experiment_stages import Retriever
+
+from fairtk import (
+    Candidates,
+    FairSampler,
+    FlanT5,
+    Generator,
+    Groups,
+    OracleSampler,
+    PerSample,
+    demo,
+)
+from fairtk.errors import IdentityError
+from fairtk.experiment import identified
+from fairtk.experiment.identity import describe, describe_stage, differences, key_of
+from fairtk.frames.columns import DOCNO
+from fairtk.llm import KeywordRefiner
+
+
+def key(stage):
+    return key_of(describe_stage(stage))
+
+
+QRELS = pd.DataFrame({"qid": ["q"], "docno": ["d"], "label": [1]})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FairSampler(alpha=2),
+        lambda: OracleSampler(QRELS),
+        lambda: OracleSampler(QRELS.copy()),
+        lambda: PerSample(pt.Transformer.identity(), joint=True),
+        lambda: (Retriever() % 5) + Retriever(seed=1),
+        lambda: Retriever() ** Retriever(seed=2),
+        lambda: pt.apply.rename({"a": "b"}),
+        lambda: pt.Transformer.from_df(QRELS),
+        lambda: 0.5 * Retriever(),
+        lambda: Candidates(demo.load().dataset),
+        lambda: FlanT5(model=demo.model_folder(), prompt="lamp-2"),
+        lambda: identified(pt.apply.generic(lambda f: f), "mine, v1"),
+    ],
+)
+def test_equal_settings_have_one_identity(make):
+    assert key(make()) == key(make())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (FairSampler(alpha=2), FairSampler(alpha=3)),
+        (FairSampler(seed=1), FairSampler(seed=2)),
+        (OracleSampler(QRELS), OracleSampler(QRELS.assign(label=2))),
+        (pt.apply.rename({"a": "b"}), pt.apply.rename({"a": "c"})),  # these print alike
+        (pt.Transformer.from_df(QRELS), pt.Transformer.from_df(QRELS.assign(label=0))),
+        (PerSample(Retriever()), PerSample(Retriever(), joint=True)),
+        (Retriever() + Retriever(seed=1), Retriever() | Retriever(seed=1)),
+        (0.5 * Retriever(), 0.6 * Retriever()),
+        (identified(Retriever(), "mine, v1"), identified(Retriever(), "mine, v2")),
+        (
+            FlanT5(model=demo.model_folder(), num_beams=4),
+            FlanT5(model=demo.model_folder(), num_beams=1),
+        ),
+        (
+            FlanT5(model=demo.model_folder(), prompt="rag"),
+            FlanT5(model=demo.model_folder(), prompt="lamp-2"),
+        ),
+    ],
+)
+def test_other_settings_have_another_identity(one, other):
+    assert key(one) != key(other)
+
+
+def test_a_model_is_known_by_its_files_and_not_by_their_folder(tmp_path):
+    copy = tmp_path / "model"
+    copy.mkdir()
+    for path in demo.model_folder().iterdir():
+        if path.is_file():
+            (copy / path.name).write_bytes(path.read_bytes())
+    here, there = FlanT5(model=demo.model_folder()), FlanT5(model=copy)
+    assert key(here) == key(there)
+    config = copy / "generation_config.json"
+    config.write_text(config.read_text().replace("{", '{"repetition_penalty": 1.5,', 1))
+    assert key(here) != key(there)
+
+
+def test_groups_count_by_content():
+    frame = pd.DataFrame({DOCNO: ["a", "b"], "group": ["x", "y"], "weight": [1.0, 1.0]})
+    one, same = (Groups.from_frame(frame, name="g") for _ in range(2))
+    other = Groups.from_frame(frame.assign(group=["x", "x"]), name="g")
+    assert describe(one, "") == describe(same, "") != describe(other, "")
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        (pt.apply.generic(lambda frame: frame), "ApplyGenericTransformer"),
+        (pt.apply.query(lambda row: row["query"]), "ApplyQueryTransformer"),
+        (Retriever() + pt.apply.doc_score(lambda row: 1), "Sum.right"),
+        (PerSample(pt.apply.generic(lambda frame: frame)), "PerSample.transformer"),
+        (Generator(lambda prompts: prompts), "is a function"),
+    ],
+)
+def test_what_has_no_content_identity_is_refused_with_a_remedy(stage, said):
+    with pytest.raises(IdentityError, match=said) as caught:
+        describe_stage(stage)
+    assert "fairtk.identified(transformer" in str(caught.value)
+
+
+def test_a_class_of_a_script_is_refused():
+    space = {"__name__": "__main__", "FairSampler": FairSampler}
+    exec("class Mine(FairSampler):\n    'a class of a notebook'\n", space)
+    with pytest.raises(IdentityError, match="defined in a script or notebook"):
+        describe_stage(space["Mine"]())
+
+
+def test_language_models_count_by_name_and_parameters():
+    assert describe(KeywordRefiner(), "") == describe(KeywordRefiner(), "")
+
+
+def test_identified_needs_a_name_and_a_transformer():
+    with pytest.raises(IdentityError, match="needs a name"):
+        identified(Retriever(), " ")
+    with pytest.raises(IdentityError, match="takes a PyTerrier transformer"):
+        identified(len, "len")
+
+
+def test_differences_name_the_setting():
+    before, now = (
+        [describe_stage(Retriever()), describe_stage(FairSampler(alpha=a))] for a in (1, 2)
+    )
+    assert list(differences(before, now)) == ["FairSampler.alpha: 1, now 2"]
+    other = [describe_stage(Retriever()), describe_stage(OracleSampler(QRELS))]
+    assert "FairSampler, now OracleSampler" in next(differences(before, other))
+    assert list(differences(before, now[:1])) == ["stages: Retriever >> FairSampler, now Retriever"]
+
+
+def test_pisa_counts_by_all_settings_and_its_files(tmp_path):
+    pisa = pytest.importorskip("pyterrier_pisa")
+
+    def index(folder, text):
+        found = pisa.PisaIndex(str(folder), text_field="text")
+        documents = [{"docno": f"d{i}", "text": f"{text} number {i}"} for i in range(20)]
+        found.index(documents)
+        return found
+
+    one, same = index(tmp_path / "a", "words"), index(tmp_path / "b", "words")
+    other = index(tmp_path / "c", "works")
+    assert key(one.bm25()) == key(same.bm25()) != key(other.bm25())
+    plain = key(one.bm25())
+    for changed in (
+        one.bm25(k1=1.1),
+        one.bm25(num_results=10),
+        one.bm25(query_weighted=True),  # these two print like the plain one
+        one.bm25(toks_scale=10.0),
+        one.qld(),
+    ):
+        assert key(changed) != plain
+    assert key(one.bm25(threads=2)) == plain
