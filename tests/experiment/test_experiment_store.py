@@ -146,6 +146,7 @@ def test_dry_run_tells_and_does_nothing(data, tmp_path):
 def test_two_experiments_on_one_store_at_once(data, tmp_path):
     topics, qrels = data
     found = {}
+    fairtk.Experiment({"shared": system()}, topics.head(1), save_dir=tmp_path)
 
     def work(name, alpha):
         pipelines = {"shared": system(), name: system(alpha=alpha)}
