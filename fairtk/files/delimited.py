@@ -63,9 +63,8 @@ def _read_plain(stream: io.BufferedReader, path: str | PathLike[str]) -> Rows | 
         names = header.split(delimiter)
         if not header.strip() or '"' in header:
             return None
-        shape = _Shape(delimiter, len(names))
         frame = pd.read_csv(
-            io.BufferedReader(Watched(stream, shape)),
+            io.BufferedReader(Watched(stream, _Shape(delimiter, len(names)))),
             sep=delimiter,
             header=None,
             names=range(len(names)),
@@ -79,8 +78,6 @@ def _read_plain(stream: io.BufferedReader, path: str | PathLike[str]) -> Rows | 
     except FormatError:
         raise
     except (ValueError, OverflowError):
-        return None
-    if not shape.holds():
         return None
     first = len(lines) + 1
     return _rows(frame, names, path, first - 1, note, lambda row: row + first)
@@ -170,8 +167,12 @@ def _delimiter(header: str) -> str:
     return "\t" if "\t" in header else ","
 
 
+class _NotPlainError(ValueError):
+    """A file has quotes, blank lines, or lines of different widths."""
+
+
 class _Shape:
-    """Sees whether all lines of a file are plain and have as many fields as the header.
+    """Sees to it that all lines of a file are plain and have as many fields as the header.
 
     Args:
         delimiter: what separates fields.
@@ -181,19 +182,14 @@ class _Shape:
     def __init__(self, delimiter: str, width: int) -> None:
         self._delimiter = ord(delimiter)
         self._width = width
-        self._plain = True
         self._rest = b""
 
     def __call__(self, chunk: bytes) -> None:
-        if self._plain:
-            whole = self._rest + chunk
-            end = whole.rfind(b"\n") + 1
-            self._rest = whole[end:]
-            self._plain = self._fits(whole[:end])
-
-    def holds(self) -> bool:
-        """Return whether the file had that shape; called when all of it is read."""
-        return self._plain and (not self._rest or self._fits(self._rest + b"\n"))
+        whole = self._rest + (chunk or b"\n" * bool(self._rest))  # the last line may lack its end
+        end = whole.rfind(b"\n") + 1
+        self._rest = whole[end:]
+        if not self._fits(whole[:end]):
+            raise _NotPlainError
 
     def _fits(self, lines: bytes) -> bool:
         if b'"' in lines:
