@@ -19,7 +19,8 @@ from fairtk import EE_D, EE_R
 from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.browsing import MU
 from fairtk.exposure.expected import attention, expected_exposure, make_levels
-from fairtk.measures.evidence import Evidence, Judgments, from_ir_measures
+from fairtk.frames import Qrels, from_ir_measures
+from fairtk.measures.evidence import Evidence
 
 QUERIES, SAMPLES, CUTOFF, CANDIDATES, REPEATS = 1000, 100, 5, 200, 5
 
@@ -83,8 +84,8 @@ def main() -> None:
     qrels, sampled, plain = frames()
     reference = seconds(ir_measures.calc_aggregate, [nDCG @ 5], qrels, plain)
     both = seconds(ir_measures.calc_aggregate, [EE_D @ 5, EE_R @ 5], qrels, sampled)
-    judgments = Judgments(from_ir_measures(qrels), "bench")
-    evidence = Evidence(judgments, from_ir_measures(sampled), "bench")
+    judgments = Qrels(from_ir_measures(qrels, "bench"), "bench")
+    evidence = Evidence(judgments, from_ir_measures(sampled, "bench"), "bench")
     ranked, pairs = evidence.rankings, evidence.pairs
     grade = np.nan_to_num(pairs.label)
     n_samples = ranked.n_samples[ranked.query]

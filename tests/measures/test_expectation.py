@@ -1,12 +1,26 @@
 """E(measure): the mean of any measure over samples."""
 
+import ir_measures
+import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
-from ir_measures import AP, RR, calc_aggregate, iter_calc, nDCG, parse_measure
+from ir_measures import (
+    AP,
+    RR,
+    Accuracy,
+    Compat,
+    NumRet,
+    Rprec,
+    calc_aggregate,
+    iter_calc,
+    nDCG,
+    parse_measure,
+)
 
-from fairtk import EE_D, E
-from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.measures import parse
+from fairtk import EE_D, E, Groups
+from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, UndefinedWarning
+from fairtk.measures import ByGroup, parse
 
 QRELS = pd.DataFrame(
     {"query_id": ["q1", "q1", "q2"], "doc_id": ["a", "b", "a"], "relevance": [1, 0, 1]}
@@ -79,6 +93,82 @@ def test_forms():
 
 
 def test_inputs_of_the_inner_measure_are_asked_for():
-    import ir_measures
-
     assert set(ir_measures.run_inputs([E(nDCG @ 5)])) == {"query_id", "doc_id", "score"}
+
+
+def test_compat_gets_scores_that_say_retrieved():
+    # documents of equal grade: the ideal takes those that were retrieved, in their order, if scores
+    # are above the 0 of one that was not; with 0, -1, -2 it put the missing one first
+    qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b", "c"], "relevance": [1, 1, 1]})
+    run = run_of([["a", "b"], ["b", "a"]], "q")
+    for samples in (run, run.assign(score=-1.0 - run["rank"])):
+        assert calc_aggregate([E(Compat)], qrels, samples)[E(Compat)] == pytest.approx(
+            calc_aggregate([Compat], qrels, run[run["sample"] == 0].assign(score=[2.0, 1.0]))[
+                Compat
+            ]
+        )
+
+
+def test_a_sum_over_queries_stays_a_sum():
+    # q1: two samples of 2 and 1 documents, 1.5; q2: one of 1
+    run = pd.concat([run_of([["a", "b"], ["b"]]), run_of([["a"]], "q2")])
+    measure = E(NumRet)
+    assert calc_aggregate([measure], QRELS, run)[measure] == 2.5
+    assert ir_measures.calc([measure], QRELS, run).aggregated[measure] == 2.5
+    names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
+    topics = pd.DataFrame({"qid": ["q1", "q2"], "query": "x"})
+    arguments = [run.rename(columns=names)], topics, QRELS.rename(columns=names)
+    with pytest.warns(DataWarning, match=r"E\(measure='NumRet'\) is no mean.*calc_aggregate"):
+        pt.Experiment(*arguments, [measure])
+    # means are the measure's own
+    assert pt.Experiment(*arguments, [E(RR)], names=["s"]).iloc[0, 1] == pytest.approx(0.75)
+
+
+def test_an_undefined_value_of_a_sample_is_not_0():
+    # Accuracy has no value where nothing relevant is retrieved
+    run = run_of([["a", "b"], ["b"]])
+    with pytest.warns(UndefinedWarning, match="Accuracy gives it no value: 'q1'"):
+        got = {m.query_id: m.value for m in iter_calc([E(Accuracy)], QRELS, run)}
+    assert np.isnan(got["q1"])
+
+
+def test_undefined_values_are_no_ground_for_tests():
+    with pytest.warns(UndefinedWarning, match="Plain means and significance tests.*are wrong"):
+        calc_aggregate([E(Accuracy)], QRELS, run_of([["b"]]))
+
+
+LABELS = {
+    "float": [1.0, 0.0, 1.0],
+    "nullable": pd.array([1, 0, 1], dtype="Int64"),
+    "object": pd.Series([1, 0, 1], dtype=object),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("samples", [[["a", "b"]], [["a", "b"], ["b", "a"]]])
+def test_labels_and_ids_of_any_type(kind, samples):
+    measures = [E(RR), E(nDCG @ 5), E(Rprec), E(Compat)]
+    wanted = calc_aggregate(measures, QRELS, run_of(samples))
+    qrels = QRELS.assign(relevance=LABELS[kind])
+    assert calc_aggregate(measures, qrels, run_of(samples)) == wanted
+    numbers = {"q1": 1, "q2": 2, "a": 10, "b": 20}
+
+    def numbered(frame):
+        return frame.assign(
+            query_id=frame["query_id"].map(numbers), doc_id=frame["doc_id"].map(numbers)
+        )
+
+    assert calc_aggregate(measures, numbered(qrels), numbered(run_of(samples))) == wanted
+
+
+@pytest.mark.parametrize("measure", [nDCG @ 5, Rprec], ids=repr)
+def test_fractional_labels(measure):
+    qrels = QRELS.assign(relevance=[0.5, 0.0, 1.0])
+    with pytest.raises(InputError, match=r"fractions \(0.5\)"):
+        calc_aggregate([E(measure)], qrels, run_of([["a"], ["b"]]))
+
+
+def test_documents_of_groups_lose_their_ranks_inside_an_expectation():
+    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["g"]}))
+    with pytest.raises(ParameterError, match="EE_D@1 knows samples by itself: drop the E"):
+        ByGroup(E(EE_D @ 1), groups)

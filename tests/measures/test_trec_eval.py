@@ -1,0 +1,66 @@
+"""Labels that trec_eval cannot hold never reach it."""
+
+import subprocess
+import sys
+
+import ir_measures
+import pandas as pd
+import pytest
+from ir_measures import AP, RR, P, R, nDCG
+
+from fairtk import E
+from fairtk.errors import InputError
+from fairtk.measures.trec_eval import LARGEST_LABEL, safe_labels
+
+RUN = {"q": {"a": 2.0, "b": 1.0}, "r": {"b": 1.0}}
+
+
+def frame(labels):
+    rows = [(q, d, label) for q, docs in labels.items() for d, label in docs.items()]
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
+
+
+@pytest.mark.parametrize("form", [dict, frame], ids=["dict", "frame"])
+@pytest.mark.parametrize("large", [10**6, 2**31, 2**53, 2**62])
+def test_measures_that_ask_for_rel_take_any_label(form, large):
+    measures = [P @ 1, P(rel=3) @ 1, AP, RR, R(rel=2) @ 5]
+    labels = {"q": {"a": 1, "b": large}, "r": {"b": 0}}
+    small = {"q": {"a": 1, "b": 4}, "r": {"b": 0}}
+    wanted = ir_measures.calc_aggregate(measures, form(small), RUN)
+    assert ir_measures.calc_aggregate(measures, form(labels), RUN) == wanted
+    assert labels["q"]["b"] == large
+    with pytest.raises(InputError, match=f"nDCG@5 takes labels up to 100,000; found {large}.*'q'"):
+        ir_measures.calc_aggregate([nDCG @ 5, AP], form(labels), RUN)
+
+
+def test_expectations_hold_the_same_labels():
+    labels = frame({"q": {"a": 1, "b": 2**40}})
+    run = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b", "b", "a"], "sample": [0, 0, 1, 1]})
+    run = run.assign(rank=[0, 1, 0, 1], score=[2.0, 1.0, 2.0, 1.0])
+    got = ir_measures.calc_aggregate([E(P(rel=2) @ 1), E(ir_measures.Rprec(rel=2))], labels, run)
+    assert list(got.values()) == [0.5, 0.5]
+
+
+def test_a_query_whose_labels_are_all_negative():
+    # stops the process in pytrec_eval itself, so it is asked in another one
+    code = (
+        "import fairtk, ir_measures; from ir_measures import *\n"
+        "labels = {'q': {'a': -1, 'b': -2}, 'r': {'b': 1}}\n"
+        "run = {'q': {'a': 2.0, 'b': 1.0}, 'r': {'b': 1.0}}\n"
+        "for _ in range(200): got = ir_measures.calc_aggregate([nDCG, AP, P@1], labels, run)\n"
+        "print(sorted(got.values()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[0.5, 0.5, 0.5]\n"), done.stderr
+
+
+def test_nothing_changes_where_nothing_must():
+    labels = {"q": {"a": -1, "b": 1000}, "r": {}}
+    assert safe_labels([nDCG, AP], labels) is labels
+    assert safe_labels([AP], {"q": {"a": "x", "b": 1}}) == {"q": {"a": "x", "b": 1}}
+    assert safe_labels([nDCG], {"q": {"a": LARGEST_LABEL}}) == {"q": {"a": LARGEST_LABEL}}
+    assert safe_labels([P(rel=5000) @ 1], {"q": {"a": 9000, "b": 10}}) == {
+        "q": {"a": 5000, "b": 10}
+    }
+    # below 1, rel asks for labels that 0 would reach
+    assert safe_labels([P(rel=-1) @ 1], {"q": {"a": -2}}) == {"q": {"a": -2}}
