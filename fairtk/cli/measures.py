@@ -103,6 +103,7 @@ def _explain(name: str) -> None:
     """Print what a measure, utility or browsing model is, and its parameters."""
     from fairtk.plugins import registry
 
+    notes = ""
     if name in registry.utilities:
         factory = registry.utilities.load(name)
         title, described, rows = f"{name}: string utility", factory, _options(factory)
@@ -115,10 +116,13 @@ def _explain(name: str) -> None:
         measure = parse(name)
         pretty = getattr(measure, "PRETTY_NAME", None)
         title, described = (f"{measure.NAME}: {pretty}" if pretty else measure.NAME), type(measure)
+        notes = getattr(measure, "notes", "")
         rows = [
             [p, _default(info), info.desc or ""] for p, info in measure.SUPPORTED_PARAMS.items()
         ]
     click.echo(f"{title}\n\n{_description(described)}")
+    if notes:
+        click.echo(f"\n{notes}")
     if rows:
         click.echo()
         columns = ["parameter", "default", "meaning"]

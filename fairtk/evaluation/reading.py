@@ -21,13 +21,13 @@ from fairtk.frames.columns import (
     LABEL,
     QANSWER,
     QID,
-    SAMPLE,
     from_ir_measures,
     require,
 )
 from fairtk.frames.ids import encode_ids
 from fairtk.io import add_answers, read_answers, read_gold_answers, read_qrels, read_run
 from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.measures.samples import refuse_samples
 
 STDIN = "-"
 _BY_NAME = "standard input"
@@ -111,14 +111,7 @@ def as_run(
                 f"{where}: {measure!r} needs the generated answers: give --answers FILE (columns "
                 "qid, sample, qanswer), or a Parquet run with the column qanswer"
             )
-    if SAMPLE in run.columns:
-        samples = run[SAMPLE].nunique()
-        plain = [m for m in measures if not _is_ours(m)]
-        if plain and samples > 1:
-            raise InputError(
-                f"{where}: {plain[0]!r} would read the {samples} sampled rankings as one; write "
-                f'-m "E({plain[0]!r})" for the mean over samples'
-            )
+    refuse_samples(measures, run, where)
     _say_what_is_missing(where, run, qids)
     return run
 

@@ -17,7 +17,8 @@ def place(rows: Rows, order: str) -> None:
     """Set ``rank`` to 0, 1, ... within each ranking, and see to it that scores agree.
 
     Rows are ordered by the file's rank (unless ``order="score"``), then score, then docno, both
-    descending.
+    descending. With ``order="rank"`` scores that do not fall with it are replaced by such that do,
+    so that measures which know scores only read the same order.
 
     Raises:
         FormatError: with ``order="auto"``, a score is above the one before it in that order; with
@@ -56,11 +57,13 @@ def place(rows: Rows, order: str) -> None:
         line = rows.line_of(row)
         warnings.warn(
             f"{rows.path}:{'' if line is None else f'{line}:'} {found}; the scores of this run are "
-            "replaced by -rank",
+            "replaced by ranks, from below",
             DataWarning,
             stacklevel=4,
         )
-        frame = frame.assign(**{SCORE: -ranks.astype(np.float64)})
+    if order == "rank" and (same & (score[1:] >= score[:-1])).any():
+        # ties too: evaluators of other measures would break them by docno
+        frame = frame.assign(**{SCORE: ranks.max() + 1.0 - ranks})
     rows.frame = frame.assign(**{RANK: ranks})
 
 

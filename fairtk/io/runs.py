@@ -52,8 +52,9 @@ def read_run(
     The column ``rank`` of a file may start anywhere and have gaps or ties. By default it decides
     the order, ties in it are broken by score, and those by docno, descending; a file in which a
     lower rank has a higher score is refused. trec_eval ignores ranks and expeval ignores scores:
-    ``order="score"`` and ``order="rank"`` do the same. With ``"rank"``, scores that contradict it
-    are replaced by ``-rank`` in the whole run, with a warning.
+    ``order="score"`` and ``order="rank"`` do the same. With ``"rank"``, scores that are tied or
+    contradict it are replaced in the whole run by n, n - 1, ... (n: the longest ranking); a
+    contradiction is warned about.
 
     Args:
         path: the file.

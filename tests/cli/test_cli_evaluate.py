@@ -260,9 +260,16 @@ class TestWrongInput:
         assert message in error(fairtk("evaluate", "qrels.txt", "plain.run", "-m", measure))
 
     def test_a_plain_measure_of_a_sampled_run(self, folder, fairtk):
-        assert 'would read the 2 sampled rankings as one; write -m "E(nDCG@5)"' in error(
-            fairtk("evaluate", "qrels.txt", "fair.run", "-m", "nDCG@5")
-        )
+        said = error(fairtk("evaluate", "qrels.txt", "fair.run", "-m", "nDCG@5"))
+        assert "fair.run: nDCG@5 reads one ranking per query, but the run has several" in said
+        assert "write E(nDCG@5)" in said
+
+    def test_order_by_rank_holds_for_every_measure(self, folder, fairtk):
+        # by docno, as trec_eval breaks ties, b would come before a
+        (folder / "tied.run").write_text("q1 Q0 a 1 1 t\nq1 Q0 b 2 1 t\n")
+        measures = ["-m", "RR", "-m", "RR@5", "-m", "E(RR)", "-m", "nDCG@1"]
+        result = fairtk("evaluate", "qrels.txt", "tied.run", *measures, "--order", "rank")
+        assert set(result.stdout.splitlines()[2].split()[2:]) == {"0.5000"}
 
     def test_a_single_sample_is_a_plain_run(self, folder, fairtk):
         (folder / "one.run").write_text((folder / "plain.run").read_text().replace("Q0", "0"))

@@ -134,10 +134,15 @@ class TestOrder:
         ):
             read_run(path)
         assert column(read_run(path, order="score"), "rank") == [1, 0]
-        with pytest.warns(DataWarning, match="replaced by -rank"):
+        with pytest.warns(DataWarning, match="replaced by ranks"):
             run = read_run(path, order="rank")
         assert column(run, "rank") == [0, 1]
-        assert column(run, "score") == [0.0, -1.0]
+        assert column(run, "score") == [2.0, 1.0]
+
+    def test_order_by_rank_leaves_no_ties_to_evaluators_that_read_scores(self, file):
+        path = file("q Q0 a 1 5 t\nq Q0 b 2 5 t\nr Q0 a 1 7 t\n")
+        assert column(read_run(path, order="rank"), "score") == [2.0, 1.0, 2.0]
+        assert column(read_run(path), "score") == [5.0, 5.0, 7.0]
 
     def test_samples_are_ordered_one_by_one(self, file):
         assert column(read_run(file(SAMPLED), order="score"), "rank") == [0, 1, 0, 1, 0, 0]

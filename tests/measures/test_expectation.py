@@ -101,12 +101,10 @@ def test_compat_gets_scores_that_say_retrieved():
     # are above the 0 of one that was not; with 0, -1, -2 it put the missing one first
     qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b", "c"], "relevance": [1, 1, 1]})
     run = run_of([["a", "b"], ["b", "a"]], "q")
+    first = run[run["sample"] == 0].assign(score=[2.0, 1.0])
+    wanted = calc_aggregate([Compat], qrels, first)[Compat]
     for samples in (run, run.assign(score=-1.0 - run["rank"])):
-        assert calc_aggregate([E(Compat)], qrels, samples)[E(Compat)] == pytest.approx(
-            calc_aggregate([Compat], qrels, run[run["sample"] == 0].assign(score=[2.0, 1.0]))[
-                Compat
-            ]
-        )
+        assert calc_aggregate([E(Compat)], qrels, samples)[E(Compat)] == pytest.approx(wanted)
 
 
 def test_a_sum_over_queries_stays_a_sum():
