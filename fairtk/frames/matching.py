@@ -48,9 +48,7 @@ def warn_of_other_docnos(qrels: Qrels, run: Run, where: str) -> None:
     doc, docnos = run.documents
     query = qrels.query_index.get_indexer(run.qids)[run.query]
     known = qrels.doc_index.get_indexer(docnos)[doc]
-    pair = np.where((query >= 0) & (known >= 0), query * max(1, len(qrels.docnos)) + known, -1)
-    judged = np.isin(pair, qrels.query * max(1, len(qrels.docnos)) + qrels.doc)
-    warn_of_strangers(qrels, query, docnos[doc], judged, where)
+    warn_of_strangers(qrels, query, docnos[doc], qrels.place(query, known) >= 0, where)
 
 
 def warn_of_strangers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ class Qrels:
         frame: the frame.
         qids: the queries as text, in order of first appearance; shape (n_queries,).
         query: index into `qids` of each label; shape (n_labels,).
-        seen_n: for measures, the numbers of documents that they have taken for each query.
+        cache: for measures, what they have made of the labels for any run.
 
     Raises:
         ColumnError: a column is missing (``docno`` and ``label``: when they are read), or its name
@@ -52,7 +52,7 @@ class Qrels:
         self._place = f"{where} (qrels)"
         require(frame, [QID], self._place)
         self.frame = frame
-        self.seen_n: dict[str, IntArray] = {}
+        self.cache: dict[Any, Any] = {}
         self.query: IntArray
         self.qids: ObjectArray
         self.query, self.qids = encode_ids(frame[QID], QID, self._place)
@@ -94,6 +94,21 @@ class Qrels:
         return pd.Index(self.docnos, dtype=object)
 
     @cached_property
+    def pairs(self) -> pd.Index:
+        """The (query, document) of each label as one number, for look-ups."""
+        return pd.Index(self.query * max(1, len(self.docnos)) + self.doc)
+
+    def place(self, query: IntArray, doc: IntArray) -> IntArray:
+        """Return the row of the label of each query and document; -1 without label.
+
+        Args:
+            query: indices into `qids`, -1 for another query; shape (n,).
+            doc: indices into `docnos`, -1 for another document; shape (n,).
+        """
+        pair = np.where((query >= 0) & (doc >= 0), query * max(1, len(self.docnos)) + doc, -1)
+        return np.asarray(self.pairs.get_indexer(pair), dtype=np.int64)
+
+    @cached_property
     def fingerprint(self) -> str:
         """A digest of queries, documents and labels."""
         state = hashlib.blake2b("\0".join(self.qids).encode(), digest_size=16)
@@ -114,8 +129,9 @@ class Qrels:
         """
         part = object.__new__(Qrels)
         part.__dict__.update(self.__dict__)
-        part.__dict__.pop("fingerprint", None)
-        part.frame, part.query, part.seen_n = self.frame[rows], self.query[rows], {}
+        for made in ("fingerprint", "pairs"):
+            part.__dict__.pop(made, None)
+        part.frame, part.query, part.cache = self.frame[rows], self.query[rows], {}
         if DOCNO in self.frame.columns:
             part._doc = self._doc[rows]
         if LABEL in self.frame.columns:
@@ -126,19 +142,16 @@ class Qrels:
         """Return the label of each sorted row of a run; shape (n_rows,), NaN without label."""
         query = self.query_index.get_indexer(rankings.qids)[rankings.query]
         doc = self.doc_index.get_indexer(rankings.docnos)[rankings.doc]
-        width = max(1, len(self.docnos))
-        pair = np.where((query >= 0) & (doc >= 0), query * width + doc, -1)
-        place = pd.Index(self.query * width + self.doc).get_indexer(pair)
-        found: FloatArray = np.append(self.labels, np.nan)[place]  # -1, not found, is the last
-        return found
+        found: FloatArray = np.append(self.labels, np.nan)[self.place(query, doc)]
+        return found  # -1, not found, is the last
 
     def _need(self, column: str) -> None:
         if column not in self.frame.columns:
             require(self.frame, [QID, DOCNO, LABEL], self._place)
 
     def _refuse_twice(self) -> None:
-        twice = pd.Series(self.query * max(1, len(self._docnos)) + self._doc).duplicated()
-        if twice.any():
+        if not self.pairs.is_unique:
+            twice = self.pairs.duplicated()
             row = int(np.flatnonzero(twice)[0])
             raise DuplicateError(
                 f"{self.where}: the qrels label docno {self._docnos[self._doc[row]]!r} twice for "

@@ -28,7 +28,7 @@ def remember(measure: FairMeasure, evidence: Evidence, n: IntArray) -> None:
     after it has asked the measures for their inputs: from then on the measures themselves remember.
     Queries that a run lacks do not count.
     """
-    seen = evidence.judgments.seen_n if measure.sizes is None else measure.sizes
+    seen = evidence.judgments.cache.setdefault("n", {}) if measure.sizes is None else measure.sizes
     key = evidence.judgments.fingerprint
     now = np.where(evidence.present, n, -1)
     before = seen.get(key)

@@ -129,23 +129,20 @@ class Pairs:
 
     def __init__(self, evidence: Evidence) -> None:
         judgments, rankings = evidence.judgments, evidence.rankings
-        documents = judgments.doc_index
-        known = documents.get_indexer(rankings.docnos)
-        fresh = known < 0
-        known[fresh] = len(documents) + np.arange(int(fresh.sum()))
-        width = len(documents) + int(fresh.sum())
+        known = judgments.doc_index.get_indexer(rankings.docnos)
         run_query = evidence.query_of_run[rankings.query]
-        key = np.concatenate(
-            [judgments.query * width + judgments.doc, run_query * width + known[rankings.doc]]
-        )
-        codes, distinct = pd.factorize(key)  # labels are distinct, so their codes are 0, 1, 2, ...
-        n_labels = len(judgments.query)
-        self.query: IntArray = np.asarray(distinct // max(1, width), dtype=np.int64)
-        self.doc: IntArray = np.asarray(distinct % max(1, width), dtype=np.int64)
-        self.docnos = np.concatenate([documents.to_numpy(), rankings.docnos[fresh]])
-        self.label: FloatArray = np.full(len(distinct), np.nan)
-        self.label[:n_labels] = judgments.labels
-        self.of_row: IntArray = codes[n_labels:].astype(np.int64, copy=False)
+        of_row = judgments.place(run_query, known[rankings.doc])
+        other = known < 0  # documents without any label
+        known[other] = len(judgments.docnos) + np.arange(int(other.sum()))
+        fresh = of_row < 0
+        width = len(judgments.docnos) + int(other.sum())
+        codes, distinct = pd.factorize((run_query * width + known[rankings.doc])[fresh])
+        of_row[fresh] = len(judgments) + codes
+        self.query: IntArray = np.concatenate([judgments.query, distinct // max(1, width)])
+        self.doc: IntArray = np.concatenate([judgments.doc, distinct % max(1, width)])
+        self.docnos = np.concatenate([judgments.docnos, rankings.docnos[other]])
+        self.label: FloatArray = np.concatenate([judgments.labels, np.full(len(distinct), np.nan)])
+        self.of_row: IntArray = of_row
 
     def __len__(self) -> int:
         return len(self.query)

@@ -51,7 +51,7 @@ def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArr
         ids = np.empty((2, len(run)), dtype=object)
         ids[:, ranked.order] = ranked.qids[ranked.query], ranked.docnos[ranked.doc]
         run[QUERY_ID], run[DOC_ID] = ids
-    for metric in ir_measures.iter_calc(measures, qrels_for(measures, evidence), run):
+    for metric in evaluator_for(measures, evidence).iter_calc(run):
         found[metric.measure][index[metric.query_id]] = metric.value
     return found
 
@@ -68,7 +68,7 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
     """
     n_queries = len(evidence.qids)
     # one evaluator holds the labels for all samples; each call sees one ranking per query
-    evaluator = ir_measures.evaluator(measures, qrels_for(measures, evidence))
+    evaluator = evaluator_for(measures, evidence)
     plain = set(ir_measures.run_inputs(measures)) <= {QUERY_ID, DOC_ID, SCORE}
     ours = any(isinstance(m, FairMeasure) for m in measures)
     parts = _frames(evidence) if ours or not plain else _dicts(evidence)
@@ -93,6 +93,14 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
             )
             for m in measures
         }
+
+
+def evaluator_for(measures: Sequence[Any], evidence: Evidence) -> Any:
+    """Return the evaluator of the measures, made once for all runs: it copies the labels."""
+    known, key = evidence.judgments.cache, ("evaluator", *measures)
+    if key not in known:
+        known[key] = ir_measures.evaluator(measures, qrels_for(measures, evidence))
+    return known[key]
 
 
 def qrels_for(measures: Sequence[Any], evidence: Evidence) -> pd.DataFrame:
