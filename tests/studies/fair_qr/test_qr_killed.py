@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -111,6 +112,53 @@ def test_killed_studies_end_as_uninterrupted_ones(wiki, tmp_path):
         assert (whole / name).read_bytes() == (killed / name).read_bytes()
     one, two = qr_world.sums(whole), qr_world.sums(killed)
     assert qr_world.differences(one, two) == []
+
+
+SMALL = CONFIG.replace('["gender", "geography"]', '["gender"]').replace("[1, 10]", "[1, 2]")
+
+
+def test_two_commands_on_one_folder_pay_each_prompt_once(wiki, tmp_path):
+    config = tmp_path / "study.toml"
+    with serving(slowly) as server:
+        config.write_text(SMALL.format(folder=wiki, url=server.url))
+        csv = finished(start(config, tmp_path / "alone"))
+        prompts = dict.fromkeys(server.counts, 1)
+        server.counts.clear()
+        both = [start(config, tmp_path / "shared") for _ in range(2)]
+        assert [finished(process) for process in both] == [csv, csv]
+        assert server.counts == prompts
+    alone, shared = (qr_world.sums(tmp_path / name) for name in ("alone", "shared"))
+    assert qr_world.differences(alone, shared) == []
+
+
+def test_twenty_kills_at_random_points(wiki, tmp_path):
+    rng, config, killed = random.Random(1), tmp_path / "study.toml", tmp_path / "killed"
+    with serving(lambda *given: slowly(*given) | {"sleep": 0.2}) as server:
+        config.write_text(SMALL.format(folder=wiki, url=server.url).replace("= 3", "= 1"))
+        csv = finished(start(config, tmp_path / "whole"))
+        total, stops = len(server.requests), 0
+        server.requests.clear()
+        server.counts.clear()
+        while stops < 20:
+            begin = progress(server, killed)
+            process = start(config, killed)
+            # from importing to the last table, mostly where calls are made and results written
+            wanted = begin + rng.choice([0, 1, 1, 2])
+            while process.poll() is None and progress(server, killed) < wanted:
+                time.sleep(0.002)
+            time.sleep(rng.random() * 0.2)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            stops += 1
+        assert finished(start(config, killed)) == csv
+        # of each process at most the call under way was paid for in vain
+        assert total == len(server.counts) and len(server.requests) <= total + stops
+    whole, again = (qr_world.sums(tmp_path / name) for name in ("whole", "killed"))
+    assert qr_world.differences(whole, again) == []
+
+
+def progress(server, folder):
+    return len(server.requests) + len(rankings(folder))
 
 
 def rankings(folder):
