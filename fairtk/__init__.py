@@ -60,7 +60,19 @@ starting.prepare()
 
 from fairtk import plugins  # noqa: E402
 from fairtk.datasets import registration as _registration  # noqa: E402
-from fairtk.measures import AWRF, EE_D, EE_L, EE_R, EU, E, FairMeasure, drop_undefined  # noqa: E402
+from fairtk.measures import (  # noqa: E402
+    AWRF,
+    EE_D,
+    EE_L,
+    EE_R,
+    EU,
+    ByGroup,
+    E,
+    FairMeasure,
+    drop_undefined,
+    nDCG_AWRF,
+    nDCG_TREC,
+)
 from fairtk.measures import provider as _provider  # noqa: E402
 from fairtk.plugins import hookimpl  # noqa: E402
 
@@ -86,6 +98,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AWRF",
     "BM25Scorer",
+    "ByGroup",
     "Candidates",
     "E",
     "EE_D",
@@ -114,6 +127,8 @@ __all__ = [
     "register_target",
     "hookimpl",
     "join_answers",
+    "nDCG_AWRF",
+    "nDCG_TREC",
 ]
 
 

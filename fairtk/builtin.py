@@ -30,6 +30,18 @@ def fairtk_browsing_models() -> Iterable[type]:
 
 
 @hookimpl
+def fairtk_divergences() -> Iterable[type]:
+    """Return the built-in divergences."""
+    from fairtk import divergence
+
+    return [
+        divergence.KullbackLeibler,
+        divergence.ReverseKullbackLeibler,
+        divergence.JensenShannon,
+    ]
+
+
+@hookimpl
 def fairtk_utilities() -> Iterable[UtilitySpec]:
     """Return the built-in string utilities."""
     spec = UtilitySpec

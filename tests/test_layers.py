@@ -12,10 +12,12 @@ PACKAGE = Path(__file__).parents[1] / "fairtk"
 
 LAYERS = [
     {"errors"},
+    {"renamed"},
     {"starting"},
     {"files", "frames", "exposure", "plackett_luce", "statistics"},
     {"divergence"},
     {"plugins"},
+    {"string_forms"},
     {"groups"},
     {"utilities", "prompts", "backends", "io", "llm"},
     {"measures", "transformers", "datasets"},

@@ -214,14 +214,14 @@ warnings.simplefilter("ignore", DataWarning)  # the rest of this page would repe
 # %% [markdown]
 # ## What if the unknown were known?
 #
-# `missing="best"` and `"worst"` are the values over all ways to complete what is unknown. A
+# `unlabeled="best"` and `"worst"` are the values over all ways to complete what is unknown. A
 # difference between systems that is smaller than this width may be one of labels.
 
 # %%
 known = Target.population({"female": 0.5, "male": 0.5}, gender)
 bounds = {}
 for name in ("worst", "best"):
-    measure = AWRF(groups=gender, target=known, missing=name) @ CUTOFF
+    measure = AWRF(groups=gender, target=known, unlabeled=name) @ CUTOFF
     bounds[name] = pt.Experiment([run], topics, qrels, [measure]).iloc[0, 1]
 print(f"AWRF@{CUTOFF} of bm25 by half women, half men: between {bounds['worst']:.4f} and "
       f"{bounds['best']:.4f}")  # fmt: skip

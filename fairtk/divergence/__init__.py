@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from fairtk.divergence.measures import (
-    Distributions,
-    SparseRows,
-    jensen_shannon,
-    jensen_shannon_terms,
-    kullback_leibler,
-    log_of,
-    spread,
+from fairtk.divergence.base import Divergence, log_of
+from fairtk.divergence.jensen_shannon import JensenShannon, js_divergence, js_terms
+from fairtk.divergence.kullback_leibler import (
+    KullbackLeibler,
+    ReverseKullbackLeibler,
+    kl_divergence,
 )
+from fairtk.divergence.rows import Distributions, SparseRows, spread
 
 __all__ = [
     "Distributions",
+    "Divergence",
+    "JensenShannon",
+    "KullbackLeibler",
+    "ReverseKullbackLeibler",
     "SparseRows",
-    "jensen_shannon",
-    "jensen_shannon_terms",
-    "kullback_leibler",
+    "js_divergence",
+    "js_terms",
+    "kl_divergence",
     "log_of",
     "spread",
 ]

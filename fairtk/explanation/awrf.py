@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairtk.divergence.measures import log_of
+from fairtk.divergence import log_of
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions, by_band, shares
 from fairtk.explanation.shape import sides
@@ -43,7 +43,7 @@ def awrf_contributions(
     seen = np.flatnonzero(weight)
     row, doc, weight = row[seen], ranked.doc[seen], weight[seen]
     band = bands.of(ranked.position[seen])
-    memberships = groups.memberships(ranked.docnos, measure["missing"])
+    memberships = groups.memberships(ranked.docnos, measure["unlabeled"])
     target = measure.target_for(groups).for_qids(evidence.qids[row_query])
     found = sides(row, band, doc, weight, memberships, target, len(bands))
 

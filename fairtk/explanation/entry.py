@@ -71,8 +71,8 @@ def explain(
         The parts as frames, printable, and as a plot.
 
     Raises:
-        ParameterError: the measure is none of these, or has no parts (``missing="best"``, variants
-            of published code).
+        ParameterError: the measure is none of these, or has no parts (``unlabeled="best"``,
+            variants of published code).
         InputError: the run or the labels cannot be used.
     """
     measure = parse(measure)
@@ -107,10 +107,10 @@ def _check(measure: Any, groups: Groups | None) -> None:
         if groups is not None:
             raise ParameterError("explain: AWRF has groups of its own; drop groups=")
         measure.target_for(measure.groups)
-        if measure["missing"] in ("best", "worst"):
+        if measure["unlabeled"] in ("best", "worst"):
             raise ParameterError(
                 f"explain: {measure!r} is a bound over all completions of what is unknown, which "
-                "has no parts; use missing='drop', 'unknown' or 'uniform'"
+                "has no parts; use unlabeled='drop', 'unknown' or 'uniform'"
             )
         return
     if isinstance(measure, type(EE_L)):

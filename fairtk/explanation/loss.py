@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairtk.divergence.measures import spread
+from fairtk.divergence import spread
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import REST, Contributions, by_band, shares
 from fairtk.explanation.shape import sides
@@ -38,14 +38,8 @@ def loss_contributions(
     """
     ranked, pairs = evidence.rankings, evidence.pairs
     grade = measure.form.grades(pairs.label)
-    weight = attention(
-        measure["browsing"],
-        measure["cutoff"],
-        ranked.position,
-        ranked.ranking,
-        ranked.ranking_start,
-        (grade > 0)[pairs.of_row],
-    )
+    useful = (grade > 0)[pairs.of_row]
+    weight = attention(ranked, measure["browsing"], measure["cutoff"], useful)
     weight = weight / ranked.n_samples[ranked.query]
     seen = np.flatnonzero(weight)
     pair, weight, band = pairs.of_row[seen], weight[seen], bands.of(ranked.position[seen])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence.measures import Distributions, SparseRows, spread
+from fairtk.divergence import Distributions, SparseRows, spread
 from fairtk.explanation.contributions import REST, by_band
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.groups.exposure import Memberships

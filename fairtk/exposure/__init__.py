@@ -14,7 +14,7 @@ from fairtk.exposure.expected import (
     total,
 )
 from fairtk.exposure.extremes import cascade_relevance, rank_square, worst_relevance
-from fairtk.exposure.ndcg import discounted_gain, ideal_gain
+from fairtk.exposure.ndcg import ideal_gain, normalized_gain
 from fairtk.exposure.published import expeval_values, fair_rag_values
 
 __all__ = [
@@ -29,13 +29,13 @@ __all__ = [
     "TREC",
     "attention",
     "cascade_relevance",
-    "discounted_gain",
     "expected_exposure",
     "expeval_values",
     "fair_rag_values",
     "ideal_attention",
     "ideal_gain",
     "make_levels",
+    "normalized_gain",
     "rank_square",
     "target_exposure",
     "total",

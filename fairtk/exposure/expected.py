@@ -14,6 +14,7 @@ import numpy as np
 
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.frames.rankings import Rankings
 
 
 @dataclass(frozen=True)
@@ -58,30 +59,29 @@ def total(index: IntArray, values: FloatArray, size: int) -> FloatArray:
 
 
 def attention(
+    rankings: Rankings,
     model: BrowsingModel,
     cutoff: int | None,
-    position: IntArray,
-    ranking: IntArray,
-    ranking_start: IntArray,
-    useful: BoolArray,
+    useful: BoolArray | None = None,
 ) -> FloatArray:
-    """Return the attention that each row of a run gets.
+    """Return the attention that each sorted row of a run gets; shape (n_rows,).
 
     Args:
+        rankings: the run.
         model: the browsing model.
         cutoff: ranks from here on get none; None: no cutoff.
-        position: 0-based rank of each row; shape (n_rows,).
-        ranking: ranking index of each row, non-decreasing; shape (n_rows,).
-        ranking_start: first row of each ranking; shape (n_rankings + 1,).
         useful: whether each row's document is useful (a cascade stops there); shape (n_rows,).
+            None: none is.
     """
+    position = rankings.position
     deepest = int(position.max(initial=-1)) + 1
     weight = model.weights(np.arange(deepest, dtype=np.int64))[position]
     if cutoff is not None:
         weight = np.where(position < cutoff, weight, 0.0)
-    if model.stop > 0:
+    if model.stop > 0 and useful is not None:
         before: IntArray = np.cumsum(useful) - useful
-        weight *= (1.0 - model.stop) ** (before - before[ranking_start[:-1]][ranking])
+        above = before - before[rankings.ranking_start[:-1]][rankings.ranking]
+        weight = weight * (1.0 - model.stop) ** above
     return weight
 
 

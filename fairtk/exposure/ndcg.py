@@ -9,33 +9,41 @@ from __future__ import annotations
 import numpy as np
 
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.exposure.expected import total
+from fairtk.exposure.expected import attention, total
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.frames.rankings import Rankings
 
 
-def discounted_gain(
+def normalized_gain(
+    rankings: Rankings,
+    useful: BoolArray,
+    query: IntArray,
+    n_useful: IntArray,
     model: BrowsingModel,
     cutoff: int | None,
-    position: IntArray,
-    useful: BoolArray,
-    ranking: IntArray,
-    n_rankings: int,
+    length: int,
 ) -> FloatArray:
-    """Return the summed discounts of the useful documents of each ranking; shape (n_rankings,).
+    """Return each query's nDCG, the mean over its rankings; shape of `n_useful`.
+
+    NaN where no document is useful; 0 for a query without a ranking.
 
     Args:
+        rankings: the run.
+        useful: whether each sorted row's document is useful; shape (n_rows,).
+        query: for each query of the run, its index among those of `n_useful`; -1: none of them.
+        n_useful: number of useful documents of each query.
         model: gives the discount of each rank.
         cutoff: ranks from here on count nothing; None: no cutoff.
-        position: 0-based rank of each row; shape (n_rows,).
-        useful: whether each row's document is useful; shape (n_rows,).
-        ranking: ranking index of each row; shape (n_rows,).
-        n_rankings: number of rankings.
+        length: the number of documents that were asked for.
     """
-    deepest = int(position.max(initial=-1)) + 1
-    weight = model.weights(np.arange(deepest, dtype=np.int64))[position] * useful
-    if cutoff is not None:
-        weight = np.where(position < cutoff, weight, 0.0)
-    return total(ranking, weight, n_rankings)
+    gain = total(rankings.ranking, attention(rankings, model, cutoff) * useful, rankings.n_rankings)
+    place = query[rankings.ranking_query]
+    gain, place = gain[place >= 0], place[place >= 0]
+    count = np.bincount(place, minlength=len(n_useful))
+    mean = total(place, gain, len(n_useful)) / np.maximum(count, 1)
+    empty = n_useful == 0
+    best = np.where(empty, 1.0, ideal_gain(model, length, n_useful))
+    return np.where(empty, np.nan, mean / best)
 
 
 def ideal_gain(model: BrowsingModel, length: int, n_useful: IntArray) -> FloatArray:

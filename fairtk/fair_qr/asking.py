@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairtk.errors import ParameterError
 from fairtk.fair_qr.parsing import AnswerError, parse_completion
 from fairtk.llm import ChatModel, Estimate, Failure, Prices, Recorded
 from fairtk.llm.prices import estimate
-from fairtk.prompts import get
 from fairtk.prompts.refine import Refinement, RefinementPromptLike
 
 
@@ -30,27 +28,6 @@ class Refined:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seconds: float = 0.0
-
-
-def as_refinement_prompt(prompt: str | RefinementPromptLike, where: str) -> RefinementPromptLike:
-    """Return a refinement prompt for a name, or the given one after a look at its interface.
-
-    Raises:
-        ParameterError: it is no refinement prompt.
-        NotFoundError: there is no prompt of that name.
-    """
-    found = get(prompt) if isinstance(prompt, str) else prompt
-    if (
-        isinstance(found, type)
-        or not isinstance(found, RefinementPromptLike)
-        or not callable(found)
-    ):
-        raise ParameterError(
-            f"{where}: prompt must be a refinement prompt ('refine', 'refine-few-shot', "
-            "'refine-chain-of-thought', or an object with name and answer that is called with a "
-            f"Refinement); found {prompt!r}"
-        )
-    return found
 
 
 def refine(

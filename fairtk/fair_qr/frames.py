@@ -20,16 +20,20 @@ def topics_by_qid(inp: pd.DataFrame, where: str) -> pd.DataFrame:
     """
     topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
     topics.index = pd.Index(inp[QID].astype(str).tolist(), dtype=object)
-    twice = topics.index.duplicated()
-    if twice.any():
-        raise DuplicateError(
-            f"{where}: qid {topics.index[int(twice.argmax())]!r} occurs twice; one row per query "
-            "is needed"
-        )
+    refuse_repeated(topics.index, where)
     for qid, text in zip(topics.index, topics[QUERY].tolist(), strict=True):
         if not isinstance(text, str):
             raise InputError(f"{where}: qid {qid!r} needs a text as 'query'; found {text!r}")
     return topics
+
+
+def refuse_repeated(qids: Sequence[str], where: str) -> None:
+    """Raise a `DuplicateError` if a qid occurs twice."""
+    twice = pd.Index(qids, dtype=object).duplicated()
+    if twice.any():
+        raise DuplicateError(
+            f"{where}: qid {qids[int(twice.argmax())]!r} occurs twice; one row per query is needed"
+        )
 
 
 def asked(topics: pd.DataFrame, qids: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:

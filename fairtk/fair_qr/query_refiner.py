@@ -12,15 +12,15 @@ import pyterrier as pt
 from fairtk.errors import (
     ColumnError,
     DataWarning,
-    DuplicateError,
     InputError,
     ParameterError,
     listed,
 )
-from fairtk.fair_qr import as_refinement_prompt, refine
+from fairtk.fair_qr.asking import refine
+from fairtk.fair_qr.frames import refuse_repeated
 from fairtk.frames.columns import DOCNO, GROUP, QID, QUERY
 from fairtk.llm import ChatModel, as_chat_model
-from fairtk.prompts.refine import Refinement, RefinementPromptLike
+from fairtk.prompts.refine import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.transformers.base import FairTransformer
 
 
@@ -109,12 +109,7 @@ class QueryRefiner(FairTransformer):
         return out[kept].reset_index(drop=True)
 
     def _requests(self, inp: pd.DataFrame, qids: list[str]) -> list[Refinement]:
-        twice = inp[QID].astype(str).duplicated().to_numpy()
-        if twice.any():
-            raise DuplicateError(
-                f"QueryRefiner: qid {qids[int(twice.argmax())]!r} occurs twice; one row per query "
-                "is needed"
-            )
+        refuse_repeated(qids, "QueryRefiner")
         earliest = QUERY
         while (following := f"query_{_number(earliest) + 1}") in inp.columns:
             earliest = following

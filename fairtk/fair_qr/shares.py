@@ -7,17 +7,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import SparseRows, jensen_shannon, kullback_leibler
+from fairtk.divergence import Divergence
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.exposure.expected import attention, total
-from fairtk.exposure.ndcg import discounted_gain, ideal_gain
+from fairtk.exposure.ndcg import normalized_gain
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
-from fairtk.frames.columns import LABEL, QID
+from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target
-from fairtk.groups.exposure import Memberships, group_exposure, shown_documents
-
-DIVERGENCES = ("kl", "reverse-kl", "js")
+from fairtk.groups.exposure import (
+    Memberships,
+    group_exposure,
+    rank_fairness,
+    shown_documents,
+)
 
 
 @dataclass(frozen=True)
@@ -48,20 +51,18 @@ class ShareMeter:
         groups: the groups.
         target: over the levels of `groups`.
         depth: how many ranks count.
-        discount: attention of each rank.
-        divergence: ``"kl"``: KL(shares, target); ``"reverse-kl"``: KL(target, shares); ``"js"``.
-        smoothing: share of a uniform distribution mixed into both before KL.
-        missing: what becomes of documents without a row; see `fairtk.Groups.memberships`.
+        browsing: attention of each rank.
+        divergence: of the shares from the target.
+        unlabeled: what becomes of documents without a row; see `fairtk.Groups.memberships`.
         split: whether a document of several groups is divided among them.
     """
 
     groups: Groups
     target: Target
     depth: int
-    discount: BrowsingModel
-    divergence: str
-    smoothing: float
-    missing: str
+    browsing: BrowsingModel
+    divergence: Divergence
+    unlabeled: str
     split: bool
 
     def measure(self, run: pd.DataFrame, qids: ObjectArray) -> Shares:
@@ -72,15 +73,8 @@ class ShareMeter:
             qids: the queries, with or without rows in the run; shape (n_queries,).
         """
         ranked = encode_run(run, "FairQR")
-        weight = attention(
-            self.discount,
-            self.depth,
-            ranked.position,
-            ranked.ranking,
-            ranked.ranking_start,
-            np.zeros(len(ranked.doc), dtype=bool),
-        )
-        memberships = self.groups.memberships(ranked.docnos, self.missing)
+        weight = attention(ranked, self.browsing, self.depth)
+        memberships = self.groups.memberships(ranked.docnos, self.unlabeled)
         shown = shown_documents(ranked, weight)
         place = pd.Index(ranked.qids, dtype=object).get_indexer(qids).astype(np.int64)
         raw = group_exposure(shown, memberships).take(place)
@@ -90,21 +84,14 @@ class ShareMeter:
         in_top = np.bincount(ranked.query[ranked.position < self.depth], minlength=len(ranked.qids))
         return Shares(
             exposure.dense(),
-            self._divergence(exposure, wanted.expanded()),
-            1.0 - jensen_shannon(raw, wanted),
+            self.divergence.between(exposure, wanted),
+            rank_fairness(raw, wanted),
             np.append(in_top, 0)[place].astype(np.int64),
         )
 
     def targets(self, qids: ObjectArray) -> FloatArray:
         """Return the target of each query, 0 everywhere where there is none."""
         return self.target.for_qids(qids).expanded().normalized().dense()
-
-    def _divergence(self, exposure: SparseRows, wanted: SparseRows) -> FloatArray:
-        if self.divergence == "js":
-            return jensen_shannon(exposure, wanted)
-        if self.divergence == "kl":
-            return kullback_leibler(exposure, wanted, smoothing=self.smoothing)
-        return kullback_leibler(wanted, exposure, smoothing=self.smoothing)
 
 
 def _split(memberships: Memberships) -> Memberships:
@@ -120,33 +107,26 @@ class RelevanceMeter:
     Args:
         qrels: ``qid``, ``docno``, ``label``; above 0 is relevant.
         depth: how many ranks count.
-        discount: of each rank.
+        browsing: attention of each rank.
     """
 
-    def __init__(self, qrels: pd.DataFrame, depth: int, discount: BrowsingModel) -> None:
-        relevant = qrels[qrels[LABEL] > 0]
-        qid, docno = relevant[QID].astype(str), relevant["docno"].astype(str)
-        self.pairs = pd.MultiIndex.from_arrays([qid, docno]).unique()
+    def __init__(self, qrels: pd.DataFrame, depth: int, browsing: BrowsingModel) -> None:
+        self.qrels = Qrels(qrels, "FairQR: qrels")
         self.depth = depth
-        self.discount = discount
+        self.browsing = browsing
 
     def measure(self, run: pd.DataFrame, qids: ObjectArray) -> FloatArray:
         """Return each query's nDCG; NaN where no document is relevant; shape (n_queries,)."""
         ranked = encode_run(run, "FairQR")
-        found = pd.MultiIndex.from_arrays(
-            [ranked.qids[ranked.query].astype(str), ranked.docnos[ranked.doc].astype(str)]
-        )
-        gain = discounted_gain(
-            self.discount,
+        relevant = self.qrels.query[self.qrels.labels > 0]
+        counts = np.append(np.bincount(relevant, minlength=len(self.qrels.qids)), 0)
+        value = normalized_gain(
+            ranked,
+            self.qrels.labels_of(ranked) > 0,
+            pd.Index(qids, dtype=object).get_indexer(ranked.qids),
+            counts[self.qrels.query_index.get_indexer(qids)],
+            self.browsing,
             self.depth,
-            ranked.position,
-            np.asarray(found.isin(self.pairs), dtype=bool),
-            ranked.ranking,
-            ranked.n_rankings,
+            self.depth,
         )
-        place = pd.Index(ranked.qids, dtype=object).get_indexer(qids)
-        counts = self.pairs.get_level_values(0).value_counts().reindex(qids, fill_value=0)
-        n_relevant = counts.to_numpy(dtype=np.int64)
-        best = ideal_gain(self.discount, self.depth, n_relevant)
-        value = np.append(gain, 0.0)[place] / np.where(n_relevant > 0, best, 1.0)
-        return np.where(n_relevant > 0, value, np.nan)
+        return value

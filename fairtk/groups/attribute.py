@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.divergence.measures import spread
+from fairtk.divergence import spread
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.groups.documents import Documents
 

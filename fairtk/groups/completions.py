@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtk.divergence.measures import Distributions, SparseRows, jensen_shannon
+from fairtk.divergence import Distributions, SparseRows, js_divergence
 from fairtk.frames.arrays import BoolArray, FloatArray
 
 
@@ -25,11 +25,11 @@ def jensen_shannon_bounds(
     smallest value may be a little larger, the largest is exact.
 
     Args:
-        shown: exposure of the groups as far as known, with ``missing="bounds"``.
+        shown: exposure of the groups as far as known, with ``unlabeled="bounds"``.
         free: attention of which no group is known; shape (n_rows,).
         target: the target.
         known: whether each level is a known one; shape (n_cells,).
-        base: of the logarithm, as in `fairtk.divergence.measures.jensen_shannon`.
+        base: of the logarithm, as in `fairtk.divergence.js_divergence`.
 
     Returns:
         Lowest and highest divergence; each of shape (n_rows,), NaN where nothing is shown or the
@@ -41,12 +41,12 @@ def jensen_shannon_bounds(
     with np.errstate(invalid="ignore", divide="ignore"):
         wanted = wanted / wanted.sum(axis=1, keepdims=True)
     goal = _rows(np.nan_to_num(wanted))
-    lowest = jensen_shannon(_rows(_filled(fixed, free, np.nan_to_num(wanted))), goal, base)
+    lowest = js_divergence(_rows(_filled(fixed, free, np.nan_to_num(wanted))), goal, base)
     highest = np.full(len(free), -np.inf)
     for level in range(len(places)):
         given = fixed.copy()
         given[:, level] += free
-        highest = np.maximum(highest, jensen_shannon(_rows(given), goal, base))
+        highest = np.maximum(highest, js_divergence(_rows(given), goal, base))
     return lowest, np.where(np.isfinite(highest), highest, np.nan)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import SparseRows, spread
+from fairtk.divergence import SparseRows, spread
 from fairtk.errors import InputError
 from fairtk.frames.columns import QID
 from fairtk.frames.rankings import Rankings, encode_run
@@ -62,7 +62,7 @@ def coverage_of(
         groups: the groups.
         rankings: the run.
         cutoff: ranks that are looked at in each ranking; None: all.
-        memberships: those of ``rankings.docnos`` with ``missing="drop"``, if at hand.
+        memberships: those of ``rankings.docnos`` with ``unlabeled="drop"``, if at hand.
     """
     seen = np.ones(len(rankings.doc), bool) if cutoff is None else rankings.position < cutoff
     query, doc = rankings.query[seen], rankings.doc[seen]

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairtk.divergence.measures import Distributions, SparseRows, spread
+from fairtk.divergence import Distributions, SparseRows, js_divergence, spread
 from fairtk.exposure.bounds import HIGHER_IS_BETTER, LOWER_IS_BETTER, Bounded, ExposureValues
 from fairtk.exposure.browsing import GERR, RBP, TREC
 from fairtk.exposure.expected import Levels, target_exposure, total
@@ -29,7 +29,7 @@ class Memberships:
         cell: group of each entry; shape (n_entries,).
         weight: how much of the document belongs to that group; shape (n_entries,).
         known: whether each document counts at all; shape (n_documents,).
-        free: share of each document of which nothing is known, with ``missing="bounds"``; 0
+        free: share of each document of which nothing is known, with ``unlabeled="bounds"``; 0
             otherwise; shape (n_documents,).
         n_cells: number of groups.
     """
@@ -115,9 +115,14 @@ def known_attention(shown: Shown, memberships: Memberships) -> FloatArray:
 
 
 def free_attention(shown: Shown, memberships: Memberships) -> FloatArray:
-    """Return the attention of which no group is known, for ``missing="bounds"``; (n_rows,)."""
+    """Return the attention of which no group is known, for ``unlabeled="bounds"``; (n_rows,)."""
     weight = shown.weight * memberships.free[shown.doc]
     return total(shown.row, weight, shown.n_rows)
+
+
+def rank_fairness(system: SparseRows, target: Distributions, base: float | str = "e") -> FloatArray:
+    """Return AWRF, 1 - JSD(exposure of the groups, target), of each row; NaN: one is empty."""
+    return 1.0 - js_divergence(system, target, base)
 
 
 def attention_of_ranks(n: int) -> float:

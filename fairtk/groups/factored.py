@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairtk.divergence.measures import SparseRows, spread
+from fairtk.divergence import SparseRows, spread
 from fairtk.errors import InputError
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.groups.levels import LevelSpace

@@ -18,6 +18,7 @@ from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import attribute_from_frame
 from fairtk.groups.exposure import Memberships
 from fairtk.groups.levels import UNKNOWN, Levels, LevelSpace
+from fairtk.renamed import refuses_old_words
 
 
 class Groups(ByContent):
@@ -213,12 +214,13 @@ class Groups(ByContent):
         shape = (len(self), self.space.size)
         return sparse.csr_array((found.weight, found.cell, found.start), shape=shape)
 
-    def memberships(self, docnos: Iterable[str], missing: str = "drop") -> Memberships:
+    @refuses_old_words
+    def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> Memberships:
         """Return the groups of some documents, by flat level number.
 
         Args:
             docnos: the documents; shape (n,).
-            missing: what becomes of documents without a row, and of unknown levels.
+            unlabeled: what becomes of documents without a row, and of unknown levels.
                 ``"drop"`` (TREC Fair Ranking): a document without a row in every attribute does
                 not count; the unknown level is a level like any other.
                 ``"unknown"``: a document without a row belongs to the unknown level.
@@ -228,14 +230,14 @@ class Groups(ByContent):
                 unknown level (`Memberships.free`); for one attribute only.
 
         Raises:
-            ParameterError: `missing` is none of these, or ``"bounds"`` is asked of crossed
+            ParameterError: `unlabeled` is none of these, or ``"bounds"`` is asked of crossed
                 attributes.
             InputError: ``"unknown"`` is asked of an attribute that has no unknown level and lacks
                 a document, or ``"uniform"`` would make too many cells.
         """
         from fairtk.groups.product import memberships
 
-        return memberships(self, docnos, missing)
+        return memberships(self, docnos, unlabeled)
 
     def coverage(self, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
         """Return how much of a run the groups know.

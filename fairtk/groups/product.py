@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairtk.divergence.measures import spread
+from fairtk.divergence import spread
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.expected import total
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
@@ -18,7 +18,7 @@ from fairtk.groups.exposure import Memberships
 if TYPE_CHECKING:
     from fairtk.groups.groups import Groups
 
-MISSING = ("drop", "unknown", "uniform", "bounds")
+UNLABELED = ("drop", "unknown", "uniform", "bounds")
 """The policies for documents without a label or a row."""
 
 _MOST_ENTRIES = 50_000_000
@@ -38,19 +38,19 @@ class _Part:
         return len(self.level) == len(self.size) and bool((self.size == 1).all())
 
 
-def memberships(groups: Groups, docnos: Iterable[str], missing: str) -> Memberships:
+def memberships(groups: Groups, docnos: Iterable[str], unlabeled: str) -> Memberships:
     """Return the groups of documents; see `fairtk.Groups.memberships`."""
-    if missing not in MISSING:
-        raise ParameterError(f"missing must be one of {list(MISSING)}; found {missing!r}")
-    if missing == "bounds" and len(groups.factors) > 1:
+    if unlabeled not in UNLABELED:
+        raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}; found {unlabeled!r}")
+    if unlabeled == "bounds" and len(groups.factors) > 1:
         raise ParameterError(
-            f"missing='bounds' is for one attribute; {groups.name!r} is crossed: measure its "
+            f"unlabeled='bounds' is for one attribute; {groups.name!r} is crossed: measure its "
             "attributes one by one"
         )
     wanted = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
     rows = _rows(groups.factors, wanted)
     known = np.ones(len(wanted), dtype=bool)
-    if missing == "drop":
+    if unlabeled == "drop":
         for found in rows:
             known &= found >= 0
         rows = [np.where(known, found, -1) for found in rows]
@@ -58,12 +58,12 @@ def memberships(groups: Groups, docnos: Iterable[str], missing: str) -> Membersh
     free = np.zeros(len(wanted))
     for factor, found in zip(groups.factors, rows, strict=True):
         part = _Part(*factor.entries(found))
-        if missing == "unknown":
+        if unlabeled == "unknown":
             part = _as_unknown(factor, part, found, wanted)
-        elif missing == "uniform":
+        elif unlabeled == "uniform":
             part, share = _known_only(factor, part, found)
             part = _spread_evenly(groups, factor, part, share)
-        elif missing == "bounds":
+        elif unlabeled == "bounds":
             part, free = _known_only(factor, part, found)
         parts.append(part)
     crossed = _cross(groups, parts)
@@ -90,8 +90,8 @@ def _as_unknown(factor: Attribute, part: _Part, rows: IntArray, docnos: ObjectAr
     if factor.unknown < 0:
         at = int(np.flatnonzero(absent)[0])
         raise InputError(
-            f"missing='unknown': docno {str(docnos[at])!r} has no row in {factor.name!r}, which "
-            "has no unknown level; use missing='drop' or 'uniform'"
+            f"unlabeled='unknown': docno {str(docnos[at])!r} has no row in {factor.name!r}, which "
+            "has no unknown level; use unlabeled='drop' or 'uniform'"
         )
     return _with_extra(
         part, absent.astype(np.int64), np.array([factor.unknown]), np.where(absent, 1.0, 0.0)
@@ -113,7 +113,7 @@ def _known_only(factor: Attribute, part: _Part, rows: IntArray) -> tuple[_Part, 
 def _spread_evenly(groups: Groups, factor: Attribute, part: _Part, share: FloatArray) -> _Part:
     levels = np.array([i for i in range(len(factor.levels)) if i != factor.unknown], dtype=np.int64)
     if not len(levels):
-        raise InputError(f"missing='uniform': {factor.name!r} has no known level")
+        raise InputError(f"unlabeled='uniform': {factor.name!r} has no known level")
     count = np.where(share > 0, len(levels), 0)
     if int(count.sum()) > _MOST_ENTRIES:
         raise InputError(_too_many(groups, int(count.sum())))
@@ -183,5 +183,5 @@ def _outer(left: _Part, right: _Part) -> _Part:
 def _too_many(groups: Groups, count: int) -> str:
     return (
         f"the documents have {count} combinations of levels of {groups.name!r}; cross fewer "
-        "attributes, or use missing='drop'"
+        "attributes, or use unlabeled='drop'"
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import Distributions, SparseRows
+from fairtk.divergence import Distributions, SparseRows
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed
 from fairtk.exposure.browsing import TREC
 from fairtk.exposure.expected import make_levels, target_exposure, total
@@ -78,7 +78,7 @@ class Relevant:
 
 
 def mean_memberships(
-    relevant: Relevant, groups: Groups, weight: FloatArray | None, missing: str
+    relevant: Relevant, groups: Groups, weight: FloatArray | None, unlabeled: str
 ) -> tuple[SparseRows, dict[str, str]]:
     """Return the mean memberships of each query's relevant documents, and what has none and why.
 
@@ -86,11 +86,11 @@ def mean_memberships(
         relevant: the relevant documents.
         groups: their groups.
         weight: weight of each; None: all alike.
-        missing: as in `Groups.memberships`, without ``"bounds"``.
+        unlabeled: as in `Groups.memberships`, without ``"bounds"``.
     """
-    if missing == "bounds":
-        raise ParameterError("a target cannot be made with missing='bounds'; use 'drop'")
-    found = groups.memberships(relevant.docnos, missing)
+    if unlabeled == "bounds":
+        raise ParameterError("a target cannot be made with unlabeled='bounds'; use 'drop'")
+    found = groups.memberships(relevant.docnos, unlabeled)
     weights = np.ones(len(relevant.doc)) if weight is None else weight
     n = len(relevant.qids)
     rows = group_exposure(Shown(relevant.query, relevant.doc, weights, n), found).normalized()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import Distributions, SparseRows
+from fairtk.divergence import Distributions, SparseRows
 from fairtk.errors import DataWarning, InputError
 from fairtk.frames.arrays import ObjectArray
 from fairtk.frames.content import ByContent, digest
@@ -24,6 +24,7 @@ from fairtk.groups.relevant import (
     mean_memberships,
     with_background,
 )
+from fairtk.renamed import refuses_old_words
 
 if TYPE_CHECKING:
     from fairtk.groups.groups import Groups
@@ -100,12 +101,13 @@ class Target(ByContent):
         return population(shares, groups)
 
     @classmethod
+    @refuses_old_words
     def from_qrels(
         cls,
         qrels: pd.DataFrame,
         groups: Groups,
         background: Mapping[str, Any] | pd.Series | None = None,
-        missing: str = "drop",
+        unlabeled: str = "drop",
         rel: float | None = None,
     ) -> Target:
         """Return what the relevant documents' groups are, as TREC Fair Ranking 2022, Task 1.
@@ -120,7 +122,7 @@ class Target(ByContent):
             groups: the groups.
             background: shares by level; for crossed attributes, by attribute. Attributes without
                 one are not averaged.
-            missing: what becomes of relevant documents without a row; see `Groups.memberships`.
+            unlabeled: what becomes of relevant documents without a row; see `Groups.memberships`.
             rel: smallest label of a relevant document; None: any above 0.
 
         Raises:
@@ -128,9 +130,10 @@ class Target(ByContent):
             DuplicateError: a document is labeled twice.
         """
         relevant = Relevant(qrels, rel, "Target.from_qrels")
-        return cls._of_relevant(relevant, groups, None, background, missing)
+        return cls._of_relevant(relevant, groups, None, background, unlabeled)
 
     @classmethod
+    @refuses_old_words
     def from_work_needed(
         cls,
         qrels: pd.DataFrame,
@@ -138,7 +141,7 @@ class Target(ByContent):
         work: Mapping[str, str] | pd.Series,
         background: Mapping[str, Any] | pd.Series | None = None,
         order: Sequence[str] = WORK_ORDER,
-        missing: str = "drop",
+        unlabeled: str = "drop",
         rel: float | None = None,
     ) -> Target:
         """Return the target of TREC Fair Ranking 2022, Task 2.
@@ -154,7 +157,7 @@ class Target(ByContent):
                 out, as in the track's code, with a warning.
             background: as in `from_qrels`.
             order: the classes, most work needed first.
-            missing: as in `from_qrels`.
+            unlabeled: as in `from_qrels`.
             rel: as in `from_qrels`.
 
         Raises:
@@ -169,15 +172,15 @@ class Target(ByContent):
                 DataWarning,
                 stacklevel=2,
             )
-        return cls._of_relevant(relevant, groups, exposure, background, missing)
+        return cls._of_relevant(relevant, groups, exposure, background, unlabeled)
 
     @classmethod
     def _of_relevant(
-        cls, relevant: Relevant, groups: Groups, weight: Any, background: Any, missing: str
+        cls, relevant: Relevant, groups: Groups, weight: Any, background: Any, unlabeled: str
     ) -> Target:
         space = groups.space
         shares = backgrounds_by_attribute(background, space)
-        rows, undefined = mean_memberships(relevant, groups, weight, missing)
+        rows, undefined = mean_memberships(relevant, groups, weight, unlabeled)
         return cls(space, with_background(rows, space, shares), relevant.qids, undefined)
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import SparseRows
+from fairtk.divergence import SparseRows
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
 from fairtk.files.content import naming
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairtk.errors import DataWarning, ParameterError, listed
-from fairtk.exposure.browsing import BrowsingModel
+from fairtk.exposure.browsing import TREC, BrowsingModel
 from fairtk.exposure.expected import attention
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.groups import Groups, Target
+from fairtk.groups.completions import jensen_shannon_bounds
+from fairtk.groups.coverage import unreachable
+from fairtk.groups.exposure import (
+    Memberships,
+    free_attention,
+    group_exposure,
+    rank_fairness,
+    shown_documents,
+)
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.group_params import AMORTIZE, GROUPS, TARGET, UNLABELED
-from fairtk.measures.params import CUTOFF, ObjectParam, Param, read_browsing
+from fairtk.measures.params import CUTOFF, ObjectParam, Param
 from fairtk.measures.thin_labels import warn_of_thin_labels
-
-if TYPE_CHECKING:
-    from fairtk.groups import Groups, Target
-    from fairtk.groups.exposure import Memberships
+from fairtk.string_forms import read_browsing
 
 BASE = Param((str, int, float), default="e", desc="base of the logarithm: 'e' (TREC) or 2")
-DISCOUNT = ObjectParam(
-    read_browsing, BrowsingModel, default="TREC", desc="browsing model: attention of each rank"
+TREC_BROWSING = ObjectParam(
+    read_browsing, BrowsingModel, default=TREC(), desc="browsing model: attention of each rank"
 )
 
 
@@ -34,7 +41,7 @@ class AttentionWeightedRankFairness(FairMeasure):
     of its document (Sapiezynski et al. 2019; TREC Fair Ranking 2022, Task 1). Higher is closer to
     the target. With natural logarithm (the track's) in [1 - ln 2, 1] = [0.307, 1]; with
     ``base=2`` in [0, 1]. Documents without a row in the groups are dropped, as in the track, and
-    the others keep their ranks; `missing` has other policies, among them the ``best`` and
+    the others keep their ranks; `unlabeled` has other policies, among them the ``best`` and
     ``worst`` value over all ways to complete what is unknown. On a sampled run exposure is
     averaged over samples before it is compared (``amortize=True``); otherwise the value of each
     sample is averaged, and a policy gets no credit for evening out over time.
@@ -54,8 +61,8 @@ class AttentionWeightedRankFairness(FairMeasure):
         "groups": GROUPS,
         "target": TARGET,
         "base": BASE,
-        "discount": DISCOUNT,
-        "missing": UNLABELED,
+        "browsing": TREC_BROWSING,
+        "unlabeled": UNLABELED,
         "amortize": AMORTIZE,
     }
 
@@ -93,55 +100,42 @@ class AttentionWeightedRankFairness(FairMeasure):
         rows_query = evidence.query_of_run
         if not self["amortize"]:
             rows_query = rows_query[ranked.ranking_query]
-        completed = self["missing"] in ("best", "worst")
-        memberships = groups.memberships(ranked.docnos, "bounds" if completed else self["missing"])
-        distance = self._divergence(evidence, memberships, target, rows_query)
+        unlabeled = self["unlabeled"]
+        policy = "bounds" if unlabeled in ("best", "worst") else unlabeled
+        memberships = groups.memberships(ranked.docnos, policy)
+        fairness = self._fairness(evidence, memberships, target, rows_query)
         count = np.bincount(rows_query, minlength=n_queries)
-        mean = np.bincount(rows_query, weights=distance, minlength=n_queries)
-        value = np.where(evidence.present, 1.0 - mean / np.maximum(count, 1), self.MISSING)
+        mean = np.bincount(rows_query, weights=fairness, minlength=n_queries)
+        value = np.where(evidence.present, mean / np.maximum(count, 1), self.MISSING)
         untargeted = _untargeted(evidence, target, value)
         value[untargeted] = np.nan
         self._warn_undefined(evidence, value, untargeted)
-        self._warn_of_data(
-            evidence, groups, target, memberships if self["missing"] == "drop" else None
-        )
+        self._warn_of_data(evidence, groups, target, memberships if unlabeled == "drop" else None)
         return value
 
-    def _divergence(
+    def _fairness(
         self, evidence: Evidence, memberships: Memberships, target: Target, rows_query: IntArray
     ) -> FloatArray:
-        from fairtk.divergence.measures import jensen_shannon
-        from fairtk.groups.completions import jensen_shannon_bounds
-        from fairtk.groups.exposure import free_attention, group_exposure, shown_documents
-
-        missing, space = self["missing"], target.space
+        unlabeled, space = self["unlabeled"], target.space
         shown = shown_documents(
             evidence.rankings, self.attention_of(evidence), amortize=self["amortize"]
         )
         system = group_exposure(shown, memberships)
         wanted = target.for_qids(evidence.qids[rows_query])
-        if missing not in ("best", "worst"):
-            return jensen_shannon(system, wanted, self["base"])
+        if unlabeled not in ("best", "worst"):
+            return rank_fairness(system, wanted, self["base"])
         known = space.known(np.arange(space.size))
         lowest, highest = jensen_shannon_bounds(
             system, free_attention(shown, memberships), wanted, known, self["base"]
         )
-        return lowest if missing == "best" else highest
+        return 1.0 - (lowest if unlabeled == "best" else highest)
 
     def attention_of(self, evidence: Evidence) -> FloatArray:
         """Return the attention of each sorted row of the run; shape (n_rows,)."""
-        ranked, model = evidence.rankings, self["discount"]
-        useful = np.zeros(len(ranked.doc), dtype=bool)
+        model, useful = self["browsing"], None
         if model.stop > 0:
             useful = (evidence.pairs.label > 0)[evidence.pairs.of_row]
-        return attention(
-            model,
-            self["cutoff"],
-            ranked.position,
-            ranked.ranking,
-            ranked.ranking_start,
-            useful,
-        )
+        return attention(evidence.rankings, model, self["cutoff"], useful)
 
     def _warn_undefined(self, evidence: Evidence, value: FloatArray, untargeted: BoolArray) -> None:
         total = len(value)
@@ -159,8 +153,6 @@ class AttentionWeightedRankFairness(FairMeasure):
         memberships: Memberships | None,
     ) -> None:
         """Warn of labels for under half of the ranks, and of targets that nothing can meet."""
-        from fairtk.groups.coverage import unreachable
-
         lost, levels = unreachable(groups, target)
         if levels:
             warnings.warn(

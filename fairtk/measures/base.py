@@ -20,6 +20,7 @@ from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
 from fairtk.measures import checked
 from fairtk.measures.params import NOT_GIVEN, Param
+from fairtk.renamed import refuse_old_word
 
 if TYPE_CHECKING:
     from fairtk.measures.evidence import Evidence
@@ -73,6 +74,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __init__(self, **params: Any) -> None:
         for name in params:
             if name not in self.SUPPORTED_PARAMS:
+                refuse_old_word(name, self.SUPPORTED_PARAMS, self.NAME)
                 raise ParameterError(f"{self.NAME} has no parameter {name!r}{self._known(name)}")
         self.params: dict[str, Any] = {}
         self._values: dict[str, Any] = {}  # what the measure works with, objects resolved

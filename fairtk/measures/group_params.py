@@ -1,32 +1,22 @@
-"""Parameters of group measures: the groups, the target, what becomes of unlabeled documents.
-
-The code of groups is imported when the first measure with groups is made.
-"""
+"""Parameters of group measures: the groups, the target, what becomes of unlabeled documents."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from fairtk.groups import Groups, Target
+from fairtk.groups.registered import find_groups, find_target, groups_key, target_key
 from fairtk.measures.params import ObjectParam, Param
 
-
-def _registered(name: str, argument: Any) -> Any:
-    from fairtk.groups import registered
-
-    return getattr(registered, name)(argument)
-
-
 GROUPS = ObjectParam(
-    lambda text: _registered("find_groups", text),
-    "fairtk.groups:Groups",
+    find_groups,
+    Groups,
     desc="the groups of the documents: an object, a registered name, or a file",
-    write=lambda groups: str(_registered("groups_key", groups)),
+    write=groups_key,
 )
 TARGET = ObjectParam(
-    lambda text: _registered("find_target", text),
-    "fairtk.groups:Target",
+    find_target,
+    Target,
     desc="the distribution to compare with: an object, a registered name, or a file",
-    write=lambda target: str(_registered("target_key", target)),
+    write=target_key,
 )
 _POLICIES = ("drop", "unknown", "uniform", "best", "worst")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairtk.errors import InputError
 from fairtk.exposure.browsing import TREC
-from fairtk.exposure.ndcg import discounted_gain, ideal_gain
+from fairtk.exposure.ndcg import normalized_gain
 from fairtk.frames.arrays import FloatArray
 from fairtk.frames.rankings import describe
 from fairtk.measures.base import FairMeasure
@@ -54,22 +54,13 @@ class TRECnDCG(FairMeasure):
                 f"{self!r}: a ranking is longer than the {length} documents asked for "
                 f"({describe(ranked, int(beyond[0]))}); set the cutoff, e.g. {self.NAME}@{length}"
             )
-        gain = discounted_gain(
-            TREC(),
-            cutoff,
-            ranked.position,
-            useful[pairs.of_row],
-            ranked.ranking,
-            ranked.n_rankings,
-        )
-        query = evidence.query_of_run[ranked.ranking_query]
-        count = np.bincount(query, minlength=n_queries)
-        mean = np.bincount(query, weights=gain, minlength=n_queries) / np.maximum(count, 1)
         n_useful = np.bincount(pairs.query[useful], minlength=n_queries)
-        best = ideal_gain(TREC(), length, n_useful)
-        empty = n_useful == 0
-        self.warn_undefined(evidence.qids[empty], n_queries, "no useful document in the labels")
-        return np.where(empty, np.nan, mean / np.where(empty, 1.0, best))
+        value = normalized_gain(
+            ranked, useful[pairs.of_row], evidence.query_of_run, n_useful, TREC(), cutoff, length
+        )
+        empty = evidence.qids[n_useful == 0]
+        self.warn_undefined(empty, n_queries, "no useful document in the labels")
+        return value
 
 
 nDCG_TREC = TRECnDCG()

@@ -7,7 +7,6 @@ whose string cannot be read back is remembered under it.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from os import PathLike, fspath
 from typing import Any
@@ -19,7 +18,8 @@ from ir_measures import ParamInfo
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.browsing import MU, BrowsingModel
 from fairtk.measures.parse import parse
-from fairtk.plugins import registry
+from fairtk.plugins.registry import load_target
+from fairtk.string_forms import parse_call, read_browsing
 from fairtk.utilities import get as get_utility
 
 NOT_GIVEN: Any = ParamInfo().default
@@ -121,11 +121,7 @@ class ObjectParam(Param):
         if isinstance(value, PathLike):
             value = fspath(value)
         if not isinstance(value, str) and value is not None:
-            cls: type = (
-                registry.load_target(self.accepts)
-                if isinstance(self.accepts, str)
-                else self.accepts
-            )
+            cls: type = load_target(self.accepts) if isinstance(self.accepts, str) else self.accepts
             self.dtype = (str, cls)
             if isinstance(value, type) and issubclass(value, cls):
                 value = value()
@@ -163,38 +159,6 @@ class MeasureParam(ObjectParam):
 
     def __init__(self, desc: str) -> None:
         super().__init__(parse, ir_measures.Measure, desc=desc)
-
-
-def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
-    """Split ``"Name(a=1, b='x')"`` into the name and its arguments.
-
-    Args:
-        text: the string form.
-        kind: what it is, for the message.
-
-    Raises:
-        ParameterError: the text is no name with named, literal arguments.
-    """
-    try:
-        node = ast.parse(text.strip(), mode="eval").body
-        if isinstance(node, ast.Name):
-            return node.id, {}
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-            return node.func.id, {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
-    except (SyntaxError, ValueError):
-        pass
-    raise ParameterError(f"cannot read the {kind} {text!r}; write Name or Name(option=value)")
-
-
-def read_browsing(text: str) -> BrowsingModel:
-    """Return the browsing model that a string like ``"RBP(p=0.8)"`` names."""
-    name, options = parse_call(text, "browsing model")
-    model = registry.browsing_models.get(name)
-    try:
-        result = model(**options)
-    except TypeError as error:
-        raise ParameterError(f"browsing model {text!r}: {error}") from None
-    return result  # type: ignore[no-any-return]
 
 
 def read_utility(text: str) -> Any:

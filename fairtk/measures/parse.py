@@ -14,6 +14,7 @@ import ir_measures
 
 from fairtk.errors import InputError, NotFoundError, ParameterError, suggestion
 from fairtk.plugins import registry
+from fairtk.renamed import refuse_old_word
 
 
 def parse(text: Any) -> Any:
@@ -82,6 +83,7 @@ def _measure(node: ast.expr, text: str) -> Any:
 def _called(measure: Any, positional: list[Any], named: dict[str, Any]) -> Any:
     for name in named:
         if name not in measure.SUPPORTED_PARAMS:
+            refuse_old_word(name, measure.SUPPORTED_PARAMS, measure.NAME)
             known = suggestion(name, measure.SUPPORTED_PARAMS)
             raise ParameterError(f"{measure.NAME} has no parameter {name!r}{known}")
     try:

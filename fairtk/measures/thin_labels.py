@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairtk.errors import DataWarning, listed
+from fairtk.groups import Groups
+from fairtk.groups.coverage import coverage_of
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
-
-if TYPE_CHECKING:
-    from fairtk.groups import Groups
 
 
 def warn_of_thin_labels(
@@ -22,11 +21,9 @@ def warn_of_thin_labels(
         measure: the measure; its cutoff says which ranks are looked at.
         evidence: the run.
         groups: the groups.
-        memberships: those of ``evidence.rankings.docnos`` with ``missing="drop"``, if they are at
+        memberships: those of ``evidence.rankings.docnos`` with ``unlabeled="drop"``, if they are at
             hand; they are looked up otherwise.
     """
-    from fairtk.groups.coverage import coverage_of
-
     known = coverage_of(groups, evidence.rankings, measure["cutoff"], memberships)
     thin = known[known["label_share"] < 0.5]
     if len(thin):

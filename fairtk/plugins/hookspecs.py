@@ -32,6 +32,11 @@ def fairtk_browsing_models() -> Iterable[type]:  # type: ignore[empty-body]
 
 
 @hookspec
+def fairtk_divergences() -> Iterable[type]:  # type: ignore[empty-body]
+    """Return subclasses of `Divergence`; ``[Hellinger]`` is named as its NAME, ``"hellinger"``."""
+
+
+@hookspec
 def fairtk_transformers() -> Iterable[Any]:  # type: ignore[empty-body]
     """Return transformers: ``[TransformerSpec("Mix", "pkg.mix:Mix", "mixes", "R", "R")]``."""
 

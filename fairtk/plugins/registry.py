@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from fairtk.divergence import Divergence
 from fairtk.errors import NotFoundError, PluginError
 from fairtk.exposure.browsing import BrowsingModel
 
@@ -152,7 +153,8 @@ class Registry(Generic[T]):
             wanted = f"a subclass of {self.base.__name__}" if self.classes else "an instance"
             wanted += "" if self.classes or self.base is object else f" of {self.base.__name__}"
             raise BrokenPluginError(f"each {self.kind} must be {wanted}; found {value!r}")
-        name = getattr(value, "__name__" if self.classes else "NAME", getattr(value, "name", ""))
+        name = getattr(value, "NAME", "")
+        name = name or getattr(value, "__name__" if self.classes else "name", "")
         if not isinstance(name, str) or not name:
             raise BrokenPluginError(f"the {self.kind} {value!r} has no name")
         return name
@@ -161,6 +163,7 @@ class Registry(Generic[T]):
 measures: Registry[Any] = Registry("measure")
 utilities: Registry[UtilitySpec] = Registry("utility", UtilitySpec)
 browsing_models: Registry[Any] = Registry("browsing model", BrowsingModel, classes=True)
+divergences: Registry[Any] = Registry("divergence", Divergence, classes=True)
 transformers: Registry[TransformerSpec] = Registry("transformer", TransformerSpec)
 datasets: Registry[DatasetSpec] = Registry("dataset", DatasetSpec)
 prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)

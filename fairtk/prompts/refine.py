@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from fairtk.errors import ParameterError
 from fairtk.frames.content import ByContent, digest
 from fairtk.llm.chat import Chat, Message
+from fairtk.prompts.lookup import get
 
 NAMES: Mapping[str, str] = {"NB": "non-binary people", "female": "women", "male": "men"}
 """How levels that are codes are written in a prompt."""
@@ -50,6 +51,27 @@ class RefinementPromptLike(Protocol):
 
     def answer(self, text: str) -> str:
         """Return the part of a model's text that holds the keywords."""
+
+
+def as_refinement_prompt(prompt: str | RefinementPromptLike, where: str) -> RefinementPromptLike:
+    """Return a refinement prompt for a name, or the given one after a look at its interface.
+
+    Raises:
+        ParameterError: it is no refinement prompt.
+        NotFoundError: there is no prompt of that name.
+    """
+    found = get(prompt) if isinstance(prompt, str) else prompt
+    if (
+        isinstance(found, type)
+        or not isinstance(found, RefinementPromptLike)
+        or not callable(found)
+    ):
+        raise ParameterError(
+            f"{where}: prompt must be a refinement prompt ('refine', 'refine-few-shot', "
+            "'refine-chain-of-thought', or an object with name and answer that is called with a "
+            f"Refinement); found {prompt!r}"
+        )
+    return found
 
 
 @dataclass(frozen=True, eq=False)

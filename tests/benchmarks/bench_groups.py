@@ -17,7 +17,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence.measures import jensen_shannon
+from fairtk.divergence import js_divergence
 from fairtk.exposure.browsing import TREC
 from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target, background
@@ -81,7 +81,7 @@ def awrf(groups, target, frame):
     weight = TREC().weights(rankings.position)
     shown = shown_documents(rankings, weight)
     exposure = group_exposure(shown, groups.memberships(rankings.docnos))
-    return 1 - jensen_shannon(exposure, target.for_qids(rankings.qids))
+    return 1 - js_divergence(exposure, target.for_qids(rankings.qids))
 
 
 def dense_reference(groups, names, rel, shown, discount):

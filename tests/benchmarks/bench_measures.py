@@ -91,9 +91,7 @@ def main() -> None:
     n_samples = ranked.n_samples[ranked.query]
 
     def kernel() -> None:
-        weight = attention(
-            MU(), 5, ranked.position, ranked.ranking, ranked.ranking_start, grade[pairs.of_row] > 0
-        )
+        weight = attention(ranked, MU(), 5, grade[pairs.of_row] > 0)
         exposure = expected_exposure(weight, pairs.of_row, len(pairs), n_samples)
         n = np.bincount(pairs.query, minlength=QUERIES)
         levels = make_levels(pairs.query, grade, QUERIES, n)

@@ -81,7 +81,7 @@ class TestWarnings:
     @pytest.mark.parametrize("missing", ["drop", "uniform", "best"])
     def test_labels_of_under_half_are_counted(self, missing):
         measure = AWRF(
-            groups=GENDER, target=Target.population({"f": 1, "m": 1}, GENDER), missing=missing
+            groups=GENDER, target=Target.population({"f": 1, "m": 1}, GENDER), unlabeled=missing
         )
         with pytest.warns(DataWarning, match=r"under half .* 1 of 2 queries \('r'; 1 of 3 for"):
             value(measure)

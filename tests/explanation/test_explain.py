@@ -184,7 +184,7 @@ def test_a_rank_above_its_share_deserves_less_attention():
 
     def cost(rank, more):
         return fairtk.explain(
-            AWRF(groups=GENDER, target=target, discount=Bumped(rank, more)), run, qrels
+            AWRF(groups=GENDER, target=target, browsing=Bumped(rank, more)), run, qrels
         ).total
 
     found = fairtk.explain(AWRF(groups=GENDER, target=target), run, qrels)
@@ -211,7 +211,7 @@ def test_parts_add_up_to_what_the_measure_says(rankings, data):
             [
                 AWRF(**options),
                 AWRF(**options, base=2) @ 3,
-                AWRF(**options, missing="uniform", discount="GERR"),
+                AWRF(**options, unlabeled="uniform", browsing="GERR"),
                 EE_L(**options) @ 3,
                 EE_L(**options, useful_only=False),
                 EE_L @ 2,
@@ -372,7 +372,7 @@ class TestWrongUse:
             (AWRF @ 5, "AWRF needs groups"),
             (AWRF(groups=GENDER), "AWRF needs a target"),
             (EE_L(groups=GENDER), "EE_L with groups needs a target"),
-            (AWRF(groups=GENDER, target=HALF, missing="best"), "missing='drop'"),
+            (AWRF(groups=GENDER, target=HALF, unlabeled="best"), "unlabeled='drop'"),
             (EE_L(variant="fair-rag") @ 5, "variant='paper'"),
         ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import re
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyterrier as pt
 import pytest
 
 from fairtk import AWRF, BM25Scorer, Groups, Target
+from fairtk.divergence import JensenShannon, KullbackLeibler, ReverseKullbackLeibler
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -19,7 +21,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
 )
-from fairtk.exposure.browsing import GERR
+from fairtk.exposure.browsing import GERR, RBP
 from fairtk.fair_qr.transformer import FairQR
 from fairtk.llm import KeywordRefiner, Ledger
 from fairtk.testing import TransformerContract
@@ -256,7 +258,7 @@ def test_failed_calls_leave_the_query_missing_and_named():
     # done again with better luck, the query is no longer missing
     system.llm = fair_qr(answering("ships, woman")).llm
     assert set(system(topics(("1", "ships")))["qid"]) == {"1"}
-    assert system.missing.empty and set(system.trace["qid"]) == {"1", "2"}
+    assert system.missing.empty and set(system.trace["qid"]) == {"1"}  # of the last call
 
 
 def test_no_groups_at_all():
@@ -325,6 +327,25 @@ def test_the_trace_before_and_after():
     assert "woman" in system.trace.to_string()
 
 
+def test_refine_returns_all_and_keeps_nothing():
+    system = fair_qr()
+    outcome = system.refine(topics())
+    assert system.trace.empty and system.missing.empty
+    assert system(topics()).equals(outcome.run) and system.trace.equals(outcome.trace)
+    assert outcome.missing.empty and "2 queries, 0 of them missing" in repr(outcome)
+    copy = pickle.loads(pickle.dumps(system))
+    assert copy == system and copy.trace.equals(outcome.trace) and copy.missing.empty
+
+
+def test_browsing_models_and_divergences_are_read_from_strings():
+    system = fair_qr(browsing="RBP(p=0.8)", divergence="kl(smoothing=0.1)")
+    assert system.browsing == RBP(p=0.8) and system.divergence == KullbackLeibler(smoothing=0.1)
+    assert fair_qr(divergence="js").divergence == JensenShannon()
+    assert fair_qr(smoothing=0.2).divergence == KullbackLeibler(smoothing=0.2)
+    same = fair_qr(divergence=ReverseKullbackLeibler(smoothing=0.01))
+    assert same(topics()).equals(fair_qr(divergence="reverse-kl")(topics()))
+
+
 def test_a_ledger_replays_the_same_run(tmp_path):
     with Ledger(tmp_path / "l") as ledger:
         one = fair_qr(ledger.wrap(KeywordRefiner(TERMS)))
@@ -360,7 +381,7 @@ def test_plot(tmp_path):
 
 
 def test_choosing_by_hand():
-    from fairtk.fair_qr import under_represented
+    from fairtk.fair_qr.choosing import under_represented
 
     share = np.array([[0.8, 0.2, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.2, 0.4, 0.4, 0.0]])
     target = np.array([[0.3, 0.45, 0.05, 0.2], [0.4, 0.1, 0.3, 0.2], [0.2, 0.4, 0.4, 0.0]])
@@ -375,7 +396,8 @@ def test_choosing_by_hand():
     ("options", "message"),
     [
         ({"choose": "most"}, "choose must be one of"),
-        ({"divergence": "tv"}, "divergence must be one of"),
+        ({"divergence": "lk"}, "FairQR: divergence: unknown divergence 'lk'; known: js, kl"),
+        ({"divergence": 3}, "divergence must be a fairtk.divergence.Divergence"),
         ({"pool": "all"}, "pool must be one of"),
         ({"failed": "drop"}, "failed must be one of"),
         ({"threshold": -1}, "threshold must be"),
@@ -387,7 +409,10 @@ def test_choosing_by_hand():
         ({"retriever": None}, "retriever must be a transformer"),
         ({"reranker": 3}, "reranker must be a transformer"),
         ({"prompt": "rag"}, "refinement prompt"),
-        ({"discount": GERR()}, "does not stop at useful"),
+        ({"browsing": GERR()}, "does not stop at useful"),
+        ({"browsing": "RPB(p=0.8)"}, "unknown browsing model 'RPB'; did you mean 'RBP'"),
+        ({"discount": "RBP(p=0.8)"}, "FairQR: discount is called browsing now"),
+        ({"missing_groups": "drop"}, "FairQR: missing_groups is called unlabeled now"),
     ],
 )
 def test_bad_settings(options, message):

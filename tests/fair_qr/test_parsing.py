@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.fair_qr import AnswerError, changes, parse_keywords, same_words
-from fairtk.fair_qr.parsing import parse_completion
+from fairtk.fair_qr import AnswerError, parse_keywords
+from fairtk.fair_qr.parsing import changes, parse_completion, same_words
 from fairtk.llm import Completion
 
 

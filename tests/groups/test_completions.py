@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.divergence.measures import SparseRows, jensen_shannon
+from fairtk.divergence import SparseRows, js_divergence
 from fairtk.groups import UNKNOWN, Groups, Target
 from fairtk.groups.completions import jensen_shannon_bounds
 
@@ -27,13 +27,13 @@ def test_bounds_by_hand():
     assert high[0] == pytest.approx(0.75 * np.log(4 / 3))
     # everything known: both are the divergence itself
     low, high = jensen_shannon_bounds(rows([3, 1]), np.zeros(1), rows([1, 1]), known)
-    assert low == high == jensen_shannon(rows([3, 1]), rows([1, 1]))
+    assert low == high == js_divergence(rows([3, 1]), rows([1, 1]))
     # 1 known in the first level, 1 free: (1, 1) is reached
     low, _ = jensen_shannon_bounds(rows([1, 0]), np.ones(1), rows([1, 1]), known)
     assert low[0] == 0
     # 3 known in the first level, 1 free: the best is (3, 1)
     low, _ = jensen_shannon_bounds(rows([3, 0]), np.ones(1), rows([1, 1]), known)
-    assert low == jensen_shannon(rows([3, 1]), rows([1, 1]))
+    assert low == js_divergence(rows([3, 1]), rows([1, 1]))
 
 
 def test_undefined_rows_are_nan():
@@ -57,7 +57,7 @@ def test_every_completion_lies_between(fixed, target, free):
     for parts in itertools.product(range(free * steps + 1), repeat=3):
         if sum(parts) == free * steps:
             filled = np.array(fixed) + np.array(parts) / steps
-            reached.append(jensen_shannon(rows(filled), rows(target))[0])
+            reached.append(js_divergence(rows(filled), rows(target))[0])
     assert min(reached) >= low[0] - 1e-12
     assert max(reached) == pytest.approx(high[0], abs=1e-12)
     assert min(reached) <= low[0] + 0.1  # the grid comes near

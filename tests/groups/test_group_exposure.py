@@ -145,10 +145,7 @@ def test_expeval_groups(case):
     grade = np.array([grades.get(d, np.nan) for d in rankings.docnos])
     useful = np.nan_to_num(grade) > 0
     counts = ~np.isnan(grade) if complete else useful
-    weight = attention(
-        model, None, rankings.position, rankings.ranking, rankings.ranking_start,
-        useful[rankings.doc],
-    )  # fmt: skip
+    weight = attention(rankings, model, None, useful[rankings.doc])
     shown = shown_documents(rankings, weight * counts[rankings.doc])
     system = group_exposure(shown, groups.memberships(rankings.docnos))
 

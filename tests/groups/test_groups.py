@@ -265,7 +265,7 @@ def test_policies_for_what_is_missing():
     got, found = cells(groups, asked, "bounds")
     assert got == [[0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0.5, 0]]
     assert found.free.tolist() == [0, 1, 1, 0.5]
-    with pytest.raises(ParameterError, match="missing must be one of"):
+    with pytest.raises(ParameterError, match="unlabeled must be one of"):
         groups.memberships(asked, "ignore")
 
 

@@ -109,7 +109,7 @@ def test_relevance_labels_by_hand():
     strict = Target.from_qrels(QRELS, GENDER, rel=2)
     assert dense(strict, ["q1"]).tolist() == [[1, 0, 0]]
     assert strict.undefined["q2"] == "it has no relevant document"
-    kept = Target.from_qrels(QRELS, GENDER, missing="unknown")
+    kept = Target.from_qrels(QRELS, GENDER, unlabeled="unknown")
     assert dense(kept, ["q2", "q3"]).tolist() == [[0.5, 0.25, 0.25], [1, 0, 0]]
 
 
@@ -122,7 +122,7 @@ def test_relevance_labels_by_hand():
         ({"background": {UNKNOWN: 1}}, InputError, "the unknown level '@UNKNOWN' can have no"),
         ({"background": {"sex": {"f": 1}}}, InputError, r"'sex' is none of .*\['gender'\]"),
         ({"background": "world"}, ParameterError, "background must map levels to shares"),
-        ({"missing": "bounds"}, ParameterError, "cannot be made with missing='bounds'"),
+        ({"unlabeled": "bounds"}, ParameterError, "cannot be made with unlabeled='bounds'"),
     ],
 )
 def test_bad_settings_of_relevance_targets(options, error, message):

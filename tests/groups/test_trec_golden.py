@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from trec_worlds import exposure_of, groups_of, qrels_of, run_of, target_of, weights_of
 
-from fairtk.divergence.measures import jensen_shannon
+from fairtk.divergence import js_divergence
 from fairtk.errors import DuplicateError
 from fairtk.groups import Target, relevant
 from fairtk.groups.exposure import attention_of_ranks, loss_parts
@@ -49,7 +49,7 @@ def test_awrf(world, case):
             exposure_of(groups, run_of([case["ranking"]]))
         return
     exposure = exposure_of(groups, run_of([case["ranking"]]))
-    value = 1 - jensen_shannon(exposure, target.for_qids(["q"]))[0]
+    value = 1 - js_divergence(exposure, target.for_qids(["q"]))[0]
     want = case["expected"].get("AWRF")
     if "all pages unknown" in case["tag"]:
         assert np.isnan(value)

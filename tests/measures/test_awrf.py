@@ -105,7 +105,7 @@ def test_documents_without_a_group(gender):
     target = even(gender)
     qrels, run = frames(["a", "x"], ["a"])
     values = {
-        policy: value(AWRF(groups=gender, target=target, missing=policy), qrels, run)
+        policy: value(AWRF(groups=gender, target=target, unlabeled=policy), qrels, run)
         for policy in ("drop", "unknown", "uniform", "best", "worst")
     }
     assert values["drop"] == pytest.approx(1 - divergence([1, 0], [0.5, 0.5]))
@@ -114,7 +114,7 @@ def test_documents_without_a_group(gender):
     assert values["best"] == pytest.approx(1)  # x is m
     assert values["worst"] == pytest.approx(values["drop"])  # x is f
     with pytest.raises(ParameterError, match="'bounds' is two values"):
-        AWRF(groups=gender, target=target, missing="bounds")
+        AWRF(groups=gender, target=target, unlabeled="bounds")
 
 
 def test_undefined_and_missing(gender):

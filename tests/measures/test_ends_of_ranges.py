@@ -175,7 +175,7 @@ def test_awrf(base, cutoff, policy, amortize, share, seed):
     groups = Groups.from_frame(rows, name="gender")
     shares = pd.DataFrame({"group": ["f", "m"], "weight": [share, 1 - share]})
     options = {"groups": groups, "target": Target.from_frame(shares, groups), "base": base}
-    options |= {"cutoff": cutoff, "missing": policy, "amortize": amortize}
+    options |= {"cutoff": cutoff, "unlabeled": policy, "amortize": amortize}
     [(missing, found)] = values(
         [AWRF(**options)], policies(orders("abcx"), seed), {"a": 1, "b": 0}
     ).values()

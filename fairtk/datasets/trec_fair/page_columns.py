@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.datasets.trec_fair.official import Dimension
-from fairtk.divergence.measures import spread
+from fairtk.divergence import spread
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.groups import UNKNOWN
 

@@ -92,14 +92,7 @@ class Form:
             useful: whether each pair's document is useful; shape (n_pairs,).
         """
         ranked, pair = evidence.rankings, evidence.pairs.of_row
-        weight = attention(
-            self.model,
-            self.cutoff,
-            ranked.position,
-            ranked.ranking,
-            ranked.ranking_start,
-            useful[pair],
-        )
+        weight = attention(ranked, self.model, self.cutoff, useful[pair])
         return expected_exposure(weight, pair, len(useful), ranked.n_samples[ranked.query])
 
 

@@ -16,7 +16,7 @@ from fairtk.transformers.settings import whole
 NDCG = ("TREC", "trec_eval")
 VARIED = (
     *("max_iterations", "depth", "k", "pool", "threshold", "temperature", "choose", "divergence"),
-    *("smoothing", "prompt", "missing_groups", "split"),
+    *("smoothing", "prompt", "unlabeled", "split"),
 )
 
 

@@ -178,16 +178,16 @@ class Study:
         llm = Clocked(ledger.wrap(self.llm))
         refiner = self.refiner(cell, llm)
         begin = time.perf_counter()
-        run = refiner.transform(topics)
+        found = refiner.refine(topics)
         seconds = time.perf_counter() - begin
         self._time(saved, len(topics), seconds, llm.waited[0])  # before results: they are the end
-        missing = dict(zip(refiner.missing[QID], refiner.missing["reason"], strict=True))
-        traces = dict(iter(refiner.trace.groupby(QID, sort=False)))
+        missing = dict(zip(found.missing[QID], found.missing["reason"], strict=True))
+        traces = dict(iter(found.trace.groupby(QID, sort=False)))
         for qid in topics[QID]:
             if qid in missing:
                 saved.save_trace(qid, traces[qid])
             else:
-                saved.save(qid, run[run[QID] == qid], traces.get(qid))
+                saved.save(qid, found.run[found.run[QID] == qid], traces.get(qid))
         saved.note("missing", missing)
 
     def _cross_fit(self, cell: Cell, saved: SavedCell, topics: pd.DataFrame) -> None:

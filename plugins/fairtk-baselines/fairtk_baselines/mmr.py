@@ -11,8 +11,9 @@ from fairtk.errors import ParameterError, suggestion
 from fairtk.frames import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE, TEXT
 from fairtk.frames.rankings import Rankings, encode_run
+from fairtk.renamed import refuses_old_words
 from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.settings import depth as depth_setting
+from fairtk.transformers.settings import depth as cutoff_setting
 from fairtk_baselines import run_text
 from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
@@ -65,7 +66,7 @@ class MMR(FairTransformer):
             they are (for scores that are cosines).
         vectors: ``"doc_vec"``, ``"text"``, or ``"auto"``: ``doc_vec`` where the frame has it,
             ``text`` otherwise.
-        depth: how many ranks are chosen by MMR, the others keep their order behind; None for all.
+        cutoff: how many ranks are chosen by MMR, the others keep their order behind; None for all.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -74,23 +75,21 @@ class MMR(FairTransformer):
             infinite score, a duplicate document, or ranks that contradict the scores.
     """
 
-    SETTINGS = ("lambda_", "normalize", "vectors", "depth")
+    SETTINGS = ("lambda_", "normalize", "vectors", "cutoff")
 
+    @refuses_old_words
     def __init__(
         self,
         lambda_: float = 0.5,
         normalize: str = "min-max",
         vectors: str = "auto",
-        depth: int | None = None,
+        cutoff: int | None = None,
     ) -> None:
         super().__init__()
         self.lambda_ = _share(lambda_)
         self.normalize = _one_of("normalize", normalize, _NORMALIZE)
         self.vectors = _one_of("vectors", vectors, _VECTORS)
-        try:
-            self.depth = depth_setting(depth, "MMR")
-        except ParameterError as error:
-            raise ParameterError(str(error).replace("cutoff", "depth")) from None
+        self.cutoff = cutoff_setting(cutoff, "MMR")
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the run in the order of marginal relevance.
@@ -112,7 +111,7 @@ class MMR(FairTransformer):
         for first, last in zip(start[:-1].tolist(), start[1:].tolist(), strict=True):
             own = vectors[first:last]
             order[first:last] = first + marginal_order(
-                relevance[first:last], _dense(own @ own.T), self.lambda_, self.depth
+                relevance[first:last], _dense(own @ own.T), self.lambda_, self.cutoff
             )
         out = rows.iloc[order].reset_index(drop=True)
         out[SCORE] = 0.0 - run.position  # not -0.0
@@ -121,7 +120,7 @@ class MMR(FairTransformer):
 
 
 def marginal_order(
-    relevance: FloatArray, similarity: FloatArray, lambda_: float, depth: int | None = None
+    relevance: FloatArray, similarity: FloatArray, lambda_: float, cutoff: int | None = None
 ) -> IntArray:
     """Return the documents of one query in the order of maximal marginal relevance.
 
@@ -129,7 +128,7 @@ def marginal_order(
         relevance: relevance of each document, the best first; shape (n,).
         similarity: similarity of each pair; shape (n, n).
         lambda_: weight of relevance, 0 to 1.
-        depth: how many are chosen; the others follow in their order. None for all.
+        cutoff: how many are chosen; the others follow in their order. None for all.
 
     Returns:
         Indexes into `relevance`; shape (n,).
@@ -142,7 +141,7 @@ def marginal_order(
     wanted = lambda_ * relevance
     nearest = np.full(number, -np.inf)
     value = wanted
-    for _ in range(min(number, depth or number)):
+    for _ in range(min(number, cutoff or number)):
         open_values = np.where(left, value, -np.inf)
         best = int(np.argmax(open_values >= open_values.max() - _SAME))
         chosen.append(best)

@@ -54,7 +54,7 @@ class TestContract(TransformerContract):
             DLF(self.small.groups, self.small.target, **quick).fit(more.run, more.qrels),
             DLF(more.groups, more.target, **QUICK),
             DLF(self.small.groups, Target.uniform(self.small.groups), **QUICK),
-            DLF(self.small.groups, self.small.target, discount="RBP(p=0.8)"),
+            DLF(self.small.groups, self.small.target, browsing="RBP(p=0.8)"),
         ]
 
     def inp(self):
@@ -222,8 +222,8 @@ class TestTraining:
             {"train_on": "blend", "normalize": "z-score"},
             {"inputs": "product", "fairness_inputs": ("document", "query")},
             {"cosine": 0},
-            {"depth": None, "discount": "DCG"},
-            {"unknown": "drop", "missing_groups": "unknown"},
+            {"cutoff": None, "browsing": "DCG"},
+            {"unknown": "drop", "unlabeled": "unknown"},
         ],
         ids=str,
     )
@@ -232,7 +232,7 @@ class TestTraining:
         groups = Groups.from_frame(frame, name="side", levels=["@UNKNOWN", "a", "b"])
         target = Target.population({"a": 1, "b": 1}, groups)
         model = DLF(groups, target, epochs=5, **options)
-        if options.get("missing_groups") == "unknown":
+        if options.get("unlabeled") == "unknown":
             with pytest.warns(DataWarning, match="no document with a group"):
                 model.fit(small.run, small.qrels)
         else:
@@ -314,7 +314,7 @@ class TestGroups:
         target = Target.population({"a": 1}, groups)
         losses = {}
         for missing in ("drop", "unknown"):
-            model = DLF(groups, target, epochs=1, smoothing=1e-6, missing_groups=missing)
+            model = DLF(groups, target, epochs=1, smoothing=1e-6, unlabeled=missing)
             history = model.fit(small.run, small.qrels).history
             losses[missing] = history[history["model"] == "fairness"]["loss"].iloc[0]
         assert losses["drop"] == pytest.approx(0, abs=1e-5)  # all exposure that counts is a's
@@ -322,8 +322,8 @@ class TestGroups:
 
     def test_groups_without_an_unknown_level(self, small):
         groups = Groups.from_frame(small.groups.to_frame()[:9], "side", unknown=None)
-        model = DLF(groups, Target.uniform(groups), missing_groups="unknown")
-        with pytest.raises(InputError, match=r"DLF.fit: missing_groups='unknown'.*docno 'd"):
+        model = DLF(groups, Target.uniform(groups), unlabeled="unknown")
+        with pytest.raises(InputError, match=r"DLF.fit: unlabeled='unknown'.*docno 'd"):
             model.fit(small.run, small.qrels)
 
 
@@ -449,14 +449,14 @@ class TestBadInput:
             ({"inputs": ("docs",)}, "inputs must be one of"),
             ({"exposure": "softrank"}, "did you mean 'soft-rank'"),
             ({"temperature": 0}, "temperature must be a number above 0"),
-            ({"discount": "GERR"}, "without a cascade"),
-            ({"discount": "DGC"}, "DGC"),
-            ({"discount": "MU", "depth": None}, "MU needs a depth"),
-            ({"depth": 0}, "depth must be an integer of at least 1"),
+            ({"browsing": "GERR"}, "without a cascade"),
+            ({"browsing": "DGC"}, "DGC"),
+            ({"browsing": "MU", "cutoff": None}, "MU' needs a cutoff"),
+            ({"cutoff": 0}, "cutoff must be an integer of at least 1"),
             ({"smoothing": 0}, "smoothing must lie between 0 and 1, both excluded"),
             ({"divergence": "tv"}, "divergence must be one of"),
             ({"train_on": "both"}, "train_on must be one of"),
-            ({"missing_groups": "bounds"}, "missing_groups must be one of"),
+            ({"unlabeled": "bounds"}, "unlabeled must be one of"),
             ({"normalize": "sum"}, "normalize must be one of"),
             ({"learning_rate": float("nan")}, r"learning_rate must lie in \(0, 1\]"),
             ({"drop": ("docno",)}, "drop must not name 'docno'"),

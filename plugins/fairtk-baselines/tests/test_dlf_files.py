@@ -19,7 +19,7 @@ def small():
 
 @pytest.fixture(scope="module")
 def trained(small):
-    options = {"hidden": (4,), "discount": "RBP(p=0.8)", "drop": ("doc_vec",), "weight": 0.3}
+    options = {"hidden": (4,), "browsing": "RBP(p=0.8)", "drop": ("doc_vec",), "weight": 0.3}
     return DLF(small.groups, small.target, epochs=5, **options).fit(small.run, small.qrels)
 
 

@@ -54,12 +54,12 @@ class TestBinomialContract(TransformerContract):
     # alpha .3 without correction: F(0; 2, .5) = .25 asks for one protected document of two, and
     # F(1; 4, .5) = .3125 for no second one among four: every toy query but q1 has enough houses
     def make(self):
-        return FAStarIR(TOYS, 0.5, k=4, alpha=0.3, protected="house", adjust="none")
+        return FAStarIR(TOYS, 0.5, cutoff=4, alpha=0.3, protected="house", adjust="none")
 
     def others(self):
-        same = {"k": 4, "alpha": 0.3, "protected": "house", "adjust": "none"}
+        same = {"cutoff": 4, "alpha": 0.3, "protected": "house", "adjust": "none"}
         changes = [
-            {"k": 5},
+            {"cutoff": 5},
             {"alpha": 0.2},
             {"protected": ["house", "sea"]},
             {"protected": None},
@@ -69,7 +69,7 @@ class TestBinomialContract(TransformerContract):
             {"seed": 1},
         ]
         every = [FAStarIR(TOYS, 0.5, **{**same, **change}) for change in changes]
-        named = {"k": 4, "alpha": 0.3, "adjust": "none"}
+        named = {"cutoff": 4, "alpha": 0.3, "adjust": "none"}
         return [
             *every,
             FAStarIR(TOYS, 0.4, **same),
@@ -85,13 +85,13 @@ class TestBinomialContract(TransformerContract):
 class TestMultinomialContract(TransformerContract):
     def make(self):
         shares = {"house": 0.3, "sea": 0.2}
-        return FAStarIR(TOYS, shares, k=4, alpha=0.3, test="multinomial", adjust="below")
+        return FAStarIR(TOYS, shares, cutoff=4, alpha=0.3, test="multinomial", adjust="below")
 
 
 class TestTargetContract(TransformerContract):
     def make(self):
         target = Target.population({"house": 0.4, "sea": 0.3, "land": 0.3}, TOYS)
-        return FAStarIR(TOYS, target, k=4, alpha=0.2)
+        return FAStarIR(TOYS, target, cutoff=4, alpha=0.2)
 
     def test_it_does_something(self):
         moved = self.make().transform(toy_run())["docno"].tolist()
@@ -105,7 +105,7 @@ def test_order_by_hand():
     # k = 4, p = .5, alpha = .3, no correction: 0, 1, 1, 2 are needed, since F(0; 2) = .25,
     # F(1; 3) = .5, F(0; 3) = .125, F(1; 4) = .3125 > .3 > F(0; 4): the last is 1, not 2
     assert mtable(4, 0.5, 0.3, "none").needed == (0, 1, 1, 1)
-    fair = FAStarIR(ALTERNATING, 0.5, k=4, alpha=0.3, protected="b", adjust="none")
+    fair = FAStarIR(ALTERNATING, 0.5, cutoff=4, alpha=0.3, protected="b", adjust="none")
     out = fair(run_of("a1", "a2", "a3", "a4", "b1", "b2"))
     assert out["docno"].tolist() == ["a1", "b1", "a2", "a3", "a4", "b2"]
     assert out["rank"].tolist() == [0, 1, 2, 3, 4, 5]
@@ -114,7 +114,7 @@ def test_order_by_hand():
 
 
 def test_a_floor_and_no_ceiling():
-    fair = FAStarIR(ALTERNATING, 0.1, k=4, protected="a")
+    fair = FAStarIR(ALTERNATING, 0.1, cutoff=4, protected="a")
     run = run_of("a1", "a2", "a3", "a4", "b1", "b2")
     assert fair(run)["docno"].tolist() == run["docno"].tolist()
 
@@ -122,19 +122,19 @@ def test_a_floor_and_no_ceiling():
 def test_most_exposed_level_is_the_other_side():
     # In the first four ranks a has two documents, b one at rank 1, which weighs 1 as rank 2 does:
     # a: ranks 2 and 3, 1 + 1/log2(3) = 1.63; b: 1; c, rank 4: 1/2. So b and c are protected.
-    fair = FAStarIR(ALTERNATING, 0.5, k=4)
+    fair = FAStarIR(ALTERNATING, 0.5, cutoff=4)
     run = run_of("b1", "a1", "a2", "c1", "a3", "a4", "b2")
     report = fair.check(run)
     assert report[["group", "shown"]].to_numpy().tolist() == [["all but a", 2]]
     # at k = 1 it is b
-    assert FAStarIR(ALTERNATING, 0.5, k=1).check(run)["group"].tolist() == ["all but b"]
+    assert FAStarIR(ALTERNATING, 0.5, cutoff=1).check(run)["group"].tolist() == ["all but b"]
 
 
 def test_ties_in_exposure_go_by_target_then_order():
     run = run_of("b1", "a1", "u")
-    assert FAStarIR(ALTERNATING, 0.5, k=2).check(run)["group"].tolist() == ["all but a"]
+    assert FAStarIR(ALTERNATING, 0.5, cutoff=2).check(run)["group"].tolist() == ["all but a"]
     target = target_of(q={"a": 0.3, "b": 0.7})
-    assert FAStarIR(ALTERNATING, target, k=2).check(run)["group"].tolist() == ["all but b"]
+    assert FAStarIR(ALTERNATING, target, cutoff=2).check(run)["group"].tolist() == ["all but b"]
 
 
 def test_nothing_known_in_the_input():
@@ -142,7 +142,7 @@ def test_nothing_known_in_the_input():
     assert FAStarIR(ALTERNATING, 0.0).check(run)["group"].tolist() == ["all but a"]
     target = target_of(q={"a": 0.3, "c": 0.7})
     with pytest.warns(DataWarning, match="no order was found"):
-        out = FAStarIR(ALTERNATING, target, k=2, alpha=0.9)(run)
+        out = FAStarIR(ALTERNATING, target, cutoff=2, alpha=0.9)(run)
     assert out["docno"].tolist() == ["u", "nobody"]
 
 
@@ -157,7 +157,7 @@ def test_soft_memberships_count_from_one_half():
     )
 
     def shown(docno, **settings):
-        report = FAStarIR(groups, k=1, **settings).check(run_of(docno))
+        report = FAStarIR(groups, cutoff=1, **settings).check(run_of(docno))
         return report["shown"].tolist()
 
     assert shown("half", p=0.5, protected="b") == [1]
@@ -179,7 +179,7 @@ def test_soft_memberships_count_from_one_half():
 def test_each_query_takes_its_own_share():
     target = target_of(q1={"a": 0.5, "b": 0.2, "@UNKNOWN": 0.3}, q2={"a": 0.1, "b": 0.4, "c": 0.5})
     run = pd.concat([run_of("a1", "b1", "c1", qid="q1"), run_of("a1", "b1", "c1", qid="q2")])
-    report = FAStarIR(ALTERNATING, target, k=3, protected=["b", "c"]).check(run)
+    report = FAStarIR(ALTERNATING, target, cutoff=3, protected=["b", "c"]).check(run)
     assert report["p"].tolist() == pytest.approx([0.2, 0.9])
     assert report["group"].tolist() == ["b + c", "b + c"]
     for row in report.itertuples():
@@ -193,14 +193,14 @@ def test_rare_levels_make_one_group():
     )
     target = target_of(q={"v": 0.5, "w": 0.3, "x": 0.09, "y": 0.07, "z": 0.04})
     run = run_of("v", "y", "w", "z", "x")
-    fair = FAStarIR(groups, target, k=10, test="multinomial")
+    fair = FAStarIR(groups, target, cutoff=10, test="multinomial")
     report = fair.check(run)
     assert report["group"].tolist() == ["w", "x + y + z"]
     assert report["p"].tolist() == pytest.approx([0.3, 0.2])
     assert report["shown"].tolist() == [1, 3]
     test = multinomial_test(10, report["p"].tolist())
     assert report["alpha"].tolist() == [test.adjusted_alpha] * 2
-    apart = FAStarIR(groups, target, k=10, test="multinomial", merge_below=0.05)
+    apart = FAStarIR(groups, target, cutoff=10, test="multinomial", merge_below=0.05)
     assert apart.check(run)["group"].tolist() == ["w", "x", "y", "z"]
 
 
@@ -211,9 +211,9 @@ def test_multinomial_keeps_levels_apart():
     order = [d for i in range(9) for d in (f"a{i}", f"b{i}")]
     run = run_of(*order, "c1", "c2", "c3")
     target = target_of(q={"a": 0.4, "b": 0.2, "c": 0.4})
-    kept = FAStarIR(groups, target, k=10, protected=["b", "c"], alpha=0.2)(run)
+    kept = FAStarIR(groups, target, cutoff=10, protected=["b", "c"], alpha=0.2)(run)
     assert kept["docno"].tolist() == run["docno"].tolist()
-    settings = {"k": 10, "protected": ["b", "c"], "alpha": 0.2, "test": "multinomial"}
+    settings = {"cutoff": 10, "protected": ["b", "c"], "alpha": 0.2, "test": "multinomial"}
     apart = FAStarIR(groups, target, **settings)
     assert apart.check(run)["unfair"].tolist() != [0, 0]
     out = apart(run)
@@ -236,13 +236,13 @@ def test_crossed_attributes():
         pd.DataFrame({"docno": ["d1", "d2", "d3", "d4"], "group": ["x", "y", "x", "y"]}), name="xy"
     )
     run = run_of("d1", "d2", "d3", "d4")
-    fair = FAStarIR(first * second, 0.7, k=2, alpha=0.4, protected=("b", "y"))
+    fair = FAStarIR(first * second, 0.7, cutoff=2, alpha=0.4, protected=("b", "y"))
     assert fair.protected == (("b", "y"),)
     assert fair(run)["docno"].tolist() == ["d4", "d1", "d2", "d3"]
     assert fair.check(run)["group"].tolist() == ["b x y"]
     target = Target.population({"people": {"a": 0.5, "b": 0.5}, "xy": {"x": 0.5, "y": 0.5}},
                                first * second)  # fmt: skip
-    report = FAStarIR(first * second, target, k=4, test="multinomial").check(run)
+    report = FAStarIR(first * second, target, cutoff=4, test="multinomial").check(run)
     assert report["p"].tolist() == [0.25] * 3
     assert report["shown"].tolist() == [1, 1, 1]
 
@@ -252,7 +252,7 @@ def test_crossed_attributes():
 
 def test_too_few_protected_documents():
     run = pd.concat([run_of("a1", "a2", "a3", "b1", qid="q1"), run_of("a1", "a2", "a3", qid="q2")])
-    fair = FAStarIR(ALTERNATING, 0.9, k=4, protected="b")
+    fair = FAStarIR(ALTERNATING, 0.9, cutoff=4, protected="b")
     with pytest.warns(DataWarning, match=r"2 of 2 queries no order .*'q1', 'q2'"):
         out = fair(run)
     assert out["docno"].tolist() == ["b1", "a1", "a2", "a3", "a1", "a2", "a3"]
@@ -267,7 +267,7 @@ def test_queries_without_target():
     target = target_of(q1={"a": 0.2, "b": 0.8})
     run = pd.concat([run_of("a1", "a2", "b1", "b2", qid=qid) for qid in ("q1", "q2")])
     for test in ("binomial", "multinomial"):
-        fair = FAStarIR(ALTERNATING, target, k=4, protected="b", test=test)
+        fair = FAStarIR(ALTERNATING, target, cutoff=4, protected="b", test=test)
         with pytest.warns(DataWarning, match="1 of 2 queries have no target.*'q2'"):
             out = fair(run)
         assert out["docno"].tolist() == ["a1", "b1", "a2", "b2", "a1", "a2", "b1", "b2"]
@@ -287,7 +287,7 @@ def test_a_target_of_one_group():
 
 def test_other_columns_and_missing_ranks():
     run = run_of("a1", "a2", "b1").assign(text=["x", "y", "z"], rank=[0, 1, 2], query="?")
-    out = FAStarIR(ALTERNATING, 0.8, k=2, protected="b")(run)
+    out = FAStarIR(ALTERNATING, 0.8, cutoff=2, protected="b")(run)
     assert out.columns.tolist() == run.columns.tolist()
     assert out["text"].tolist() == ["x", "z", "y"]  # one of two: F(0; 2, .8) = .04
 
@@ -307,7 +307,7 @@ def test_other_columns_and_missing_ranks():
         ({"p": {"x": 0.1}}, InputError, "p has the level 'x'"),
         ({"p": 0.5, "protected": ["a", "a"]}, ParameterError, "twice"),
         ({"p": 0.5, "protected": "@UNKNOWN"}, ParameterError, "cannot be protected"),
-        ({"p": 0.5, "k": 0}, ParameterError, "k must be"),
+        ({"p": 0.5, "cutoff": 0}, ParameterError, "cutoff must be"),
         ({"p": 0.5, "alpha": 1}, ParameterError, "alpha must lie"),
         ({"p": 0.5, "test": "binomal"}, ParameterError, "did you mean 'binomial'"),
         ({"p": 0.5, "adjust": "no"}, ParameterError, "adjust must be"),
@@ -365,7 +365,7 @@ def test_study_builds_a_pipeline():
     setting = study_setting()
     pipeline = build(setting)
     rerank = list(pipeline)[-1]
-    assert (rerank.k, rerank.test, rerank.seed) == (20, "multinomial", 7)
+    assert (rerank.cutoff, rerank.test, rerank.seed) == (20, "multinomial", 7)
     assert rerank.p == setting.target.for_groups(setting.groups)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -379,8 +379,8 @@ def test_study_builds_a_pipeline():
 
 
 def test_study_options():
-    rerank = list(build(study_setting(options={"p": 0.3, "protected": "b", "k": 5})))[-1]
-    assert (rerank.p, rerank.test, rerank.k) == (0.3, "binomial", 5)
+    rerank = list(build(study_setting(options={"p": 0.3, "protected": "b", "cutoff": 5})))[-1]
+    assert (rerank.p, rerank.test, rerank.cutoff) == (0.3, "binomial", 5)
     # fewer candidates than ranks that are measured are not cut to
     topics = pd.DataFrame({"qid": ["q"], "query": ["?"]})
     with pytest.warns(DataWarning, match="too few"):

@@ -33,7 +33,7 @@ class TestTexts(TransformerContract):
             MMR(normalize="none"),
             MMR(vectors="text"),
             MMR(vectors="doc_vec"),
-            MMR(depth=2),
+            MMR(cutoff=2),
         ]
 
 
@@ -125,8 +125,8 @@ def test_copies_of_a_document_keep_their_order():
 
 def test_depth_leaves_the_rest_in_order():
     inp = run([11, 9, 5, 1], [(1, 0), (2, 0), (0, 1), (-1, 0)])
-    assert order(MMR(0.5, depth=2), inp) == "adbc"
-    assert order(MMR(0.5, depth=99), inp) == "adcb"
+    assert order(MMR(0.5, cutoff=2), inp) == "adbc"
+    assert order(MMR(0.5, cutoff=99), inp) == "adcb"
 
 
 def test_output():
@@ -202,7 +202,7 @@ def test_pyterrier_dr_agrees_where_it_is_defined(inp, weight):
 
 @given(candidates(), st.floats(0, 1), st.integers(1, 9))
 def test_nothing_is_lost_and_the_first_stays(inp, weight, depth):
-    found = MMR(weight, depth=depth).transform(inp)["docno"].tolist()
+    found = MMR(weight, cutoff=depth).transform(inp)["docno"].tolist()
     assert sorted(found) == sorted(inp["docno"])
     assert found[0] == inp["docno"].iloc[0]
 
@@ -224,7 +224,7 @@ def test_kernel_of_no_documents():
         ({"lambda_": True}, "lambda_"),
         ({"normalize": "minmax"}, "did you mean 'min-max'"),
         ({"vectors": "dense"}, "vectors must be one of"),
-        ({"depth": 0}, "MMR: depth must be"),
+        ({"cutoff": 0}, "MMR: cutoff must be"),
     ],
 )
 def test_settings_out_of_range(arguments, named):

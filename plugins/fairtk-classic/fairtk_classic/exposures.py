@@ -77,9 +77,7 @@ class ExposureMeasure(GroupMeasure):
                 f"{self!r}: browsing={str(model)!r} needs a cutoff: write {self!r}@5"
             )
         label = np.maximum(np.nan_to_num(evidence.pairs.label), 0.0)[evidence.pairs.of_row]
-        weight = attention(
-            model, cutoff, ranked.position, ranked.ranking, ranked.ranking_start, label > 0
-        )
+        weight = attention(ranked, model, cutoff, label > 0)
         share = self.shares_of_run(evidence)[ranked.doc]
         if self["amortize"]:
             row, query = ranked.query, evidence.query_of_run

@@ -46,14 +46,7 @@ class AmortizedAttention(FairMeasure):
                 f"{self!r}: browsing={str(model)!r} needs a cutoff: write {self!r}@5"
             )
         relevance = np.maximum(np.nan_to_num(pairs.label), 0.0)
-        weight = attention(
-            model,
-            self["cutoff"],
-            ranked.position,
-            ranked.ranking,
-            ranked.ranking_start,
-            relevance[pairs.of_row] > 0,
-        )
+        weight = attention(ranked, model, self["cutoff"], relevance[pairs.of_row] > 0)
         shown = expected_exposure(weight, pairs.of_row, len(pairs), ranked.n_samples[ranked.query])
         value = distance(shown, relevance, pairs.query, len(evidence.qids))
         open_ = total(pairs.query, relevance, len(value)) == 0

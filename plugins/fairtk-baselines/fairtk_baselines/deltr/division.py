@@ -199,7 +199,7 @@ class _Entries:
     @classmethod
     def of(cls, groups: Groups, docnos: ObjectArray) -> _Entries:
         # documents without a row have no entry, which is as good as an unknown level here
-        found = groups.memberships(docnos, missing="drop")
+        found = groups.memberships(docnos, unlabeled="drop")
         owner = np.repeat(np.arange(len(docnos)), found.size)
         return cls(owner, found.cell, found.weight, found.size)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fairtk.divergence.measures import spread
+from fairtk.divergence import spread
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import BoolArray, FloatArray, ObjectArray
 from fairtk.groups import Groups, Target
@@ -16,7 +16,7 @@ from fairtk.groups import Groups, Target
 _Kind = TypeVar("_Kind", Groups, Target)
 
 MOST_GROUPS = 1 << 10
-MISSING = ("drop", "unknown", "uniform")
+UNLABELED = ("drop", "unknown", "uniform")
 UNKNOWN = ("keep", "drop")
 
 
@@ -27,23 +27,23 @@ class Aim:
     Attributes:
         groups: the groups.
         target: over the levels of `groups`.
-        missing: what becomes of documents without a row; see `fairtk.Groups.memberships`.
+        unlabeled: what becomes of documents without a row; see `fairtk.Groups.memberships`.
         unknown: ``"keep"``: the unknown level is a level like any other; ``"drop"``: it is left
             out of exposure and target.
     """
 
     groups: Groups
     target: Target
-    missing: str
+    unlabeled: str
     unknown: str
 
     def memberships(self, docnos: ObjectArray) -> FloatArray:
         """Return how much each document belongs to each group; shape (n, n_groups).
 
         Raises:
-            InputError: with ``missing="unknown"``, for groups without an unknown level.
+            InputError: with ``unlabeled="unknown"``, for groups without an unknown level.
         """
-        found = self.groups.memberships(docnos, self.missing)
+        found = self.groups.memberships(docnos, self.unlabeled)
         document, entry = spread(found.start[:-1], found.size)
         table = np.zeros((len(docnos), self.groups.space.size))
         table[document, found.cell[entry]] = found.weight[entry]
@@ -66,7 +66,7 @@ class Aim:
 def checked_aims(
     groups: Groups | Sequence[Groups],
     target: Target | Sequence[Target],
-    missing: str,
+    unlabeled: str,
     unknown: str,
 ) -> tuple[Aim, ...]:
     """Return the aims that a user's groups and targets make.
@@ -96,7 +96,7 @@ def checked_aims(
             fitting = wanted.for_groups(one)
         except InputError as error:
             raise InputError(f"DLF: groups {one.name!r}: {error}") from None
-        aim = Aim(one, fitting, missing, unknown)
+        aim = Aim(one, fitting, unlabeled, unknown)
         if not aim._counted().any():
             raise ParameterError(
                 f"DLF: {one.name!r} has no known level, so unknown='drop' leaves nothing"

@@ -140,7 +140,7 @@ def examples_of(
         try:
             table = aim.memberships(rankings.docnos)[rankings.doc]
         except InputError as error:  # names the setting of `Groups.memberships`
-            said = str(error).replace("missing=", "missing_groups=")
+            said = str(error).replace("unlabeled=", "unlabeled=")
             raise InputError(f"{where}: {said}") from None
         wanted = aim.shares(rankings.qids)
         grouped = np.zeros(len(rankings.qids), dtype=bool)

@@ -97,7 +97,7 @@ def top_one_exposure(scores: Tensor, mask: Tensor, temperature: float) -> Tensor
     """Return the probability of each document to be ranked first; shape (n_rows, width).
 
     The softmax of scores / temperature: a Plackett-Luce policy's top-one probability, which DELTR
-    and ListNet use. It knows no discount: only the first rank counts.
+    and ListNet use. It knows no browsing: only the first rank counts.
 
     Args:
         scores: shape (n_rows, width).
@@ -108,16 +108,16 @@ def top_one_exposure(scores: Tensor, mask: Tensor, temperature: float) -> Tensor
     return torch.nan_to_num(shares)  # a row without documents
 
 
-def rank_weights(discount: BrowsingModel, depth: int | None, width: int) -> Tensor:
-    """Return the attention of each rank; shape (min(depth, width),), at least one.
+def rank_weights(browsing: BrowsingModel, cutoff: int | None, width: int) -> Tensor:
+    """Return the attention of each rank; shape (min(cutoff, width),), at least one.
 
     Args:
-        discount: a browsing model without a cascade.
-        depth: ranks that get attention; None: all.
+        browsing: a browsing model without a cascade.
+        cutoff: ranks that get attention; None: all.
         width: the most documents that a query has.
     """
-    n = max(1, width if depth is None else min(depth, width))
-    return torch.from_numpy(discount.weights(np.arange(n, dtype=np.int64))).to(torch.float32)
+    n = max(1, width if cutoff is None else min(cutoff, width))
+    return torch.from_numpy(browsing.weights(np.arange(n, dtype=np.int64))).to(torch.float32)
 
 
 def group_shares(exposure: Tensor, membership: Tensor) -> Tensor:

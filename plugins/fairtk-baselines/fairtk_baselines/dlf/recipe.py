@@ -9,6 +9,7 @@ from typing import Any
 
 from fairtk.errors import ParameterError, suggestion
 from fairtk.exposure.browsing import MU, BrowsingModel
+from fairtk.string_forms import as_position_model
 from fairtk.transformers.settings import whole
 from fairtk_baselines.dlf.losses import DIVERGENCES, RELEVANCE_LOSSES
 from fairtk_baselines.dlf.network import INPUTS
@@ -30,8 +31,8 @@ class Recipe:
     relevance_loss: str
     exposure: str
     temperature: float
-    discount: BrowsingModel
-    depth: int | None
+    browsing: BrowsingModel
+    cutoff: int | None
     train_on: str
     divergence: str
     smoothing: float
@@ -51,8 +52,8 @@ class Recipe:
         inputs: Sequence[str],
         fairness_inputs: Sequence[str],
         temperature: float | None,
-        discount: str | BrowsingModel,
-        depth: int | None,
+        browsing: str | BrowsingModel,
+        cutoff: int | None,
         **given: Any,
     ) -> Recipe:
         """Return the recipe that a user's settings make.
@@ -63,11 +64,11 @@ class Recipe:
         exposure = choice("exposure", given["exposure"], EXPOSURES)
         if temperature is None:
             temperature = 0.1 if exposure == "soft-rank" else 1.0
-        model = _discount(discount)
-        deepest = None if depth is None else whole("depth", depth, _WHERE)
+        model = as_position_model(browsing, _WHERE)
+        deepest = None if cutoff is None else whole("cutoff", cutoff, _WHERE)
         if isinstance(model, MU) and deepest is None:
             raise ParameterError(
-                f"{_WHERE}: the discount MU needs a depth: it reads all ranks alike"
+                f"{_WHERE}: browsing='MU' needs a cutoff: it reads all ranks alike"
             )
         return cls(
             hidden=_widths("hidden", hidden),
@@ -78,8 +79,8 @@ class Recipe:
             relevance_loss=choice("relevance_loss", given["relevance_loss"], RELEVANCE_LOSSES),
             exposure=exposure,
             temperature=number("temperature", temperature, 0.0, open_below=True),
-            discount=model,
-            depth=deepest,
+            browsing=model,
+            cutoff=deepest,
             train_on=choice("train_on", given["train_on"], TRAIN_ON),
             divergence=choice("divergence", given["divergence"], DIVERGENCES),
             smoothing=_smoothing(given["smoothing"]),
@@ -160,15 +161,3 @@ def _smoothing(value: Any) -> float:
             f"no candidate belongs to makes the divergence infinite); found {value!r}"
         )
     return float(value)
-
-
-def _discount(discount: Any) -> BrowsingModel:
-    from fairtk.measures import read_browsing
-
-    model = read_browsing(discount) if isinstance(discount, str) else discount
-    if not isinstance(model, BrowsingModel) or model.stop:
-        raise ParameterError(
-            f"{_WHERE}: discount must be a browsing model without a cascade, such as TREC(), DCG() "
-            f"or RBP(p=0.8); found {discount!r}"
-        )
-    return model

@@ -58,7 +58,7 @@ def fairness_loss(scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
     if recipe.exposure == "top-one":
         exposure = top_one_exposure(z, batch.mask, recipe.temperature)
     else:
-        weights = rank_weights(recipe.discount, recipe.depth, z.shape[-1]).to(z.dtype)
+        weights = rank_weights(recipe.browsing, recipe.cutoff, z.shape[-1]).to(z.dtype)
         exposure = soft_rank_exposure(z, batch.mask, weights, recipe.temperature)
     total = torch.zeros(len(z), dtype=z.dtype)
     for membership, target, aimed in zip(batch.membership, batch.target, batch.aimed, strict=True):

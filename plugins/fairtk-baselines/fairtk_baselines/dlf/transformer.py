@@ -15,9 +15,10 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 from fairtk.groups import Groups, Target
+from fairtk.renamed import refuses_old_words
 from fairtk.transformers.base import FairTransformer
 from fairtk_baselines.dlf import files
-from fairtk_baselines.dlf.aims import MISSING, UNKNOWN, Aim, checked_aims
+from fairtk_baselines.dlf.aims import UNKNOWN, UNLABELED, Aim, checked_aims
 from fairtk_baselines.dlf.blending import NORMALIZATIONS, fused, normalized, ranked
 from fairtk_baselines.dlf.fitting import Blend, fitted_models
 from fairtk_baselines.dlf.models import Models
@@ -48,14 +49,14 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     and all values below. Numbers of this class are not the paper's.
 
     **Exposure.** Scores of a query's candidates are standardized; document j stands above i with
-    probability sigmoid((s_j - s_i) / `temperature`); the attention of i is that of `discount`,
-    cut at `depth`, expected over the normal distribution with the mean and variance that its rank
+    probability sigmoid((s_j - s_i) / `temperature`); the attention of i is that of `browsing`,
+    cut at `cutoff`, expected over the normal distribution with the mean and variance that its rank
     then has (`fairtk_baselines.dlf.exposure`). For a low temperature that is the exposure of the
     ranking itself.
 
     **Groups.** Any number; a document may belong to several or in part; crossed attributes
     (``a * b``) are groups like others. Documents without a row in the groups get ranks, and by
-    default neither add to e nor count in it (`missing_groups`); the unknown level is a group by
+    default neither add to e nor count in it (`unlabeled`); the unknown level is a group by
     default, as in TREC Fair Ranking 2022 (`unknown`). Groups of the target that no candidate of a
     query belongs to cannot be helped by reranking; they add a constant to the loss.
 
@@ -101,9 +102,9 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             DELTR, without a discount.
         temperature: above 0, in standard deviations of a query's scores. None: 0.1 (among 100
             candidates, a rank in the top 20 is then uncertain by about 2), 1 for ``"top-one"``.
-        discount: attention of each rank: a browsing model without a cascade, or its name. TREC
+        browsing: attention of each rank: a browsing model without a cascade, or its name. TREC
             Fair Ranking 2022's 1 / log2(max(rank, 2)) by default, as in `fairtk.FairQR`.
-        depth: ranks that get attention; None: all. 20, as that is what the authors' later
+        cutoff: ranks that get attention; None: all. 20, as that is what the authors' later
             evaluation cuts at.
         train_on: the ranking whose exposure is e in training: ``"alone"``: by the fairness model
             alone, so that `weight` can be chosen later (`at_weight`); ``"blend"``: by the blend at
@@ -114,7 +115,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             ``"js"``: Jensen-Shannon, between the two, and bounded.
         smoothing: share in (0, 1) of a uniform distribution mixed into e and e* before. 0.01 moves
             no share by more than 0.01.
-        missing_groups: what becomes of training documents without a row; see
+        unlabeled: what becomes of training documents without a row; see
             `fairtk.Groups.memberships`: ``"drop"``, ``"unknown"`` or ``"uniform"``.
         unknown: ``"keep"``, or ``"drop"``: the unknown level counts neither in e nor in e*.
         normalize: scaling before blending: ``"min-max"`` or ``"z-score"``; inside each query.
@@ -136,10 +137,11 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = (
-        *("groups", "target", "weight", "fuse_bm25", "missing_groups", "unknown", "normalize"),
+        *("groups", "target", "weight", "fuse_bm25", "unlabeled", "unknown", "normalize"),
         *("components", "drop"),
     )
 
+    @refuses_old_words
     def __init__(
         self,
         groups: Groups | Sequence[Groups],
@@ -155,12 +157,12 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         relevance_loss: str = "listwise",
         exposure: str = "soft-rank",
         temperature: float | None = None,
-        discount: str | BrowsingModel = "TREC",
-        depth: int | None = 20,
+        browsing: str | BrowsingModel = "TREC",
+        cutoff: int | None = 20,
         train_on: str = "alone",
         divergence: str = "reverse-kl",
         smoothing: float = 0.01,
-        missing_groups: str = "drop",
+        unlabeled: str = "drop",
         unknown: str = "keep",
         normalize: str = "min-max",
         epochs: int = 100,
@@ -173,9 +175,9 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         drop: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        self.missing_groups = choice("missing_groups", missing_groups, MISSING)
+        self.unlabeled = choice("unlabeled", unlabeled, UNLABELED)
         self.unknown = choice("unknown", unknown, UNKNOWN)
-        self.aims: tuple[Aim, ...] = checked_aims(groups, target, missing_groups, unknown)
+        self.aims: tuple[Aim, ...] = checked_aims(groups, target, unlabeled, unknown)
         self.groups = tuple(aim.groups.key for aim in self.aims)
         self.target = tuple(aim.target.key for aim in self.aims)
         self.recipe = Recipe.checked(
@@ -187,8 +189,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             relevance_loss=relevance_loss,
             exposure=exposure,
             temperature=temperature,
-            discount=discount,
-            depth=depth,
+            browsing=browsing,
+            cutoff=cutoff,
             train_on=train_on,
             divergence=divergence,
             smoothing=smoothing,
@@ -350,7 +352,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             raise InputError("DLF is not trained, so there is nothing to save; call fit first")
         settings = self.settings()
         del settings["fitted"]
-        settings["discount"] = repr(self.recipe.discount)
+        settings["browsing"] = repr(self.recipe.browsing)
         files.write(folder, settings, self._models.dimension, self._models.to_arrays())
 
     @classmethod
@@ -367,7 +369,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             loaded.aims = ()
             loaded.groups = tuple(str(key) for key in settings["groups"])
             loaded.target = tuple(str(key) for key in settings["target"])
-            loaded.missing_groups = choice("missing_groups", settings["missing_groups"], MISSING)
+            loaded.unlabeled = choice("unlabeled", settings["unlabeled"], UNLABELED)
             loaded.unknown = choice("unknown", settings["unknown"], UNKNOWN)
             loaded.recipe = Recipe.checked(**{name: settings[name] for name in Recipe.names()})
             names = ("weight", "fuse_bm25", "normalize", "components", "drop")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence.measures import SparseRows, spread
+from fairtk.divergence import SparseRows, spread
 from fairtk.exposure.browsing import TREC
 from fairtk.exposure.expected import attention, total
 from fairtk.frames import BoolArray, FloatArray, IntArray
@@ -191,8 +191,7 @@ def _most_exposed(
     Exposure is TREC Fair Ranking 2022's, 1 / log2(max(rank, 2)). Of several, or where no document
     shows a level: the one that the target gives most; then the first.
     """
-    useful = np.zeros(len(run.doc), dtype=bool)
-    weight = attention(TREC(), k, run.position, run.ranking, run.ranking_start, useful)
+    weight = attention(run, TREC(), k)
     seen = group_exposure(shown_documents(run, weight), memberships)
     parts = [seen] if shares is None else [seen, shares]
     row = np.concatenate([part.row for part in parts])

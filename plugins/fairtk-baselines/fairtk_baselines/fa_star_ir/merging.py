@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence.measures import spread
+from fairtk.divergence import spread
 from fairtk.frames import BoolArray, IntArray
 from fairtk_baselines.fa_star_ir.lookahead import longest_fair_path
 from fairtk_baselines.fa_star_ir.prefix_tests import PrefixTest

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtk.divergence.measures import SparseRows
+from fairtk.divergence import SparseRows
 from fairtk.errors import InputError, ParameterError, listed
 from fairtk.frames import IntArray, ObjectArray
 from fairtk.groups import Groups, Target

@@ -15,6 +15,7 @@ from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.groups import Groups, Target
 from fairtk.groups.levels import Level
+from fairtk.renamed import refuses_old_words
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 from fairtk_baselines.fa_star_ir.binomial import MTable, mtable
@@ -37,7 +38,7 @@ class FAStarIR(FairTransformer):
     """R -> R: FA*IR, the order nearest to the input whose prefixes hold enough protected documents.
 
     Zehlike, Bonchi, Castillo, Hajian, Megahed and Baeza-Yates (CIKM 2017): every prefix of the
-    first `k` documents is tested against chance with a minimum share `p` of protected documents,
+    first `cutoff` documents is tested against chance with a minimum share `p` of protected ones,
     and documents move up where a prefix would be rejected (`mtable`, `merge`). That is a floor: no
     prefix gets fewer protected documents than it had, and it asks for fewer than p times the length
     by what chance allows. With ``test="multinomial"`` several groups are tested together (Zehlike,
@@ -48,7 +49,7 @@ class FAStarIR(FairTransformer):
     into prefixes; whether that serves anyone it does not tell.
 
     Output: the columns of the input and ``rank``; the same documents, ``score`` 0, -1, -2, ... by
-    rank. Below rank `k` the documents that are left keep their order.
+    rank. Below rank `cutoff` the documents that are left keep their order.
 
     What the papers leave open, and what is done here:
 
@@ -65,7 +66,8 @@ class FAStarIR(FairTransformer):
     * Input from which no fair order can be made, mostly because it has too few protected documents:
       the longest prefix that can be fair is, the places below are filled as the test comes
       nearest (``"binomial"``: by score, as in the authors' package), and a `DataWarning` names
-      the queries. `check` shows which prefix. Lists shorter than `k` are tested as far as they go.
+      the queries. `check` shows which prefix. Lists shorter than `cutoff` are tested as far as
+      they go.
     * A query without a target keeps its order, with a `DataWarning`.
 
     Args:
@@ -74,16 +76,17 @@ class FAStarIR(FairTransformer):
             numbers by level, which are then the protected ones (``"binomial"`` takes their sum); or
             a `Target`, from which each query takes its own. A target made from relevance judgments
             is an oracle.
-        k: ranks that are tested; 20, the cutoff that such rankings are mostly measured at.
+        cutoff: ranks that are tested; 20, the cutoff that such rankings are mostly measured at.
         alpha: probability of rejecting a ranking that chance makes from the share p, in (0, 1); the
             papers use 0.1.
         protected: a level or a list of levels; None: in each query every known level but the one
-            with the most exposure (1 / log2(max(rank, 2))) in the first `k` documents of the input.
+            with the most exposure (1 / log2(max(rank, 2))) in the first `cutoff` documents of the
+            input.
         test: ``"binomial"`` or ``"multinomial"``.
         adjust: the correction for testing every prefix: ``"nearest"``, ``"below"`` or ``"none"``;
             see `mtable`.
         merge_below: for ``"multinomial"``, the share below which levels make one group; None:
-            1 / k, less than one document among the first k.
+            1 / cutoff, less than one document among the first cutoff.
         samples: for ``"multinomial"``, see `multinomial_test`.
         seed: of these.
 
@@ -95,15 +98,16 @@ class FAStarIR(FairTransformer):
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = (
-        *("groups", "p", "k", "alpha", "protected", "test", "adjust"),
+        *("groups", "p", "cutoff", "alpha", "protected", "test", "adjust"),
         *("merge_below", "samples", "seed"),
     )
 
+    @refuses_old_words
     def __init__(
         self,
         groups: Groups,
         p: float | Mapping[Any, float] | Target,
-        k: int = 20,
+        cutoff: int = 20,
         alpha: float = 0.1,
         protected: str | Sequence[Level] | None = None,
         test: str = "binomial",
@@ -122,7 +126,7 @@ class FAStarIR(FairTransformer):
         self._protection = Protection.of(groups, p, protected, name)
         self.groups = groups
         self.p = self._protection.p
-        self.k = whole("k", k, name)
+        self.cutoff = whole("cutoff", cutoff, name)
         self.alpha = check_alpha(alpha, name)
         by_level = isinstance(self.p, dict)
         self.protected = None if by_level else self._protection.levels
@@ -164,8 +168,8 @@ class FAStarIR(FairTransformer):
 
         Returns:
             One row per query and protected group: ``qid``; ``group``, its name; ``p``, the minimum
-            share; ``shown``, its documents among the first `k`; ``alpha``, the significance of each
-            single test; ``fail_probability`` of a ranking by chance; ``unfair``, the length of
+            share; ``shown``, its documents among the first `cutoff`; ``alpha``, the significance of
+            each single test; ``fail_probability`` of a ranking by chance; ``unfair``, the length of
             the query's first prefix that is not fair, 0 if none. The protected levels are those
             of this run: with ``protected=None`` they may differ between input and output. Queries
             without a target have one row, with NaN.
@@ -197,21 +201,23 @@ class FAStarIR(FairTransformer):
         self.refuse_samples(inp)
         run = encode_run(inp, type(self).__name__)
         if self.test == "binomial":
-            return run, count_together(run, self._protection, self.k)
-        least = 1 / self.k if self.merge_below is None else self.merge_below
-        return run, count_apart(run, self._protection, self.k, least)
+            return run, count_together(run, self._protection, self.cutoff)
+        least = 1 / self.cutoff if self.merge_below is None else self.merge_below
+        return run, count_apart(run, self._protection, self.cutoff, least)
 
     def _found(self, shares: tuple[float, ...] | None) -> MTable | MultinomialTest | None:
         if not shares:
             return None
         if self.test == "binomial":
-            return mtable(self.k, shares[0], self.alpha, self.adjust)
-        return multinomial_test(self.k, shares, self.alpha, self.adjust, self.samples, self.seed)
+            return mtable(self.cutoff, shares[0], self.alpha, self.adjust)
+        return multinomial_test(
+            self.cutoff, shares, self.alpha, self.adjust, self.samples, self.seed
+        )
 
     def _test(self, counted: Counted) -> PrefixTest:
         found: Any = [self._found(shares) for shares in counted.p]
         kind = BinomialPrefixes if self.test == "binomial" else MultinomialPrefixes
-        return kind.of(found, self.k)
+        return kind.of(found, self.cutoff)
 
     def _warn(self, run: Rankings, counted: Counted, unfair: IntArray) -> None:
         name = type(self).__name__
@@ -227,8 +233,8 @@ class FAStarIR(FairTransformer):
         if len(left):
             warnings.warn(
                 f"{name}: of the documents of {len(left)} of {len(run.qids)} queries no order was "
-                f"found in which all of the first {self.k} ranks pass the test, mostly because too "
-                f"few are protected: {listed(left)}; retrieve more documents, or ask for a "
+                f"found in which all of the first {self.cutoff} ranks pass the test, mostly as "
+                f"too few are protected: {listed(left)}; retrieve more documents, or ask for a "
                 "smaller p (check shows the first rank that fails)",
                 DataWarning,
                 stacklevel=3,

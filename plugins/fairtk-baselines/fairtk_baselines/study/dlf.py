@@ -40,7 +40,7 @@ def build(setting: Setting) -> Any:
     rerank = DLF(
         setting.groups,
         setting.target,
-        **{"depth": setting.cutoff, **learner},
+        **{"cutoff": setting.cutoff, **learner},
         seed=setting.seed,
         drop=(TEXT, QUERY_VEC, DOC_VEC),
     )

@@ -20,7 +20,7 @@ def build(setting: Setting) -> Any:
 
     * ``p``: each topic's shares in the setting's target. That comes from relevance judgments, so
       FA*IR is given the oracle that FAIR-QR is given, and no other.
-    * ``k``: the cutoff that is measured.
+    * ``cutoff``: the cutoff that is measured.
     * ``test="multinomial"``: the measure looks at every level, and so does this test; the binomial
       one sees only whether a document is of the most exposed level. Where a topic's target has one
       protected level the two are the same. With a number as ``p`` the default is ``"binomial"``.
@@ -35,6 +35,6 @@ def build(setting: Setting) -> Any:
     share = options.setdefault("p", setting.target)
     one_number = isinstance(share, int | float)
     options.setdefault("test", "binomial" if one_number else "multinomial")
-    options.setdefault("k", setting.cutoff)
+    options.setdefault("cutoff", setting.cutoff)
     rerank = FAStarIR(setting.groups, **options, seed=setting.seed)
     return setting.retriever % max(setting.candidates, setting.cutoff) >> rerank

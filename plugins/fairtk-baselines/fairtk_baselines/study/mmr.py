@@ -33,7 +33,7 @@ def build(setting: Setting) -> Any:
         options.get("lambda", 0.5),
         normalize=options.get("normalize", "min-max"),
         vectors=DOC_VEC if dense else TEXT,
-        depth=setting.cutoff,
+        cutoff=setting.cutoff,
     )
     if dense:
         rerank = encoder_of(setting, options, "lsa").doc_encoder() >> rerank

@@ -1,0 +1,60 @@
+"""What FAIR-QR returns: rankings, the trace of the loop, and the queries without a result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from fairtk.errors import DataWarning, listed
+from fairtk.fair_qr.progress import Progress
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one call.
+
+    Attributes:
+        run: one ranking per query (R); queries that are missing have none.
+        trace: what was done; see `fairtk.FairQR.trace`.
+        missing: the queries without a result: ``qid``, ``iteration``, ``reason``.
+    """
+
+    run: pd.DataFrame
+    trace: pd.DataFrame
+    missing: pd.DataFrame
+
+    def __repr__(self) -> str:
+        n, lost = self.trace["qid"].nunique(), len(self.missing)
+        return f"<FAIR-QR of {n} queries, {lost} of them missing: .run, .trace, .missing>"
+
+
+def missing_frame(queries: Sequence[Progress]) -> pd.DataFrame:
+    """Return the queries without a result, and why."""
+    rows = [(q.qid, q.steps[-1].iteration, q.missing) for q in queries if q.missing]
+    return pd.DataFrame(rows, columns=["qid", "iteration", "reason"])
+
+
+def warn_of_gaps(queries: Sequence[Progress], missing: pd.DataFrame, depth: int) -> None:
+    """Warn of queries without a result, and of those that could not be measured."""
+    told = []
+    if len(missing):
+        reasons = [f"{q}: {r}" for q, r in zip(missing["qid"], missing["reason"], strict=True)]
+        told.append(
+            f"{len(missing)} of {len(queries)} queries have no result, because they could not be "
+            f"refined ({listed(reasons, 5)}); see .missing"
+        )
+    for what, who, ids in (
+        (f"no document of the top {depth} has a group", "groups and retriever", "docnos"),
+        ("there is no target", "target and topics", "qids"),
+    ):
+        kept = [q.qid for q in queries if len(q.steps) == 1 and q.steps[0].note == what]
+        if kept:
+            told.append(
+                f"{what} for {len(kept)} of {len(queries)} queries ({listed(kept)}), which keep "
+                f"their first ranking; check that {who} use the same {ids}"
+            )
+    for text in told:
+        warnings.warn(f"FairQR: {text}", DataWarning, stacklevel=5)

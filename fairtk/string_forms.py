@@ -1,0 +1,112 @@
+"""Objects that plugins give, read from strings such as ``"RBP(p=0.8)"`` and ``"kl"``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Any
+
+from fairtk.divergence import Divergence
+from fairtk.errors import NotFoundError, ParameterError
+from fairtk.exposure.browsing import BrowsingModel
+from fairtk.plugins import registry
+from fairtk.plugins.registry import Registry
+
+_CALL = re.compile(r"([^\W\d][\w-]*)\s*(\(.*\))?", re.DOTALL)
+
+
+def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
+    """Split ``"Name(a=1, b='x')"`` into the name and its arguments.
+
+    Args:
+        text: the string form.
+        kind: what it is, for the message.
+
+    Raises:
+        ParameterError: the text is no name with named, literal arguments.
+    """
+    found = _CALL.fullmatch(text.strip())
+    if found:
+        try:
+            node = ast.parse(f"name{found.group(2) or '()'}", mode="eval").body
+            if isinstance(node, ast.Call) and not node.args:
+                given = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
+                return found.group(1), given
+        except (SyntaxError, ValueError):
+            pass
+    raise ParameterError(f"cannot read the {kind} {text!r}; write Name or Name(option=value)")
+
+
+def read_browsing(text: str) -> BrowsingModel:
+    """Return the browsing model that a string like ``"RBP(p=0.8)"`` names."""
+    found: BrowsingModel = _read(text, registry.browsing_models)
+    return found
+
+
+def read_divergence(text: str, **settings: Any) -> Divergence:
+    """Return the divergence that a string like ``"kl(smoothing=0.01)"`` names.
+
+    Args:
+        text: the string form.
+        **settings: those that the string leaves open; what the divergence does not have is left
+            out.
+    """
+    found: Divergence = _read(text, registry.divergences, settings)
+    return found
+
+
+def as_position_model(given: str | BrowsingModel, where: str) -> BrowsingModel:
+    """Return a browsing model whose reader looks at positions alone.
+
+    Args:
+        given: the model, or its string form.
+        where: who asks, for messages.
+
+    Raises:
+        ParameterError: it is none, or its reader stops at useful documents.
+    """
+    model = _given(given, read_browsing, f"{where}: browsing")
+    if not isinstance(model, BrowsingModel) or model.stop > 0:
+        raise ParameterError(
+            f"{where}: browsing must be a browsing model without a cascade, whose reader does not "
+            f"stop at useful documents, such as TREC, DCG or RBP(p=0.8); found {given!r}"
+        )
+    return model
+
+
+def as_divergence(given: str | Divergence, where: str, **settings: Any) -> Divergence:
+    """Return a divergence.
+
+    Args:
+        given: the divergence, or its string form.
+        where: who asks, for messages.
+        **settings: as in `read_divergence`.
+
+    Raises:
+        ParameterError: it is none, or a setting is out of its range.
+    """
+    found = _given(given, lambda text: read_divergence(text, **settings), f"{where}: divergence")
+    if not isinstance(found, Divergence):
+        raise ParameterError(
+            f"{where}: divergence must be a fairtk.divergence.Divergence or its string form, such "
+            f"as 'kl', 'reverse-kl' or 'js'; found {given!r}"
+        )
+    return found
+
+
+def _given(given: Any, read: Callable[[str], Any], where: str) -> Any:
+    try:
+        return read(given) if isinstance(given, str) else given
+    except NotFoundError as error:
+        raise ParameterError(f"{where}: {error}") from None
+
+
+def _read(text: str, known: Registry[Any], settings: dict[str, Any] | None = None) -> Any:
+    name, options = parse_call(text, known.kind)
+    kind = known.get(name)
+    open_ = {k: v for k, v in (settings or {}).items() if k in kind.__dataclass_fields__}
+    try:
+        return kind(**{**open_, **options})
+    except TypeError as error:
+        raise ParameterError(f"{known.kind} {text!r}: {error}") from None
