@@ -41,11 +41,15 @@ class FormatError(InputError):
         message: what was expected and what was found.
         path: the file, put in front of the message.
         line: the 1-based line number, put behind the path.
+
+    Attributes:
+        reason: the message without the place.
     """
 
     def __init__(
         self, message: str, path: str | PathLike[str] | None = None, line: int | None = None
     ) -> None:
+        self.reason = message
         self.path = path
         self.line = line
         place = "" if path is None else f"{path}:{'' if line is None else f'{line}:'} "

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fairtk.errors import DownloadError, FormatError
+from fairtk.files import read_json
 
 Table = Mapping[str, Mapping[str, Mapping[str, str]]]
 """Dataset id -> file name -> ``url`` and ``sha256``, or ``instructions``."""
@@ -124,11 +125,10 @@ def check_json(path: Path) -> None:
             pass
         return
     try:
-        with open(path, encoding="utf-8-sig") as stream_text:
-            json.load(stream_text)
-    except ValueError as error:
+        read_json(path)
+    except FormatError as error:
         shown = start.decode("ascii", "replace")
-        raise FormatError(f"not JSON (it starts with {shown!r}): {error}") from None
+        raise FormatError(f"not JSON (it starts with {shown!r}): {error.reason}") from None
 
 
 class _TransferError(Exception):
@@ -219,8 +219,7 @@ def _check(part: Path, sha256: str | None, check: Callable[[Path], None] | None)
             check(part)
         except FormatError as error:
             # the part's path is gone by the time a user reads this
-            place = f"{part}:{error.line}:" if error.line else f"{part}:"
-            raise FormatError(str(error).removeprefix(place).strip()) from None
+            raise FormatError(error.reason) from None
 
 
 def _failed(url: str, target: Path, why: str, loader: str) -> DownloadError:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from fairtk.errors import FormatError
+from fairtk.files import JSON_ENTRY
 
 _WHITESPACE = " \t\n\r"
 _CHUNK = 1 << 20
@@ -87,6 +88,8 @@ class _Scanner:
         while True:
             try:
                 value, end = self.decoder.raw_decode(self.buffer, self.at)
+            except RecursionError:
+                self._fail(f"element {index} is nested too deep")
             except json.JSONDecodeError as error:
                 cut = error.msg.startswith("Unterminated string")
                 if self.ended or not (cut or error.pos > len(self.buffer) - _NEAR_END):
@@ -96,7 +99,11 @@ class _Scanner:
                         f"element {index} is not valid JSON: {error.msg}{whole}", self.path, line
                     ) from None
                 self._fill(len(self.buffer) - self.at)  # twice as much: linear in all
+                if len(self.buffer) - self.at > JSON_ENTRY and not self.ended:
+                    self._fail(f"element {index} is longer than {JSON_ENTRY >> 20} MiB")
                 continue
+            except ValueError:
+                self._fail(f"element {index} has a number with thousands of digits")
             # the buffer may end inside a number ("1", "1.", "1e+" of "1e+5")
             near = not self.ended and end > len(self.buffer) - _NEAR_END
             if near and isinstance(value, int | float):
@@ -150,5 +157,5 @@ class _Scanner:
         rest = self.buffer[self.at : self.at + 30]
         return repr(rest) if rest else "the end of the file"
 
-    def _fail(self, message: str) -> None:
+    def _fail(self, message: str) -> NoReturn:
         raise FormatError(message, self.path, self.line)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from fairtk.errors import InputError, MissingWarning, NotFoundError, listed
 from fairtk.evaluation.naming import unique_names
+from fairtk.files import naming
 from fairtk.frames.columns import (
     DOCNO,
     GOLD_ANSWER,
@@ -72,7 +73,9 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
         from fairtk.datasets.answers import join_answers
 
         answers = gold if isinstance(gold, pd.DataFrame) else _read(gold, read_gold_answers)
-        labels = join_answers(labels.drop(columns=GOLD_ANSWER, errors="ignore"), answers)
+        bare = labels.drop(columns=GOLD_ANSWER, errors="ignore")
+        with contextlib.nullcontext() if isinstance(gold, pd.DataFrame) else naming(gold):
+            labels = join_answers(bare, answers)
     for measure in needing:
         if GOLD_ANSWER not in labels.columns:
             raise InputError(

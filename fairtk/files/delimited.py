@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from os import PathLike
 
@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError
-from fairtk.files.content import Watched, opened, text_lines
+from fairtk.files.content import MARK, Watched, opened, text_lines
 from fairtk.files.json_text import parse_json
 from fairtk.files.rows import Rows
 
@@ -42,12 +42,12 @@ def read_delimited(path: str | PathLike[str]) -> Rows:
     return rows
 
 
-def looks_like_a_row(text: str, delimiter: str, width: int) -> bool:
+def looks_like_a_row(text: str, width: int) -> bool:
     """Return whether a field has a line, not its first, that could be a row of the file.
 
-    Then two stray quotes are likelier than such a text. Texts with commas are no sign.
+    Then two stray quotes are likelier than such a text. Commas are no sign, tabs are.
     """
-    if delimiter != "\t" or width < 3 or "\n" not in text:
+    if width < 3 or "\n" not in text:
         return False
     return any(line.count("\t") == width - 1 for line in text.split("\n")[1:])
 
@@ -83,22 +83,28 @@ def _read_plain(stream: io.BufferedReader, path: str | PathLike[str]) -> Rows | 
     return _rows(frame, names, path, first - 1, note, lambda row: row + first)
 
 
-def _read_records(path: str | PathLike[str]) -> Rows:
-    """Return the rows of any file by csv's strict rules."""
+def delimited_records(
+    path: str | PathLike[str], note: list[str] | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the fields of each record, by csv's strict rules.
+
+    Args:
+        path: a plain or gzipped file; tabs separate, or commas if the first record has no tab.
+        note: gets the line that notes something, if the file begins with one.
+
+    Raises:
+        FormatError: a line breaks csv's rules, or holds no text; names it.
+    """
     numbered = text_lines(path)
     number, text = next(numbered, (1, ""))
-    note = []
     if text.startswith(NOTE):
-        note, (number, text) = [text], next(numbered, (1, ""))
+        if note is not None:
+            note.append(text)
+        number, text = next(numbered, (1, ""))
     while text.isspace():
         number, text = next(numbered, (number, ""))
-    delimiter = _delimiter(text)
-    reader = csv.reader(
-        chain([text], (text for _, text in numbered)), delimiter=delimiter, strict=True
-    )
-    header: list[str] = []
-    records: list[list[str]] = []
-    lines: list[int] = []
+    texts = chain([text], (text for _, text in numbered))
+    reader = csv.reader(texts, delimiter=_delimiter(text), strict=True)
     while True:
         line = number + reader.line_num
         try:
@@ -106,24 +112,33 @@ def _read_records(path: str | PathLike[str]) -> Rows:
         except csv.Error as error:
             raise FormatError(_explained(error), path=path, line=line) from None
         if record is None:
-            break
-        if not header:
-            header = record
-        elif len(record) == len(header):
-            if any(looks_like_a_row(text, delimiter, len(header)) for text in record):
-                raise FormatError(f"stray quotes join this line with others{_QUOTES}", path, line)
-            records.append(record)
-            lines.append(line)
-        elif record:
+            return
+        if record:
+            yield line, record
+
+
+def _read_records(path: str | PathLike[str]) -> Rows:
+    """Return the rows of any file by csv's strict rules."""
+    note: list[str] = []
+    found = delimited_records(path, note)
+    head, header = next(found, (1, []))
+    records: list[list[str]] = []
+    lines: list[int] = []
+    for line, record in found:
+        if len(record) != len(header):
             raise FormatError(
                 f"expected {len(header)} columns ({' '.join(header)[:200]}), "
                 f"found {len(record)}: {' '.join(record)[:60]!r}",
                 path=path,
                 line=line,
             )
+        if any(looks_like_a_row(text, len(header)) for text in record):
+            raise FormatError(f"stray quotes join this line with others{_QUOTES}", path, line)
+        records.append(record)
+        lines.append(line)
     columns = list(zip(*records, strict=True)) or [()] * len(header)
     frame = pd.DataFrame(dict(enumerate(pd.Series(list(c), dtype="str") for c in columns)))
-    return _rows(frame, header, path, number, note, lines.__getitem__)
+    return _rows(frame, header, path, head, note, lines.__getitem__)
 
 
 def _explained(error: csv.Error) -> str:
@@ -182,9 +197,13 @@ class _Shape:
     def __init__(self, delimiter: str, width: int) -> None:
         self._delimiter = ord(delimiter)
         self._width = width
+        self._begun = False
         self._rest = b""
 
     def __call__(self, chunk: bytes) -> None:
+        if not self._begun and chunk.startswith(MARK.encode()):
+            raise _NotPlainError  # pandas would leave it out
+        self._begun = True
         whole = self._rest + (chunk or b"\n" * bool(self._rest))  # the last line may lack its end
         end = whole.rfind(b"\n") + 1
         self._rest = whole[end:]

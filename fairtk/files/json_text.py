@@ -25,14 +25,14 @@ def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | N
             key twice in one object.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text.rstrip(), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         reason = f"{error.msg} at character {error.colno - 1}"
         line = None if line is None else line + error.lineno - 1
     except RecursionError:
         reason = "it is nested too deep"
     except FormatError as error:
-        reason = str(error)
+        reason = error.reason
     except ValueError:
         reason = "it has a number with thousands of digits"
     raise FormatError(f"this is not JSON that can be read ({reason})", path=path, line=line)

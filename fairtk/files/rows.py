@@ -87,7 +87,7 @@ class Rows:
         names = self.frame[column].fillna("").tolist()
         together = "\0".join(names)
         # most ids have no space at all, which is seen at once
-        if len(together.split(None, 1)) < 2 and MARK not in together:
+        if together.split(None, 1) in ([], [together]) and MARK not in together:
             return
         if _ODD.search(together) is None:
             return
@@ -108,10 +108,10 @@ class Rows:
             ]
             message = f"{column} must be a string; found {{}}"
             self.fail_at(np.array(wrong, dtype=bool), message, column)
-            values = values.astype(object).map(str)
-            wrong = [_lacks_utf8(value) for value in values]
+            texts = [str(value) for value in values]
+            wrong = [_lacks_utf8(text) for text in texts]
             self.fail_at(np.array(wrong, dtype=bool), f"{column} {{}} is not Unicode text", column)
-            values = self.frame[column] = values.astype("str")
+            values = self.frame[column] = pd.Series(texts, dtype="str", index=values.index)
         return values
 
     def as_numbers(self, column: str) -> None:
@@ -142,7 +142,7 @@ class Rows:
         if numbers is None:
             numbers = np.empty(len(values))
             for row, value in enumerate(values):
-                number = _number(value)
+                number = number_of(value)
                 if number is None:
                     self.fail(row, f"{column} must be a number; found {shown(value)}")
                 numbers[row] = number
@@ -186,7 +186,8 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
+    """Return a value as a float; None: it is no number, nor the text of one (`NUMBER`)."""
     if isinstance(value, str):
         # "nan" and "inf" are numbers, though no good ones: the caller says which are
         words = value.strip("+-").lower() in ("nan", "inf", "infinity")

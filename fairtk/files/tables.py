@@ -127,7 +127,7 @@ def write_table(
             stream.write(NOTE + json.dumps(note, ensure_ascii=False) + "\n")
         for record in [tuple(names), *zip(*columns, strict=True)]:
             cells = [_cell(value, quoted) for value in record]
-            if any(looks_like_a_row(cell, delimiter, len(names)) for cell in cells):
+            if any(looks_like_a_row(cell, len(names)) for cell in cells):
                 raise InputError(
                     f"{path}: a text has lines that look like rows of this file; write .jsonl or "
                     ".parquet"

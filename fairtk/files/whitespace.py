@@ -18,6 +18,7 @@ from fairtk.files.rows import NUMBER, Rows, shown
 
 Type = Literal["str", "int", "float"]
 _BLANKS = re.compile(r"[ \t]+")
+_WORDS = (b"rue", b"RUE", b"als", b"ALS")  # true and false, as pandas knows them
 _MARKS = re.compile(rb"\xef\xbb\xbf|\r[^\n]")
 
 
@@ -77,6 +78,8 @@ def read_whitespace(
     short = types[columns[-1]] == "str" and bool((frame[columns[-1]] == "").any())
     if short or marks.found:  # a line with fewer fields is filled up with ""
         _locate(path, layouts, types)
+    if marks.words:  # where all of a piece of the file are "True", pandas reads 1
+        _look_through(path, layouts, types)
     return Rows(frame, path, lambda row: _line_of(path, row), plain=marks.ascii)
 
 
@@ -87,6 +90,14 @@ def _locate(
     reason: str = "it cannot be read",
 ) -> NoReturn:
     """Raise a `FormatError` for the first line that is wrong."""
+    _look_through(path, layouts, types)
+    raise FormatError(reason, path=path)
+
+
+def _look_through(
+    path: str | PathLike[str], layouts: Sequence[Sequence[str]], types: Mapping[str, Type]
+) -> None:
+    """Raise a `FormatError` for the first line that is wrong, if one is."""
     columns: Sequence[str] | None = None
     for number, line in text_lines(path):
         if MARK in line:
@@ -110,7 +121,6 @@ def _locate(
             )
         for column, field in zip(columns, fields, strict=True):
             _check(column, field, types[column], path, number)
-    raise FormatError(reason, path=path)
 
 
 def _check(column: str, field: str, kind: Type, path: str | PathLike[str], number: int) -> None:
@@ -138,17 +148,19 @@ def _line_of(path: str | PathLike[str], row: int) -> int:
 
 
 class _Marks:
-    """Looks for byte order marks behind the start of a file, and for lone carriage returns."""
+    """Looks for byte order marks behind the start, lone carriage returns, and words of truth."""
 
     def __init__(self) -> None:
         self.found = False
         self.ascii = True
+        self.words = False
         self._before = b""
         self._start = 1
 
     def __call__(self, chunk: bytes) -> None:
         whole = self._before + chunk
         self.ascii &= chunk.isascii()  # other scripts have spaces that separate no columns
+        self.words |= any(part in whole for part in _WORDS)
         if b"\xef" in whole or b"\r" in whole:
             self.found |= _MARKS.search(whole, self._start) is not None
         self._before, self._start = whole[-3:], 0

@@ -10,9 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
+from fairtk.files.rows import number_of
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT, require
 from fairtk.frames.ids import as_strings, encode_ids
+from fairtk.frames.numbers import as_numbers
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.documents import Documents
 
@@ -157,10 +159,7 @@ def _weights(frame: pd.DataFrame, fail: Fail) -> FloatArray:
     if WEIGHT not in frame.columns:
         return np.ones(len(frame))
     column = frame[WEIGHT]
-    try:
-        weight = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        weight = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    weight = as_weights(column)
     wrong = ~np.isfinite(weight) | (weight < 0)
     if wrong.any():
         at = _first(wrong)
@@ -171,6 +170,14 @@ def _weights(frame: pd.DataFrame, fail: Fail) -> FloatArray:
             InputError,
         )
     return np.asarray(weight, dtype=np.float64)
+
+
+def as_weights(column: pd.Series) -> FloatArray:
+    """Return weights as floats, NaN for what is none; a text is one if it is a plain number."""
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return as_numbers(column)
+    found = [number_of(value) for value in column.tolist()]
+    return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
 
 
 def shown(value: Any) -> str:

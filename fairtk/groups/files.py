@@ -114,7 +114,7 @@ def read_weights(path: str | PathLike[str], columns: list[str], what: str) -> Ro
         if column != WEIGHT and isinstance(values.dtype, pd.StringDtype):
             rows.refuse_odd(column)
             frame[column] = values.mask(values == "")
-        elif column != WEIGHT and values.dtype == object:
+        elif column != WEIGHT and not _holds_names(values):
             wrong = np.array([not _is_name(value) for value in values], dtype=bool)
             rows.fail_at(wrong, f"{column} must be a string; found {{}}", column)
     return rows
@@ -148,6 +148,12 @@ def _compact(attribute: Attribute) -> pd.DataFrame:
             WEIGHT: attribute.all_weights(),
         }
     )
+
+
+def _holds_names(values: pd.Series) -> bool:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return isinstance(values.dtype.categories.dtype, pd.StringDtype)
+    return bool(pd.api.types.is_integer_dtype(values.dtype))
 
 
 def _is_name(value: Any) -> bool:

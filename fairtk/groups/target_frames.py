@@ -15,7 +15,7 @@ from fairtk.files.content import naming
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import GROUP, QID, WEIGHT
 from fairtk.frames.ids import as_strings, encode_ids
-from fairtk.groups.building import Fail, failing, level_order, shown
+from fairtk.groups.building import Fail, as_weights, failing, level_order, shown
 from fairtk.groups.factored import BackgroundRows, ProductRows
 from fairtk.groups.files import failing_at, read_weights
 from fairtk.groups.frames import level_columns
@@ -248,10 +248,7 @@ def _cells(
 
 def _weights(frame: pd.DataFrame, columns: list[str], fail: Fail) -> FloatArray:
     column = frame[WEIGHT]
-    try:
-        weight = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        weight = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    weight = as_weights(column)
     wrong = ~np.isfinite(weight) | (weight < 0)
     if wrong.any():
         at = _first(wrong)

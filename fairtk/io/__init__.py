@@ -12,6 +12,7 @@ from fairtk.files.atomic import atomic_write
 from fairtk.io.answers import add_answers, read_answers, read_gold_answers, write_answers
 from fairtk.io.qrels import read_qrels, write_qrels
 from fairtk.io.runs import read_run, write_run
+from fairtk.io.saving import save_format
 from fairtk.io.trec_fair import read_task_run, write_task_run
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "read_qrels",
     "read_run",
     "read_task_run",
+    "save_format",
     "write_answers",
     "write_qrels",
     "write_run",

@@ -4,7 +4,8 @@ There are two forms. ``trec_2022_*_reldocs.jsonl`` (and NIST's file of the evalu
 one topic per line: ``{"id": 1, "title": ..., "rel_docs": [12, ...]}``, with or without keywords.
 ``train_topics_meta.jsonl`` is one object of columns, each an object keyed by row number, in which
 the lists are strings: ``{"id": {"0": 1}, ..., "keywords": {"0": "['football']"}, "rel_docs":
-{"0": "[12]"}}``. Either form is read wherever topics are.
+{"0": "[12]"}}``. Either form is read wherever topics are. ``eval_topic_keywords.csv`` has the
+keywords of the evaluation topics alone: an id, and a list as Python prints it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import FormatError
+from fairtk.files.content import kind_of
+from fairtk.files.delimited import delimited_records
 from fairtk.files.json_text import json_objects
 from fairtk.frames.columns import DOCNO, LABEL, QID
 
@@ -74,6 +77,36 @@ def read_topics(path: str | PathLike[str], labeled: bool = True) -> list[Topic]:
     if not topics:
         raise FormatError("the file has no topics", path)
     return list(topics.values())
+
+
+def read_keywords(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
+    """Return the keywords of each topic, by qid.
+
+    Args:
+        path: a file of topics in either form (relevant pages are not needed), or a CSV or TSV file
+            of two columns, id and list of keywords, with or without a header.
+
+    Raises:
+        FormatError: the file is none of these, or a topic is malformed or occurs twice; names the
+            line.
+    """
+    if kind_of(path) == "jsonl":
+        return {topic.qid: topic.keywords for topic in read_topics(path, labeled=False)}
+    found: dict[str, tuple[str, ...]] = {}
+    for line, fields in delimited_records(path):
+        qid, printed = fields[0].strip(), ",".join(fields[1:])  # the list need not be quoted
+        if not found and "[" not in printed and len(fields) == 2:
+            continue  # the header
+        try:
+            words = _keywords(printed, f"topic {qid!r}")
+            if qid in found:
+                raise FormatError(f"the id {qid!r} occurs twice")
+        except FormatError as error:
+            raise FormatError(str(error), path, line) from None
+        found[qid] = words
+    if not found:
+        raise FormatError("the file has no keywords", path)
+    return found
 
 
 def qrels_of(topics: list[Topic]) -> pd.DataFrame:

@@ -172,7 +172,12 @@ def at_least(low: int) -> Callable[[Any], str]:
     return lambda value: "" if value >= low else f"must be at least {low}"
 
 
-CUTOFF = Param(int, desc="ranks read in each ranking (each sample on its own)", check=at_least(1))
+def _is_cutoff(value: Any) -> str:
+    return at_least(1)(value) or ("" if value <= _MOST else f"must be at most {_MOST}")
+
+
+_MOST = 2**31 - 1  # what evaluators that are written in C can hold
+CUTOFF = Param(int, desc="ranks read in each ranking (each sample on its own)", check=_is_cutoff)
 BROWSING = ObjectParam(
     read_browsing,
     BrowsingModel,

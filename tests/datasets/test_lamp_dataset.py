@@ -187,7 +187,7 @@ def test_malformed_questions_are_named(lamp_folder, lamp_case, spoil, message):
         ({"task": "LaMP_4", "golds": [{"id": "31", "output": "x"}] * 2}, r"entry 1: .*twice"),
         ({"task": "LaMP_4", "golds": ["x"]}, r"golds entry 0: .*must be an object; found str 'x'"),
         ("[1, 2]", r"expected an object with the keys 'task' and 'golds'"),
-        ('{"task": ', r"dev_outputs.json:1: not valid JSON"),
+        ('{"task": ', r"dev_outputs.json:1: this is not JSON"),
     ],
 )
 def test_malformed_outputs_are_named(lamp_folder, content, message):

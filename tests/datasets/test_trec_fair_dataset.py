@@ -126,6 +126,40 @@ def test_keywords_come_from_the_file_or_from_another(folder, tmp_path):
         trec_fair.from_folder(folder, "eval", keywords=tmp_path / "none")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,keywords\n4,\"['sea wall', 'tide']\"\n9,\"['verse']\"\n",
+        "4,['sea wall', 'tide']\n9,['verse']\n",
+        "id\tkeywords\n4\t['sea wall', 'tide']\n9\t['verse']\n",
+    ],
+)
+def test_keywords_come_from_the_official_table(folder, tmp_path, text):
+    words = tmp_path / "eval_topic_keywords.csv"
+    data.write(words, text)
+    qids = list(trec_fair.from_folder(folder, "eval").qrels_dict())
+    data.write(words, text.replace("4", qids[0]).replace("9", qids[1]))
+    given = trec_fair.from_folder(folder, "eval", keywords=words)
+    assert [q.query for q in given.queries_iter()] == ["sea wall tide", "verse"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("4,['a']\n4,['b']\n", "2: the id '4' occurs twice"),
+        ("4,['a']\n9,f()\n", "2: topic '9': 'keywords' must be a list"),
+        ("4,['a']\n9,\"['b']\n", "2: unexpected end of data"),
+        ("id,keywords\n", "the file has no keywords"),
+    ],
+)
+def test_broken_tables_of_keywords(folder, tmp_path, text, message):
+    words = tmp_path / "eval_topic_keywords.csv"
+    data.write(words, text)
+    given = trec_fair.from_folder(folder, "eval", keywords=words)
+    with pytest.raises(FormatError, match=f"eval_topic_keywords.csv:.*{message}"):
+        list(given.queries_iter())
+
+
 def test_files_may_be_packed_or_not(folder):
     corpus = folder / "trec_corpus_20220301_plain.json.gz"
     data.write(folder / "trec_corpus_20220301_plain.json", data.lines(data.CORPUS))

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 from fairtk.datasets.json_stream import Element, iterate_array
 from fairtk.datasets.lamp.records import check_task, retrieval_query, text_of, to_doc
 from fairtk.errors import DataWarning, FormatError, ParameterError, listed
+from fairtk.files import read_json
 
 
 class Question(NamedTuple):
@@ -258,7 +259,7 @@ class OutputsFile:
 
     def _read(self) -> dict[str, str]:
         path = self._path()
-        content = load_json(path)
+        content = read_json(path)
         if not isinstance(content, dict) or not isinstance(content.get("golds"), list):
             raise FormatError(
                 "expected an object with the keys 'task' and 'golds' (a list); found "
@@ -295,17 +296,6 @@ class OutputsFile:
                 "for: give the right task, or the right folder",
                 path,
             )
-
-
-def load_json(path: Path) -> Any:
-    """Return the content of a JSON file; anything else is a `FormatError` with the line."""
-    try:
-        with open(path, encoding="utf-8-sig") as stream:
-            return json.load(stream)
-    except json.JSONDecodeError as error:
-        raise FormatError(f"not valid JSON: {error.msg}", path, error.lineno) from None
-    except UnicodeDecodeError as error:
-        raise FormatError(f"the file is not UTF-8 text ({error.reason})", path) from None
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:

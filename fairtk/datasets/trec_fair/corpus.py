@@ -20,8 +20,8 @@ from ir_datasets.indices import Docstore
 from fairtk.datasets.trec_fair.files import derived, stamp, writable
 from fairtk.datasets.trec_fair.records import TrecFairDoc
 from fairtk.errors import FormatError, InputError
+from fairtk.files import JSON_ENTRY, decoded, opened, parse_json
 from fairtk.files.atomic import atomic_write
-from fairtk.files.content import decoded, opened
 
 _KEYS = ("id", "title", "plain", "url")
 _VERSION = "1"
@@ -35,7 +35,7 @@ def articles(path: Path) -> Iterator[TrecFairDoc]:
         FormatError: a line is not an object with the four keys; names it.
     """
     seen = _Seen()
-    with opened(path) as stream:
+    with opened(path, JSON_ENTRY) as stream:
         for number, raw in enumerate(stream, start=1):
             if raw.isspace():
                 continue
@@ -46,10 +46,7 @@ def articles(path: Path) -> Iterator[TrecFairDoc]:
 
 def _article(raw: bytes, path: Path, number: int) -> TrecFairDoc:
     text = decoded(raw, path, number)
-    try:
-        record = json.loads(text.removeprefix("\ufeff") if number == 1 else text)
-    except json.JSONDecodeError as error:
-        raise FormatError(f"this is not JSON ({error.msg})", path, number) from None
+    record = parse_json(text.removeprefix("\ufeff") if number == 1 else text, path, number)
     if not isinstance(record, dict):
         raise FormatError(f"expected an object, found {type(record).__name__}", path, number)
     try:

@@ -71,9 +71,10 @@ def from_folder(
     Args:
         path: the folder.
         split: ``"train"`` (or ``"train/keywords"``) or ``"eval"``.
-        keywords: a file of topics in either form (relevant pages are not needed), from which
-            topics without keywords get them. Topics that have none in either file are retrieved
-            with by their title, which a `fairtk.errors.DataWarning` says.
+        keywords: a file of topics in either form (relevant pages are not needed), or the official
+            ``eval_topic_keywords.csv`` (id, list), from which topics without keywords get them.
+            Topics that have none in either file are retrieved with by their title, which a
+            `fairtk.errors.DataWarning` says.
 
     Returns:
         An ``ir_datasets.Dataset`` with docs, queries and qrels; the files are read on first use.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import os
-import zlib
 from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
 from fairtk.datasets.fetching import Table, addresses, download
 from fairtk.errors import FormatError
+from fairtk.files import JSON_ENTRY, decoded, opened, parse_json
 
 Part = Literal["corpus", "metadata", "assessed", "train", "eval"]
 
@@ -139,21 +137,18 @@ def check_lines(path: Path, md5: str | None = None) -> None:
         if found != md5:
             raise FormatError(f"its MD5 is {found}, expected {md5}")
         return
-    with open(path, "rb") as stream:
-        packed = stream.read(2) == b"\x1f\x8b"
-    first = True
-    try:
-        with gzip.open(path) if packed else open(path, "rb") as lines:
-            for line in lines:
-                if first and not isinstance(json.loads(line), dict):
-                    raise FormatError("its first line is no JSON object")
-                first = False
-    except (ValueError, EOFError, OSError, zlib.error) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"not (gzipped) JSON lines: {error}") from None
-    if first:
-        raise FormatError("it is empty")
+    with opened(path, JSON_ENTRY) as lines:
+        first = lines.readline()
+        if not first:
+            raise FormatError("it is empty")
+        try:
+            found = parse_json(decoded(first, path, 1), path, 1)
+        except FormatError as error:
+            raise FormatError(f"not (gzipped) JSON lines: {error.reason}") from None
+        if not isinstance(found, dict):
+            raise FormatError("its first line is no JSON object")
+        for _ in lines:  # to the end, where gzip has a checksum
+            pass
 
 
 def derived(source: Path, suffix: str) -> list[Path]:

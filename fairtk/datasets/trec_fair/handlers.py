@@ -15,7 +15,7 @@ from fairtk.datasets.trec_fair.corpus import ArticleStore, articles
 from fairtk.datasets.trec_fair.files import Files, Part
 from fairtk.datasets.trec_fair.records import TrecFairDoc, TrecFairQuery
 from fairtk.errors import DataWarning, listed
-from fairtk.io.trec_fair_topics import Topic, read_topics
+from fairtk.io.trec_fair_topics import Topic, read_keywords, read_topics
 
 NAMESPACE = "trec-fair"
 
@@ -26,7 +26,7 @@ class TopicsFile:
     Args:
         files: where it is.
         part: which of the files.
-        keywords: another file of topics, for the keywords of those that have none.
+        keywords: a file with keywords, for the keywords of those that have none.
     """
 
     def __init__(self, files: Files, part: Part, keywords: Path | None = None) -> None:
@@ -45,7 +45,7 @@ class TopicsFile:
         if self._topics is None:
             topics = read_topics(self.path())
             if self._keywords is not None:
-                words = {t.qid: t.keywords for t in read_topics(self._keywords, labeled=False)}
+                words = read_keywords(self._keywords)
                 topics = [replace(t, keywords=t.keywords or words.get(t.qid, ())) for t in topics]
             self._topics = topics
         return self._topics

@@ -25,7 +25,7 @@ from fairtk.datasets.trec_fair.page_columns import (
     reader_of,
 )
 from fairtk.errors import FormatError
-from fairtk.files.content import decoded, opened
+from fairtk.files import JSON_ENTRY, decoded, opened, parse_json
 from fairtk.frames.arrays import IntArray
 
 
@@ -72,7 +72,7 @@ def read_pages(path: Path) -> Pages:
             ids.append(page)
             for reader, key in pairs:
                 reader.add(record.get(key, ABSENT))
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise _explained(error, raw, path, number) from None
     kept = _first_records(np.frombuffer(ids, dtype=np.int64))
     pairs.clear()
@@ -87,7 +87,7 @@ def read_pages(path: Path) -> Pages:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with opened(path) as stream:
+    with opened(path, JSON_ENTRY) as stream:
         for number, raw in enumerate(stream, start=1):
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
@@ -99,11 +99,9 @@ def _explained(error: Exception, raw: bytes, path: Path, number: int) -> FormatE
     """Return the error of a line that could not be read."""
     if isinstance(error, WrongValueError):
         return FormatError(str(error), path, number)
-    text = decoded(raw, path, number)
-    try:
-        record = json.loads(text)
-    except json.JSONDecodeError as wrong:
-        return FormatError(f"this is not JSON ({wrong.msg})", path, number)
+    if isinstance(error, FormatError):
+        return error  # of the file itself
+    record = parse_json(decoded(raw, path, number), path, number)
     if not isinstance(record, dict):
         return FormatError(f"expected an object, found {type(record).__name__}", path, number)
     if "page_id" not in record:

@@ -1,0 +1,436 @@
+"""What is no table, no number or no text is an error with file and line, never other numbers."""
+
+import gzip
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from fairtk.cli.group import cli
+from fairtk.errors import FormatError, InputError
+from fairtk.files import content
+from fairtk.files.rows import NUMBER, number_of
+from fairtk.groups import Groups, Target
+from fairtk.io import read_answers, read_gold_answers, read_qrels, read_run
+
+RUN = "q1 Q0 d1 1 3 t\nq1 Q0 d2 2 2 t\n"
+TSV = "qid\tdocno\tscore\nq1\td1\t3\nq1\td2\t2\n"
+QRELS = "q1 0 d1 1\nq1 0 d2 0\n"
+NAMED = "qid\tdocno\tlabel\nq1\td1\t1\nq1\td2\t0\n"
+GROUPS = "docno\tgroup\tweight\nd1\tx\t1\nd2\ty\t1\n"
+BARE = "docno,group\nd1,x\nd2,y\n"
+TARGET = "group\tweight\nx\t0.5\ny\t0.5\n"
+ANSWERS = "qid\tsample\tqanswer\nq1\t0\ta\nq1\t1\tb\n"
+GOLD = "qid\tgold_answer\nq1\ta\nq2\tb\n"
+LIST = "id\tpage_id\n1\t30\n1\t31\n"
+
+READERS = {
+    "run": (RUN, read_run),
+    "tsv": (TSV, read_run),
+    "qrels": (QRELS, read_qrels),
+    "named": (NAMED, read_qrels),
+    "groups": (GROUPS, Groups.read),
+    "bare": (BARE, Groups.read),
+    "target": (TARGET, Target.read),
+    "answers": (ANSWERS, read_answers),
+    "gold": (GOLD, read_gold_answers),
+    "list": (LIST, read_run),
+}
+HEADED = ["tsv", "named", "groups", "bare", "target", "answers", "gold", "list"]
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """Read a file that must be refused; return the line that is named, and the message."""
+
+    def read(reader, raw, packed=False):
+        path = tmp_path / f"{reader}.txt"
+        raw = raw if isinstance(raw, bytes) else raw.encode()
+        path.write_bytes(gzip.compress(raw) if packed else raw)
+        with pytest.raises(FormatError) as caught:
+            READERS[reader][1](path)
+        message = str(caught.value)
+        assert message.startswith(str(path))
+        assert "\n" not in message and len(message) < 1000
+        return caught.value.line, message
+
+    return read
+
+
+def lines(text):
+    return text.splitlines(keepends=True)
+
+
+def split(line):
+    separator = next(s for s in "\t, " if s in line)
+    return separator, line.rstrip("\n").split(separator)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("reader", READERS)
+class TestLines:
+    def test_as_they_are(self, reader, packed, tmp_path):
+        text, read = READERS[reader]
+        found = []
+        for raw in (text.encode(), b"\xef\xbb\xbf" + text.encode(), text.replace("\n", "\r\n")):
+            path = tmp_path / f"{reader}.txt"
+            raw = raw if isinstance(raw, bytes) else raw.encode()
+            path.write_bytes(gzip.compress(raw) if packed else raw)
+            value = read(path)
+            found.append(value if isinstance(value, pd.DataFrame) else value.to_frame())
+        for other in found[1:]:
+            pd.testing.assert_frame_equal(found[0], other)
+
+    def test_a_field_less(self, reader, packed, refused):
+        text = lines(READERS[reader][0])
+        separator, fields = split(text[-1])
+        line, message = refused(reader, "".join([*text[:-1], separator.join(fields[:-1])]), packed)
+        assert line == len(text)
+        assert f"expected {len(fields)} columns" in message
+
+    def test_a_field_more(self, reader, packed, refused):
+        text = lines(READERS[reader][0])
+        separator, fields = split(text[-1])
+        more = separator.join([*fields, "1"]) + "\n"
+        line, message = refused(reader, "".join([*text[:-1], more]), packed)
+        assert line == len(text)
+        assert f"expected {len(fields)} columns" in message
+
+    def test_nul(self, reader, packed, refused):
+        text = lines(READERS[reader][0])
+        text[1] = text[1][:-2] + "\0" + text[1][-2:]
+        line, message = refused(reader, "".join(text), packed)
+        assert (line, "NUL" in message) == (2, True)
+
+    def test_a_byte_order_mark_inside(self, reader, packed, refused):
+        text = READERS[reader][0]
+        head, *rest = lines(text)
+        joined = head + "\ufeff" + "".join(rest)
+        assert refused(reader, joined, packed)[0] == 2
+
+    def test_not_utf8(self, reader, packed, refused):
+        text = lines(READERS[reader][0])
+        raw = "".join(text[:-1]).encode() + b"\xe9" + text[-1].encode()
+        line, message = refused(reader, raw, packed)
+        assert line == len(text)
+        assert "not UTF-8 text (byte 0xe9)" in message
+
+    def test_lone_carriage_returns(self, reader, packed, refused):
+        text = READERS[reader][0]
+        line, message = refused(
+            reader, text + text.splitlines()[-1].replace("1", "7") + "\rx", packed
+        )
+        assert line == len(lines(text)) + 1
+        assert "carriage return" in message
+
+    def test_a_line_without_end(self, reader, packed, refused):
+        text = READERS[reader][0] + "x" * (content.LINE + 1)
+        line, message = refused(reader, text, packed)
+        assert line == len(lines(text))
+        assert "longer than 1 MiB" in message
+
+
+@pytest.mark.parametrize("reader", HEADED)
+class TestHeaders:
+    def test_a_second_one(self, reader, refused):
+        text = READERS[reader][0]
+        head, *rest = lines(text)
+        line, _ = refused(reader, text + head + rest[0].replace("1", "5"))
+        assert line == len(lines(text)) + 1
+
+    def test_an_extra_field_in_every_line(self, reader, refused):
+        head, *rest = lines(READERS[reader][0])
+        separator, _ = split(head)
+        longer = [row.replace("\n", f"{separator}1\n") for row in rest]
+        line, message = refused(reader, "".join([head, *longer]))
+        assert (line, "expected" in message) == (2, True)
+
+    def test_spaces_around_names(self, reader, refused):
+        if reader == "list":
+            return  # spaces separate its columns
+        head, *rest = lines(READERS[reader][0])
+        separator, fields = split(head)
+        spaced = separator.join([fields[0], f" {fields[1]}", *fields[2:]]) + "\n"
+        line, message = refused(reader, "".join([spaced, *rest]))
+        assert (line, "has spaces around it" in message) == (1, True)
+
+    def test_spaces_around_ids(self, reader, refused):
+        if reader == "list":
+            return
+        head, first, *rest = lines(READERS[reader][0])
+        line, message = refused(reader, "".join([head, " " + first, *rest]))
+        assert (line, "spaces around it" in message) == (2, True)
+
+
+class TestQuotes:
+    @pytest.mark.parametrize(
+        ("reader", "text", "line"),
+        [
+            # one stray quote reaches to the end, or to the next quoted field
+            ("named", 'qid\tdocno\tlabel\nq1\t"d1\t1\nq1\td2\t0\n', 2),
+            ("groups", 'docno\tgroup\tweight\n"d1\tx\t1\nd2\ty\t1\n"d3"\tx\t1\n', 2),
+            # two of them swallow the lines between
+            ("named", 'qid\tdocno\tlabel\nq1\t"d1\t1\nq1\td2"\t0\n', 2),
+            ("groups", 'docno\tgroup\tweight\nd1\t"x\t1\nd2\ty"\t1\n', 2),
+            ("target", 'group\tweight\nx\t0.5\n"y\t0.25\nz"\t0.25\n', 3),
+            ("answers", 'qid\tsample\tqanswer\nq1\t0\t"a\nq1\t1\tb"\n', 2),
+            ("bare", 'docno,group\nd1,"x"y\n', 2),
+        ],
+    )
+    def test_stray_ones(self, refused, reader, text, line):
+        assert refused(reader, text)[0] == line
+
+    def test_whole_fields_are_unquoted(self, tmp_path):
+        path = tmp_path / "groups.csv"
+        path.write_text('"docno","group"\n"d,1","a ""b"""\n\n"d2","y"\n')
+        assert Groups.read(path).to_frame()["docno"].tolist() == ["d,1", "d2"]
+
+    def test_texts_of_several_lines(self, tmp_path):
+        path = tmp_path / "answers.tsv"
+        path.write_text('qid\tqanswer\tnote\nq1\t"a\nb"\t\nq2\t"c, ""d"""\t\n')
+        assert read_answers(path)["qanswer"].tolist() == ["a\nb", 'c, "d"']
+
+
+NO_NUMBERS = [
+    "1_000",
+    "\u0661",
+    "\uff11",
+    "\u00b2",
+    "1,5",
+    "0x10",
+    "1e",
+    "--1",
+    "True",
+    "1.5f",
+    "nan",
+    "inf",
+]
+PLACES = {
+    "run": ("q1 Q0 d1 1 {} t\n", 1),
+    "tsv": ("qid\tdocno\tscore\nq1\td1\t{}\n", 2),
+    "qrels": ("q1 0 d1 {}\n", 1),
+    "named": ("qid\tdocno\tlabel\nq1\td1\t{}\n", 2),
+    "groups": ("docno\tgroup\tweight\nd1\tx\t1\nd2\tx\t{}\n", 3),
+    "target": ("group\tweight\nx\t1\ny\t{}\n", 3),
+    "answers": ("qid\tsample\tqanswer\nq1\t{}\ta\n", 2),
+}
+
+
+@pytest.mark.parametrize("field", [*NO_NUMBERS, "9" * 5000])
+@pytest.mark.parametrize("reader", PLACES)
+def test_what_is_no_number(reader, field, refused):
+    text, line = PLACES[reader]
+    assert refused(reader, text.format(field))[0] == line
+
+
+@pytest.mark.parametrize("field", ["1.5", "2", "1_0", "x", "9" * 5000, "99999999999999999999"])
+def test_ranks_are_integers(field, refused):
+    if field != "2":
+        assert refused("run", f"q1 Q0 d1 {field} 3 t\n")[0] == 1
+
+
+@pytest.mark.parametrize(
+    "text", [*NO_NUMBERS, "", " 1", "1 ", "1e400", ".", "+", "1e5", "-.5", "7."]
+)
+def test_numbers_are_ascii_decimals(text):
+    expected = float(text) if NUMBER.fullmatch(text) or text in ("nan", "inf") else None
+    found = number_of(text)
+    assert found == expected or (found != found and expected != expected)
+
+
+def test_braces_in_the_second_column(refused):
+    line, message = refused("run", "q1 {a} d1 1 3 t\nq1 {0} d2 2 2 t\n")
+    assert (line, "found '{0}' after '{a}'" in message) == (2, True)
+
+
+class TestJson:
+    @pytest.mark.parametrize(
+        ("value", "message"),
+        [
+            ("[" * 200_000 + "]" * 200_000, "nested too deep"),
+            ("9" * 5000, "thousands of digits"),
+            ('{"a": 1, "a": 2}', "the key 'a' occurs twice"),
+            ("nul", "Expecting value"),
+        ],
+    )
+    def test_what_cannot_be_read(self, value, message, refused):
+        good = '{"qid": "q1", "docno": "d1", "label": 1, "x": 0}\n'
+        line, found = refused("named", good + good.replace("d1", "d2").replace("0}", value + "}"))
+        assert (line, message in found) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("qid", "label", "message"),
+        [
+            ('"q\\ud800"', "1", "is not Unicode text"),
+            ('"q1 "', "1", "has spaces around it"),
+            ("1.5", "1", "qid must be a string"),
+            ('"q1"', "true", "label must be a number"),
+            ('"q1"', "1" * 400, "label must be a finite number"),
+            ('"q1"', '"1_0"', "label must be a number"),
+            ('"q1"', "[1]", "label must be a number"),
+        ],
+    )
+    def test_values(self, qid, label, message, refused):
+        text = f'{{"qid": {qid}, "docno": "d1", "label": {label}}}\n'
+        line, found = refused("named", '{"qid": "q0", "docno": "d", "label": 1}\n' + text)
+        assert (line, message in found) == (2, True)
+
+
+class TestFields:
+    def test_long_ones(self, tmp_path, refused):
+        long = "x" * 200_000
+        path = tmp_path / "long.tsv"
+        path.write_text(f"docno\tgroup\nd1\t{long}\n")
+        assert list(Groups.read(path).levels) == ["@UNKNOWN", long] or list(
+            Groups.read(path).levels
+        ) == [long]
+        line, message = refused("bare", f'docno,group\nd0,"y"\nd1,"{long}"\n')
+        assert (line, "more than 131,072 characters" in message) == (3, True)
+
+
+def bomb(megabytes):
+    """Return a gzip file that unpacks to one line, made without unpacking."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    block = b"x" * (1 << 20)
+    return b"".join(packer.compress(block) for _ in range(megabytes)) + packer.flush()
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_gzip_bomb_is_bounded_while_it_is_unpacked(reader, tmp_path):
+    import tracemalloc
+
+    path = tmp_path / f"{reader}.gz"
+    # members of a gzip file follow each other: 64 of 32 MiB are 2 GiB in one line
+    path.write_bytes(gzip.compress(READERS[reader][0].encode()) + bomb(32) * 64)
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            FormatError, match=f"{path.name}:[0-9]+: this line is longer than 1 MiB"
+        ):
+            READERS[reader][1](path)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_json_entries_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairtk.files.json_text.JSON_ENTRY", 1 << 20)
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"qid": "1"}\n{"qid": "') + bomb(8))
+    with pytest.raises(FormatError, match="x.jsonl.gz:2: this line is longer than 1 MiB"):
+        read_qrels(path)
+
+
+class TestParquet:
+    FRAME = pd.DataFrame({"qid": ["q1", "q2"] * 50, "docno": [f"d{i}" for i in range(100)],
+                          "label": np.arange(100.0)})  # fmt: skip
+
+    def test_flipped_bytes_and_cut_files(self, tmp_path):
+        path = tmp_path / "qrels.parquet"
+        from fairtk.io import write_qrels
+
+        write_qrels(self.FRAME, path)
+        good, expected = path.read_bytes(), read_qrels(path)
+        random = np.random.default_rng(7)
+        refused = 0
+        for case in range(150):
+            raw = bytearray(good)
+            if case % 3:
+                raw[random.integers(len(raw))] ^= 1 << random.integers(8)
+            else:
+                del raw[random.integers(len(raw)) :]
+            path.write_bytes(raw)
+            try:
+                found = read_qrels(path)
+            except InputError as error:
+                assert str(error).startswith(str(path))
+                refused += 1
+            else:
+                # what is not noticed is in what nobody reads (statistics, who made the file)
+                pd.testing.assert_frame_equal(found, expected)
+        assert refused > 100
+
+    @pytest.mark.parametrize(
+        "values",
+        [[["a"], ["b"]], [b"a", b"b"], [1.5, 2.5], [None, "a"], [{"x": 1}, {"x": 2}],
+         pd.to_datetime(["2020-01-01", "2020-01-02"]), [True, False]],
+    )  # fmt: skip
+    @pytest.mark.parametrize(
+        ("columns", "read"),
+        [(["qid", "docno", "label"], read_qrels), (["docno", "group", "weight"], Groups.read),
+         (["qid", "docno", "score"], read_run)],
+    )  # fmt: skip
+    def test_wrong_types(self, columns, read, values, tmp_path):
+        path = tmp_path / "x.parquet"
+        for place in (0, 1, 2):
+            good = [["a", "b"], ["c", "d"], [1.0, 0.5]]
+            if columns[place] == "group" and values[0] is None:
+                continue  # an unknown group
+            if place == 2 and isinstance(values[0], float):
+                continue  # a number
+            frame = pd.DataFrame(dict(zip(columns, good, strict=True)))
+            frame[columns[place]] = values
+            frame.to_parquet(path)
+            with pytest.raises(FormatError, match=f"x.parquet: .*{columns[place]}"):
+                read(path)
+
+    def test_folders_named_like_settings_add_no_columns(self, tmp_path):
+        folder = tmp_path / "alpha=1"
+        folder.mkdir()
+        self.FRAME.to_parquet(folder / "qrels.parquet")
+        assert list(read_qrels(folder / "qrels.parquet").columns) == ["qid", "docno", "label"]
+
+
+class TestCommandLine:
+    @pytest.fixture
+    def run(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+
+        def run(files, *words):
+            for name, text in files.items():
+                (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+            found = CliRunner().invoke(cli, [*words], prog_name="fairtk")
+            assert isinstance(found.exception, SystemExit), found.output
+            return found.exit_code, found.stderr
+
+        return run
+
+    @pytest.mark.parametrize("name", ["qrels", "run", "groups", "target", "gold", "answers"])
+    @pytest.mark.parametrize("wrong", [b"\0", b"\xff", b"\xef\xbb\xbfx", b"x" * 2_000_000])
+    def test_evaluate(self, run, name, wrong):
+        files = {"qrels": QRELS, "run": RUN, "groups": GROUPS, "target": TARGET,
+                 "gold": GOLD, "answers": "qid\tqanswer\nq1\ta\n"}  # fmt: skip
+        files[name] = files[name].encode() + wrong + b"\n"
+        code, said = run(
+            files, "evaluate", "qrels", "run", "--groups", "groups", "--target", "target",
+            "--answers", "answers", "--gold", "gold", "-m", "AWRF@2", "-m", "EU(utility='em')",
+        )  # fmt: skip
+        assert code == 2
+        assert said.startswith(f"Error: {name}:") and said.count("\n") == 1
+
+    def test_groups(self, run):
+        code, said = run({"g.tsv": GROUPS + GROUPS}, "groups", "g.tsv")
+        assert (code, said) == (2, "Error: g.tsv:4: the header occurs again; were files joined?\n")
+
+    def test_errors_of_frames_name_the_file(self, run):
+        files = {
+            "qrels": QRELS,
+            "run": RUN,
+            "groups": GROUPS,
+            "answers": "qid\tqanswer\nq1\ta\n",
+            "gold": "qid\tgold_answer\nq7\ta\n",
+            "target": "region\tweight\nx\t1\n",
+        }
+        given = ("--answers", "answers", "--gold", "gold")
+        code, said = run(files, "evaluate", "qrels", "run", *given, "-m", "EU(utility='em')")
+        assert code == 2 and said.startswith("Error: gold: join_answers: no gold answer")
+        code, said = run(files, "evaluate", "qrels", "run", "--groups", "groups", "--target",
+                         "target", "-m", "AWRF@2")  # fmt: skip
+        assert code == 2 and said.startswith("Error: target: Target needs the column")
+
+    def test_a_cutoff_of_twenty_digits(self, run):
+        files = {"qrels": QRELS, "run": RUN}
+        code, said = run(files, "evaluate", "qrels", "run", "-m", "EE_D@99999999999999999999")
+        assert code == 2 and "cutoff must be at most" in said
