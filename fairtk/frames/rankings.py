@@ -17,6 +17,7 @@ import pandas as pd
 from fairtk.errors import ColumnError, DuplicateError, InputError, such_rows
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, require
+from fairtk.frames.numbers import as_numbers
 from fairtk.frames.runs import Run
 
 LOST_SAMPLES = (
@@ -177,19 +178,20 @@ def _samples(frame: pd.DataFrame, where: str) -> IntArray | None:
 
 
 def _ranks(frame: pd.DataFrame, where: str) -> IntArray:
-    values = frame[RANK].to_numpy()
-    if len(values) == 0:
-        return np.zeros(0, dtype=np.int64)
-    try:
-        result: IntArray = values.astype(np.int64)
-        same = bool((result == values).all())
-    except (TypeError, ValueError):
-        same = False
-    if not same:
+    column = frame[RANK]
+    if column.dtype.kind in "iu" and column.dtype.itemsize <= 8:
+        whole: IntArray = column.to_numpy(dtype=np.int64)
+        return whole
+    rank = as_numbers(column)
+    wrong = ~(np.abs(rank) < 2.0**53) | (rank != np.floor(rank))
+    if wrong.any():
+        row = frame.iloc[int(np.flatnonzero(wrong)[0])]
+        value = row[RANK].item() if isinstance(row[RANK], np.generic) else row[RANK]
         raise ColumnError(
-            f"{where}: {RANK!r} must be an integer; found {values.dtype} ({values[0]!r})"
+            f"{where}: {RANK!r} must be an integer; found {value!r} for qid "
+            f"{str(row[QID])!r}, docno {str(row[DOCNO])!r}"
         )
-    return result
+    return rank.astype(np.int64)
 
 
 def _sorted_order(

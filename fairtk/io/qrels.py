@@ -14,6 +14,7 @@ from fairtk.files.rows import Rows
 from fairtk.files.tables import has_header, read_table, strings_or_lists, write_table
 from fairtk.files.whitespace import Type, read_whitespace
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, require
+from fairtk.frames.qrels import Qrels
 
 _TYPES: dict[str, Type] = {QID: "str", "iteration": "str", DOCNO: "str", LABEL: "float"}
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
@@ -60,10 +61,13 @@ def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     means TREC's four columns.
 
     Raises:
-        InputError: the frame has columns that TREC's format would lose, or an id has spaces.
+        InputError: the frame has columns that TREC's format would lose, an id has spaces, or an id
+            or label is none (`fairtk.frames.Qrels`).
         ColumnError: ``qid``, ``docno`` or ``label`` is missing.
+        DuplicateError: a document is labeled twice for a query.
     """
     require(frame, [QID, DOCNO, LABEL], "write_qrels")
+    qrels = Qrels(frame, "write_qrels")
     if is_parquet_name(path) or str(path).endswith(_NAMED):
         write_table(frame, path)
         return
@@ -73,18 +77,19 @@ def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             f"write_qrels: TREC's format has no place for the columns {listed(lost)}; write "
             ".tsv, .jsonl or .parquet, or drop them"
         )
-    for column in (QID, DOCNO):
-        texts = frame[column].astype("str")
+    for ids in (qrels.qids, qrels.docnos):
+        texts = pd.Series(ids, dtype="str")
         wrong = texts[texts.str.contains(r"[\s\ufeff]|^$")]
         if len(wrong):
             raise InputError(
                 "write_qrels: TREC's format separates columns by spaces, so an id cannot be empty "
-                f"or have spaces; found {listed(wrong.unique(), 3)}: write .tsv or .parquet instead"
+                f"or have spaces; found {listed(wrong, 3)}: write .tsv or .parquet instead"
             )
+    qids, docnos = qrels.qids[qrels.query].tolist(), qrels.docnos[qrels.doc].tolist()
     with atomic_text(path) as stream:
-        columns = (frame[c].tolist() for c in (QID, DOCNO, LABEL))
-        for qid, docno, label in zip(*columns, strict=True):
-            stream.write(f"{qid} 0 {docno} {label!r}\n")
+        for qid, docno, label in zip(qids, docnos, qrels.labels.tolist(), strict=True):
+            shown = int(label) if label.is_integer() else label
+            stream.write(f"{qid} 0 {docno} {shown!r}\n")
 
 
 def _whole(rows: Rows) -> pd.Series:

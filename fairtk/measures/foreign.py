@@ -25,6 +25,7 @@ from fairtk.frames.columns import (
     SAMPLE,
     SCORE,
     TO_IR_MEASURES,
+    require,
 )
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
@@ -43,6 +44,7 @@ def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArr
     Raises:
         InputError: the run has several rankings of a query, or the labels cannot be handed over.
     """
+    _require_columns(measures, evidence)
     found = {m: np.full(len(evidence.qids), np.nan) for m in measures}
     index = {qid: i for i, qid in enumerate(evidence.qids)}
     run = evidence.frame.rename(columns=TO_IR_MEASURES)
@@ -66,6 +68,7 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
         measures: the measures.
         evidence: labels and a sampled run.
     """
+    _require_columns(measures, evidence)
     n_queries = len(evidence.qids)
     # one evaluator holds the labels for all samples; each call sees one ranking per query
     evaluator = evaluator_for(measures, evidence)
@@ -101,6 +104,17 @@ def evaluator_for(measures: Sequence[Any], evidence: Evidence) -> Any:
     if key not in known:
         known[key] = ir_measures.evaluator(measures, qrels_for(measures, evidence))
     return known[key]
+
+
+def _require_columns(measures: Sequence[Any], evidence: Evidence) -> None:
+    """Raise unless run and labels have what the measures read; ir_measures names no measure."""
+    of_run, of_qrels = ir_measures.run_inputs(measures), ir_measures.qrel_inputs(measures)
+    require(evidence.frame, map(_ours, of_run), f"{evidence.where} (run)")
+    require(evidence.judgments.frame, map(_ours, of_qrels), f"{evidence.where} (qrels)")
+
+
+def _ours(name: str) -> str:
+    return next((ours for ours, theirs in TO_IR_MEASURES.items() if theirs == name), name)
 
 
 def qrels_for(measures: Sequence[Any], evidence: Evidence) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
 from fairtk.errors import ColumnError
-from fairtk.frames.columns import SAMPLE
+from fairtk.frames.columns import SAMPLE, plain_columns
 from fairtk.frames.content import ByContent, digest
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
@@ -77,8 +77,10 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
             modes: lists of needed columns, the preferred one first.
 
         Raises:
+            ColumnError: it is no frame, or a column stands twice.
             TransformerInputError: no mode fits; names the transformer and what is missing.
         """
+        plain_columns(inp, type(self).__name__)
         for index, needed in enumerate(modes):
             if all(column in inp.columns for column in needed):
                 return index

@@ -10,7 +10,8 @@ import pyterrier as pt
 
 from fairtk.errors import ColumnError, InputError, ParameterError
 from fairtk.frames.arrays import IntArray
-from fairtk.frames.columns import QID, SAMPLE, require
+from fairtk.frames.columns import QID, SAMPLE, plain_columns, require
+from fairtk.frames.ids import encode_ids
 from fairtk.transformers.base import FairTransformer
 
 # between sample and qid of a temporary qid; the digits before the first one are the sample
@@ -69,10 +70,12 @@ class PerSample(FairTransformer):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return what the transformer makes of each sample."""
+        plain_columns(inp, "PerSample")
         if SAMPLE not in inp.columns:
             unsampled: pd.DataFrame = self.transformer.transform(inp)
             return unsampled
         self.check_inputs(inp, [QID])
+        encode_ids(inp[QID], QID, "PerSample")
         sample = _samples(inp)
         plain = inp.drop(columns=SAMPLE)
         if len(inp) == 0:

@@ -195,6 +195,22 @@ class TestAnswers:
             add_answers(self.RUN, one.drop(columns="sample"))
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"docno": ["d", "d"]}, "write_qrels: the qrels label docno 'd' twice for qid 'q'"),
+        ({"label": [1, None]}, "write_qrels: the label of qid 'q', docno 'e' is nan"),
+        ({"label": ["1", "0"]}, "write_qrels: the label of qid 'q', docno 'd' is '1'"),
+        ({"docno": [b"d", b"e"]}, "write_qrels .qrels.: docno must be text"),
+    ],
+)
+def test_qrels_that_no_measure_would_take_are_not_written(tmp_path, changed, message):
+    frame = pd.DataFrame({"qid": ["q", "q"], "docno": ["d", "e"], "label": [1, 0]})
+    with pytest.raises(InputError, match=message):
+        write_qrels(frame.assign(**changed), tmp_path / "qrels.txt")
+    assert not (tmp_path / "qrels.txt").exists()
+
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8)
 IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=4)
 
@@ -208,7 +224,7 @@ def test_qrels_round_trip(tmp_path, suffix, data):
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
     keys = data.draw(st.lists(st.tuples(IDS, IDS), min_size=1, max_size=5, unique=True))
-    labels = st.integers(-2, 4) | st.floats(allow_nan=False, allow_infinity=False)
+    labels = st.integers(-2, 4) | st.floats(-(2.0**52), 2.0**52)
     golds = TEXT.filter(bool) | st.lists(TEXT, min_size=1, max_size=2)
     frame = pd.DataFrame(
         {

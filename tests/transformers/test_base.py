@@ -1,7 +1,11 @@
 """What all transformers share: stages that PyTerrier can see."""
 
+import pandas as pd
 import pyterrier as pt
+import pytest
 
+from fairtk import BM25Scorer, PerSample
+from fairtk.errors import ColumnError
 from fairtk.transformers.base import FairTransformer
 
 
@@ -24,3 +28,17 @@ def test_settings_that_are_transformers_are_stages():
     assert pt.inspect.subtransformers(Several(one, (), ("a", "b"))) == {"first": one}
     assert pt.inspect.subtransformers(Several("none")) == {}
     assert "Several" in pt.schematic.draw(Several("none", [Several("none")], ()))
+
+
+@pytest.mark.parametrize("make", [BM25Scorer, lambda: PerSample(BM25Scorer())])
+def test_what_is_no_frame_of_plain_columns_is_named(make):
+    run = pd.DataFrame({"qid": ["q"], "docno": ["d"], "score": [1.0], "sample": [0]})
+    two_levels = run.set_axis(pd.MultiIndex.from_tuples([(c, "") for c in run.columns]), axis=1)
+    twice = pd.concat([run, run[["qid"]]], axis=1)
+    for frame, message in (
+        (run.to_numpy(), "needs a DataFrame; found a ndarray"),
+        (two_levels, "found a MultiIndex"),
+        (twice, "twice there: ..qid.."),
+    ):
+        with pytest.raises(ColumnError, match=message):
+            make().transform(frame)
