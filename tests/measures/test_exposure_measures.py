@@ -3,6 +3,7 @@
 import ir_measures
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -241,6 +242,19 @@ def test_systems_that_differ_in_n_are_warned_about():
     # two calls that have nothing to do with each other
     value(EE_R @ 1, qrels, run_of([["a"]]))
     value(EE_R @ 1, qrels, run_of([["a", "x"]]))
+
+
+def test_systems_of_an_experiment_that_differ_in_n_are_warned_about():
+    names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
+    topics = pd.DataFrame({"qid": ["q"], "query": ["x"]})
+    qrels = qrels_of({"a": 1, "b": 0}).rename(columns=names)
+    one, other = (run_of([docs]).rename(columns=names) for docs in (["a"], ["a", "x"]))
+    measures = [EE_D @ 1, EE_R @ 1]
+    with pytest.warns(DataWarning, match="systems differ in the number n.*'q': 2 and 3"):
+        pt.Experiment([one, other], topics, qrels, measures)
+    # two experiments are two comparisons, with the same measures too
+    pt.Experiment([one], topics, qrels, measures)
+    pt.Experiment([other], topics, qrels, measures)
 
 
 rankings = st.lists(st.permutations(["a", "b", "c", "d", "e"]), min_size=1, max_size=6)
