@@ -2,7 +2,14 @@
 # jupyter:
 #   jupytext:
 #     text_representation:
+#       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
 # ---
 
 # %% [markdown]
@@ -26,10 +33,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from ir_measures import nDCG
-from terminal import shell
 
 import fairtk
 from fairtk import EE_D, EE_L, EE_R, BM25Scorer, E, FairSampler
+from fairtk.demo.terminal import shell
 
 OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-01-"))
 OUT.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,14 @@
 # jupyter:
 #   jupytext:
 #     text_representation:
+#       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
 # ---
 
 # %% [markdown]
@@ -33,13 +40,13 @@ from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
-from invented_people import write_invented_folder
 from ir_measures import nDCG
-from terminal import shell
 
 import fairtk
 from fairtk import AWRF, BM25Scorer, E, FairSampler, Groups, Target
 from fairtk.datasets import trec_fair
+from fairtk.demo.invented_people import write_invented_folder
+from fairtk.demo.terminal import shell
 from fairtk.errors import DataWarning
 from fairtk.measures import ByGroup, nDCG_AWRF, nDCG_TREC
 
@@ -53,7 +60,7 @@ CUTOFF = 20  # ranks that are looked at; the track itself used 500
 # %% [markdown]
 # ## An invented collection in the official form
 #
-# 360 "biographies" of nobody (`invented_people.py`, beside this file). Three things about them are
+# 360 "biographies" of nobody (`fairtk.demo.invented_people`). Three things about them are
 # as in life: groups are of different size, some labels are missing, and the words of the query are
 # more frequent in the articles of some groups than of others, although all of these are relevant.
 

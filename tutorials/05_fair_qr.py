@@ -2,7 +2,14 @@
 # jupyter:
 #   jupytext:
 #     text_representation:
+#       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
 # ---
 
 # %% [markdown]
@@ -32,12 +39,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyterrier as pt
-from invented_people import write_invented_folder
 from ir_measures import nDCG
-from terminal import shell
 
 import fairtk
 from fairtk import AWRF, EE_D, EU, BM25Scorer, E, FairQR, FairSampler, FlanT5, Groups, Target
+from fairtk.demo.invented_people import write_invented_folder
+from fairtk.demo.terminal import shell
 from fairtk.errors import DataWarning
 from fairtk.llm import KeywordRefiner, Ledger
 from fairtk.measures import nDCG_AWRF, nDCG_TREC

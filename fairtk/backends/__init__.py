@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fairtk.backends.adapter import CallableBackend, as_backend
 from fairtk.backends.causal import HuggingFaceCausal
+from fairtk.backends.loading import require_packages
 from fairtk.backends.protocol import Backend, PromptLengthError
 from fairtk.backends.seq2seq import HuggingFaceSeq2Seq
 
@@ -18,4 +19,5 @@ __all__ = [
     "HuggingFaceSeq2Seq",
     "PromptLengthError",
     "as_backend",
+    "require_packages",
 ]

@@ -79,6 +79,7 @@ class HuggingFaceBackend(ABC):
         revision: str | None = None,
     ) -> None:
         where = type(self).__name__
+        loading.require_packages(where)
         if dtype not in DTYPES:
             raise ParameterError(f"{where}: unknown dtype {dtype!r}{suggestion(dtype, DTYPES)}")
         self.model = str(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +14,14 @@ _SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def require_packages(where: str) -> None:
-    """Raise a `MissingExtraError` unless torch and transformers are installed."""
+    """Raise a `MissingExtraError` unless torch and transformers are installed; imports neither."""
     for package in ("torch", "transformers"):
         try:
-            __import__(package)
+            found = importlib.util.find_spec(package)
         except ImportError:
-            raise MissingExtraError(package, "t5", where) from None
+            found = None
+        if found is None:
+            raise MissingExtraError(package, "t5", where)
 
 
 def load_tokenizer(folder: str, model: str) -> Any:

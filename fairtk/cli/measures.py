@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairtk.cli.output import echo_rows, echo_table, format_option
-from fairtk.errors import InputError
+from fairtk.errors import InputError, install_hint
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
 
@@ -172,4 +172,4 @@ def _first_line(thing: Any) -> str:
 
 
 def _extra(extra: str | None) -> str:
-    return f" (pip install 'fairtk[{extra}]')" if extra else ""
+    return f" ({install_hint(extra)})" if extra else ""

@@ -169,7 +169,7 @@ class PluginHost:
                 "entry point only, and unregister an object first"
             )
         try:
-            self.manager.register(implementation, f"{plugin}:{plugin.module}:{id(implementation)}")
+            self.manager.register(implementation)
         except pluggy.PluginValidationError as error:
             why = " ".join(str(error).split())
             raise BrokenPluginError(f"it implements a hook in a wrong form: {why}") from error

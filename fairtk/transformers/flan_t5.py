@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import ClassVar
 
-from fairtk.backends import HuggingFaceSeq2Seq
+from fairtk.backends import HuggingFaceSeq2Seq, require_packages
 from fairtk.prompts import PromptBuilder
 from fairtk.transformers.generator import Generator
 
@@ -31,6 +31,7 @@ class FlanT5(Generator):
         revision: branch, tag or commit on the hub.
 
     Raises:
+        MissingExtraError: torch or transformers is not installed.
         ParameterError: a setting is out of its range.
     """
 
@@ -61,6 +62,7 @@ class FlanT5(Generator):
         batch_tokens: int | None = None,
         revision: str | None = None,
     ) -> None:
+        require_packages("FlanT5")
         backend = HuggingFaceSeq2Seq(
             fspath(model),
             device=device,

@@ -420,7 +420,7 @@ class TestPlot:
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
         measure = AWRF(groups=GENDER, target=HALF) @ 3
         found = fairtk.explain(measure, self.run, self.qrels)
-        with pytest.raises(MissingExtraError, match=r"fairtk\[report\]"):
+        with pytest.raises(MissingExtraError, match=r"'.\[report\]'"):
             found.plot()
 
 

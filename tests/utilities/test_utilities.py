@@ -187,7 +187,7 @@ class TestBadInput:
     def test_package_that_is_not_installed(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "rouge_score", None)
         monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
-        with pytest.raises(MissingExtraError, match=r"fairtk\[rouge\]"):
+        with pytest.raises(MissingExtraError, match=r"'.\[rouge\]'"):
             utilities.get("rouge_score_rougeL")
 
 

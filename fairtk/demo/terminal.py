@@ -1,11 +1,14 @@
 """Commands as a terminal would run them, for the tutorials."""
 
+from __future__ import annotations
+
 import shlex
 import subprocess
 import sys
+from os import PathLike
 
 
-def shell(command, folder, lines=None):
+def shell(command: str, folder: str | PathLike[str], lines: int | None = None) -> int:
     """Show a command, run it in a folder, show what it prints, and return its exit code.
 
     Args:

@@ -1,12 +1,16 @@
 """An invented collection in the official form of TREC Fair Ranking 2022: biographies of nobody.
 
-python tutorials/invented_people.py FOLDER
+python -m fairtk.demo.invented_people FOLDER
 """
+
+from __future__ import annotations
 
 import gzip
 import json
 import sys
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +28,7 @@ REGIONS = ["Northern America", "Western Europe", "Eastern Asia", "Western Africa
 FILLER = ["quiet", "early", "third", "river", "school", "prize"]
 
 
-def write_invented_folder(folder, n=360):
+def write_invented_folder(folder: str | PathLike[str], n: int = 360) -> None:
     """Write corpus, metadata and topics as the track published its own.
 
     Three things are as in life: groups are of different size, some labels are missing, and the
@@ -35,7 +39,9 @@ def write_invented_folder(folder, n=360):
     folder = Path(folder)
     folder.mkdir(parents=True)
     terms = KeywordRefiner().table
-    pages, records, relevant = [], [], {title: [] for title in SUBJECTS}
+    pages: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
+    relevant: dict[str, list[int]] = {title: [] for title in SUBJECTS}
     for page in range(1000, 1000 + n):
         title = list(SUBJECTS)[page % len(SUBJECTS)]
         woman = rng.random() < 0.35
@@ -90,5 +96,5 @@ def write_invented_folder(folder, n=360):
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or Path(sys.argv[1]).exists():
-        sys.exit("usage: python tutorials/invented_people.py FOLDER (a new one)")
+        sys.exit("usage: python -m fairtk.demo.invented_people FOLDER (a new one)")
     write_invented_folder(sys.argv[1])
