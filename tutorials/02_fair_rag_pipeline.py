@@ -22,8 +22,9 @@
 # viewers who tag movies, and a tiny T5 that was trained for it. The numbers say how the tools
 # behave, not how real systems do. To repeat it on LaMP itself see `lamp_folder.py`.
 #
-# It takes a few minutes on two cores, `FAIRTK_TUTORIAL_FAST=1` takes seconds. Figures go to the
-# folder in `FAIRTK_TUTORIAL_OUT`, by default a new temporary folder.
+# It takes a few minutes on two cores that have nothing else to do, half a minute with
+# `FAIRTK_TUTORIAL_FAST=1`. Figures go to the folder in `FAIRTK_TUTORIAL_OUT`, by default a new
+# temporary folder.
 
 # %%
 import os

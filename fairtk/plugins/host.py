@@ -1,9 +1,8 @@
 """Loads plugins one by one and fills the registries with what they give.
 
-A plugin that cannot be imported, or whose hook fails, is left out whole with a `PluginWarning`. A
-misspelt hook, or a name that another plugin has, is a `PluginError`, raised at the next look-up so
-that ``fairtk plugins`` can still show who is who. ``FAIRTK_PLUGINS`` names the distributions to
-load (empty: built-ins only); ``FAIRTK_STRICT_PLUGINS=1`` raises everything at once.
+A plugin that does not work is left out whole with a `PluginWarning`. A misspelt hook or a name that
+is taken is a `PluginError` at the next look-up. ``FAIRTK_PLUGINS`` names the distributions to load
+(empty: built-ins only); ``FAIRTK_STRICT_PLUGINS=1`` raises everything at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Names under which measures, utilities, prompts, browsing models, transformers and data are known.
-
-A registry maps a name to what one plugin gave and remembers which one. It is filled by
-`fairtk.plugins` alone, never by importing a module.
-"""
+"""The names of what plugins give, filled by `fairtk.plugins` alone, never by importing a module."""
 
 from __future__ import annotations
 
@@ -88,10 +84,7 @@ class Entry(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """All values of one kind, by name: instances of `base`, or subclasses of it (`classes`).
-
-    `listener` is told the name and value of each; the value None takes it back.
-    """
+    """All values of one kind, by name; `listener` hears of each, and of None when it is gone."""
 
     def __init__(self, kind: str, base: type = object, classes: bool = False) -> None:
         self.kind, self.base, self.classes = kind, base, classes
