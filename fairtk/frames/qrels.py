@@ -116,6 +116,21 @@ class Qrels:
         state.update(self.query.tobytes() + self.doc.tobytes() + self.labels.tobytes())
         return state.hexdigest()
 
+    def by_query(self, labels: IntArray) -> dict[str, dict[str, int]]:
+        """Return labels by query and document, of the queries that have any.
+
+        Args:
+            labels: the labels, or what stands for them; shape (n_labels,).
+        """
+        order = np.argsort(self.query, kind="stable")
+        start = np.searchsorted(self.query[order], np.arange(len(self.qids) + 1)).tolist()
+        docnos, values = self.docnos[self.doc[order]].tolist(), labels[order].tolist()
+        return {
+            qid: dict(zip(docnos[a:b], values[a:b], strict=True))
+            for qid, a, b in zip(self.qids, start[:-1], start[1:], strict=True)
+            if a < b
+        }
+
     def plain(self) -> pd.DataFrame:
         """Return the labels as a frame in one form: ids as text, sorted, no other columns."""
         columns = {QID: self.qids[self.query], DOCNO: self.docnos[self.doc], LABEL: self.labels}

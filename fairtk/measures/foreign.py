@@ -13,7 +13,6 @@ from typing import Any
 
 import ir_measures
 import numpy as np
-import pandas as pd
 
 from fairtk.errors import InputError
 from fairtk.frames.arrays import FloatArray, IntArray
@@ -29,6 +28,8 @@ from fairtk.frames.columns import (
 )
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
+
+_PLAIN_QRELS = {QUERY_ID, DOC_ID, RELEVANCE}
 
 
 def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArray]:
@@ -117,13 +118,20 @@ def _ours(name: str) -> str:
     return next((ours for ours, theirs in TO_IR_MEASURES.items() if theirs == name), name)
 
 
-def qrels_for(measures: Sequence[Any], evidence: Evidence) -> pd.DataFrame:
-    """Return the labels in ir_measures' names: ids as text, labels as whole numbers.
+def qrels_for(measures: Sequence[Any], evidence: Evidence) -> Any:
+    """Return the labels for ir_measures: ids as text, labels as whole numbers.
+
+    A mapping of mappings where the measures read nothing else, which evaluators would make of a
+    frame row by row: a minute for the labels of TREC Fair Ranking 2022. A frame otherwise.
 
     Raises:
         InputError: labels have fractions.
     """
     judgments = evidence.judgments
+    read = set(ir_measures.qrel_inputs(measures))
+    ours = any(isinstance(m, FairMeasure) for m in measures)
+    if not ours and read <= _PLAIN_QRELS and "iteration" not in judgments.frame.columns:
+        return judgments.by_query(whole_labels(measures, judgments.labels))
     frame = judgments.frame.rename(columns=TO_IR_MEASURES)
     frame[QUERY_ID] = judgments.qids[judgments.query]
     if DOC_ID in frame.columns:

@@ -50,7 +50,8 @@ class FairProvider(providers.Provider):  # type: ignore[misc]
         return _inputs(measures, "QREL_COLUMNS", ir_measures.qrel_inputs)
 
     def _evaluator(self, measures: Iterable[FairMeasure], qrels: Any) -> FairEvaluator:
-        frame = QrelsConverter(qrels, strict=False).as_pd_dataframe()
+        framed = isinstance(qrels, pd.DataFrame)  # the converter would add a column of zeros
+        frame = qrels if framed else QrelsConverter(qrels, strict=False).as_pd_dataframe()
         # ir_measures hands over a set, whose order would differ from process to process
         return FairEvaluator(sorted(measures, key=repr), frame)
 

@@ -89,3 +89,12 @@ def test_some_labels_of_all_queries():
     assert len(part.frame) == 1
     assert part.fingerprint != whole.fingerprint
     assert whole.labels.tolist() == [2.0, 1.0]
+
+
+def test_labels_by_query_in_their_order():
+    frame = qrels([1, 2, 3], qid=["q", "r", "q"], docno=["b", "b", "a"])
+    found = Qrels(frame, "here")
+    assert found.by_query(found.labels.astype(int)) == {"q": {"b": 1, "a": 3}, "r": {"b": 2}}
+    assert list(found.by_query(found.query)["q"]) == ["b", "a"]
+    none = found.kept(np.array([False, True, False]))
+    assert none.by_query(none.query) == {"r": {"b": 1}}

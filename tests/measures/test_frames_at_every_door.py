@@ -47,11 +47,6 @@ MEASURES = [
     ByGroup(EE_R @ 2, GROUPS, "max"),
     nDCG_TREC @ 2 * EE_R @ 2,
 ]
-OWN = pytest.mark.parametrize(
-    "measure",
-    [m for m in MEASURES if m.NAME != "E"],
-    ids=lambda m: repr(m).split("#")[0],
-)
 EVERY = pytest.mark.parametrize("measure", MEASURES, ids=lambda m: repr(m).split("#")[0])
 
 
@@ -114,7 +109,7 @@ KINDS = {
 }
 
 
-@OWN
+@EVERY
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_of_every_kind(measure, kind):
     expected = by_iter(measure, QRELS, RUN)
@@ -130,7 +125,7 @@ def test_labels_that_are_true_or_false(measure):
     assert by_iter(measure, qrels, RUN) == pytest.approx(expected, nan_ok=True)
 
 
-@OWN
+@EVERY
 def test_ids_that_are_whole_numbers(measure):
     expected = by_iter(measure, QRELS, RUN)
     numbers = {"qid": int, "docno": int}

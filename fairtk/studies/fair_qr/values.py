@@ -11,7 +11,8 @@ import pandas as pd
 from ir_measures import nDCG
 
 from fairtk.errors import DataWarning, FairtkWarning
-from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
+from fairtk.experiment.evaluation import Evaluation
+from fairtk.frames.columns import QID
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 from fairtk.statistics import correct, paired_test
@@ -60,20 +61,10 @@ def experiment(
         baseline, where a value is undefined, and where no query differs: there is nothing to test,
         or to correct for); and what the measures warned of.
     """
-    import pyterrier as pt
-
-    frames = [run if len(run) else _nothing() for run in runs.values()]
+    evaluation = Evaluation(asked.values(), qrels, topics[QID].astype(str).tolist())
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        per_query = pt.Experiment(
-            frames,
-            topics,
-            qrels,
-            eval_metrics=list(asked.values()),
-            names=list(runs),
-            perquery=True,
-            verbose=False,
-        )
+        frames = [evaluation.values(name, run)[0] for name, run in runs.items()]
     said = []
     for warning in heard:
         if issubclass(warning.category, FairtkWarning):
@@ -82,9 +73,9 @@ def experiment(
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-    back = {str(measure): name for name, measure in asked.items()}
-    values = per_query.rename(columns={"name": "system"})
-    values["measure"] = values["measure"].astype(str).map(back)
+    back = {evaluation.labels[measure]: name for name, measure in asked.items()}
+    values = pd.concat(frames, ignore_index=True)
+    values["measure"] = values["measure"].map(back)
     p = _tests(values, list(runs), list(asked), correction)
     return values[["system", QID, "measure", "value"]], p, list(dict.fromkeys(said))
 
@@ -106,8 +97,3 @@ def _tests(
             pd.DataFrame({"system": systems, "measure": name, "p": correct(p, correction)})
         )
     return pd.concat(parts, ignore_index=True)
-
-
-def _nothing() -> pd.DataFrame:
-    """Return a run without any of the topics: ``pt.Experiment`` refuses one without rows."""
-    return pd.DataFrame({QID: [""], DOCNO: [""], SCORE: [0.0], RANK: [0]})
