@@ -29,8 +29,6 @@ from fairtk.frames.columns import (
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 
-_PLAIN_QRELS = {QUERY_ID, DOC_ID, RELEVANCE}
-
 
 def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArray]:
     """Return other evaluators' values for a run without samples, which they get as it is.
@@ -121,16 +119,16 @@ def _ours(name: str) -> str:
 def qrels_for(measures: Sequence[Any], evidence: Evidence) -> Any:
     """Return the labels for ir_measures: ids as text, labels as whole numbers.
 
-    A mapping of mappings where the measures read nothing else, which evaluators would make of a
-    frame row by row: a minute for the labels of TREC Fair Ranking 2022. A frame otherwise.
+    For pytrec_eval a mapping of mappings, which ir_measures would make of a frame row by row: ten
+    times slower. A frame otherwise.
 
     Raises:
         InputError: labels have fractions.
     """
     judgments = evidence.judgments
-    read = set(ir_measures.qrel_inputs(measures))
-    ours = any(isinstance(m, FairMeasure) for m in measures)
-    if not ours and read <= _PLAIN_QRELS and "iteration" not in judgments.frame.columns:
+    if not any(isinstance(m, FairMeasure) for m in measures) and all(
+        map(ir_measures.pytrec_eval.supports, measures)
+    ):
         return judgments.by_query(whole_labels(measures, judgments.labels))
     frame = judgments.frame.rename(columns=TO_IR_MEASURES)
     frame[QUERY_ID] = judgments.qids[judgments.query]
