@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence import SparseRows, spread
+from fairtk.divergence import Distributions, SparseRows, spread
 from fairtk.errors import InputError
 from fairtk.frames.columns import QID
 from fairtk.frames.rankings import Rankings, encode_run
+from fairtk.groups.crossed import Crossed
 from fairtk.groups.exposure import Memberships
-
-if TYPE_CHECKING:
-    from fairtk.groups.groups import Groups
-    from fairtk.groups.levels import LevelSpace
-    from fairtk.groups.target import Target
+from fairtk.groups.levels import LevelSpace
 
 COLUMNS = (
     QID, "retrieved", "with_row", "with_label", "row_share", "label_share", "groups_shown",
@@ -25,7 +21,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def coverage(groups: Groups, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
+def coverage(groups: Crossed, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
     """Return how much of a run the groups know, and how many groups it shows.
 
     The same as `fairtk.Groups.coverage`.
@@ -51,7 +47,7 @@ def coverage(groups: Groups, run: pd.DataFrame, cutoff: int | None = None) -> pd
 
 
 def coverage_of(
-    groups: Groups,
+    groups: Crossed,
     rankings: Rankings,
     cutoff: int | None = None,
     memberships: Memberships | None = None,
@@ -95,7 +91,7 @@ def n_known(space: LevelSpace) -> int:
     return math.prod(int(space.known_levels(place).sum()) for place in range(len(space.names)))
 
 
-def empty_levels(groups: Groups) -> list[list[str]]:
+def empty_levels(groups: Crossed) -> list[list[str]]:
     """Return, for each attribute, the known levels that no document has."""
     result = []
     for factor in groups.factors:
@@ -106,7 +102,7 @@ def empty_levels(groups: Groups) -> list[list[str]]:
     return result
 
 
-def unreachable(groups: Groups, target: Target) -> tuple[float, list[str]]:
+def unreachable(groups: Crossed, target: Distributions) -> tuple[float, list[str]]:
     """Return how much of a target lies on levels that no document has, and which those are.
 
     For one attribute only: crossed ones have empty combinations as a rule, and are returned as if
@@ -114,14 +110,14 @@ def unreachable(groups: Groups, target: Target) -> tuple[float, list[str]]:
 
     Args:
         groups: the groups.
-        target: a target over their levels.
+        target: the distributions of a target over their levels.
 
     Returns:
         The largest such share of any query, and the levels that have it.
     """
     if groups.space.crossed or all(not levels for levels in empty_levels(groups)):
         return 0.0, []
-    weights = target.distributions.expanded()
+    weights = target.expanded()
     lost = np.isin(weights.cell, [groups.space.cell(v) for v in empty_levels(groups)[0]])
     total = weights.total()
     share = weights.per_row(weights.weight * lost) / np.where(total > 0, total, 1.0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from fairtk.divergence import SparseRows, spread
+from fairtk.divergence import Distributions, SparseRows, spread
 from fairtk.errors import InputError
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.groups.levels import LevelSpace
@@ -251,3 +252,15 @@ def check_size(count: int, space: LevelSpace) -> None:
             f"the target over {list(space.names)} has about {count} weights above 0; write it "
             "out for fewer queries (Target.for_qids) or attributes (Target.marginal)"
         )
+
+
+def content(rows: Distributions) -> list[Any]:
+    """Return what a digest of distributions is made of."""
+    if isinstance(rows, SparseRows):
+        return ["rows", rows.row, rows.cell, rows.weight, rows.n_rows]
+    if isinstance(rows, ProductRows):
+        return ["product", list(rows.shares), rows.present]
+    if isinstance(rows, BackgroundRows):
+        parts = [content(part) for part in (rows.stored, rows.seen, rows.tail)]
+        return ["background", *parts, list(rows.shares), rows.mass]
+    raise TypeError(f"unknown distributions: {type(rows).__name__}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,8 @@ import pandas as pd
 from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.groups.attribute import Attribute
+from fairtk.groups.crossed import Crossed
 from fairtk.groups.levels import LevelSpace
-
-if TYPE_CHECKING:
-    from fairtk.groups.groups import Groups
 
 
 def attribute_frame(attribute: Attribute) -> pd.DataFrame:
@@ -29,7 +27,7 @@ def attribute_frame(attribute: Attribute) -> pd.DataFrame:
     )
 
 
-def groups_frame(groups: Groups) -> pd.DataFrame:
+def groups_frame(groups: Crossed) -> pd.DataFrame:
     """Return the memberships as a frame; see `fairtk.Groups.to_frame`."""
     if len(groups.factors) == 1:
         return attribute_frame(groups.factors[0])

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError
-from fairtk.frames.arrays import IntArray, ObjectArray
 from fairtk.frames.content import ByContent
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import attribute_from_frame
-from fairtk.groups.exposure import Memberships
-from fairtk.groups.levels import UNKNOWN, Levels, LevelSpace
-from fairtk.renamed import refuses_old_words
+from fairtk.groups.coverage import coverage
+from fairtk.groups.crossed import Crossed
+from fairtk.groups.files import read_attribute, write_attribute
+from fairtk.groups.frames import groups_frame
+from fairtk.groups.levels import UNKNOWN, Levels
+from fairtk.groups.reading_docs import frame_from_docs
 
 
-class Groups(ByContent):
+class Groups(Crossed, ByContent):
     """Memberships of documents in the levels of one attribute, or of several crossed ones.
 
     A document may belong to one level, to several, or in part; a document whose group is not known
@@ -34,14 +35,6 @@ class Groups(ByContent):
     Two objects are equal if name, levels and memberships are; the order of documents and rows
     carries no meaning.
     """
-
-    def __init__(self, factors: Sequence[Attribute]) -> None:
-        self.factors: tuple[Attribute, ...] = tuple(factors)
-        self.space = LevelSpace(
-            tuple(f.name for f in self.factors),
-            tuple(f.levels for f in self.factors),
-            tuple(f.unknown for f in self.factors),
-        )
 
     @classmethod
     def from_frame(
@@ -111,8 +104,6 @@ class Groups(ByContent):
         Raises:
             InputError: the documents have no such field, or as for `from_frame`.
         """
-        from fairtk.groups.reading_docs import frame_from_docs
-
         frame = frame_from_docs(dataset, field, unknown, recode or {})
         return cls.from_frame(frame, name or field, unknown, levels, split, normalize)
 
@@ -143,8 +134,6 @@ class Groups(ByContent):
             FormatError: the file lacks a column or holds something `from_frame` rejects; names
                 file and line.
         """
-        from fairtk.groups.files import read_attribute
-
         return cls([read_attribute(path, name, unknown, levels, split, normalize)])
 
     def write(self, path: str | PathLike[str]) -> None:
@@ -156,14 +145,7 @@ class Groups(ByContent):
         Raises:
             InputError: the attribute is crossed; write its factors.
         """
-        from fairtk.groups.files import write_attribute
-
         write_attribute(self._single("write"), path)
-
-    @property
-    def name(self) -> str:
-        """The attribute; crossed ones are joined by ``*``."""
-        return "*".join(self.space.names)
 
     @property
     def levels(self) -> Levels:
@@ -179,33 +161,6 @@ class Groups(ByContent):
         return tuple(Groups([f]) for f in self.factors)
 
     @cached_property
-    def docnos(self) -> ObjectArray:
-        """The documents with a row (of all attributes, if crossed), as strings; (n_documents,)."""
-        return self.factors[0].documents.docnos_at(self._common)
-
-    @cached_property
-    def _common(self) -> IntArray:
-        first = self.factors[0].documents
-        found = np.ones(len(first), dtype=bool)
-        for factor in self.factors[1:]:
-            if not factor.documents.same(first):
-                found &= factor.documents.rows(first.values) >= 0
-        return np.flatnonzero(found)
-
-    def __len__(self) -> int:
-        return len(self._common)
-
-    def rows(self, docnos: Iterable[str]) -> IntArray:
-        """Return the place of each docno in `docnos`, -1 for a document without a row; (n,)."""
-        wanted = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
-        found = self.factors[0].documents.rows(wanted)
-        if len(self.factors) == 1:
-            return found
-        place = np.full(len(self.factors[0].documents) + 1, -1, dtype=np.int64)
-        place[self._common] = np.arange(len(self._common))
-        return place[found]
-
-    @cached_property
     def matrix(self) -> Any:
         """The memberships as a ``scipy.sparse.csr_array``; shape (n_documents, n_levels)."""
         from scipy import sparse
@@ -213,31 +168,6 @@ class Groups(ByContent):
         found = self.memberships(self.docnos)
         shape = (len(self), self.space.size)
         return sparse.csr_array((found.weight, found.cell, found.start), shape=shape)
-
-    @refuses_old_words
-    def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> Memberships:
-        """Return the groups of some documents, by flat level number.
-
-        Args:
-            docnos: the documents; shape (n,).
-            unlabeled: what becomes of documents without a row, and of unknown levels.
-                ``"drop"`` (TREC Fair Ranking): a document without a row in every attribute does
-                not count; the unknown level is a level like any other.
-                ``"unknown"``: a document without a row belongs to the unknown level.
-                ``"uniform"``: it belongs to all known levels alike, and so does whatever belongs
-                to the unknown level.
-                ``"bounds"``: it may belong to any known level, and so may whatever belongs to the
-                unknown level (`Memberships.free`); for one attribute only.
-
-        Raises:
-            ParameterError: `unlabeled` is none of these, or ``"bounds"`` is asked of crossed
-                attributes.
-            InputError: ``"unknown"`` is asked of an attribute that has no unknown level and lacks
-                a document, or ``"uniform"`` would make too many cells.
-        """
-        from fairtk.groups.product import memberships
-
-        return memberships(self, docnos, unlabeled)
 
     def coverage(self, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
         """Return how much of a run the groups know.
@@ -253,8 +183,6 @@ class Groups(ByContent):
             divided by ``retrieved``; ``groups_shown``, how many of the known groups the documents
             belong to, and ``groups_absent``, how many they do not.
         """
-        from fairtk.groups.coverage import coverage
-
         return coverage(self, run, cutoff)
 
     def to_frame(self) -> pd.DataFrame:
@@ -262,8 +190,6 @@ class Groups(ByContent):
 
         Crossed attributes have a column each, named like them, instead of ``group``.
         """
-        from fairtk.groups.frames import groups_frame
-
         return groups_frame(self)
 
     def renamed(self, name: str) -> Groups:

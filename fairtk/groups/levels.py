@@ -51,6 +51,11 @@ class LevelSpace:
             )
 
     @property
+    def title(self) -> str:
+        """The attributes' names, joined by ``*``."""
+        return "*".join(self.names)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Number of levels of each attribute."""
         return tuple(len(levels) for levels in self.levels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from fairtk.exposure.expected import total
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.exposure import Memberships
-
-if TYPE_CHECKING:
-    from fairtk.groups.groups import Groups
+from fairtk.groups.levels import LevelSpace
 
 UNLABELED = ("drop", "unknown", "uniform", "bounds")
 """The policies for documents without a label or a row."""
@@ -38,17 +35,19 @@ class _Part:
         return len(self.level) == len(self.size) and bool((self.size == 1).all())
 
 
-def memberships(groups: Groups, docnos: Iterable[str], unlabeled: str) -> Memberships:
+def memberships(
+    factors: tuple[Attribute, ...], space: LevelSpace, docnos: Iterable[str], unlabeled: str
+) -> Memberships:
     """Return the groups of documents; see `fairtk.Groups.memberships`."""
     if unlabeled not in UNLABELED:
         raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}; found {unlabeled!r}")
-    if unlabeled == "bounds" and len(groups.factors) > 1:
+    if unlabeled == "bounds" and len(factors) > 1:
         raise ParameterError(
-            f"unlabeled='bounds' is for one attribute; {groups.name!r} is crossed: measure its "
+            f"unlabeled='bounds' is for one attribute; {space.title!r} is crossed: measure its "
             "attributes one by one"
         )
     wanted = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
-    rows = _rows(groups.factors, wanted)
+    rows = _rows(factors, wanted)
     known = np.ones(len(wanted), dtype=bool)
     if unlabeled == "drop":
         for found in rows:
@@ -56,19 +55,19 @@ def memberships(groups: Groups, docnos: Iterable[str], unlabeled: str) -> Member
         rows = [np.where(known, found, -1) for found in rows]
     parts = []
     free = np.zeros(len(wanted))
-    for factor, found in zip(groups.factors, rows, strict=True):
+    for factor, found in zip(factors, rows, strict=True):
         part = _Part(*factor.entries(found))
         if unlabeled == "unknown":
             part = _as_unknown(factor, part, found, wanted)
         elif unlabeled == "uniform":
             part, share = _known_only(factor, part, found)
-            part = _spread_evenly(groups, factor, part, share)
+            part = _spread_evenly(space, factor, part, share)
         elif unlabeled == "bounds":
             part, free = _known_only(factor, part, found)
         parts.append(part)
-    crossed = _cross(groups, parts)
+    crossed = _cross(space, parts)
     start = np.concatenate([[0], np.cumsum(crossed.size)]).astype(np.int64)
-    return Memberships(start, crossed.level, crossed.weight, known, free, groups.space.size)
+    return Memberships(start, crossed.level, crossed.weight, known, free, space.size)
 
 
 def _rows(factors: tuple[Attribute, ...], docnos: ObjectArray) -> list[IntArray]:
@@ -110,13 +109,13 @@ def _known_only(factor: Attribute, part: _Part, rows: IntArray) -> tuple[_Part, 
     return _Part(size, part.level[kept], part.weight[kept]), share
 
 
-def _spread_evenly(groups: Groups, factor: Attribute, part: _Part, share: FloatArray) -> _Part:
+def _spread_evenly(space: LevelSpace, factor: Attribute, part: _Part, share: FloatArray) -> _Part:
     levels = np.array([i for i in range(len(factor.levels)) if i != factor.unknown], dtype=np.int64)
     if not len(levels):
         raise InputError(f"unlabeled='uniform': {factor.name!r} has no known level")
     count = np.where(share > 0, len(levels), 0)
     if int(count.sum()) > _MOST_ENTRIES:
-        raise InputError(_too_many(groups, int(count.sum())))
+        raise InputError(_too_many(space, int(count.sum())))
     return _with_extra(part, count, levels, share / len(levels))
 
 
@@ -140,7 +139,7 @@ def _summed(owner: IntArray, level: IntArray, weight: FloatArray, n: int) -> _Pa
     return _Part(np.bincount(owner[first], minlength=n), level[first], np.asarray(sums))
 
 
-def _cross(groups: Groups, parts: list[_Part]) -> _Part:
+def _cross(space: LevelSpace, parts: list[_Part]) -> _Part:
     """Return the entries of all combinations of levels, numbered as the space does."""
     if len(parts) == 1:
         return parts[0]
@@ -149,10 +148,10 @@ def _cross(groups: Groups, parts: list[_Part]) -> _Part:
     for part in parts:
         count *= part.size
     if count.sum() > _MOST_ENTRIES:
-        raise InputError(_too_many(groups, int(count.sum())))
+        raise InputError(_too_many(space, int(count.sum())))
     scaled = [
         _Part(part.size, part.level * stride, part.weight)
-        for part, stride in zip(parts, groups.space.strides, strict=True)
+        for part, stride in zip(parts, space.strides, strict=True)
     ]
     # attributes with one level per document first: they cost one number per document
     single: list[bool] = [part.single for part in scaled]
@@ -180,8 +179,8 @@ def _outer(left: _Part, right: _Part) -> _Part:
     return _Part(size, left.level[i] + right.level[j], left.weight[i] * right.weight[j])
 
 
-def _too_many(groups: Groups, count: int) -> str:
+def _too_many(space: LevelSpace, count: int) -> str:
     return (
-        f"the documents have {count} combinations of levels of {groups.name!r}; cross fewer "
+        f"the documents have {count} combinations of levels of {space.title!r}; cross fewer "
         "attributes, or use unlabeled='drop'"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,12 +15,10 @@ from fairtk.exposure.expected import make_levels, target_exposure, total
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import Qrels
+from fairtk.groups.crossed import Crossed
 from fairtk.groups.exposure import Shown, group_exposure
 from fairtk.groups.factored import BackgroundRows, half_of_background
 from fairtk.groups.levels import LevelSpace
-
-if TYPE_CHECKING:
-    from fairtk.groups.groups import Groups
 
 WORK_ORDER = ("Stub", "Start", "C", "B", "GA", "FA")
 """The quality classes of Wikipedia articles, most work needed first."""
@@ -78,7 +76,7 @@ class Relevant:
 
 
 def mean_memberships(
-    relevant: Relevant, groups: Groups, weight: FloatArray | None, unlabeled: str
+    relevant: Relevant, groups: Crossed, weight: FloatArray | None, unlabeled: str
 ) -> tuple[SparseRows, dict[str, str]]:
     """Return the mean memberships of each query's relevant documents, and what has none and why.
 

@@ -6,16 +6,17 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fairtk.divergence import Distributions, SparseRows
 from fairtk.errors import DataWarning, InputError
-from fairtk.frames.arrays import ObjectArray
 from fairtk.frames.content import ByContent, digest
-from fairtk.groups.factored import ProductRows
+from fairtk.groups.factored import ProductRows, content
+from fairtk.groups.files import write_weights
+from fairtk.groups.groups import Groups
 from fairtk.groups.levels import LevelSpace
 from fairtk.groups.relevant import (
     WORK_ORDER,
@@ -24,15 +25,20 @@ from fairtk.groups.relevant import (
     mean_memberships,
     with_background,
 )
+from fairtk.groups.target_frames import (
+    frame_of_target,
+    population,
+    read_target,
+    realigned,
+    target_from_frame,
+)
+from fairtk.groups.target_weights import TargetWeights
 from fairtk.renamed import refuses_old_words
-
-if TYPE_CHECKING:
-    from fairtk.groups.groups import Groups
 
 _SMALL = 1 << 12  # spaces of so many cells are written out
 
 
-class Target(ByContent):
+class Target(TargetWeights, ByContent):
     """A distribution over the levels of groups, one for all queries or one for each.
 
     Make one with `uniform`, `population`, `from_qrels`, `from_work_needed`, `from_frame` or
@@ -49,17 +55,10 @@ class Target(ByContent):
         undefined: for queries that have no target, the reason.
     """
 
-    def __init__(
-        self,
-        space: LevelSpace,
-        distributions: Distributions,
-        qids: ObjectArray | None = None,
-        undefined: Mapping[str, str] | None = None,
-    ) -> None:
-        self.space = space
-        self.distributions = distributions
-        self.qids = qids
-        self.undefined: dict[str, str] = dict(undefined or {})
+    @classmethod
+    def of(cls, weights: TargetWeights) -> Target:
+        """Return a target of its parts."""
+        return cls(weights.space, weights.distributions, weights.qids, weights.undefined)
 
     @classmethod
     def uniform(cls, groups: Groups, unknown: bool = True) -> Target:
@@ -96,9 +95,7 @@ class Target(ByContent):
         Raises:
             InputError: a share is negative or NaN, all are 0, or the groups lack a level.
         """
-        from fairtk.groups.target_frames import population
-
-        return population(shares, groups)
+        return cls.of(population(shares, groups))
 
     @classmethod
     @refuses_old_words
@@ -199,9 +196,7 @@ class Target(ByContent):
                 level is one that the groups lack.
             DuplicateError: a level is listed twice.
         """
-        from fairtk.groups.target_frames import target_from_frame
-
-        return target_from_frame(frame, groups)
+        return cls.of(target_from_frame(frame, groups))
 
     @classmethod
     def read(cls, path: str | PathLike[str], groups: Groups | None = None) -> Target:
@@ -210,14 +205,10 @@ class Target(ByContent):
         Raises:
             FormatError: the file holds something that `from_frame` rejects; names file and line.
         """
-        from fairtk.groups.target_frames import read_target
-
-        return read_target(path, groups)
+        return cls.of(read_target(path, groups))
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the target in one step; the suffix chooses TSV, CSV (``.gz`` too) or Parquet."""
-        from fairtk.groups.files import write_weights
-
         write_weights(self.to_frame(), path)
 
     def to_frame(self) -> pd.DataFrame:
@@ -226,8 +217,6 @@ class Target(ByContent):
         Raises:
             InputError: there are too many to write out.
         """
-        from fairtk.groups.target_frames import frame_of_target
-
         return frame_of_target(self)
 
     def for_groups(self, groups: Groups) -> Target:
@@ -239,9 +228,8 @@ class Target(ByContent):
         Raises:
             InputError: attributes differ, or the groups lack a level that has weight.
         """
-        from fairtk.groups.target_frames import realigned
-
-        return realigned(self, groups.space)
+        found = realigned(self, groups.space)
+        return self if found is self else Target.of(found)
 
     def for_qids(self, qids: Iterable[str]) -> Distributions:
         """Return one row for each query, empty for a query without a target.
@@ -293,27 +281,17 @@ class Target(ByContent):
             rows = rows.take(order)
             defined = rows.total() > 0
             rows, qids = rows.take(np.flatnonzero(defined)), list(self.qids[order][defined])
-        return digest([list(self.space.names), list(self.space.levels), qids, _parts(rows)])
+        return digest([list(self.space.names), list(self.space.levels), qids, content(rows)])
 
     @property
     def key(self) -> str:
         """Attributes and content digest, e.g. ``gender#1a2b3c4d``."""
-        return f"{'*'.join(self.space.names)}#{self.digest()[:8]}"
+        return f"{self.space.title}#{self.digest()[:8]}"
 
     def __repr__(self) -> str:
         queries = "all queries" if self.qids is None else f"{len(self.qids)} queries"
-        return f"<Target over {'*'.join(self.space.names)} for {queries}>"
+        return f"<Target over {self.space.title} for {queries}>"
 
 
 def _small(rows: ProductRows) -> Distributions:
     return rows.expanded() if rows.space.size <= _SMALL else rows
-
-
-def _parts(rows: Distributions) -> list[Any]:
-    """Return what a digest of distributions is made of."""
-    if isinstance(rows, SparseRows):
-        return ["rows", rows.row, rows.cell, rows.weight, rows.n_rows]
-    if isinstance(rows, ProductRows):
-        return ["product", list(rows.shares), rows.present]
-    parts = [_parts(getattr(rows, name)) for name in ("stored", "seen", "tail")]
-    return ["background", *parts, list(rows.shares), rows.mass]  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,22 +16,20 @@ from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import GROUP, QID, WEIGHT
 from fairtk.frames.ids import as_strings, encode_ids
 from fairtk.groups.building import Fail, as_weights, failing, level_order, shown
+from fairtk.groups.crossed import Crossed
 from fairtk.groups.factored import BackgroundRows, ProductRows
 from fairtk.groups.files import failing_at, read_weights
 from fairtk.groups.frames import level_columns
 from fairtk.groups.levels import UNKNOWN, LevelSpace
-from fairtk.groups.target import Target
-
-if TYPE_CHECKING:
-    from fairtk.groups.groups import Groups
+from fairtk.groups.target_weights import TargetWeights
 
 TOLERANCE = 1e-6
 """How far from 1 the weights of a query may sum."""
 
 
 def target_from_frame(
-    frame: pd.DataFrame, groups: Groups | None, fail: Fail | None = None
-) -> Target:
+    frame: pd.DataFrame, groups: Crossed | None, fail: Fail | None = None
+) -> TargetWeights:
     """Return the target of a frame; see `fairtk.Target.from_frame`."""
     where = "Target"
     fail = fail or failing(where)
@@ -61,17 +59,17 @@ def target_from_frame(
             InputError,
         )
     rows = SparseRows.collect(row, cell, weight, n, space.size)
-    return Target(space, rows, qids)
+    return TargetWeights(space, rows, qids)
 
 
-def read_target(path: str | PathLike[str], groups: Groups | None) -> Target:
+def read_target(path: str | PathLike[str], groups: Crossed | None) -> TargetWeights:
     """Read a target; see `fairtk.Target.read`."""
     rows = read_weights(path, [WEIGHT], "a target file")
     with naming(path):
         return target_from_frame(rows.frame, groups, failing_at(rows))
 
 
-def frame_of_target(target: Target) -> pd.DataFrame:
+def frame_of_target(target: TargetWeights) -> pd.DataFrame:
     """Return a target as a frame; see `fairtk.Target.to_frame`."""
     rows = target.distributions.expanded()
     columns: dict[str, Any] = {}
@@ -81,7 +79,7 @@ def frame_of_target(target: Target) -> pd.DataFrame:
     return pd.DataFrame(columns | {WEIGHT: rows.weight})
 
 
-def population(shares: Any, groups: Groups | None) -> Target:
+def population(shares: Any, groups: Crossed | None) -> TargetWeights:
     """Return shares of a population as a target; see `fairtk.Target.population`."""
     where = "Target.population"
     if not isinstance(shares, Mapping | pd.Series):
@@ -111,7 +109,7 @@ def population(shares: Any, groups: Groups | None) -> Target:
     return target_from_frame(frame, groups, failing(where))
 
 
-def realigned(target: Target, space: LevelSpace) -> Target:
+def realigned(target: TargetWeights, space: LevelSpace) -> TargetWeights:
     """Return a target over another space; see `fairtk.Target.for_groups`."""
     ours = target.space
     if ours == space:
@@ -130,7 +128,7 @@ def realigned(target: Target, space: LevelSpace) -> Target:
             _refuse(lost, ours, here, space)
             kept = tables[here] >= 0
             shares[there][tables[here][kept]] = rows.shares[here][kept]
-        return Target(space, ProductRows(space, tuple(shares), rows.present), target.qids)
+        return TargetWeights(space, ProductRows(space, tuple(shares), rows.present), target.qids)
     if isinstance(rows, BackgroundRows):
         raise InputError(
             f"the target was made for the attributes {list(ours.names)} with other levels or in "
@@ -145,7 +143,7 @@ def realigned(target: Target, space: LevelSpace) -> Target:
         _refuse(lost, ours, here, space)
         cell += level * space.strides[there]
     moved = SparseRows.collect(stored.row, cell, stored.weight, stored.n_rows, space.size)
-    return Target(space, moved, target.qids, target.undefined)
+    return TargetWeights(space, moved, target.qids, target.undefined)
 
 
 def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
@@ -170,7 +168,7 @@ def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) ->
         )
 
 
-def _independent(items: dict[Any, Any], groups: Groups | None, where: str) -> Target:
+def _independent(items: dict[Any, Any], groups: Crossed | None, where: str) -> TargetWeights:
     singles = [population(shares, None) for shares in items.values()]
     space = LevelSpace(
         tuple(str(name) for name in items),
@@ -178,11 +176,11 @@ def _independent(items: dict[Any, Any], groups: Groups | None, where: str) -> Ta
         tuple(t.space.unknown[0] for t in singles),
     )
     shares = tuple(t.distributions.expanded().dense()[0] for t in singles)
-    whole = Target(space, ProductRows(space, shares, np.ones(1, dtype=bool)))
+    whole = TargetWeights(space, ProductRows(space, shares, np.ones(1, dtype=bool)))
     return whole if groups is None else realigned(whole, groups.space)
 
 
-def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -> list[str]:
+def _attribute_columns(frame: pd.DataFrame, groups: Crossed | None, where: str) -> list[str]:
     found = [str(c) for c in frame.columns if c not in (QID, WEIGHT)]
     if WEIGHT not in frame.columns:
         raise ColumnError(f"{where} needs the column {WEIGHT!r}; found: {list(frame.columns)}")
@@ -215,7 +213,7 @@ def _queries(frame: pd.DataFrame, where: str, fail: Fail) -> tuple[IntArray, Obj
 
 
 def _cells(
-    frame: pd.DataFrame, columns: list[str], groups: Groups | None, fail: Fail
+    frame: pd.DataFrame, columns: list[str], groups: Crossed | None, fail: Fail
 ) -> tuple[LevelSpace, IntArray]:
     coded = []
     for column in columns:

@@ -153,7 +153,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         memberships: Memberships | None,
     ) -> None:
         """Warn of labels for under half of the ranks, and of targets that nothing can meet."""
-        lost, levels = unreachable(groups, target)
+        lost, levels = unreachable(groups, target.distributions)
         if levels:
             warnings.warn(
                 f"{self!r}: up to {lost:.2g} of the target lies on groups that no document has, "
