@@ -6,14 +6,14 @@ from fairtk.exposure.bounds import Bounded, ExposureValues, values_and_bounds
 from fairtk.exposure.browsing import DCG, GERR, MU, RBP, TREC, BrowsingModel
 from fairtk.exposure.expected import (
     Levels,
+    RankWeights,
     attention,
     expected_exposure,
-    ideal_attention,
     make_levels,
     target_exposure,
     total,
 )
-from fairtk.exposure.extremes import cascade_relevance, rank_square, worst_relevance
+from fairtk.exposure.extremes import cascade_relevance, worst_relevance
 from fairtk.exposure.ndcg import ideal_gain, normalized_gain
 from fairtk.exposure.published import expeval_values, fair_rag_values
 
@@ -26,17 +26,16 @@ __all__ = [
     "Levels",
     "MU",
     "RBP",
+    "RankWeights",
     "TREC",
     "attention",
     "cascade_relevance",
     "expected_exposure",
     "expeval_values",
     "fair_rag_values",
-    "ideal_attention",
     "ideal_gain",
     "make_levels",
     "normalized_gain",
-    "rank_square",
     "target_exposure",
     "total",
     "values_and_bounds",

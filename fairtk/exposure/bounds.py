@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.exposure.expected import Levels, ideal_attention, target_exposure, total
-from fairtk.exposure.extremes import cascade_relevance, rank_square, worst_relevance
+from fairtk.exposure.expected import Levels, RankWeights, inner, total
+from fairtk.exposure.extremes import cascade_relevance, worst_relevance
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -138,28 +138,32 @@ def values_and_bounds(
         closed: whether no ranking can have more documents than `levels`. If it can, the worst raw
             values are those over any number of documents; NaN if they have no end.
     """
-    n_queries = levels.n_queries
-    n = levels.n_documents
-    target = target_exposure(levels, model, cutoff)
+    n_queries, n, n_useful = levels.n_queries, levels.n_documents, levels.n_useful
+    ranks = RankWeights.of(model, cutoff, int(n.max(initial=0)))
+    target = ranks.target(levels)
     disparity = total(pair_query, exposure**2, n_queries)
     relevance = inner(exposure, target, pair_query, levels)
     squares = levels.size * target**2
     square = levels.per_query(squares)
     zero = np.zeros(n_queries)
-    highest = rank_square(model, cutoff, n, levels.n_useful)
+    highest = ranks.largest_square(n, n_useful)
     worst_disparity, worst_square = highest, square
     if not closed:
-        worst_disparity = np.full(n_queries, _whole_square(model, cutoff))
-        worst_square = _largest_square(levels, squares, model, cutoff)
+        # where the n documents fill the ranks, more of them only thin the target of what is not
+        # useful; elsewhere its squared norm is at most that of its ranks (Cauchy and Schwarz)
+        worst_disparity = np.full(n_queries, ranks.whole_square)
+        filled = np.zeros(n_queries, dtype=bool) if cutoff is None else n >= cutoff
+        below = ranks.whole_square - ranks.largest_square(n_useful, 0 * n_useful)
+        useful = levels.per_query(squares * levels.useful)
+        worst_square = np.where(filled, square, useful + below)
     lowest, worst, best = zero, zero, square
-    if model.stop > 0:
-        best = cascade_relevance(levels, target, model, cutoff, worst=False)
-    most = highest + square
     if exact:
-        shown = ideal_attention(model, cutoff, n, levels.n_useful)
+        shown = ranks.ideal(n, n_useful)
         lowest = np.where(n > 0, shown**2 / np.maximum(n, 1), 0.0)
-        worst = worst_relevance(levels, target, model, cutoff)
-        most = highest - 2 * worst + square
+        worst = worst_relevance(levels, target, ranks)
+    if ranks.stop > 0:
+        best = cascade_relevance(levels, target, ranks, worst=False)
+    most = highest - 2 * worst + square
     return ExposureValues(
         Bounded(disparity, lowest, highest, worst_disparity, 1.0),
         Bounded(relevance, worst, best, zero, 0.0),
@@ -167,34 +171,3 @@ def values_and_bounds(
             disparity - 2 * relevance + square, zero, most, worst_disparity + worst_square, 1.0
         ),
     )
-
-
-def _whole_square(model: BrowsingModel, cutoff: int | None) -> float:
-    """Return the sum of squared weights of a ranking of any length; NaN if it has no end."""
-    if cutoff is not None:
-        return float((model.weights(np.arange(cutoff, dtype=np.int64)) ** 2).sum())
-    return model.total_square if np.isfinite(model.total_square) else np.nan
-
-
-def _largest_square(
-    levels: Levels, squares: FloatArray, model: BrowsingModel, cutoff: int | None
-) -> FloatArray:
-    """Return what no squared norm of the target is above, however many documents there are.
-
-    Where the n documents fill the ranks, more of them only thin the target of what is not useful.
-    Otherwise its squared norm is at most that of the weights of its ranks (Cauchy and Schwarz).
-    """
-    n, n_useful = levels.n_documents, levels.n_useful
-    useful = levels.per_query(squares * levels.useful)
-    below = _whole_square(model, cutoff) - rank_square(model, cutoff, n_useful, 0 * n_useful)
-    filled = np.zeros(len(n), dtype=bool) if cutoff is None else n >= cutoff
-    return np.where(filled, levels.per_query(squares), useful + below)
-
-
-def inner(
-    exposure: FloatArray, target: FloatArray, pair_query: IntArray, levels: Levels
-) -> FloatArray:
-    """Return the inner product of exposure and target in each query; shape (n_queries,)."""
-    padded = np.append(target, 0.0)  # index -1: no target
-    products = exposure * padded[levels.of_pair]
-    return total(pair_query, products, levels.n_queries)

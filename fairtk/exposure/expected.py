@@ -9,6 +9,7 @@ that is not useful, judged or not.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -41,12 +42,12 @@ class Levels:
         """Sum values of levels inside each query; shape (n_queries,)."""
         return total(self.query, values, self.n_queries)
 
-    @property
+    @cached_property
     def n_documents(self) -> IntArray:
         """Number of documents in all levels of each query; shape (n_queries,)."""
         return self.per_query(self.size.astype(np.float64)).astype(np.int64)
 
-    @property
+    @cached_property
     def n_useful(self) -> IntArray:
         """Number of useful documents of each query; shape (n_queries,)."""
         return self.per_query((self.size * self.useful).astype(np.float64)).astype(np.int64)
@@ -145,30 +146,89 @@ def make_levels(
     )
 
 
-def ideal_attention(
-    model: BrowsingModel, cutoff: int | None, rank: IntArray, n_useful: IntArray
-) -> FloatArray:
-    """Return the attention that the first ranks of an ideal ranking get in total.
+DEEPEST = 10_000
+"""Ranks that are looked at where as many as possible count; those below weigh less still."""
 
-    An ideal ranking shows all useful documents first, so a cascade has stopped after min(rank,
-    n_useful) of them.
 
-    Args:
-        model: the browsing model.
-        cutoff: ranks from here on get none; None: no cutoff.
-        rank: how many ranks are summed; any shape.
-        n_useful: number of useful documents in the ranking; shape of `rank`.
+@dataclass(frozen=True)
+class RankWeights:
+    """The attention that a model gives to the first ranks.
+
+    Attributes:
+        weight: of each rank, where nothing above is useful; shape (depth,).
+        stop: the probability of leaving after a useful document.
+        whole_square: what the sum of squared weights of no ranking is above, however long; NaN if
+            it has no end.
     """
-    depth = rank if cutoff is None else np.minimum(rank, cutoff)
-    deepest = int(depth.max(initial=0))
-    plain = model.weights(np.arange(deepest, dtype=np.int64))
-    summed: FloatArray = np.concatenate([[0.0], np.cumsum(plain)])
-    if model.stop == 0:
-        return summed[depth]
-    going_on = (1.0 - model.stop) ** np.arange(deepest)
-    fading: FloatArray = np.concatenate([[0.0], np.cumsum(plain * going_on)])
-    inside = np.minimum(depth, n_useful)
-    return fading[inside] + (1.0 - model.stop) ** inside * (summed[depth] - summed[inside])
+
+    weight: FloatArray
+    stop: float
+    whole_square: float
+
+    @classmethod
+    def of(cls, model: BrowsingModel, cutoff: int | None, deepest: int) -> RankWeights:
+        """Return the weights of as many ranks as rankings have, but of none from the cutoff on."""
+        depth = deepest if cutoff is None else min(deepest, cutoff)
+        most = depth if cutoff is None else max(depth, min(cutoff, DEEPEST))
+        weight = model.weights(np.arange(most, dtype=np.int64))
+        whole, stop = model.total_square, model.stop
+        if cutoff is not None:
+            rest = float(weight[-1] ** 2) * (cutoff - most)  # weights do not rise
+            whole = min(whole, float((weight**2).sum()) + rest)
+        return cls(weight[:depth], stop, whole if np.isfinite(whole) else float("nan"))
+
+    @cached_property
+    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums over the first ranks: of weights, of their squares, of weights that fade."""
+        fading = self.weight * (1.0 - self.stop) ** np.arange(len(self.weight))
+        plain, square, faded = (
+            np.concatenate([[0.0], np.cumsum(part)])
+            for part in (self.weight, self.weight**2, fading)
+        )
+        return plain, square, faded
+
+    def ideal(self, rank: IntArray, n_useful: IntArray) -> FloatArray:
+        """Return the attention that the first ranks of an ideal ranking get in total.
+
+        An ideal ranking shows all useful documents first, so a cascade has stopped after min(rank,
+        n_useful) of them.
+
+        Args:
+            rank: how many ranks are summed; any shape.
+            n_useful: number of useful documents in the ranking; shape of `rank`.
+        """
+        plain, _, faded = self._sums
+        depth = np.minimum(rank, len(self.weight))
+        if self.stop == 0:
+            return plain[depth]
+        inside = np.minimum(depth, n_useful)
+        return faded[inside] + (1.0 - self.stop) ** inside * (plain[depth] - plain[inside])
+
+    def target(self, levels: Levels) -> FloatArray:
+        """Return the target exposure of a document of each level; see `target_exposure`."""
+        useful = levels.n_useful[levels.query]
+        end = self.ideal(levels.above + levels.size, useful)
+        return (end - self.ideal(levels.above, useful)) / levels.size
+
+    def largest_square(self, n: IntArray, n_useful: IntArray) -> FloatArray:
+        """Return the largest squared norm of the attention of a ranking of n documents.
+
+        That is the disparity of a fixed ranking, the largest there is; under a cascade, of one with
+        the useful documents last.
+
+        Args:
+            n: number of documents; any shape.
+            n_useful: how many of them are useful; shape of `n`.
+        """
+        depth = np.minimum(n, len(self.weight))
+        square = self._sums[1]
+        if self.stop == 0:
+            return square[depth]
+        free = np.minimum(depth, n - n_useful)
+        owner = np.repeat(np.arange(len(n)), depth - free)
+        after = np.arange(len(owner)) - (np.cumsum(depth - free) - (depth - free))[owner]
+        felt = self.weight[free[owner] + after] * (1.0 - self.stop) ** after
+        return np.asarray(square[free] + total(owner, felt**2, len(n)))
 
 
 def target_exposure(levels: Levels, model: BrowsingModel, cutoff: int | None) -> FloatArray:
@@ -181,7 +241,13 @@ def target_exposure(levels: Levels, model: BrowsingModel, cutoff: int | None) ->
     Returns:
         An array of shape (n_levels,).
     """
-    useful = levels.n_useful[levels.query]
-    end = ideal_attention(model, cutoff, levels.above + levels.size, useful)
-    begin = ideal_attention(model, cutoff, levels.above, useful)
-    return (end - begin) / levels.size
+    return RankWeights.of(model, cutoff, int(levels.n_documents.max(initial=0))).target(levels)
+
+
+def inner(
+    exposure: FloatArray, target: FloatArray, pair_query: IntArray, levels: Levels
+) -> FloatArray:
+    """Return the inner product of exposure and target in each query; shape (n_queries,)."""
+    padded = np.append(target, 0.0)  # index -1: no target
+    products = exposure * padded[levels.of_pair]
+    return total(pair_query, products, levels.n_queries)

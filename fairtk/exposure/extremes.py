@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtk.exposure.browsing import BrowsingModel
-from fairtk.exposure.expected import Levels, ideal_attention, total
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.exposure.expected import Levels, RankWeights
+from fairtk.frames.arrays import FloatArray
 
 
-def worst_relevance(
-    levels: Levels, target: FloatArray, model: BrowsingModel, cutoff: int | None
-) -> FloatArray:
+def worst_relevance(levels: Levels, target: FloatArray, ranks: RankWeights) -> FloatArray:
     """Return the smallest EE-R that any ranking of all documents can have; shape (n_queries,).
 
     That is a fixed ranking with the levels in reverse order, unless the model is a cascade.
     """
-    if model.stop > 0:
-        return cascade_relevance(levels, target, model, cutoff, worst=True)
+    if ranks.stop > 0:
+        return cascade_relevance(levels, target, ranks, worst=True)
     n = levels.n_documents[levels.query]
     below = n - levels.above - levels.size
     none = np.zeros_like(below)
-    end = ideal_attention(model, cutoff, below + levels.size, none)
-    begin = ideal_attention(model, cutoff, below, none)
-    return levels.per_query(target * (end - begin))
+    gained = ranks.ideal(below + levels.size, none) - ranks.ideal(below, none)
+    return levels.per_query(target * gained)
 
 
 def cascade_relevance(
-    levels: Levels,
-    target: FloatArray,
-    model: BrowsingModel,
-    cutoff: int | None,
-    *,
-    worst: bool,
+    levels: Levels, target: FloatArray, ranks: RankWeights, *, worst: bool
 ) -> FloatArray:
     """Return the largest (or the smallest) EE-R of any ranking of all documents under a cascade.
 
@@ -44,16 +35,14 @@ def cascade_relevance(
     Args:
         levels: the levels, with the one of what is not useful.
         target: target exposure of a document of each level; shape (n_levels,).
-        model: the browsing model, with a stop.
-        cutoff: ranks from here on get no attention; None: no cutoff.
+        ranks: the weights of the ranks, with a stop.
         worst: whether the smallest value is wanted.
 
     Returns:
         An array of shape (n_queries,).
     """
     n, n_useful = levels.n_documents, levels.n_useful
-    depth = int(n.max(initial=0)) if cutoff is None else min(int(n.max(initial=0)), cutoff)
-    weight = model.weights(np.arange(depth, dtype=np.int64))
+    weight = ranks.weight
     felt = np.flatnonzero(weight > 1e-18)  # what is below changes no digit
     depth = int(felt[-1]) + 1 if len(felt) else 0
     width = min(int(n_useful.max(initial=0)), depth) + 1
@@ -63,7 +52,7 @@ def cascade_relevance(
     better = np.minimum if worst else np.maximum
     impossible = np.inf if worst else -np.inf
     above = np.arange(width)
-    stopped = (1.0 - model.stop) ** above
+    stopped = (1.0 - ranks.stop) ** above
     value = np.zeros((levels.n_queries, width))
     for rank in range(depth - 1, -1, -1):
         gain = weight[rank] * stopped
@@ -92,29 +81,3 @@ def _by_place(levels: Levels, target: FloatArray, width: int, *, reverse: bool) 
     result = np.zeros((levels.n_queries, width))
     result[levels.query[kept][owner], place] = target[kept][owner]
     return result
-
-
-def rank_square(
-    model: BrowsingModel, cutoff: int | None, n: IntArray, n_useful: IntArray
-) -> FloatArray:
-    """Return the largest squared norm of the attention of a ranking of n documents; shape of `n`.
-
-    That is the disparity of a fixed ranking, the largest there is; under a cascade, of one with
-    the useful documents last.
-
-    Args:
-        model: the browsing model.
-        cutoff: ranks from here on get none; None: no cutoff.
-        n: number of documents.
-        n_useful: how many of them are useful; shape of `n`.
-    """
-    depth = n if cutoff is None else np.minimum(n, cutoff)
-    weight = model.weights(np.arange(int(depth.max(initial=0)), dtype=np.int64))
-    summed: FloatArray = np.concatenate([[0.0], np.cumsum(weight**2)])
-    if model.stop == 0:
-        return summed[depth]
-    free = np.minimum(depth, n - n_useful)
-    owner = np.repeat(np.arange(len(n)), depth - free)
-    after = np.arange(len(owner)) - (np.cumsum(depth - free) - (depth - free))[owner]
-    felt = weight[free[owner] + after] * (1.0 - model.stop) ** after
-    return np.asarray(summed[free] + total(owner, felt**2, len(n)))

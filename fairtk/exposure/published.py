@@ -14,10 +14,9 @@ from fairtk.exposure.bounds import (
     LOWER_IS_BETTER,
     Bounded,
     ExposureValues,
-    inner,
 )
 from fairtk.exposure.browsing import GERR, RBP
-from fairtk.exposure.expected import Levels, total
+from fairtk.exposure.expected import Levels, inner, total
 from fairtk.frames.arrays import FloatArray, IntArray
 
 

@@ -77,16 +77,22 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
                 refuse_old_word(name, self.SUPPORTED_PARAMS, self.NAME)
                 raise ParameterError(f"{self.NAME} has no parameter {name!r}{self._known(name)}")
         self.params: dict[str, Any] = {}
-        self._values: dict[str, Any] = {}  # what the measure works with, objects resolved
+        self.settings: dict[str, Any] = {}  # what the measure works with, defaults included
+        special = self.special_defaults(params)
         self.sizes: dict[str, IntArray] | None = None  # see `collection_size.remember`
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
+            default = special.get(name, param.default)
             if name in params:
                 value, meant = param.accept(params[name], name, self.NAME)
-                default = self.default_of(name, params)
                 if default is NOT_GIVEN or value != default:
                     self.params[name] = value
-                self._values[name] = meant
+                self.settings[name] = meant
+            elif name in special:
+                self.settings[name] = param.resolve(default)
+            elif param.ready:
+                self.settings[name] = param.default_object
         self.validated = True
+        self.text = repr(self)
         self.check_params()
 
     @property
@@ -122,9 +128,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """``"higher"`` or ``"lower"``; parameters may turn the direction."""
         return self.BETTER
 
-    def default_of(self, name: str, given: Mapping[str, Any]) -> Any:
-        """Return a parameter's default, which may depend on which others are given."""
-        return self.SUPPORTED_PARAMS[name].default
+    def special_defaults(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the defaults that depend on which parameters are given, by name."""
+        return {}
 
     def check_params(self) -> None:
         """Raise a `ParameterError` if the parameters do not go together."""
@@ -138,11 +144,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         Args:
             key: the parameter.
         """
-        if key not in self._values:
-            value = self.default_of(key, self.params)
+        if key not in self.settings:
             param = self.SUPPORTED_PARAMS[key]
-            self._values[key] = None if value is NOT_GIVEN else param.resolve(value)
-        return self._values[key]
+            self.settings[key] = param.resolve(param.default)
+        return self.settings[key]
 
     def __mul__(self, other: Any) -> Any:
         return _product(self, other)

@@ -46,6 +46,8 @@ class Param(ParamInfo):  # type: ignore[misc]
     ) -> None:
         super().__init__(dtype=dtype, default=default, choices=choices, desc=desc)
         self.check = check
+        self.ready = True  # whether the default is at hand, or has to be read first
+        self.default_object = None if default is NOT_GIVEN else default
 
     def accept(self, value: Any, name: str, measure: str) -> tuple[Any, Any]:
         """Return the value as the measure keeps and prints it, and what it works with.
@@ -107,11 +109,13 @@ class ObjectParam(Param):
         write: Callable[[Any], str] = repr,
     ) -> None:
         self._given: WeakValueDictionary[str, Any] = WeakValueDictionary()
-        self._default = default  # kept alive
+        text = default
         if default is not NOT_GIVEN and not isinstance(default, str):
-            default = write(default)
-            self._given[default] = self._default
-        super().__init__(dtype=(str,), default=default, desc=desc)
+            text = write(default)
+            self._given[text] = default
+        super().__init__(dtype=(str,), default=text, desc=desc)
+        self.ready = not isinstance(default, str)
+        self.default_object = None if default is NOT_GIVEN else default
         self.read = read
         self.write = write
         self.accepts = accepts

@@ -7,6 +7,7 @@ measure alone. This one encodes labels and run once for all measures of a call.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import ir_measures
@@ -53,7 +54,7 @@ class FairProvider(providers.Provider):  # type: ignore[misc]
         framed = isinstance(qrels, pd.DataFrame)  # the converter would add a column of zeros
         frame = qrels if framed else QrelsConverter(qrels, strict=False).as_pd_dataframe()
         # ir_measures hands over a set, whose order would differ from process to process
-        return FairEvaluator(sorted(measures, key=repr), frame)
+        return FairEvaluator(sorted(measures, key=attrgetter("text")), frame)
 
 
 class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
@@ -65,7 +66,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     """
 
     def __init__(self, measures: list[FairMeasure], qrels: pd.DataFrame) -> None:
-        self.where = ", ".join(map(repr, measures))
+        self.where = ", ".join(measure.text for measure in measures)
         self.judgments = Qrels(from_ir_measures(qrels, f"{self.where} (qrels)"), self.where)
         super().__init__(measures, set(self.judgments.qids))
 

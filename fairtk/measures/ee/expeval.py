@@ -26,7 +26,7 @@ class ExpevalForm(Form):
 
     def __init__(self, measure: FairMeasure) -> None:
         super().__init__(measure)
-        if measure["bounds"] != "paper":
+        if measure.settings["bounds"] != "paper":
             raise ParameterError(f"{self.name}: bounds='exact' goes with variant='paper' only")
         if not (isinstance(self.model, RBP | GERR) and self.model.p < 1):
             raise ParameterError(
@@ -35,7 +35,7 @@ class ExpevalForm(Form):
             )
         if self.cutoff is not None:
             raise ParameterError(f"{self.name}: variant='expeval' has no cutoff; drop @k")
-        self.complete: bool = measure["complete"]
+        self.complete: bool = measure.settings["complete"]
 
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
@@ -61,8 +61,8 @@ class ExpevalGroupsForm(ExpevalForm):
             raise ParameterError(
                 f"{self.name}: variant='expeval' makes its own target of groups; drop target"
             )
-        self.groups = measure["groups"]
-        self.disparity_needs_useful = bool(measure["useful_only"])
+        self.groups = measure.settings["groups"]
+        self.disparity_needs_useful = bool(measure.settings["useful_only"])
 
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""

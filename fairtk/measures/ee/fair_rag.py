@@ -24,7 +24,7 @@ class FairRAGForm(Form):
         super().__init__(measure)
         if "complete" in measure.params:
             raise ParameterError(f"{self.name}: complete goes with variant='expeval' only")
-        if measure["bounds"] != "paper":
+        if measure.settings["bounds"] != "paper":
             raise ParameterError(f"{self.name}: bounds='exact' goes with variant='paper' only")
         if not isinstance(self.model, MU):
             raise ParameterError(f"{self.name}: variant='fair-rag' goes with browsing='MU' only")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairtk.errors import ParameterError
 from fairtk.exposure.bounds import ExposureValues
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.exposure.expected import attention, expected_exposure
@@ -47,6 +46,9 @@ class Form:
     Args:
         measure: the measure, whose parameters are checked.
 
+    Attributes:
+        lacking: what is missing without which nothing is measured; empty: nothing.
+
     Raises:
         ParameterError: the measure has parameters that the form does not have.
     """
@@ -56,23 +58,21 @@ class Form:
 
     def __init__(self, measure: FairMeasure) -> None:
         self.name = measure.NAME
-        self.where = repr(measure)
-        self.model: BrowsingModel = measure["browsing"]
-        self.cutoff: int | None = measure["cutoff"]
-        self.graded: bool = measure["graded"]
-        self.rel: float | None = measure["rel"]
+        self.where = measure.text
+        self.model: BrowsingModel = measure.settings["browsing"]
+        self.cutoff: int | None = measure.settings["cutoff"]
+        self.graded: bool = measure.settings["graded"]
+        self.rel: float | None = measure.settings["rel"]
+        self.lacking = ""
+        if self.model.needs_cutoff and self.cutoff is None:
+            self.lacking = (
+                f"{self.where}: browsing={str(self.model)!r} needs a cutoff, the number of "
+                f"documents that the user reads: write {self.where}@5"
+            )
 
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
         raise NotImplementedError
-
-    def check_ready(self, measure: FairMeasure) -> None:
-        """Raise a `ParameterError` if something is missing without which nothing is measured."""
-        if self.model.needs_cutoff and self.cutoff is None:
-            raise ParameterError(
-                f"{measure!r}: browsing={str(self.model)!r} needs a cutoff, the number of "
-                f"documents that the user reads: write {measure!r}@5"
-            )
 
     def depends_on_n(self, n: IntArray, part: str) -> bool:
         """Return whether a value depends on how many documents are judged or retrieved."""

@@ -47,14 +47,11 @@ class ExpectedExposure(FairMeasure):
 
     form: Form
 
-    def default_of(self, name: str, given: Mapping[str, Any]) -> Any:
-        """Return a parameter's default; with groups, those of TREC Fair Ranking 2022's Task 2."""
+    def special_defaults(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return, with groups, the defaults of TREC Fair Ranking 2022's Task 2."""
         if "groups" in given and given.get("variant", "paper") == "paper":
-            if name == "browsing":
-                return "TREC"
-            if name == "normalize":
-                return False
-        return super().default_of(name, given)
+            return {"browsing": "TREC", "normalize": False}
+        return {}
 
     def check_params(self) -> None:
         """Make the form; raise if it does not have the other parameters."""
@@ -62,27 +59,25 @@ class ExpectedExposure(FairMeasure):
             for name in ("target", "useful_only"):
                 if name in self.params:
                     raise ParameterError(f"{self.NAME}: {name} goes with groups=... only")
-        self.form = FORMS[self["variant"], "groups" in self.params](self)
-        self.normalize: bool = self["normalize"]
-        settings = {k: v for k, v in self.params.items() if k != "normalize"}
-        self._shared = ("exposure", *settings.items())  # the three share what they compute
+        self.form = FORMS[self.settings["variant"], "groups" in self.params](self)
+        self.normalize: bool = self.settings["normalize"]
+        # the three share what they compute
+        self._shared = ("exposure", tuple({**self.params, "normalize": None}.items()))
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
-        self.form.check_ready(self)
+        if self.form.lacking:
+            raise ParameterError(self.form.lacking)
         found: Found | None = evidence.cache.get(self._shared)
         if found is None:
             found = evidence.cache[self._shared] = self.form.find(evidence)
-        self._compare_sizes(evidence)
-        return self._pick(found, evidence)
-
-    def _compare_sizes(self, evidence: Evidence) -> None:
-        """Warn if another system was measured with other n, where n decides about the value."""
         if "sizes compared" not in evidence.cache:
+            # a warning if another system was measured with other n, where n decides
             n = np.bincount(evidence.pairs.query, minlength=len(evidence.qids))
             if self.form.depends_on_n(n, self.PART):
                 evidence.cache["sizes compared"] = True
                 collection_size.remember(self, evidence, n)
+        return self._pick(found, evidence)
 
     def _pick(self, found: Found, evidence: Evidence) -> FloatArray:
         part: Bounded = getattr(found.values, self.PART)

@@ -25,15 +25,15 @@ class PaperForm(Form):
         super().__init__(measure)
         if "complete" in measure.params:
             raise ParameterError(f"{self.name}: complete goes with variant='expeval' only")
-        self.exact = measure["bounds"] == "exact"
-        self.n: str | int = measure["n"]
+        self.exact = measure.settings["bounds"] == "exact"
+        self.n: str | int = measure.settings["n"]
 
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
         pairs, n_queries = evidence.pairs, len(evidence.qids)
+        n = self.n_documents(evidence)
         grade = self.grades(pairs.label)
         useful = grade > 0
-        n = self.n_documents(evidence)
         n_useful = counts(pairs.query, useful, n_queries)
         exposure = self.exposure(evidence, useful)
         values = values_and_bounds(

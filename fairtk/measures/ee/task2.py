@@ -36,37 +36,37 @@ class Task2Form(Form):
         given = measure.params
         if "complete" in given:
             raise ParameterError(f"{self.name}: complete goes with variant='expeval' only")
-        if measure["variant"] != "paper" or measure["bounds"] != "paper" or "n" in given:
+        if (
+            measure.settings["variant"] != "paper"
+            or measure.settings["bounds"] != "paper"
+            or "n" in given
+        ):
             raise ParameterError(
                 f"{self.name}: groups go with variant='paper' (TREC's form) or 'expeval', and "
                 "without bounds and n"
             )
-        if measure["normalize"]:
+        if measure.settings["normalize"]:
             raise ParameterError(
                 f"{self.name}: normalize=True is not defined for groups: the official score is "
                 "not normalized"
             )
-        self.groups = measure["groups"]
-        self.target = measure["target"]
+        self.groups = measure.settings["groups"]
+        self.target = measure.settings["target"]
         if self.target is not None:
             self.target = self.target.for_groups(self.groups)
-        self.useful_only: bool = measure["useful_only"]
+        self.useful_only: bool = measure.settings["useful_only"]
         self.disparity_needs_useful = self.useful_only
+        if self.target is None and measure.PART != "disparity":
+            self.lacking = (
+                f"{self.name} with groups needs a target: {self.name}(groups=..., target=...), "
+                "e.g. Target.from_work_needed(...) or Target.from_qrels(qrels, groups)"
+            )
 
     @property
     def scale(self) -> float:
         """The attention of the ranks, which the target is a distribution of."""
         ranks = np.arange(self.cutoff or self.RANKS, dtype=np.int64)
         return float(self.model.weights(ranks).sum())
-
-    def check_ready(self, measure: FairMeasure) -> None:
-        """Raise a `ParameterError` if there is no target, and the measure needs one."""
-        super().check_ready(measure)
-        if self.target is None and measure.PART != "disparity":
-            raise ParameterError(
-                f"{self.name} with groups needs a target: {self.name}(groups=..., target=...), "
-                "e.g. Target.from_work_needed(...) or Target.from_qrels(qrels, groups)"
-            )
 
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
