@@ -19,7 +19,8 @@ from ir_measures import Metric, providers
 from ir_measures.providers import FallbackProvider
 
 from fairtk.errors import InputError
-from fairtk.frames.columns import DOC_ID, QUERY_ID, RANK, SAMPLE, TO_IR_MEASURES
+from fairtk.frames.columns import DOC_ID, QUERY_ID, RANK, SAMPLE, TO_IR_MEASURES, from_ir_measures
+from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import LOST_SAMPLES
 from fairtk.frames.runs import is_sampled
 from fairtk.measures.base import FairMeasure
@@ -116,6 +117,9 @@ class SampleProvider(providers.Provider):  # type: ignore[misc]
         plain = [m for m in wanted if not knows_samples(m)]
         if not plain:
             return self._others.evaluator(wanted, qrels)
+        if isinstance(qrels, pd.DataFrame):  # the rules for ids, labels and duplicates
+            where = ", ".join(sorted(map(repr, plain)))
+            Qrels(from_ir_measures(qrels, f"{where} (qrels)"), where)
         return SampleEvaluator(self._others.evaluator(wanted, _theirs(qrels)), plain)
 
 

@@ -230,3 +230,12 @@ def test_drop_undefined_takes_either_names():
     qrels = QRELS.assign(label=[0, 0, 0, 1])
     for frame in (qrels, theirs(qrels)):
         assert fairtk.drop_undefined(frame).iloc[:, 0].tolist() == ["2", "2"]
+
+
+@pytest.mark.parametrize("door", ALL_DOORS.values(), ids=ALL_DOORS)
+def test_plain_measures_read_qrels_by_the_same_rules(door):
+    assert door(nDCG @ 2, QRELS, RUN)["1"] == 1.0
+    with pytest.raises(DuplicateError, match="docno '8' twice for qid '1'"):
+        door(nDCG @ 2, pd.concat([QRELS, QRELS[1:2]]), RUN)
+    with pytest.raises(InputError, match="label of qid '1', docno '8' is nan"):
+        door(nDCG @ 2, with_value(QRELS, "label", np.nan), RUN)
