@@ -14,9 +14,10 @@ from fairtk.backends.batching import cost, plan_batches
 from fairtk.backends.memory import batch_tokens as fitting_tokens
 from fairtk.backends.memory import is_out_of_memory
 from fairtk.backends.protocol import PromptLengthError
-from fairtk.backends.weights import find_folder
+from fairtk.backends.weights import WANTED, find_folder
 from fairtk.backends.window import UNLIMITED, PromptTokenizer, declared_window
 from fairtk.errors import InputError, ModelError, ParameterError, suggestion
+from fairtk.files.fingerprints import folder_digest
 from fairtk.frames.arrays import IntArray
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -101,6 +102,14 @@ class HuggingFaceBackend(ABC):
     def name(self) -> str:
         """The model's name."""
         return self.model
+
+    def content_digest(self) -> str:
+        """Return a digest of the model's files, wherever they are.
+
+        Raises:
+            ModelError: there is no such model.
+        """
+        return folder_digest(find_folder(self.model, self.revision), tuple(WANTED))
 
     @cached_property
     def tokenizer(self) -> PromptTokenizer:

@@ -13,10 +13,10 @@ from typing import Any
 from fairtk.backends.adapter import CallableBackend
 from fairtk.backends.hugging_face import HuggingFaceBackend
 from fairtk.backends.weights import WANTED, find_folder
-from fairtk.experiment.contents import folder_digest
 from fairtk.experiment.identity import Adapter, class_name, refuse
+from fairtk.files.fingerprints import folder_digest
 from fairtk.frames import digest
-from fairtk.llm import ChatModel, LocalChat
+from fairtk.llm import ChatBackend, ChatModel, LocalChat
 from fairtk.llm.recorded import Recorded
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.generator import Generator
@@ -208,6 +208,10 @@ def _local_chat(model: LocalChat) -> dict[str, Any]:
     return {"backend": model.backend}
 
 
+def _chat_backend(backend: ChatBackend) -> dict[str, Any]:
+    return {"model": backend.model}
+
+
 def _recorded(model: Recorded) -> dict[str, Any]:
     return {"model": model.llm}
 
@@ -232,6 +236,7 @@ _BY_NAME: dict[str, Adapter] = {
 }
 
 _BY_BASE: tuple[tuple[type, Adapter], ...] = (
+    (ChatBackend, _chat_backend),
     (Recorded, _recorded),
     (LocalChat, _local_chat),
     (ChatModel, _chat_model),

@@ -23,7 +23,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk.errors import IdentityError
-from fairtk.experiment.contents import file_digest
+from fairtk.files.fingerprints import file_digest
 from fairtk.frames import digest
 
 Description = dict[str, Any]

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from fairtk.llm.budget import Spending
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Message, Outcome
-from fairtk.llm.errors import BudgetError, LLMError, OfflineError
+from fairtk.llm.errors import BudgetError, LLMError, NoAnswerError, OfflineError
+from fairtk.llm.generating import ChatBackend
 from fairtk.llm.keywords import KeywordRefiner
 from fairtk.llm.ledger import Ledger
 from fairtk.llm.local import LocalChat, as_chat_model
@@ -25,6 +26,7 @@ from fairtk.llm.server import OpenAICompatible
 __all__ = [
     "BudgetError",
     "Chat",
+    "ChatBackend",
     "ChatModel",
     "Completion",
     "Estimate",
@@ -34,6 +36,7 @@ __all__ = [
     "Ledger",
     "LocalChat",
     "Message",
+    "NoAnswerError",
     "OfflineError",
     "OpenAICompatible",
     "Outcome",

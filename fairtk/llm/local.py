@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,7 +13,8 @@ from fairtk.errors import ParameterError
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome
 
 # They change speed and place, not answers.
-_NOT_ABOUT_ANSWERS = ("device", "batch_tokens", "model")
+_NOT_ABOUT_ANSWERS = ("device", "batch_tokens", "model", "revision")
+_TOGETHER = 512  # prompts
 
 
 class LocalChat(ChatModel):
@@ -39,12 +41,24 @@ class LocalChat(ChatModel):
         """The backend's name."""
         return str(self.backend.name)
 
+    @property
+    def tokenizer(self) -> Any:
+        """The backend's tokenizer."""
+        return self.backend.tokenizer
+
     def parameters(self) -> dict[str, Any]:
-        """Return the backend's class and settings, less those that only speed depends on."""
+        """Return the backend's class, the digest of the model's files if it has them, and the
+        settings, less those that only speed depends on.
+
+        Raises:
+            ModelError: the files cannot be found.
+        """
         backend = self.backend
         settings = getattr(backend, "SETTINGS", ("max_prompt_tokens",))
         kept = {n: getattr(backend, n, None) for n in settings if n not in _NOT_ABOUT_ANSWERS}
-        return {"backend": type(backend).__name__, **kept}
+        content = getattr(backend, "content_digest", None)
+        files = {"content": content()} if callable(content) else {}
+        return {"backend": type(backend).__name__, **files, **kept}
 
     def digest(self) -> str:
         """Return a digest of the model; a function or foreign backend counts by identity."""
@@ -55,12 +69,17 @@ class LocalChat(ChatModel):
         return f"LocalChat({self.backend!r})"
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
-        """Yield one outcome per chat; all are generated together, in the backend's batches.
+        """Yield one outcome per chat; many are generated together, in the backend's batches.
 
         Raises:
             ModelError: the model cannot be loaded.
         """
-        prompts = dict(enumerate(chat.text for chat in chats))
+        numbered = enumerate(chat.text for chat in chats)
+        # a ledger keeps what is there after each part
+        while prompts := dict(itertools.islice(numbered, _TOGETHER)):
+            yield from self._generated(prompts)
+
+    def _generated(self, prompts: dict[int, str]) -> Iterator[tuple[int, Outcome]]:
         while prompts:
             places = list(prompts)
             begin = time.perf_counter()

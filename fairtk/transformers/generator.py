@@ -15,6 +15,7 @@ from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterErro
 from fairtk.frames.arrays import IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE
 from fairtk.frames.rankings import Rankings, encode_run
+from fairtk.llm import ChatBackend, ChatModel, NoAnswerError
 from fairtk.prompts import PromptBuilder, as_builder
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.question_room import warn_of_long_questions
@@ -51,8 +52,9 @@ class Generator(FairTransformer):
     once: 100 samples of a peaked policy cost a few answers. On Q the prompt has no documents.
 
     Args:
-        backend: a `fairtk.backends.Backend`, a pyterrier_rag backend, or a function from a list
-            of prompts to a list of answers.
+        backend: a `fairtk.backends.Backend`, a pyterrier_rag backend, a function from a list of
+            prompts to a list of answers, or a model of `fairtk.llm`, alone or behind a ledger
+            (``Ledger("answers.sqlite").wrap(...)``): budget, prices and records count here, too.
         prompt: a name (`fairtk.prompts.get`) or a prompt builder.
         cutoff: how many documents a prompt has at most, at least 1.
 
@@ -69,7 +71,9 @@ class Generator(FairTransformer):
                 f"{type(self).__name__}: cutoff must be an integer from 1; found {cutoff!r} "
                 "(for answers without documents, give it a frame of queries)"
             )
-        self.backend: Backend = as_backend(backend)
+        self.backend: Backend = (
+            ChatBackend(backend) if isinstance(backend, ChatModel) else as_backend(backend)
+        )
         self.prompt: PromptBuilder = as_builder(prompt)
         self.cutoff = int(cutoff)
 
@@ -253,6 +257,10 @@ class Generator(FairTransformer):
             outputs = self.backend.generate(asked.prompts)
         except PromptLengthError as error:
             raise PromptLengthError(
+                f"{where}: qid {asked.qids[error.index]!r}: {error}", error.index
+            ) from error
+        except NoAnswerError as error:
+            raise NoAnswerError(
                 f"{where}: qid {asked.qids[error.index]!r}: {error}", error.index
             ) from error
         return texts(outputs, len(asked.prompts), getattr(self.backend, "name", where))

@@ -1,0 +1,147 @@
+"""The Generator with models of fairtk.llm: one ledger, budget and price for answers, too."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("openai")
+
+from chat_server import KEY, error, serving
+
+from fairtk import Generator
+from fairtk.errors import InputError
+from fairtk.llm import (
+    BudgetError,
+    Ledger,
+    LocalChat,
+    NoAnswerError,
+    OfflineError,
+    OpenAICompatible,
+    as_chat_model,
+)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+RUN = pd.DataFrame(
+    {
+        "qid": ["1", "1", "1", "1", "2", "2"],
+        "query": ["who"] * 4 + ["what"] * 2,
+        "sample": [0, 0, 1, 1, 0, 0],
+        "docno": ["a", "b", "b", "a", "a", "b"],
+        "text": ["apple", "bread", "bread", "apple", "apple", "bread"],
+        "score": [2.0, 1.0] * 3,
+    }
+)
+
+
+def client(server, **options):
+    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "retries": 0} | options))
+
+
+def words(prompt, count):
+    return (
+        f" {'who' if 'who' in prompt else 'what'} {prompt.index('apple') < prompt.index('bread')} "
+    )
+
+
+def test_answers_of_a_server_are_recorded_limited_and_priced(tmp_path):
+    prices = {"toy": (1.0, 2.0)}
+    with serving(words) as server:
+        plain = Generator(client(server))(RUN)
+        assert plain["qanswer"].tolist() == ["who True"] * 2 + ["who False"] * 2 + ["what True"] * 2
+        assert len(server.requests) == 3
+        with Ledger(tmp_path / "l", max_calls=2, prices=prices) as ledger:
+            with pytest.raises(BudgetError, match="max_calls=2"):
+                Generator(ledger.wrap(client(server)))(RUN)
+            assert ledger.spent.price == pytest.approx(2 * 20e-6)
+        with Ledger(tmp_path / "l") as ledger:
+            generator = Generator(ledger.wrap(client(server)))
+            assert generator == Generator(client(server)) != Generator(client(server, seed=1))
+            assert generator(RUN).equals(plain) and ledger.spent.calls == 1
+        assert len(server.requests) == 6
+    with Ledger(tmp_path / "l", offline=True) as ledger:  # the server is gone
+        assert Generator(ledger.wrap(client(server)))(RUN).equals(plain)
+        with pytest.raises(OfflineError, match="2 calls|3 calls"):
+            Generator(ledger.wrap(client(server)), cutoff=1)(RUN)
+
+
+def test_a_call_that_fails_names_its_query_and_keeps_the_others():
+    def rule(prompt, count):
+        return error(400, "too odd") if "what" in prompt and count == 1 else words(prompt, count)
+
+    with serving(rule) as server:
+        generator = Generator(client(server))
+        with pytest.raises(NoAnswerError, match="qid '2': 1 of 3 prompts.*status 400: too odd"):
+            generator(RUN)
+        assert generator(RUN)["qanswer"].iloc[-1] == "what True"
+        assert sorted(server.counts.values()) == [1, 1, 2]  # without a ledger, too
+    with (
+        serving(lambda *_: {"body": b'{"choices": [{"message": {"content": 7}}]}'}) as server,
+        pytest.raises(NoAnswerError, match="what the server sent is no text"),
+    ):
+        Generator(client(server))(RUN)
+
+
+def test_answers_of_local_models_are_kept_by_content(tmp_path):
+    pytest.importorskip("transformers")
+    demo = pytest.importorskip("fairtk.demo")
+    import shutil
+
+    from fairtk.backends import HuggingFaceSeq2Seq
+
+    def backend(folder, **options):
+        return HuggingFaceSeq2Seq(str(folder), max_new_tokens=4, num_beams=1, **options)
+
+    folder = demo.model_folder()
+    plain = Generator(backend(folder))(RUN)
+    with Ledger(tmp_path / "l") as ledger:
+        generator = Generator(ledger.wrap(backend(folder)))
+        assert generator.backend.tokenizer.model_max_length > 0  # prompts are cut to the window
+        assert generator(RUN).equals(plain) and len(ledger) == 3
+    changed = tmp_path / "changed"
+    shutil.copytree(folder, changed)
+    for name in ("generation_config.json",):
+        (changed / name).write_text((changed / name).read_text() + "\n")
+    with Ledger(tmp_path / "l", offline=True) as ledger:
+        assert Generator(ledger.wrap(backend(folder, device="cpu")))(RUN).equals(plain)
+        one, two = (LocalChat(backend(f)).parameters() for f in (folder, changed))
+        assert one["content"] != two["content"] and one | {"content": ""} == two | {"content": ""}
+        with pytest.raises(OfflineError):
+            Generator(ledger.wrap(backend(changed)))(RUN)
+
+
+def test_a_function_behind_a_ledger(tmp_path):
+    def shout(prompts):
+        return [prompt[:3].upper() for prompt in prompts]
+
+    with Ledger(tmp_path / "l") as ledger:
+        found = Generator(ledger.wrap(shout))(RUN)
+        assert found.equals(Generator(shout)(RUN)) and len(ledger) == 3
+        assert Generator(as_chat_model(shout))(RUN).equals(found)
+
+
+def test_a_prompt_that_is_too_long_is_named(tmp_path):
+    class Short:
+        name, tokenizer = "short", None
+
+        def generate(self, prompts):
+            from fairtk.backends import PromptLengthError
+
+            for index, prompt in enumerate(prompts):
+                if "what" in prompt:
+                    raise PromptLengthError("longer than the model takes", index)
+            return ["x" for _ in prompts]
+
+    with (
+        Ledger(tmp_path / "l") as ledger,
+        pytest.raises(NoAnswerError, match="qid '2': .*longer than the model takes"),
+    ):
+        Generator(ledger.wrap(Short()))(RUN)
+    with pytest.raises(InputError):
+        Generator(Short())(RUN)
