@@ -9,7 +9,7 @@ from __future__ import annotations
 from fairtk.backends.adapter import CallableBackend, as_backend
 from fairtk.backends.causal import HuggingFaceCausal
 from fairtk.backends.loading import require_packages
-from fairtk.backends.protocol import Backend, PromptLengthError
+from fairtk.backends.protocol import Backend, NoAnswerError, PromptLengthError
 from fairtk.backends.seq2seq import HuggingFaceSeq2Seq
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "CallableBackend",
     "HuggingFaceCausal",
     "HuggingFaceSeq2Seq",
+    "NoAnswerError",
     "PromptLengthError",
     "as_backend",
     "require_packages",

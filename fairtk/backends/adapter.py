@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from fairtk.backends.protocol import Backend
+from fairtk.backends.protocol import Backend, NoAnswerError
 from fairtk.backends.window import PromptTokenizer
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames.content import ByContent, digest
@@ -56,7 +56,7 @@ class CallableBackend(ByContent):
         distinct = list(dict.fromkeys(prompts))
         if not distinct:
             return []
-        answers = texts(self.function(distinct), len(distinct), self.name)
+        answers = texts(self.function(distinct), len(distinct), self.name, failed=True)
         answer = dict(zip(distinct, (text.strip() for text in answers), strict=True))
         return [answer[prompt] for prompt in prompts]
 
@@ -76,11 +76,22 @@ class CallableBackend(ByContent):
         return digest([id(owner), method, self.name, id(self._given), self.max_prompt_tokens])
 
 
-def texts(outputs: Iterable[Any], expected: int, name: str) -> list[str]:
+FAILED = frozenset({"ERROR::reduce_length", "ERROR::response_filtered", "ERROR::other"})
+"""What pyterrier_rag's backends give in place of an answer when a call fails."""
+
+
+def texts(outputs: Iterable[Any], expected: int, name: str, failed: bool = False) -> list[str]:
     """Return the outputs of a backend as strings, one per prompt.
+
+    Args:
+        outputs: what the backend returned.
+        expected: how many prompts there were.
+        name: of the backend.
+        failed: whether `FAILED` may be among them.
 
     Raises:
         InputError: there are more or fewer outputs than prompts, or one has no text.
+        NoAnswerError: a call failed.
     """
     if isinstance(outputs, str | bytes):  # its characters would pass for answers
         raise InputError(
@@ -99,6 +110,13 @@ def texts(outputs: Iterable[Any], expected: int, name: str) -> list[str]:
                 f"the backend {name!r} must return strings (or objects with a string in `text`); "
                 f"found {text!r}"
             )
+    lost = [index for index, text in enumerate(found) if text in FAILED and not failed]
+    if lost:
+        raise NoAnswerError(
+            f"{len(lost)} of {expected} calls to the backend {name!r} failed "
+            f"({found[lost[0]]}; pyterrier_rag printed why)",
+            lost[0],
+        )
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from fairtk.errors import InputError
+from fairtk.errors import FairtkError, InputError
 
 
 class Backend(Protocol):
@@ -33,6 +33,18 @@ class PromptLengthError(InputError):
 
     Attributes:
         index: the place of the (first such) prompt in the list that `Backend.generate` got.
+    """
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+class NoAnswerError(FairtkError):
+    """The call for one of several prompts failed.
+
+    Attributes:
+        index: the place of the first such prompt.
     """
 
     def __init__(self, message: str, index: int) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from fairtk.llm.budget import Spending
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Message, Outcome
-from fairtk.llm.errors import BudgetError, LLMError, NoAnswerError, OfflineError
+from fairtk.llm.errors import BudgetError, LLMError, OfflineError
 from fairtk.llm.generating import ChatBackend
 from fairtk.llm.keywords import KeywordRefiner
 from fairtk.llm.ledger import Ledger
@@ -36,7 +36,6 @@ __all__ = [
     "Ledger",
     "LocalChat",
     "Message",
-    "NoAnswerError",
     "OfflineError",
     "OpenAICompatible",
     "Outcome",

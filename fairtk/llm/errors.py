@@ -19,15 +19,3 @@ class BudgetError(LLMError):
 
 class OfflineError(InputError):
     """An answer is not in the ledger, and ``offline=True`` forbids to ask for it."""
-
-
-class NoAnswerError(FairtkError):
-    """A call for one of several prompts failed.
-
-    Attributes:
-        index: the place of the first such prompt.
-    """
-
-    def __init__(self, message: str, index: int) -> None:
-        super().__init__(message)
-        self.index = index

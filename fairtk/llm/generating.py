@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fairtk.backends import NoAnswerError
 from fairtk.frames.content import ByContent
 from fairtk.llm.chat import Chat, ChatModel, Completion, Message
-from fairtk.llm.errors import NoAnswerError
 
 
 class ChatBackend(ByContent):

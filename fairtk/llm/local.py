@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fairtk.backends import Backend, PromptLengthError, as_backend
-from fairtk.backends.adapter import texts
+from fairtk.backends.adapter import FAILED, texts
 from fairtk.errors import ParameterError
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome
 
@@ -85,7 +85,7 @@ class LocalChat(ChatModel):
             begin = time.perf_counter()
             try:
                 outputs = self.backend.generate([prompts[place] for place in places])
-                answers = texts(outputs, len(places), self.name)
+                answers = texts(outputs, len(places), self.name, failed=True)
             except PromptLengthError as error:
                 # the others are tried without it
                 place = places[error.index]
@@ -94,6 +94,9 @@ class LocalChat(ChatModel):
                 continue
             each = (time.perf_counter() - begin) / len(places)
             for place, answer in zip(places, answers, strict=True):
+                if answer in FAILED:
+                    yield place, Failure(f"{self.name!r}: the call failed ({answer})")
+                    continue
                 asked, told = self._count(prompts[place]), self._count(answer)
                 yield place, Completion(answer, asked, told, each)
             return

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.backends import Backend, PromptLengthError, as_backend
+from fairtk.backends import Backend, NoAnswerError, PromptLengthError, as_backend
 from fairtk.backends.adapter import texts
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError, such_rows
 from fairtk.frames.arrays import IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE
 from fairtk.frames.rankings import Rankings, encode_run
-from fairtk.llm import ChatBackend, ChatModel, NoAnswerError
+from fairtk.llm import ChatBackend, ChatModel
 from fairtk.prompts import PromptBuilder, as_builder
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.question_room import warn_of_long_questions
@@ -255,15 +255,11 @@ class Generator(FairTransformer):
         where = type(self).__name__
         try:
             outputs = self.backend.generate(asked.prompts)
-        except PromptLengthError as error:
-            raise PromptLengthError(
-                f"{where}: qid {asked.qids[error.index]!r}: {error}", error.index
-            ) from error
-        except NoAnswerError as error:
-            raise NoAnswerError(
-                f"{where}: qid {asked.qids[error.index]!r}: {error}", error.index
-            ) from error
-        return texts(outputs, len(asked.prompts), getattr(self.backend, "name", where))
+            name = getattr(self.backend, "name", where)
+            return texts(outputs, len(asked.prompts), name)
+        except (PromptLengthError, NoAnswerError) as error:
+            message = f"{where}: qid {asked.qids[error.index]!r}: {error}"
+            raise type(error)(message, error.index) from error
 
 
 def _question_column(inp: pd.DataFrame) -> str:

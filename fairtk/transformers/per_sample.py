@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from fairtk.errors import ColumnError, InputError, ParameterError
 from fairtk.frames.arrays import IntArray
-from fairtk.frames.columns import QID, SAMPLE, plain_columns, require
+from fairtk.frames.columns import DOCNO, QANSWER, QID, SAMPLE, plain_columns, require
 from fairtk.frames.ids import encode_ids
 from fairtk.transformers.base import FairTransformer
 
@@ -24,7 +24,9 @@ class PerSample(FairTransformer):
     For rerankers, readers and any other transformer that groups its input by ``qid`` and would mix
     the samples of a query. The transformer sees plain runs, without the column ``sample``; it may
     change scores and ranks, drop rows or add columns. Its rows come back in its own order within
-    each (qid, sample). A frame without samples is passed to the transformer as it is.
+    each (qid, sample). A frame without samples is passed to the transformer as it is. A reader that
+    returns one row per query, as pyterrier_rag's do, has its answer (``qanswer``, and what else it
+    adds) put on every row of the ranking that it read, so that documents are not lost.
 
     By default the transformer runs once per sample, on all queries, with their own qids: right for
     every transformer, also for one that looks qids up. ``joint=True`` runs it once in all, with a
@@ -72,14 +74,13 @@ class PerSample(FairTransformer):
         """Return what the transformer makes of each sample."""
         plain_columns(inp, "PerSample")
         if SAMPLE not in inp.columns:
-            unsampled: pd.DataFrame = self.transformer.transform(inp)
-            return unsampled
+            return self._applied(inp)
         self.check_inputs(inp, [QID])
         encode_ids(inp[QID], QID, "PerSample")
         sample = _samples(inp)
         plain = inp.drop(columns=SAMPLE)
         if len(inp) == 0:
-            return self._returned(self.transformer.transform(plain), 0)
+            return self._returned(self._applied(plain), 0)
         qids = pd.Index(inp[QID].unique())
         if self.joint:
             result = self._all_at_once(plain, sample, qids)
@@ -87,7 +88,7 @@ class PerSample(FairTransformer):
             parts = []
             for number in np.unique(sample).tolist():
                 rows = np.flatnonzero(sample == number)
-                part = self.transformer.transform(plain.take(rows).reset_index(drop=True))
+                part = self._applied(plain.take(rows).reset_index(drop=True))
                 parts.append(self._returned(part, number))
             filled = [part for part in parts if len(part)] or parts[:1]
             result = pd.concat(filled, ignore_index=True)
@@ -100,6 +101,22 @@ class PerSample(FairTransformer):
         place = np.lexsort((result[SAMPLE].to_numpy(), qids.get_indexer(pd.Index(result[QID]))))
         return result.take(place).reset_index(drop=True)
 
+    def _applied(self, plain: pd.DataFrame) -> pd.DataFrame:
+        """Return the transformer's output; a reader's answers on every row of their rankings."""
+        out: pd.DataFrame = self.transformer.transform(plain)
+        if DOCNO not in plain.columns or DOCNO in out.columns or QANSWER not in out.columns:
+            return out
+        require(out, [QID], f"the output of {self._name()}")
+        twice = out[QID].duplicated().to_numpy()
+        if twice.any():
+            raise InputError(
+                f"{self._name()} gave several answers for the qid {out[QID][twice].iloc[0]!r}; "
+                "a reader gives one for each ranking"
+            )
+        new = [c for c in out.columns if c not in plain.columns or c == QANSWER]
+        kept = plain.drop(columns=QANSWER, errors="ignore")
+        return kept.merge(out[[QID, *new]], on=QID)
+
     def _all_at_once(self, plain: pd.DataFrame, sample: IntArray, qids: pd.Index) -> pd.DataFrame:
         """Run the transformer once, with a temporary qid per (qid, sample)."""
         query = qids.get_indexer(pd.Index(plain[QID]))
@@ -109,7 +126,7 @@ class PerSample(FairTransformer):
         names = np.array(
             [f"{s}{_MARK}{qids[q]}" for s, q in zip(*pairs.tolist(), strict=True)], dtype=object
         )
-        part = self.transformer.transform(plain.assign(**{QID: names[np.ravel(code)]}))
+        part = self._applied(plain.assign(**{QID: names[np.ravel(code)]}))
         require(part, [QID], f"the output of {self._name()}")
         pair = pd.Index(names).get_indexer(pd.Index(part[QID]))
         if (pair < 0).any():

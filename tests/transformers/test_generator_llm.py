@@ -10,12 +10,12 @@ pytest.importorskip("openai")
 from chat_server import KEY, error, serving
 
 from fairtk import Generator
+from fairtk.backends import NoAnswerError
 from fairtk.errors import InputError
 from fairtk.llm import (
     BudgetError,
     Ledger,
     LocalChat,
-    NoAnswerError,
     OfflineError,
     OpenAICompatible,
     as_chat_model,

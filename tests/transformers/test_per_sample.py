@@ -89,9 +89,19 @@ def test_a_reader_that_returns_one_row_per_query(joint):
         add_ranks=False,
     )
     result = PerSample(reader, joint=joint)(SAMPLED)
-    assert result["sample"].tolist() == [*range(12)] * 3
-    expected = SAMPLED.groupby(["qid", "sample"], sort=False)["docno"].agg(" ".join)
-    assert result["qanswer"].tolist() == expected.tolist()
+    # every row of a ranking has the answer that was made from it, and its document
+    read = SAMPLED.groupby(["qid", "sample"])["docno"].transform(" ".join)
+    expected = SAMPLED.assign(qanswer=read).reset_index(drop=True)
+    pd.testing.assert_frame_equal(result[expected.columns], expected)
+    again = PerSample(reader, joint=joint)(result.assign(qanswer="earlier"))
+    pd.testing.assert_frame_equal(again[expected.columns], expected)
+
+
+@BOTH
+def test_a_reader_with_two_answers_for_a_ranking(joint):
+    twice = pt.apply.generic(lambda inp: inp[["qid"]].assign(qanswer="x"))
+    with pytest.raises(InputError, match="several answers for the qid"):
+        PerSample(twice, joint=joint)(SAMPLED)
 
 
 @BOTH
