@@ -1,0 +1,114 @@
+"""An experiment that is killed again and again ends with the bytes of one that was not."""
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+
+# 66 demo queries x 7 systems x 100 samples; a smaller world for a quick look by hand
+QUERIES = int(os.environ.get("FAIRTK_KILL_QUERIES", "66"))
+SAMPLES = int(os.environ.get("FAIRTK_KILL_SAMPLES", "100"))
+KILLS = int(os.environ.get("FAIRTK_KILLS", "10"))
+
+SCRIPT = """
+import sys
+import fairtk
+from fairtk import BM25Scorer, Candidates, FairSampler, FlanT5, OracleSampler, demo
+from fairtk import EE_D, EE_R, EU, E
+from ir_measures import nDCG
+
+folder, executor, queries, samples = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+data = demo.load()
+useful = data.qrels.groupby("qid", sort=False)["label"].max()
+qids = useful.index[useful > 0][:queries]
+topics = data.topics[data.topics["qid"].isin(qids)].drop(columns="gold_answer")
+qrels = data.qrels[data.qrels["qid"].isin(qids)]
+scored = Candidates(data.dataset) >> BM25Scorer()
+answer = FlanT5(
+    model=demo.model_folder(), prompt="lamp-2", cutoff=5, device="cpu", max_new_tokens=8,
+    batch_tokens=4096,
+)
+systems = {
+    f"alpha {a}": scored >> FairSampler(alpha=a, n_samples=samples, cutoff=5) >> answer
+    for a in (0, 1, 2, 4, 8)
+}
+systems["oracle"] = scored >> OracleSampler(qrels, n_samples=samples, cutoff=5) >> answer
+systems["deterministic"] = scored % 5 >> answer
+results = fairtk.Experiment(
+    systems, topics, qrels, [EE_D@5, EE_R@5, E(nDCG@5), EU(utility="accuracy")],
+    save_dir=folder + "/store", executor=executor, threads=1, batch_size=6,
+    workers=None if executor == "serial" else 2,
+)
+results.save(folder + "/results")
+"""
+
+
+def start(folder, executor):
+    call = [sys.executable, "-c", SCRIPT, str(folder), executor, str(QUERIES), str(SAMPLES)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    return subprocess.Popen(
+        call, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def hashes(folder):
+    """Return the sha256 of every table's rows: Parquet's own bytes hold versions and more."""
+    found = {}
+    for path in sorted((folder / "results").rglob("*.parquet")):
+        rows = pd.read_parquet(path).to_csv(index=False).encode()
+        found[str(path.relative_to(folder))] = hashlib.sha256(rows).hexdigest()
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the tables of a run that nobody disturbed, and its seconds."""
+    folder = tmp_path_factory.mktemp("whole")
+    begin = time.monotonic()
+    assert start(folder, "serial").wait() == 0
+    return hashes(folder), time.monotonic() - begin
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["serial", "processes", "dask"])
+def test_killed_and_resumed_it_gives_the_same_bytes(whole, tmp_path, executor):
+    if executor == "dask":
+        pytest.importorskip("distributed")
+    expected, seconds = whole
+    assert len(expected) == 7 + 4
+    rng = random.Random(executor)
+    killed = 0
+    for _ in range(KILLS):
+        process = start(tmp_path, executor)
+        try:
+            # from before the first commit to the middle of generation
+            process.wait(timeout=rng.uniform(0.05, 0.4) * seconds)
+        except subprocess.TimeoutExpired:
+            killed += 1
+            if executor != "serial":
+                kill_a_worker(process.pid, rng)
+                time.sleep(rng.uniform(0, 0.05) * seconds)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        else:
+            break
+    assert killed >= 3  # the last ones may find nothing left to do
+    assert start(tmp_path, executor).wait() == 0
+    assert hashes(tmp_path) == expected
+
+
+def kill_a_worker(parent, rng):
+    """Kill one of the processes under another."""
+    import psutil
+
+    children = psutil.Process(parent).children(recursive=True)
+    if children:
+        rng.choice(children).kill()
