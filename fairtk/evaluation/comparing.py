@@ -14,6 +14,7 @@ import pandas as pd
 from fairtk.errors import InputError, MissingWarning, NotFoundError, UndefinedWarning
 from fairtk.evaluation.evaluating import Data, evaluate
 from fairtk.evaluation.values import EvaluatedRuns, RunValues
+from fairtk.frames import FloatArray
 from fairtk.measures import written
 from fairtk.statistics import CORRECTIONS, TESTS, correct, paired_test
 
@@ -128,27 +129,48 @@ def _rows(
     drawing: dict[str, Any],
 ) -> list[list[Any]]:
     values = np.array([[run.values[measure][qid] for qid in qids] for run in found.runs])
+    names = [run.file for run in found.runs]
+    return tested(written(measure), names, values, found.runs.index(baseline), correction, drawing)
+
+
+def tested(
+    measure: str,
+    names: Sequence[str],
+    values: FloatArray,
+    baseline: int,
+    correction: str | None,
+    drawing: Mapping[str, Any],
+) -> list[list[Any]]:
+    """Return a measure's rows of a comparison, in the order of `COLUMNS`.
+
+    Args:
+        measure: what the measure is called.
+        names: of what is compared.
+        values: one row for each of these, one column per query; queries with a NaN are left out.
+        baseline: the place of the baseline.
+        correction: see `compare`.
+        drawing: the options of `fairtk.statistics.paired_test`.
+    """
     values = values[:, ~np.isnan(values).any(axis=0)]
     n = values.shape[1]
     means = values.mean(axis=1) if n else np.full(len(values), np.nan)
-    first = values[found.runs.index(baseline)]
     nothing = [np.nan] * 4
     rows: list[list[Any]] = []
-    for run, own, mean in zip(found.runs, values, means, strict=True):
-        tested = nothing
+    for place, (name, own, mean) in enumerate(zip(names, values, means, strict=True)):
+        found = nothing
         effect = np.nan
-        if run is not baseline:
-            result = paired_test(own, first, **drawing)
-            tested = [result.difference, result.low, result.high, result.p]
+        if place != baseline:
+            result = paired_test(own, values[baseline], **drawing)
+            found = [result.difference, result.low, result.high, result.p]
             effect = result.effect
             if result.note:
                 warnings.warn(
-                    f"{run.file} against {baseline.file} by {written(measure)}: {result.note}, so "
-                    "the test or its interval is undefined",
+                    f"{name} against {names[baseline]} by {measure}: {result.note}, so the "
+                    "test or its interval is undefined",
                     UndefinedWarning,
                     stacklevel=2,
                 )
-        rows.append([run.file, written(measure), float(mean), n, *tested, np.nan, effect])
+        rows.append([name, measure, float(mean), n, *found, np.nan, effect])
     corrected = correct([row[COLUMNS.index("p")] for row in rows], correction)
     for row, p in zip(rows, corrected, strict=True):
         row[COLUMNS.index("p_corrected")] = float(p)

@@ -8,7 +8,8 @@ import pandas as pd
 
 from fairtk.experiment.engine import Engine
 from fairtk.experiment.packing import unpack
-from fairtk.experiment.tables import as_markdown
+from fairtk.experiment.tables import html_text
+from fairtk.files.renderings import Table, aligned_lines, texts
 
 CELLS = ["system", "queries", "there", "failed", "missing"]
 PROMPTS = ["model", "prompts", "there", "missing", "unknown"]
@@ -30,17 +31,16 @@ class Plan:
     prompts: pd.DataFrame
 
     def __repr__(self) -> str:
-        shown = [as_markdown(list(t.columns), t.to_numpy().tolist()) for t in self._tables]
-        return "\n".join(shown).rstrip()
+        shown = [aligned_lines(t, numbers=range(1, len(t.columns))) for t in self._tables]
+        return "\n\n".join("\n".join(lines) for lines in shown)
 
     def _repr_html_(self) -> str:
-        from fairtk.experiment.tables import as_html
-
-        return "".join(as_html(list(t.columns), t.to_numpy().tolist()) for t in self._tables)
+        return "".join(map(html_text, self._tables))
 
     @property
-    def _tables(self) -> list[pd.DataFrame]:
-        return [table for table in (self.cells, self.prompts) if len(table)]
+    def _tables(self) -> list[Table]:
+        filled = [table for table in (self.cells, self.prompts) if len(table)]
+        return [texts(list(table.columns), table.to_numpy().tolist()) for table in filled]
 
 
 def plan(engine: Engine) -> Plan:

@@ -11,10 +11,12 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import ColumnError, NotFoundError, ParameterError
-from fairtk.experiment import figures, saved, tables
-from fairtk.experiment.comparison import compared
+from fairtk.evaluation import COLUMNS, tested
+from fairtk.experiment import figures, saved
 from fairtk.experiment.evaluation import Evaluation, per_sample
 from fairtk.experiment.rows import Rows
+from fairtk.experiment.tables import html_text
+from fairtk.files.renderings import Table, aligned_lines, latex_text, markdown_text, texts
 from fairtk.frames.columns import QANSWER, QID, SAMPLE
 
 
@@ -154,7 +156,7 @@ class Results:
         correction: str | None = "holm",
         confidence: float = 0.95,
     ) -> pd.DataFrame:
-        """Compare all systems with one, measure by measure, on the queries where both are defined.
+        """Compare all systems with one, on the queries where a measure is defined for all.
 
         Args:
             baseline: the system to compare with; None: the experiment's.
@@ -164,9 +166,9 @@ class Results:
             confidence: of the intervals ``low`` to ``high`` of the mean difference.
 
         Returns:
-            ``system``, ``measure``, ``mean``, ``n`` (pairs), ``difference``, ``low``, ``high``,
-            ``p``, ``p_corrected``, ``effect`` (Cohen's dz), ``undefined`` and ``failed`` (queries),
-            ``note`` (why there is no test).
+            A row per measure and system: ``system``, ``measure``, ``mean``, ``n`` (queries),
+            ``difference``, ``low``, ``high``, ``p``, ``p_corrected``, ``effect`` (Cohen's dz),
+            ``undefined`` (queries left out) and ``failed`` (queries at their worst value).
 
         Raises:
             ParameterError: no baseline is named anywhere.
@@ -177,20 +179,29 @@ class Results:
             raise ParameterError(
                 f"compare needs a baseline: one of {self.systems} (or Experiment(baseline=...))"
             )
-        table = compared(self.per_query, self._means, name, test, correction, confidence)
-        failed = self._failed.reindex(table["system"], fill_value=0).to_numpy()
-        table.insert(table.columns.get_loc("note"), "failed", failed)
+        self._check(name)
+        drawing = {"test": test, "confidence": confidence}
+        rows = []
+        for measure, part in self.per_query.groupby("measure", sort=False):
+            values = part.pivot(index="system", columns=QID, values="value").loc[self.systems]
+            first = self.systems.index(name)
+            found = tested(
+                str(measure), self.systems, values.to_numpy(), first, correction, drawing
+            )
+            rows += [[*row, values.shape[1] - row[3]] for row in found]
+        table = pd.DataFrame(rows, columns=["system", *COLUMNS[1:], "undefined"])
+        table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
         return table
 
     # Tables and figures -----------------------------------------------------------------------
 
     def to_markdown(self) -> str:
         """Return the means as a Markdown table, with notes of undefined and failed queries."""
-        return tables.as_markdown(*self._table())
+        return markdown_text(self._table())
 
     def to_latex(self) -> str:
         """Return the means as a LaTeX table (booktabs), with the same notes."""
-        return tables.as_latex(*self._table())
+        return latex_text(self._table())
 
     def to_csv(self) -> str:
         """Return `counts` as CSV, all digits: a row per system and measure."""
@@ -207,11 +218,12 @@ class Results:
         return figures.trade_off(self, x, y, axes)
 
     def _repr_html_(self) -> str:
-        return tables.as_html(*self._table())
+        return html_text(self._table())
 
     def __repr__(self) -> str:
-        header, rows, notes = self._table()
-        return tables.as_markdown(header, rows, notes).rstrip()
+        table = self._table()
+        lines = aligned_lines(table, numbers=range(1, len(table.columns)))
+        return "\n".join([*lines, *([table.caption] if table.caption else [])])
 
     # Files ------------------------------------------------------------------------------------
 
@@ -248,12 +260,10 @@ class Results:
         """The number of failed queries by system."""
         return self.failures.groupby("system").size()
 
-    def _table(self) -> tuple[list[str], list[list[Any]], list[str]]:
-        means = self.means
-        rows = [[name, *row] for name, row in zip(means.index, means.values.tolist(), strict=True)]
-        if "failed" in means:
-            rows = [[*row[:-1], int(row[-1])] for row in rows]
-        return ["system", *means.columns], rows, self._notes()
+    def _table(self) -> Table:
+        means = self.means.reset_index()
+        rows = [list(row) for row in means.itertuples(index=False)]
+        return texts(list(means.columns), rows, " ".join(self._notes()))
 
     def _notes(self) -> list[str]:
         counts = self.counts
