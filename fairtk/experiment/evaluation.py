@@ -89,11 +89,15 @@ class Evaluation:
         found = {m: np.full(len(self.qids), math.nan) for m in self.measures}
         totals = {m: m.aggregator() for m in self.measures}
         given = run.rename(columns=TO_IR_MEASURES)
+        last: Any = None  # values come measure by measure; to find one by its hash is slow
         try:
             for metric in self._evaluator.iter_calc(given):
-                found[metric.measure][place[metric.query_id]] = metric.value
+                if metric.measure is not last:
+                    last = metric.measure
+                    values, total = found[last], totals[last]
+                values[place[metric.query_id]] = metric.value
                 if not math.isnan(metric.value):
-                    totals[metric.measure].add(metric.value)
+                    total.add(metric.value)
         except FairtkError as error:
             raise InputError(f"system {system!r}: {error}") from error
         n = len(self.qids)

@@ -72,7 +72,7 @@ class SavedRows:
         """Return a system's rows."""
         from fairtk.files import read_parquet
 
-        return _some(read_parquet(self.files[system]), columns)
+        return _some(read_parquet(self.files[system])[0], columns)
 
 
 def _some(frame: pd.DataFrame, columns: Collection[str] | None) -> pd.DataFrame:

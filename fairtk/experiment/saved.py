@@ -64,7 +64,7 @@ def load(folder: Path) -> dict[str, Any]:
     per_query = _read(folder / "per_query.parquet")
     counts = _read(folder / "means.parquet")
     measures = list(config["measures"])
-    means = counts.pivot(index="system", columns="measure", values="mean")
+    means = counts.pivot(index="system", columns="measure", values="mean").rename_axis(columns=None)
     qrels = _read(folder / "qrels.parquet") if measures else None
     return {
         "rows": SavedRows({name: folder / file for name, file in config["systems"].items()}),
@@ -81,7 +81,7 @@ def load(folder: Path) -> dict[str, Any]:
 def _read(path: Path) -> pd.DataFrame:
     if not path.exists():
         raise FormatError("this file of the saved results is missing", path)
-    return read_parquet(path)
+    return read_parquet(path)[0]
 
 
 def _write_json(value: Any, path: Path) -> None:

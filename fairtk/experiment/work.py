@@ -135,6 +135,7 @@ def run_task(stages: Mapping[str, Any], task: Task) -> Outcome:
         FairtkError: what would fail for every query.
     """
     frames = {node: unpack(table) for node, table in task.inputs.items()}
+    ordered: dict[int, list[str]] = {}  # the queries of frames whose rows stand in their order
     outcome = Outcome(errors={node: dict(lost) for node, lost in task.errors.items()})
     with limited_threads(task.threads):
         for step in task.steps:
@@ -142,7 +143,9 @@ def run_task(stages: Mapping[str, Any], task: Task) -> Outcome:
             errors = outcome.errors.setdefault(step.node, {})
             errors |= {qid: lost[qid] for qid in step.qids if qid in lost}
             qids = [qid for qid in step.qids if qid not in lost]
-            inp = _rows_of(frames.get(step.parent, _NO_ROWS), qids)
+            inp = frames.get(step.parent, _NO_ROWS)
+            if ordered.get(step.parent) != qids:
+                inp = _rows_of(inp, qids)
             stage = stages[step.stage]
             if step.ask:
                 _ask(stage, step, inp, qids, task, outcome)
@@ -155,8 +158,11 @@ def run_task(stages: Mapping[str, Any], task: Task) -> Outcome:
                 outcome.spans[step.node] = _spans(sizes)
                 outcome.tables[step.node] = pack(rows, step.name, task.durable)
             # beside what was there already of other queries
-            known = [frames[step.node]] if step.node in frames else []
-            frames[step.node] = _below([*known, rows], rows)
+            if step.node in frames:
+                frames[step.node] = _below([frames[step.node], rows], rows)
+            else:
+                frames[step.node] = rows
+                ordered[step.node] = [qid for some, _ in parts for qid in some]
     return outcome
 
 
@@ -267,7 +273,7 @@ def _parts(
     Args:
         function: from rows to a result.
         step: for messages.
-        inp: the rows of the queries.
+        inp: the rows of the queries, in their order.
         qids: the queries.
         task: says whether a failure ends the work.
         errors: gets the reasons of failed queries.
@@ -277,7 +283,7 @@ def _parts(
     while waiting:
         some = waiting.pop()
         try:
-            done.append((some, function(_rows_of(inp, some))))
+            done.append((some, function(inp if some is qids else _rows_of(inp, some))))
         except _FATAL:
             raise
         except Exception as error:

@@ -1,0 +1,105 @@
+"""Results: comparisons, tables, figures, saved and loaded."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from experiment_stages import Retriever
+from ir_measures import nDCG
+
+import fairtk
+from fairtk import EE_D, EE_R, E, FairSampler
+from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
+from fairtk.statistics import correct, paired_test
+
+
+@pytest.fixture(scope="module")
+def results(data):
+    topics, qrels = data
+    systems = {
+        "a_b & <i>": Retriever(),
+        "fair": Retriever() >> FairSampler(alpha=1, n_samples=5),
+        "other": Retriever(seed=3) >> FairSampler(alpha=0, n_samples=3),
+    }
+    labels = qrels.assign(label=qrels["label"].where(qrels["qid"] != "q2", 0))
+    with pytest.warns(fairtk.errors.UndefinedWarning):
+        return fairtk.Experiment(
+            systems, topics, labels, [EE_D @ 3, EE_R @ 3, E(nDCG @ 3)], baseline=0
+        )
+
+
+def test_compare_is_a_paired_test_per_measure(results):
+    table = results.compare(test="wilcoxon", correction="bonferroni")
+    assert len(table) == 9
+    values = results.per_query[results.per_query["measure"] == "EE_D@3"]
+    by_system = values.pivot(index="qid", columns="system", values="value")
+    rows = table[table["measure"] == "EE_D@3"].set_index("system")
+    expected = [
+        paired_test(by_system[name], by_system["a_b & <i>"], "wilcoxon") for name in rows.index[1:]
+    ]
+    assert rows["p"].tolist()[1:] == [one.p for one in expected]
+    assert rows["difference"].tolist()[1:] == [one.difference for one in expected]
+    corrected = correct(rows["p"].to_numpy(), "bonferroni")
+    np.testing.assert_array_equal(rows["p_corrected"].to_numpy(), corrected)
+    assert np.isnan(rows["p"].iloc[0])  # the baseline's own row
+    undefined = table.set_index(["measure", "system"])["undefined"]
+    assert undefined["EE_R@3"].tolist() == [1, 1, 1]
+    assert undefined["EE_D@3"].tolist() == [0, 0, 0]
+
+
+def test_compare_needs_a_known_baseline(results):
+    with pytest.raises(NotFoundError, match="unknown system 'fiar'; did you mean 'fair'"):
+        results.compare("fiar")
+    with pytest.raises(NotFoundError, match="did you mean 'wilcoxon'"):
+        results.compare("fair", test="wilcox")
+    none = fairtk.Experiment({"a": pd.DataFrame({"qid": ["q"]})}, pd.DataFrame({"qid": ["q"]}))
+    with pytest.raises(ParameterError, match="needs a baseline"):
+        none.compare()
+
+
+def test_tables_are_escaped_and_say_what_is_undefined(results):
+    assert r"a\_b \& $<$i$>$" in results.to_latex()
+    assert "a_b &amp; &lt;i&gt;" in results._repr_html_()
+    assert "<i>" not in results._repr_html_()
+    assert r"a\_b" in results.to_markdown()
+    for text in (results.to_latex(), results.to_markdown(), repr(results)):
+        assert "undefined and left out: 1." in " ".join(text.replace("\\", "").split())
+    table = pd.read_csv(pd.io.common.StringIO(results.to_csv()))
+    assert list(table.columns) == ["system", "measure", "mean", "n", "undefined", "failed"]
+    np.testing.assert_array_equal(table["mean"].to_numpy(), results.counts["mean"].to_numpy())
+
+
+def test_trade_off(results):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    axes = results.plot_trade_off("EE_D@3", "E(nDCG@3)")
+    assert "EE_D@3 (lower is better)" in axes.get_xlabel()
+    assert [text.get_text() for text in axes.texts] == results.systems
+    with pytest.raises(NotFoundError, match="did you mean 'EE_D@3'"):
+        results.plot_trade_off("EE_D@5", "E(nDCG@3)")
+    matplotlib.pyplot.close("all")
+
+
+def test_saved_and_loaded_they_are_the_same(results, tmp_path):
+    results.save(tmp_path / "out")
+    loaded = fairtk.Results.load(tmp_path / "out")
+    assert repr(loaded) == repr(results)
+    pd.testing.assert_frame_equal(loaded.means, results.means)
+    pd.testing.assert_frame_equal(loaded.per_query, results.per_query)
+    pd.testing.assert_frame_equal(loaded.per_sample, results.per_sample)
+    pd.testing.assert_frame_equal(loaded.compare(), results.compare())
+    for name in results.systems:
+        pd.testing.assert_frame_equal(loaded.rankings(name), results.rankings(name))
+    environment = json.loads((tmp_path / "out" / "environment.json").read_text())
+    assert environment["packages"]["pandas"] == pd.__version__
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["baseline"] == "a_b & <i>"
+    (tmp_path / "out" / "per_query.parquet").unlink()
+    with pytest.raises(FormatError, match="per_query.parquet: .*missing"):
+        fairtk.Results.load(tmp_path / "out")
+    with pytest.raises(FormatError, match="no saved results here"):
+        fairtk.Results.load(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be written"):
+        results.save(tmp_path / "file")
