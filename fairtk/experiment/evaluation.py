@@ -11,7 +11,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, FairtkError, InputError, listed
+from fairtk.errors import DataWarning, FairtkError, InputError, UndefinedWarning, listed
 from fairtk.frames import as_strings
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, TO_IR_MEASURES, require
 from fairtk.measures import parse, written
@@ -140,7 +140,9 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
     for number, rows in zip(numbers.tolist(), np.split(order, start[1:]), strict=True):
         part = plain.iloc[rows]
         here = set(part[TO_IR_MEASURES[QID]])
-        metrics = [m for m in evaluator.iter_calc(part) if m.query_id in here]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedWarning)  # said with the values of queries
+            metrics = [m for m in evaluator.iter_calc(part) if m.query_id in here]
         for measure, one in wanted.items():
             mine = [m for m in metrics if m.measure == one]
             yield pd.DataFrame(
