@@ -84,6 +84,7 @@ class Rows:
         """Raise for a name that would match no other: with spaces around it, or of two lines."""
         if self.plain:
             return
+        self.refuse_broken(column)
         names = self.frame[column].fillna("").tolist()
         together = "\0".join(names)
         # most ids have no space at all, which is seen at once
@@ -97,6 +98,16 @@ class Rows:
             "quotes join lines)",
             column,
         )
+
+    def refuse_broken(self, column: str) -> None:
+        """Raise for a name with a NUL or half a character; JSON and Parquet can hold such."""
+        names = [name if isinstance(name, str) else "" for name in self.frame[column].tolist()]
+        together = "".join(names)
+        if "\0" not in together and not _lacks_utf8(together):
+            return
+        wrong = ["\0" in name or _lacks_utf8(name) for name in names]
+        message = f"{column} {{}} has a NUL or half a character in it"
+        self.fail_at(np.array(wrong, dtype=bool), message, column)
 
     def as_strings(self, column: str) -> pd.Series:
         """Make a column strings; integers are taken, anything else that is no string is wrong."""
@@ -203,4 +214,10 @@ def number_of(value: Any) -> float | None:
 
 
 def _lacks_utf8(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text)
+    if text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

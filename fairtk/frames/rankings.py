@@ -165,6 +165,10 @@ def _samples(frame: pd.DataFrame, where: str) -> IntArray | None:
         )
     values = column.to_numpy()
     if values.dtype == object and all(isinstance(v, int | np.integer) for v in values):
+        huge = [v for v in values if abs(int(v)) >= 2**62]
+        if huge:
+            bits = int(huge[0]).bit_length()
+            raise ColumnError(f"{where}: {SAMPLE!r} must be below 2^62; found one of {bits} bits")
         values = values.astype(np.int64)
     if not np.issubdtype(values.dtype, np.integer) and len(values):
         raise ColumnError(

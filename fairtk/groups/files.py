@@ -117,6 +117,7 @@ def read_weights(path: str | PathLike[str], columns: list[str], what: str) -> Ro
         elif column != WEIGHT and not _holds_names(values):
             wrong = np.array([not _is_name(value) for value in values], dtype=bool)
             rows.fail_at(wrong, f"{column} must be a string; found {{}}", column)
+            rows.refuse_broken(column)
     return rows
 
 

@@ -35,7 +35,7 @@ def target_from_frame(
     fail = fail or failing(where)
     columns = _attribute_columns(frame, groups, where)
     row, qids = _queries(frame, where, fail)
-    if qids is None and not len(frame):
+    if not len(frame):
         raise InputError(
             f"{where}: there are no rows, so the weights sum to 0; give each level its weight"
         )

@@ -70,13 +70,18 @@ class TestWarnings:
         frame = pd.DataFrame(
             {"qid": ["q", "r", "r"], "group": ["f", "m", "NB"], "weight": [1, 0.9, 0.1]}
         )
-        assert unreachable(GENDER, Target.from_frame(frame, GENDER).distributions)[0] == pytest.approx(0.1)
+        assert unreachable(GENDER, Target.from_frame(frame, GENDER).distributions)[
+            0
+        ] == pytest.approx(0.1)
 
     def test_nothing_is_said_where_the_target_can_be_met(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             value(AWRF(groups=GENDER, target=Target.population({"f": 1, "m": 1}, GENDER)) @ 1)
-        assert unreachable(GENDER * PLACE, Target.uniform(GENDER * PLACE).distributions) == (0.0, [])
+        assert unreachable(GENDER * PLACE, Target.uniform(GENDER * PLACE).distributions) == (
+            0.0,
+            [],
+        )
 
     @pytest.mark.parametrize("missing", ["drop", "uniform", "best"])
     def test_labels_of_under_half_are_counted(self, missing):

@@ -162,3 +162,19 @@ def test_other_formats_are_refused(tmp_path):
             with pytest.raises(FormatError, match=f"{name}: .*written as .tsv, .csv or .parquet"):
                 write(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("odd", ["\\u0000", "\\ud800"])
+def test_names_in_json_that_no_file_could_hold_are_named_with_their_line(tmp_path, odd):
+    path = tmp_path / "gender.jsonl"
+    path.write_text(f'{{"docno": "d", "group": "f"}}\n{{"docno": "e{odd}", "group": "f"}}\n')
+    with pytest.raises(FormatError, match="has a NUL or half a character") as caught:
+        Groups.read(path)
+    assert caught.value.line == 2
+
+
+def test_a_target_by_query_without_rows_is_refused(tmp_path):
+    path = tmp_path / "target.tsv"
+    path.write_text("qid\tgroup\tweight\n")
+    with pytest.raises(InputError, match="target.tsv: .*there are no rows"):
+        Target.read(path)
