@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fairtk.errors import FormatError, InputError, ParameterError, suggestion
+from fairtk.files import text_lines
 from fairtk.frames.content import digest
 from fairtk.llm.chat import Chat, ChatModel, Completion, Outcome
 
@@ -116,19 +116,23 @@ def read_table(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
             ``#`` are comments.
 
     Raises:
-        FormatError: the file cannot be read, or a line has no group or term.
+        InputError: the file cannot be opened.
+        FormatError: a line is no text, or has no group or term; names it.
     """
     found: dict[str, list[str]] = {}
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"the table of terms cannot be read ({error})", path) from None
-    lines = list(csv.reader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
-    rows = [(n, row) for n, row in enumerate(lines, 1) if row and not row[0].startswith("#")]
-    if not rows or rows[0][1] != ["group", "term"]:
-        raise FormatError("the first line must be 'group', a tab, 'term'", path, 1)
-    for number, row in rows[1:]:
-        if len(row) != 2 or not row[0].strip() or not row[1].strip():
+    header = False
+    for number, line in text_lines(path):
+        if not line.strip() or line.startswith("#"):
+            continue
+        row = line.rstrip("\r\n").split("\t")
+        if not header:
+            header = row == ["group", "term"]
+            if not header:
+                raise FormatError("the first line must be 'group', a tab, 'term'", path, number)
+        elif len(row) != 2 or not row[0].strip() or not row[1].strip():
             raise FormatError(f"expected group, tab, term; found {row!r}", path, number)
-        found.setdefault(row[0].strip(), []).append(row[1].strip())
+        else:
+            found.setdefault(row[0].strip(), []).append(row[1].strip())
+    if not header:
+        raise FormatError("the first line must be 'group', a tab, 'term'", path, 1)
     return {group: tuple(dict.fromkeys(terms)) for group, terms in found.items()}

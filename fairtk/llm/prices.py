@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import NamedTuple
 
-from fairtk.errors import FormatError, ParameterError
+from fairtk.errors import ParameterError
+from fairtk.files import read_table
 from fairtk.llm.chat import Chat, ChatModel, Completion
 
 CHARACTERS_PER_TOKEN = 4
@@ -132,22 +131,11 @@ def estimate(llm: ChatModel, chats: Sequence[Chat], recorded: int, prices: Price
 
 
 def _read(path: str | PathLike[str]) -> dict[str, tuple[float, float]]:
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"the table of prices cannot be read ({error})", path) from None
-    lines = list(csv.reader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
-    if not lines or lines[0] != ["model", "prompt", "completion"]:
-        raise FormatError("the first line must be 'model', 'prompt', 'completion' (tabs)", path, 1)
-    found = {}
-    for number, row in enumerate(lines[1:], start=2):
-        if not row:
-            continue
-        try:
-            model, asked, told = row
-            found[model] = (float(asked), float(told))
-        except ValueError:
-            raise FormatError(
-                f"expected model and two prices; found {row!r}", path, number
-            ) from None
-    return found
+    rows = read_table(path)
+    rows.require(["model", "prompt", "completion"], "a table of prices")
+    rows.as_ids("model")
+    rows.as_numbers("prompt")
+    rows.as_numbers("completion")
+    rows.unique(["model"], "a model has two prices")
+    columns = (rows.frame[name].tolist() for name in ("model", "prompt", "completion"))
+    return {model: (asked, told) for model, asked, told in zip(*columns, strict=True)}

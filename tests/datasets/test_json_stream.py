@@ -52,6 +52,8 @@ def test_lines_and_byte_order_mark(tmp_path):
         ('[{"a": 1},\n {"a" 2}]', r"x\.json:2: element 1 is not valid JSON: Expecting ':'"),
         ('[{"a": "never', r"element 0 is not valid JSON: .*; the file ends inside it"),
         ('[{"a": 1', r"element 0 is not valid JSON: .*; the file ends inside it"),
+        ("[1, " + "[" * 200_000 + "]" * 200_001, "x.json:1: element 1 is nested too deep"),
+        ("[1,\n" + "9" * 5000 + "]", "x.json:2: element 1 has a number with thousands of digits"),
         ("[1] 2", r"expected the end of the file behind the array; found '2'"),
     ],
 )
@@ -69,6 +71,14 @@ def test_an_early_error_does_not_read_the_whole_file(tmp_path):
     reader = iterate_array(path, 100)
     with pytest.raises(FormatError, match="element 0"):
         next(reader)
+
+
+def test_elements_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairtk.datasets.json_stream.JSON_ENTRY", 1000)
+    path = tmp_path / "x.json"
+    path.write_text('[1,\n"' + "x" * 10_000)
+    with pytest.raises(FormatError, match="x.json:2: element 1 is longer than"):
+        list(iterate_array(path, 100))
 
 
 def test_not_utf8(tmp_path):
