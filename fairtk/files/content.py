@@ -27,7 +27,9 @@ JSON_ENTRY = 256 << 20
 MARK = "\ufeff"
 """The byte order mark, which may stand at the start of a file."""
 
-_CHUNK = 1 << 18
+CHUNK = 1 << 18
+"""How many bytes are read at a time."""
+
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 # a lone brace may be an id of a text file, so a key must follow
@@ -47,7 +49,7 @@ def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.Buffer
         FormatError: while reading: a line is too long, a NUL byte, or a broken gzip file.
     """
     with _unpacked(path) as stream:
-        yield io.BufferedReader(Watched(stream, _Bounds(path, longest)), _CHUNK)
+        yield io.BufferedReader(Watched(stream, _Bounds(path, longest)), CHUNK)
 
 
 class Watched(io.RawIOBase):
@@ -68,7 +70,7 @@ class Watched(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read one chunk."""
-        chunk = self._source.read(min(memoryview(buffer).nbytes, _CHUNK))
+        chunk = self._source.read(min(memoryview(buffer).nbytes, CHUNK))
         self._look(chunk)
         memoryview(buffer).cast("B")[: len(chunk)] = chunk
         return len(chunk)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError
-from fairtk.files.content import MARK, Watched, opened, text_lines
+from fairtk.files.content import CHUNK, MARK, Watched, opened, text_lines
 from fairtk.files.json_text import parse_json
 from fairtk.files.rows import Rows
 
@@ -64,7 +64,7 @@ def _read_plain(stream: io.BufferedReader, path: str | PathLike[str]) -> Rows | 
         if not header.strip() or '"' in header:
             return None
         frame = pd.read_csv(
-            io.BufferedReader(Watched(stream, _Shape(delimiter, len(names)))),
+            io.BufferedReader(Watched(stream, _Shape(delimiter, len(names))), CHUNK),
             sep=delimiter,
             header=None,
             names=range(len(names)),

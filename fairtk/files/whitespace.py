@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError
-from fairtk.files.content import MARK, Watched, first_line, opened, text_lines
+from fairtk.files.content import CHUNK, MARK, Watched, first_line, opened, text_lines
 from fairtk.files.rows import NUMBER, Rows, shown
 
 Type = Literal["str", "int", "float"]
@@ -60,7 +60,7 @@ def read_whitespace(
         # pandas casts numbers that are no integers, and looks afterwards
         with opened(path) as stream, np.errstate(invalid="ignore"):
             frame = pd.read_csv(
-                io.BufferedReader(Watched(stream, marks)),
+                io.BufferedReader(Watched(stream, marks), CHUNK),
                 sep=r"\s+",
                 header=None,
                 names=columns,
