@@ -8,6 +8,7 @@ import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError
 from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE, require
+from fairtk.frames.ids import encode_ids
 from fairtk.frames.rankings import encode_run
 
 
@@ -16,24 +17,31 @@ def topics_by_qid(inp: pd.DataFrame, where: str) -> pd.DataFrame:
 
     Raises:
         DuplicateError: a qid occurs twice.
-        InputError: a query is missing.
+        InputError: a qid is none, or a query is missing.
     """
     topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
-    topics.index = pd.Index(inp[QID].astype(str).tolist(), dtype=object)
-    refuse_repeated(topics.index, where)
+    topics.index = pd.Index(qids_of(inp, where), dtype=object)
     for qid, text in zip(topics.index, topics[QUERY].tolist(), strict=True):
         if not isinstance(text, str):
             raise InputError(f"{where}: qid {qid!r} needs a text as 'query'; found {text!r}")
     return topics
 
 
-def refuse_repeated(qids: Sequence[str], where: str) -> None:
-    """Raise a `DuplicateError` if a qid occurs twice."""
-    twice = pd.Index(qids, dtype=object).duplicated()
+def qids_of(topics: pd.DataFrame, where: str) -> list[str]:
+    """Return the qid of each query as text.
+
+    Raises:
+        DuplicateError: a qid occurs twice.
+        InputError: a qid is none.
+    """
+    code, distinct = encode_ids(topics[QID], QID, where)
+    qids: list[str] = distinct[code].tolist()
+    twice = pd.Series(code).duplicated()
     if twice.any():
         raise DuplicateError(
             f"{where}: qid {qids[int(twice.argmax())]!r} occurs twice; one row per query is needed"
         )
+    return qids
 
 
 def asked(topics: pd.DataFrame, qids: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.fair_qr.asking import refine
-from fairtk.fair_qr.frames import refuse_repeated
+from fairtk.fair_qr.frames import qids_of
 from fairtk.frames.columns import DOCNO, GROUP, QID, QUERY
 from fairtk.llm import ChatModel, as_chat_model
 from fairtk.prompts.refine import Refinement, RefinementPromptLike, as_refinement_prompt
@@ -93,7 +93,7 @@ class QueryRefiner(FairTransformer):
         out.insert(list(inp.columns).index(QUERY), QUERY, out["query_0"])
         if inp.empty:
             return out
-        qids = inp[QID].astype(str).tolist()
+        qids = qids_of(inp, "QueryRefiner")
         results = refine(self.llm, self.prompt, self._requests(inp, qids))
         lost = {q: r.reason for q, r in zip(qids, results, strict=True) if r.query is None}
         if lost:
@@ -109,7 +109,6 @@ class QueryRefiner(FairTransformer):
         return out[kept].reset_index(drop=True)
 
     def _requests(self, inp: pd.DataFrame, qids: list[str]) -> list[Refinement]:
-        refuse_repeated(qids, "QueryRefiner")
         earliest = QUERY
         while (following := f"query_{_number(earliest) + 1}") in inp.columns:
             earliest = following

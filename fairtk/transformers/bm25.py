@@ -12,6 +12,7 @@ import pandas as pd
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE, TEXT
+from fairtk.frames.ids import encode_ids
 from fairtk.frames.rankings import encode_run
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.term_weights import Tokenizer, score_texts
@@ -87,12 +88,7 @@ class BM25Scorer(FairTransformer):
         """
         self.check_inputs(inp, [QID, QUERY, DOCNO, TEXT])
         self.refuse_samples(inp)
-        query, qids = pd.factorize(inp[QID])
-        if (query < 0).any():
-            row = int(np.flatnonzero(query < 0)[0])
-            raise InputError(
-                f"BM25Scorer: {QID} is missing (NaN) in row {row}; every row needs one"
-            )
+        query, qids = encode_ids(inp[QID], QID, "BM25Scorer")
         texts = self._strings(inp, TEXT)
         queries = self._queries(inp, query, len(qids))
         scored = inp.assign(**{SCORE: self._scores(query, texts, queries)})
