@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from fairtk.experiment.entry import Experiment
     from fairtk.experiment.executors import DaskExecutor, ProcessExecutor, SerialExecutor
     from fairtk.experiment.identity import identified
-    from fairtk.experiment.plan import Plan
+    from fairtk.experiment.plan import DryRun
     from fairtk.experiment.results import Results
     from fairtk.experiment.upkeep import export, prune, stored
 
 _MODULES = {
     "DaskExecutor": "executors",
     "Experiment": "entry",
-    "Plan": "plan",
+    "DryRun": "plan",
     "ProcessExecutor": "executors",
     "Results": "results",
     "SerialExecutor": "executors",
@@ -39,7 +39,7 @@ _MODULES = {
 __all__ = [
     "DaskExecutor",
     "Experiment",
-    "Plan",
+    "DryRun",
     "ProcessExecutor",
     "Results",
     "SerialExecutor",

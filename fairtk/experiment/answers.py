@@ -19,15 +19,19 @@ class Asker(ChatModel):
     Args:
         key: the digest of the backend's identity, or a number within this run.
         name: the model's name.
-        threads: the threads of the model.
+        parameters: what else a ledger knows its answers by.
+        elsewhere: whether its answers are kept in a ledger of the user's.
     """
 
     free = True
 
-    def __init__(self, key: str, name: str, threads: int) -> None:
+    def __init__(
+        self, key: str, name: str, parameters: dict[str, Any], elsewhere: bool = False
+    ) -> None:
         self.key = key
+        self.elsewhere = elsewhere
         self._name = name
-        self.threads = threads
+        self._parameters = parameters
 
     @property
     def name(self) -> str:
@@ -35,8 +39,8 @@ class Asker(ChatModel):
         return self._name
 
     def parameters(self) -> dict[str, Any]:
-        """Return the digest of the model's content and settings, and the threads."""
-        return {"identity": self.key, "threads": self.threads}
+        """Return what else a ledger knows its answers by."""
+        return self._parameters
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
         """Raise: workers generate, and this only stands for what they generate with."""
@@ -57,16 +61,21 @@ class Answers:
     def get(self, asker: Asker, prompts: Iterable[str]) -> dict[str, str]:
         """Return the answers that are there, by prompt."""
         keys = {_key(asker, prompt): prompt for prompt in prompts}
-        if self._ledger is None:
+        if self._ledger is None or asker.elsewhere:
             return {
                 prompt: self._memory[key] for key, prompt in keys.items() if key in self._memory
             }
-        return {keys[key]: answer.text for key, answer in self._ledger.get(keys).items()}
+        # stripped, as a backend gives them: a language model's are kept as they came
+        return {
+            keys[key]: answer.text.strip()
+            for key, answer in self._ledger.get(keys).items()
+            if answer.finish != "unreadable"
+        }
 
     def put(self, asker: Asker, texts: Mapping[str, str]) -> None:
-        """Keep answers, all or none."""
+        """Keep answers, all or none; what a worker has paid for is there already, and stays."""
         keyed = {_key(asker, prompt): prompt for prompt in texts}
-        if self._ledger is None:
+        if self._ledger is None or asker.elsewhere:
             for key, prompt in keyed.items():
                 self._memory.setdefault(key, texts[prompt])
         else:

@@ -43,6 +43,12 @@ class Stage:
         return inner if isinstance(inner, Generator) else None
 
     @property
+    def working(self) -> Any:
+        """The transformer that does the work: a generator stands for itself."""
+        generator = self.generator
+        return self.transformer if generator is None else generator
+
+    @property
     def cheap(self) -> bool:
         """Whether doing it again is faster than reading what it made."""
         return class_name(type(self.transformer)) in CHEAP

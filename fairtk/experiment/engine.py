@@ -14,15 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from fairtk.experiment.answers import Asker
+from fairtk.experiment.cells import Made, StoredCell
 from fairtk.experiment.chains import Node, Tree
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.generation import Wanted, generate
 from fairtk.experiment.identity import describe, key_of
-from fairtk.experiment.progress import Progress
-from fairtk.experiment.store import Cell, Made, Store
+from fairtk.experiment.packing import with_answers
+from fairtk.experiment.progress import ProgressBar
+from fairtk.experiment.recording import Recording
+from fairtk.experiment.store import Store
 from fairtk.experiment.topics import BATCH, Topics
-from fairtk.experiment.work import Outcome, Prompts, Step, Task, run_task
-from fairtk.frames.columns import QANSWER
+from fairtk.experiment.work import Prompts, StageStep, StageTask, TaskResult, run_task
+from fairtk.llm import ChatBackend, Recorded
 
 TOPICS = -1
 """The number of the node that the first stages read."""
@@ -66,7 +69,7 @@ class Engine:
 
     # What there is ----------------------------------------------------------------------------
 
-    def cells(self, node: Node) -> dict[str, Cell]:
+    def cells(self, node: Node) -> dict[str, StoredCell]:
         """Return what the store has of a chain, failed queries too."""
         return self.store.cells(self.chains[node.number], self.topics.digests)
 
@@ -95,18 +98,18 @@ class Engine:
             )
         if not self.missing:
             return
-        stages = {node.stage.key: self._travelling(node) for node in self.tree.nodes}
+        stages = {node.stage.key: node.stage.working for node in self.tree.nodes}
         backends = self.prepare()
+        if self.store.path is not None:
+            recorded = Recording(self.store.path)
+            stages = {key: recorded.stage(stage) for key, stage in stages.items()}
+            backends = {key: recorded.backend(backend) for key, backend in backends.items()}
         levels = 1 + max(node.level for node in self.tree.nodes)
         with self.executor.open({**stages, **backends}, self.threads) as session:
             for level in range(levels):
                 if level:
                     self._answer(level, session)
                 self._run_stages(level, session)
-
-    def _travelling(self, node: Node) -> Any:
-        generator = node.stage.generator
-        return node.stage.transformer if generator is None else generator
 
     def prepare(self) -> dict[str, Any]:
         """Return the backends of all generators by key, and note in `wanted` who asks which."""
@@ -119,22 +122,23 @@ class Engine:
             equal = (w for w in known if w.backend is backend or w.backend == backend)
             wanted = next(equal, None)
             if wanted is None:
-                wanted = Wanted(self._asker(node, len(known)), backend)
+                wanted = Wanted(self._asker(node, backend, len(known)), backend)
                 known.append(wanted)
             self.wanted[node.number] = wanted
         return {wanted.asker.key: wanted.backend for wanted in known}
 
-    def _asker(self, node: Node, number: int) -> Asker:
-        generator = node.stage.generator
-        assert generator is not None  # only generators ask
-        backend = generator.backend
+    def _asker(self, node: Node, backend: Any, number: int) -> Asker:
         name = str(getattr(backend, "name", type(backend).__name__))
+        if isinstance(backend, ChatBackend):  # as the ledger that records its calls knows it
+            recorded = isinstance(backend.model, Recorded)
+            return Asker(f"model {number}", name, backend.model.parameters(), recorded)
         if not self.durable:
-            return Asker(f"model {number}", name, self.threads)
+            return Asker(f"model {number}", name, {"number": number})
         told = node.stage.description or {}
         by_hand = "identified" in told  # what the user calls the stage stands for its model, too
         identity = told if by_hand else describe(backend, f"{node.stage.name}.backend")
-        return Asker(key_of(identity), name, self.threads)
+        key = key_of(identity)
+        return Asker(key, name, {"identity": key, "threads": self.threads})
 
     # Stages -----------------------------------------------------------------------------------
 
@@ -144,15 +148,15 @@ class Engine:
         asking = [
             n for n in self.tree.nodes if n.level == level + 1 and n.stage.generator is not None
         ]
-        with Progress("stages", len(self.batches), "batch") as progress:
+        with ProgressBar("stages", len(self.batches), "batch") as progress:
             tasks = self._tasks(nodes, asking, progress)
             for task, outcome in session.map(run_task, tasks):
                 self._keep(task, outcome)
                 progress.add(1)
 
     def _tasks(
-        self, nodes: Sequence[Node], asking: Sequence[Node], progress: Progress
-    ) -> Iterator[Task]:
+        self, nodes: Sequence[Node], asking: Sequence[Node], progress: ProgressBar
+    ) -> Iterator[StageTask]:
         for batch in self.batches:
             task = self._task(nodes, asking, batch)
             if task is None:
@@ -160,7 +164,9 @@ class Engine:
             else:
                 yield task
 
-    def _task(self, nodes: Sequence[Node], asking: Sequence[Node], batch: list[str]) -> Task | None:
+    def _task(
+        self, nodes: Sequence[Node], asking: Sequence[Node], batch: list[str]
+    ) -> StageTask | None:
         """Return what is missing of a batch, or None; looked up anew, another run may have it."""
         topics = {qid: self.topics.digests[qid] for qid in batch}
         parents = {n.parent.number: n.parent for n in [*nodes, *asking] if n.parent is not None}
@@ -175,7 +181,7 @@ class Engine:
         }
         nothing: set[str] = set()
         needed: dict[int, set[str]] = {}  # rows that a child reads
-        steps: list[Step] = []
+        steps: list[StageStep] = []
         for node in [*reversed(asking), *reversed(nodes)]:
             ask = node.stage.generator is not None
             missing = set(batch) - there[node.number] if node.keep else set()
@@ -186,7 +192,9 @@ class Engine:
             needed.setdefault(parent, set()).update(missing)
             qids = tuple(qid for qid in batch if qid in missing)
             steps.append(
-                Step(node.number, parent, node.stage.key, node.stage.name, qids, node.keep, ask)
+                StageStep(
+                    node.number, parent, node.stage.key, node.stage.name, qids, node.keep, ask
+                )
             )
         if not steps:
             return None
@@ -205,9 +213,9 @@ class Engine:
                 errors[number] = {
                     q: cell.error for q, cell in found.items() if cell.error is not None
                 }
-        return Task(inputs, steps[::-1], errors, self.durable, self.fail_fast, self.threads)
+        return StageTask(inputs, steps[::-1], errors, self.durable, self.fail_fast, self.threads)
 
-    def _keep(self, task: Task, outcome: Outcome) -> None:
+    def _keep(self, task: StageTask, outcome: TaskResult) -> None:
         made = []
         for step in task.steps:
             errors = outcome.errors.get(step.node, {})
@@ -230,7 +238,7 @@ class Engine:
         nodes = [n for n in self.tree.nodes if n.level == level and n.number in self._prompts]
         wanted = {id(self.wanted[n.number]): self.wanted[n.number] for n in nodes}
         total = sum(len(one.lengths) for one in wanted.values())
-        with Progress("answers", total, "prompt") as progress:
+        with ProgressBar("answers", total, "prompt") as progress:
             generate(
                 wanted.values(),
                 self.store.answers,
@@ -282,18 +290,3 @@ class Engine:
             spans.append((qid, first, size))
             first += size
         return spans, table
-
-
-def with_answers(table: Any, answers: Any) -> Any:
-    """Return a table with the column ``qanswer``, in the place of an earlier one.
-
-    Args:
-        table: rows.
-        answers: one answer per row, dictionary-encoded.
-    """
-    from fairtk.experiment.packing import text_field
-
-    column = text_field(QANSWER, answers.type)
-    if QANSWER in table.column_names:
-        return table.set_column(table.column_names.index(QANSWER), column, answers)
-    return table.append_column(column, answers)

@@ -19,7 +19,7 @@ from fairtk.experiment.environment import environment
 from fairtk.experiment.evaluation import COLUMNS, Evaluation
 from fairtk.experiment.executors import Executor, as_executor
 from fairtk.experiment.identity import differences
-from fairtk.experiment.plan import Plan, plan
+from fairtk.experiment.plan import DryRun, plan
 from fairtk.experiment.results import Results
 from fairtk.experiment.rows import StoredRows
 from fairtk.experiment.store import FILE, Store
@@ -45,7 +45,7 @@ def Experiment(
     batch_size: int | None = None,
     fail_fast: bool = False,
     dry_run: bool = False,
-) -> Results | Plan:
+) -> Results | DryRun:
     """Run systems over topics and measure them: `pt.Experiment` made durable.
 
     Stages that systems share run once; each distinct prompt is generated once for all systems.

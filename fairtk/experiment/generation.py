@@ -14,9 +14,9 @@ from typing import Any
 
 from fairtk.backends.batching import cost
 from fairtk.backends.hugging_face import HuggingFaceBackend
+from fairtk.experiment.answering import PromptBatch, run_batch
 from fairtk.experiment.answers import Answers, Asker
 from fairtk.experiment.executors import Session
-from fairtk.experiment.work import Batch, run_batch
 from fairtk.frames import digest
 
 _TOKENS_CPU = 8192  # of a batch where the backend says nothing: about what a cache holds
@@ -93,7 +93,7 @@ def generate(
     """
     by_key = {one.asker.key: one for one in wanted}
 
-    def missing() -> Iterator[Batch]:
+    def missing() -> Iterator[PromptBatch]:
         for key, one in by_key.items():
             for prompts in one.batches:
                 # looked up when a worker is free: another process may have been faster
@@ -101,7 +101,7 @@ def generate(
                 left = tuple(prompt for prompt in prompts if prompt not in known)
                 tell(len(prompts) - len(left))
                 if left:
-                    yield Batch(key, left, threads, fail_fast)
+                    yield PromptBatch(key, left, threads, fail_fast)
 
     for batch, found in session.map(run_batch, missing()):
         one = by_key[batch.backend]

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fairtk.errors import ColumnError
+from fairtk.frames.columns import QANSWER
 
 Table = Any
 """A `pyarrow.Table`."""
@@ -103,6 +104,19 @@ def text_field(name: str, kind: Any) -> Any:
     """
     dtype = str(pd.Series([""], dtype="str").dtype)
     return pa.field(name, kind, metadata={_KIND: b"plain", _DTYPE: dtype.encode()})
+
+
+def with_answers(table: Any, answers: Any) -> Any:
+    """Return a table with the column ``qanswer``, in the place of an earlier one.
+
+    Args:
+        table: rows.
+        answers: one answer per row, dictionary-encoded.
+    """
+    column = text_field(QANSWER, answers.type)
+    if QANSWER in table.column_names:
+        return table.set_column(table.column_names.index(QANSWER), column, answers)
+    return table.append_column(column, answers)
 
 
 def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ PROMPTS = ["model", "prompts", "there", "missing", "unknown"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class DryRun:
     """What `fairtk.Experiment` with ``dry_run=True`` returns.
 
     Attributes:
@@ -43,7 +43,7 @@ class Plan:
         return [texts(list(table.columns), table.to_numpy().tolist()) for table in filled]
 
 
-def plan(engine: Engine) -> Plan:
+def plan(engine: Engine) -> DryRun:
     """Return what an engine's run would do.
 
     Args:
@@ -56,7 +56,7 @@ def plan(engine: Engine) -> Plan:
         failed = sum(cell.error is not None for cell in cells)
         there = len(cells) - failed
         rows.append((system, total, there, failed, total - there - failed))
-    return Plan(pd.DataFrame(rows, columns=CELLS), _prompts(engine))
+    return DryRun(pd.DataFrame(rows, columns=CELLS), _prompts(engine))
 
 
 def _prompts(engine: Engine) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 
-class Progress:
+class ProgressBar:
     """A bar; nothing is shown where no one looks.
 
     Args:
@@ -24,7 +24,7 @@ class Progress:
         """Say that so much more is done."""
         self._bar.update(number)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(

@@ -8,14 +8,15 @@ from typing import Protocol
 
 import pandas as pd
 
+from fairtk.experiment.cells import StoredCell
 from fairtk.experiment.packing import unpack
-from fairtk.experiment.store import Cell, Store
+from fairtk.experiment.store import Store
 from fairtk.frames.columns import DOCNO, QID, SCORE
 
 _EMPTY = {QID: "str", DOCNO: "str", SCORE: "float64"}
 
 
-class Rows(Protocol):
+class SystemRows(Protocol):
     """Gives the rows of systems by name."""
 
     def frame(self, system: str, columns: Collection[str] | None = None) -> pd.DataFrame:
@@ -39,7 +40,7 @@ class StoredRows:
     def __init__(
         self,
         store: Store,
-        cells: Mapping[str, Sequence[Cell]],
+        cells: Mapping[str, Sequence[StoredCell]],
         given: Mapping[str, pd.DataFrame],
     ) -> None:
         self.store = store

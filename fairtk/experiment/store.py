@@ -10,10 +10,10 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from fairtk.errors import FormatError, StoreError
 from fairtk.experiment.answers import Answers
+from fairtk.experiment.cells import Made, StoredCell
 from fairtk.experiment.identity import Description
 from fairtk.experiment.mounts import refuse_network_folder
 from fairtk.experiment.packing import Table, from_bytes, joined, to_bytes
@@ -51,38 +51,6 @@ CREATE TABLE IF NOT EXISTS cells (
 ) WITHOUT ROWID;
 """
 _KEPT_TABLES = 64  # tables of a run without a folder are all kept; of a file, the last few
-
-
-class Cell(NamedTuple):
-    """Where one query's result stands.
-
-    Attributes:
-        frame: the frame; None for a failed query.
-        first: its first row there.
-        size: its number of rows.
-        error: why it failed; None if it did not.
-    """
-
-    frame: int | None
-    first: int
-    size: int
-    error: str | None
-
-
-class Made(NamedTuple):
-    """What a chain made of some queries.
-
-    Attributes:
-        chain: the chain's number in the store.
-        spans: qid, first row and number of rows of each query.
-        table: the rows.
-        errors: why the other queries failed.
-    """
-
-    chain: int
-    spans: Sequence[tuple[str, int, int]]
-    table: Table | None
-    errors: Mapping[str, str]
 
 
 class Store:
@@ -175,7 +143,7 @@ class Store:
 
     # Cells ------------------------------------------------------------------------------------
 
-    def cells(self, chain: int | None, topics: Mapping[str, str]) -> dict[str, Cell]:
+    def cells(self, chain: int | None, topics: Mapping[str, str]) -> dict[str, StoredCell]:
         """Return the cells of a chain that are there, failed ones too, in the order of the topics.
 
         Args:
@@ -187,7 +155,7 @@ class Store:
                 "SELECT qid, topic, frame, first, size, error FROM cells WHERE chain = ?",
                 (chain,),
             ).fetchall()
-        found = {q: Cell(*rest) for q, topic, *rest in rows if topics.get(q) == topic}
+        found = {q: StoredCell(*rest) for q, topic, *rest in rows if topics.get(q) == topic}
         return {qid: found[qid] for qid in topics if qid in found}
 
     def commit(self, made: Iterable[Made], topics: Mapping[str, str]) -> None:
@@ -218,7 +186,9 @@ class Store:
                     rows,
                 )
 
-    def read(self, cells: Iterable[Cell], columns: Sequence[str] | None = None) -> Table | None:
+    def read(
+        self, cells: Iterable[StoredCell], columns: Sequence[str] | None = None
+    ) -> Table | None:
         """Return the rows of cells, in the order of the cells; None if there are no cells.
 
         Args:

@@ -13,8 +13,9 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import NotFoundError, ParameterError, StoreError
+from fairtk.experiment.cells import StoredCell
 from fairtk.experiment.packing import unpack
-from fairtk.experiment.store import FILE, Cell, Store, checksum
+from fairtk.experiment.store import FILE, Store, checksum
 from fairtk.files import write_parquet
 from fairtk.frames.columns import QID
 
@@ -150,7 +151,7 @@ def export(save_dir: str | PathLike[str], folder: str | PathLike[str]) -> list[P
     store = Store(Path(save_dir))
     try:
         for name, chain, key in found:
-            table = store.read([Cell(*row) for row in cells[chain]])
+            table = store.read([StoredCell(*row) for row in cells[chain]])
             if table is not None:
                 safe = "".join(sign if sign.isalnum() else "-" for sign in name)[:80]
                 path = target / f"{safe}-{key[:_SHORT]}.parquet"

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from fairtk.backends import PromptLengthError
-from fairtk.backends.adapter import texts
 from fairtk.errors import (
     ColumnError,
     IdentityError,
@@ -34,14 +32,14 @@ from fairtk.prompts.tokens import count
 T = TypeVar("T")
 
 # What would fail for every other query as well is no failed query.
-_FATAL = (
+FATAL = (
     *(ColumnError, IdentityError, LLMError, MissingExtraError, ModelError, OfflineError),
     *(StoreError, MemoryError, Warning),
 )
 
 
 @dataclass(frozen=True)
-class Step:
+class StageStep:
     """One stage over some queries.
 
     Attributes:
@@ -64,7 +62,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Task:
+class StageTask:
     """Stages over one batch of queries.
 
     Attributes:
@@ -77,7 +75,7 @@ class Task:
     """
 
     inputs: Mapping[int, Table]
-    steps: Sequence[Step]
+    steps: Sequence[StageStep]
     errors: Mapping[int, Mapping[str, str]]
     durable: bool
     fail_fast: bool
@@ -105,7 +103,7 @@ class Prompts:
 
 
 @dataclass
-class Outcome:
+class TaskResult:
     """What a task made.
 
     Attributes:
@@ -123,7 +121,7 @@ class Outcome:
     errors: dict[int, dict[str, str]] = field(default_factory=dict)
 
 
-def run_task(stages: Mapping[str, Any], task: Task) -> Outcome:
+def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
     """Run stages over a batch of queries.
 
     Args:
@@ -136,7 +134,7 @@ def run_task(stages: Mapping[str, Any], task: Task) -> Outcome:
     """
     frames = {node: unpack(table) for node, table in task.inputs.items()}
     ordered: dict[int, list[str]] = {}  # the queries of frames whose rows stand in their order
-    outcome = Outcome(errors={node: dict(lost) for node, lost in task.errors.items()})
+    outcome = TaskResult(errors={node: dict(lost) for node, lost in task.errors.items()})
     with limited_threads(task.threads):
         for step in task.steps:
             lost = outcome.errors.get(step.parent, {})
@@ -170,7 +168,12 @@ _NO_ROWS = pd.DataFrame({QID: pd.Series(dtype="str")})
 
 
 def _ask(
-    stage: Any, step: Step, inp: pd.DataFrame, qids: list[str], task: Task, outcome: Outcome
+    stage: Any,
+    step: StageStep,
+    inp: pd.DataFrame,
+    qids: list[str],
+    task: StageTask,
+    outcome: TaskResult,
 ) -> None:
     parts = _parts(stage.asked, step, inp, qids, task, outcome.errors[step.node])
     tokenizer = stage.backend.tokenizer
@@ -184,88 +187,12 @@ def _ask(
     outcome.asked[step.node] = [qid for some, _ in parts for qid in some]
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Prompts that are generated together.
-
-    Attributes:
-        backend: the key of the backend.
-        prompts: the prompts.
-        threads: the threads to use.
-        fail_fast: whether the first failure ends the work.
-    """
-
-    backend: str
-    prompts: tuple[str, ...]
-    threads: int
-    fail_fast: bool
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The key of the backend."""
-        return (self.backend,)
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Answers to a batch of prompts.
-
-    Attributes:
-        texts: by prompt.
-        errors: why there is none, by prompt.
-    """
-
-    texts: dict[str, str]
-    errors: dict[str, str]
-
-
-def run_batch(backends: Mapping[str, Any], batch: Batch) -> Answers:
-    """Generate the answers to a batch of prompts.
-
-    Args:
-        backends: the backends, by key.
-        batch: what to do.
-
-    Raises:
-        StageError: a prompt failed, and the first failure is to end the work.
-        FairtkError: what would fail for every prompt.
-    """
-    backend = backends[batch.backend]
-    answers: dict[str, str] = {}
-    errors: dict[str, str] = {}
-    waiting = [list(batch.prompts)]
-    with limited_threads(batch.threads, backend):
-        while waiting:
-            prompts = waiting.pop()
-            try:
-                outputs = backend.generate(prompts)
-                found = texts(outputs, len(prompts), backend.name)
-            except PromptLengthError as error:
-                if batch.fail_fast:
-                    raise
-                errors[prompts.pop(error.index)] = _said(error)
-                waiting += [prompts] if prompts else []
-            except _FATAL:
-                raise
-            except Exception as error:
-                if batch.fail_fast:
-                    raise StageError(f"{backend.name}: {_said(error)}") from error
-                if len(prompts) == 1:
-                    errors[prompts[0]] = _said(error)
-                else:
-                    middle = len(prompts) // 2
-                    waiting += [prompts[middle:], prompts[:middle]]
-            else:
-                answers.update(zip(prompts, found, strict=True))
-    return Answers(answers, errors)
-
-
 def _parts(
     function: Callable[[pd.DataFrame], T],
-    step: Step,
+    step: StageStep,
     inp: pd.DataFrame,
     qids: list[str],
-    task: Task,
+    task: StageTask,
     errors: dict[str, str],
 ) -> list[tuple[list[str], T]]:
     """Return what a function makes of the queries, in parts where some of them fail.
@@ -284,15 +211,13 @@ def _parts(
         some = waiting.pop()
         try:
             done.append((some, function(inp if some is qids else _rows_of(inp, some))))
-        except _FATAL:
+        except FATAL:
             raise
         except Exception as error:
             if task.fail_fast:
-                raise StageError(
-                    f"{step.name} failed for {_these(some)}: {_said(error)}"
-                ) from error
+                raise StageError(f"{step.name} failed for {_these(some)}: {said(error)}") from error
             if len(some) == 1:
-                errors[some[0]] = f"{step.name}: {_said(error)}"
+                errors[some[0]] = f"{step.name}: {said(error)}"
             else:
                 middle = len(some) // 2
                 waiting += [some[middle:], some[:middle]]
@@ -346,7 +271,7 @@ def _spans(sizes: Sequence[tuple[str, int]]) -> list[tuple[str, int, int]]:
     return spans
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """Return an error on one line, with its class unless it is one of ours."""
     text = " ".join(str(error).split())
     ours = type(error).__module__.startswith("fairtk")

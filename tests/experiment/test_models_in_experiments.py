@@ -1,0 +1,94 @@
+"""Language models in experiments: paid for once, kept in the store's ledger."""
+
+import pytest
+from chat_server import KEY, error, serving
+from experiment_stages import Retriever, world
+
+import fairtk
+from fairtk import FairSampler, Generator, QueryRefiner
+from fairtk.errors import DataWarning
+from fairtk.experiment.store import FILE
+from fairtk.llm import Ledger, OpenAICompatible
+
+TOPICS, _ = world(n_queries=5)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def model(server):
+    return OpenAICompatible("m", base_url=server.url)
+
+
+def systems(llm):
+    sampled = Retriever() >> FairSampler(n_samples=3, cutoff=2)
+    generator = Generator(llm, prompt="rag", cutoff=2)
+    return {"sampled": sampled >> generator, "fixed": Retriever() % 2 >> generator}
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_each_prompt_is_paid_for_once_and_kept_in_the_stores_ledger(tmp_path, executor):
+    with serving(lambda prompt, count: f" an answer of {len(prompt)} ") as server:
+        run = {"executor": executor, "batch_size": 2}
+        found = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path, **run)
+        asked = [prompt for prompt, *_ in server.requests]
+        assert len(asked) == len(set(asked)) > 5
+        again = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path, **run)
+        assert len(server.requests) == len(asked)
+        with Ledger(tmp_path / FILE) as ledger:
+            assert len(ledger) == len(asked)
+            # whoever asks: the same call through the ledger is not paid for
+            Generator(ledger.wrap(model(server)), prompt="rag", cutoff=2).transform(
+                Retriever().transform(TOPICS)
+            )
+        assert len(server.requests) == len(asked)
+    for name in found.systems:
+        assert found.answers(name).equals(again.answers(name))
+        assert found.answers(name)["qanswer"].str.startswith("an answer of").all()
+
+
+def test_a_users_ledger_keeps_its_answers_and_nothing_is_stored_twice(tmp_path):
+    with serving(lambda prompt, count: "yes") as server, Ledger(tmp_path / "mine") as ledger:
+        llm = ledger.wrap(model(server))
+        fairtk.Experiment(systems(llm), TOPICS, save_dir=tmp_path / "store")
+        calls = len(server.requests)
+        assert len(ledger) == calls > 0
+        with Ledger(tmp_path / "store" / FILE) as own:
+            assert len(own) == 0
+        fairtk.Experiment(systems(llm), TOPICS, save_dir=tmp_path / "store")
+        assert len(server.requests) == calls
+
+
+def test_a_call_that_fails_costs_its_query_and_is_asked_again(tmp_path):
+    broken = ["q3"]
+
+    def rule(prompt, count):
+        return error(400) if any(f"words of {qid} " in prompt for qid in broken) else "yes"
+
+    with serving(rule) as server:
+        with pytest.warns(DataWarning, match="2 of 10 results failed"):
+            found = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path)
+        assert set(found.failures["qid"]) == {"q3"}
+        broken.clear()
+        before = len(server.requests)
+        found = fairtk.Experiment(systems(model(server)), TOPICS, save_dir=tmp_path)
+        assert found.failures.empty
+        new = [prompt for prompt, *_ in server.requests[before:]]
+        assert all("words of q3 " in prompt for prompt in new)
+
+
+def test_refinements_are_kept_in_the_store_too(tmp_path):
+    refiner = QueryRefiner
+    with serving(lambda prompt, count: "some, new, keywords") as server:
+        pipeline = {"a": refiner(model(server), group="x", attribute="g") >> Retriever()}
+        fairtk.Experiment(pipeline, TOPICS, save_dir=tmp_path)
+        assert len(server.requests) == len(TOPICS)
+        with Ledger(tmp_path / FILE) as ledger:
+            assert len(ledger) == len(TOPICS)
+        # a new chain asks the same questions
+        other = {"b": refiner(model(server), group="x", attribute="g") >> Retriever(seed=2)}
+        fairtk.Experiment(other, TOPICS, save_dir=tmp_path)
+        assert len(server.requests) == len(TOPICS)
