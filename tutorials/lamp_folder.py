@@ -41,6 +41,7 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import EE_D, EE_R, EU, BM25Scorer, Candidates, E, FairSampler, FlanT5, OracleSampler
 from fairtk.datasets import get_answers, get_topics, lamp
+from fairtk.measures import written
 
 ALPHAS = (1, 2, 4, 8)
 DETERMINISTIC, ORACLE = "deterministic", "oracle"
@@ -136,26 +137,6 @@ def standard_error(left_out: pd.DataFrame) -> pd.Series:
 # -------------------------------------------------------------------------------------- systems
 
 
-def together(runs: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return all systems in one frame, their samples told apart, so that prompts are shared."""
-    parts = []
-    for number, (system, run) in enumerate(runs.items()):
-        own = run.get("sample", 0)
-        part = run.assign(system=system, own_sample=own)
-        parts.append(part.assign(sample=part["own_sample"] * len(runs) + number))
-    return pd.concat(parts, ignore_index=True)
-
-
-def apart(frame: pd.DataFrame, runs: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Undo `together`."""
-    result = {}
-    for system, run in runs.items():
-        part = frame[frame["system"] == system].assign(sample=lambda f: f["own_sample"])
-        part = part.drop(columns=["system", "own_sample"])
-        result[system] = part if "sample" in run else part.drop(columns="sample")
-    return result
-
-
 def why_flat(scores: pd.Series, cutoff: int) -> str:
     """Say why alpha cannot change the exposure of a query's candidates (much)."""
     n, best = len(scores), int((scores == scores.max()).sum())
@@ -207,44 +188,29 @@ def main() -> None:
     clock.stop("label")
 
     settings = {"n_samples": args.samples, "cutoff": args.cutoff}
-    runs = {f"alpha {a}": FairSampler(alpha=a, **settings)(scored) for a in ALPHAS}
-    sampled = list(runs)
-    runs[DETERMINISTIC] = scored[scored["rank"] < args.cutoff]
-    runs[ORACLE] = OracleSampler(qrels, **settings)(scored)
-    clock.stop("sample")
-
-    joint = together(runs)
-    answered = apart(generator(joint), runs)
-    clock.stop("generate")
+    systems = {f"alpha {a}": FairSampler(alpha=a, **settings) >> generator for a in ALPHAS}
+    sampled = list(systems)
+    systems[DETERMINISTIC] = pt.Transformer.identity() % args.cutoff >> generator
+    systems[ORACLE] = OracleSampler(qrels, **settings) >> generator
 
     utility = UTILITIES[args.task]
     disparity, relevance, quality = EE_D @ args.cutoff, EE_R @ args.cutoff, E(nDCG @ args.cutoff)
-    everything = pt.Experiment(
-        list(answered.values()),
-        topics,
-        qrels,
-        [disparity, utility],
-        names=list(answered),
-        perquery=True,
+    everything = fairtk.Experiment(
+        systems, scored, qrels, [disparity, utility], save_dir=args.save_dir
     )
+    answered = {name: everything.rankings(name) for name in everything.systems}
     # EE_R is undefined where no entry is useful, and nDCG says nothing there
     defined = fairtk.drop_undefined(qrels)
-    useful = pt.Experiment(
-        list(answered.values()),
-        topics[topics["qid"].isin(defined["qid"])],
-        defined,
-        [relevance, quality],
-        names=list(answered),
-        perquery=True,
-    )
-    clock.stop("measure")
+    useful = fairtk.Experiment(answered, qrels=defined, measures=[relevance, quality])
+    clock.stop("sample, generate, measure")
 
-    values = pd.concat([everything, useful], ignore_index=True)
-    columns = [str(m) for m in (disparity, relevance, quality, utility)]
+    values = pd.concat([everything.per_query, useful.per_query], ignore_index=True)
+    values = values.rename(columns={"system": "name"})
+    columns = [written(m) for m in (disparity, relevance, quality, utility)]
     means = values.pivot_table(index="name", columns="measure", values="value", aggfunc="mean")
     means = means.loc[list(answered), columns]
     n_useful = defined["qid"].nunique()
-    rankings = joint[["qid", "sample"]].drop_duplicates().shape[0]
+    rankings = sum(len(everything.answers(name)) for name in answered)
 
     print(f"\nLaMP-{args.task}: {len(topics)} queries, {len(scored)} profile entries; "
           f"{int(qrels['label'].sum())} of them useful by word overlap, for {n_useful} queries; "
@@ -256,10 +222,10 @@ def main() -> None:
         print(TAGS_ONLY)
     print("\nseconds:", clock)
 
-    by_query = everything[everything["measure"] == str(disparity)]
+    by_query = values[values["measure"] == written(disparity)]
     by_query = by_query.pivot(index="qid", columns="name", values="value").loc[topics["qid"]]
     left_out = {n: jackknife(answered[n], args.cutoff).loc[by_query.index] for n in sampled}
-    check(means[str(disparity)], by_query, left_out)
+    check(means[written(disparity)], by_query, left_out)
     flat = flat_queries(by_query[sampled], left_out, scored, args.cutoff)
     print(f"\nflat queries (EE_D at {sampled[-1]} at most 3 standard errors above {sampled[0]}): "
           f"{len(flat)}")  # fmt: skip
@@ -355,6 +321,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="with dev_questions.json and dev_outputs.json")
     parser.add_argument("--task", type=int, choices=range(1, 8), required=True, help="LaMP's task")
     parser.add_argument("--out", type=Path, help="folder for tables and the plot (default: none)")
+    parser.add_argument(
+        "--save-dir", type=Path, help="folder of a store: a run that was killed goes on there"
+    )
     parser.add_argument("--queries", type=int, help="only the first so many (default: all)")
     parser.add_argument("--samples", type=int, default=100, help="rankings per query (default 100)")
     parser.add_argument("--cutoff", type=int, default=5, help="entries in a prompt (default 5)")
