@@ -15,6 +15,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 GOLDEN = Path(__file__).parent / "golden"
 
 
+def pytest_addoption(parser):
+    """Add the options of tests/campaign; pytest reads them from this file alone."""
+    campaign = parser.getgroup("campaign", "mutated files and frames (tests/campaign)")
+    campaign.addoption("--campaign-cases", type=int, default=3000, help="cases of each family")
+    campaign.addoption("--campaign-case", metavar="FAMILY:SEED", help="repeat one case")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Show the counts of the campaign, wherever it ran."""
+    reports = [r for key in ("passed", "failed") for r in terminalreporter.stats.get(key, [])]
+    properties = [p for r in reports for p in getattr(r, "user_properties", [])]
+    lines = [line for name, line in properties if name == "campaign"]
+    if lines:
+        terminalreporter.section("campaign")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
 @pytest.fixture(scope="session")
 def golden():
     """Return a loader of the reference numbers in tests/golden."""

@@ -171,4 +171,6 @@ def _samples(inp: pd.DataFrame) -> IntArray:
             f"PerSample: {SAMPLE!r} must be an integer from 0; found {values.dtype} "
             f"({values[0]!r}); convert it with .astype(int)"
         )
+    if values.min() < 0:
+        raise ColumnError(f"PerSample: {SAMPLE!r} must be an integer from 0; found {values.min()}")
     return np.asarray(values, dtype=np.int64)

@@ -187,3 +187,10 @@ def test_what_the_transformer_returns_is_checked(joint):
         PerSample(other_qid, joint=joint)(SAMPLED)
     with pytest.raises(InputError, match="a column 'sample' already"):
         PerSample(FairSampler(n_samples=2), joint=joint)(SAMPLED)
+
+
+def test_samples_below_zero_are_refused():
+    with pytest.raises(
+        ColumnError, match="PerSample: 'sample' must be an integer from 0; found -1"
+    ):
+        PerSample(Reverse())(SAMPLED.assign(sample=SAMPLED["sample"] - 1))
