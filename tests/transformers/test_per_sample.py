@@ -190,7 +190,5 @@ def test_what_the_transformer_returns_is_checked(joint):
 
 
 def test_samples_below_zero_are_refused():
-    with pytest.raises(
-        ColumnError, match="PerSample: 'sample' must be an integer from 0; found -1"
-    ):
+    with pytest.raises(ColumnError, match="must be an integer from 0; found -1"):
         PerSample(Reverse())(SAMPLED.assign(sample=SAMPLED["sample"] - 1))
