@@ -7,35 +7,34 @@ run this study on LaMP with FLAN-T5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
+from ir_measures import nDCG
+from pyterrier._ops import RankCutoff
 
 from fairtk.demo import load, model_folder
 from fairtk.errors import ParameterError
-from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, QUESTION, RANK, SAMPLE, SCORE, TEXT
-
-if TYPE_CHECKING:
-    from fairtk.transformers.flan_t5 import FlanT5
+from fairtk.experiment import Experiment, telling
+from fairtk.experiment.progress import Listener
+from fairtk.frames.columns import LABEL, QID
+from fairtk.measures import EE_D, EE_R, EU, E, written
+from fairtk.transformers import BM25Scorer, FairSampler, FlanT5
 
 ALPHAS: tuple[float, ...] = (0, 1, 2, 4, 8)
 DETERMINISTIC = "deterministic"
 CUTOFF = 5
-TAG = "tag"
 BATCH_TOKENS = 4096
 """For a model this small, batches that fit into the processor's cache are the fastest."""
 TOLERANCE = 0.01
 """A loss of accuracy that `summary` takes for none."""
 
-Progress = Callable[[str, int, int], None]
-"""Called with a stage's name, how much of it is done, and how much there is."""
-
 
 def run(
     n_samples: int = 100,
     queries: int | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     n_answers: int = 25,
 ) -> pd.DataFrame:
     """Run the study.
@@ -61,29 +60,39 @@ def run(
         ParameterError: a setting is out of its range.
         MissingExtraError: torch or transformers is not installed.
     """
-    rankings, qrels = prepare(n_samples, queries, progress)
-    first = {system: _first_samples(ranking, n_answers) for system, ranking in rankings.items()}
-    answered = answer(first, generator(), progress)
-    return evaluate(rankings, answered, qrels, progress)
+    if n_answers < 1:
+        raise ParameterError(f"the demo's n_answers must be at least 1; found {n_answers}")
+    candidates, qrels = prepare(queries)
+    generate = generator()
+    read = {
+        system: policy >> generate for system, policy in policies(min(n_samples, n_answers)).items()
+    }
+    of_rankings = [EE_D @ CUTOFF, EE_R @ CUTOFF, E(nDCG @ CUTOFF)]
+    of_answers = [EU(utility="accuracy")]
+    with telling(_named(progress, {"stages": "rankings"})):
+        ranked = Experiment(policies(n_samples), candidates, qrels, of_rankings)
+    with telling(_named(progress, {"answers": "answers"})):
+        answered = Experiment(read, candidates, qrels, of_answers)
+    systems = dict(zip(ranked.systems, [*ALPHAS, DETERMINISTIC], strict=True))
+    rows = []
+    for system, alpha in systems.items():
+        row: dict[str, Any] = {"alpha": alpha}
+        for results, measures in ((ranked, of_rankings), (answered, of_answers)):
+            means = results.means.loc[system]
+            row |= {repr(measure): means[written(measure)] for measure in measures}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def prepare(
-    n_samples: int = 100, queries: int | None = None, progress: Progress | None = None
-) -> tuple[dict[float | str, pd.DataFrame], pd.DataFrame]:
-    """Retrieve and sample.
+def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rank each viewer's profile by BM25.
 
     Args:
-        n_samples: rankings per query and alpha.
-        queries: how many queries; None for all.
-        progress: told how the work goes.
+        queries: how many queries with a useful profile entry; None: all.
 
     Returns:
-        One run per system, cut at 5 (sampled but for "deterministic"), and the qrels of the
-        queries with ``gold_answer``.
+        The run, and the qrels of its queries with ``gold_answer``.
     """
-    from fairtk.transformers.bm25 import BM25Scorer
-    from fairtk.transformers.sampler import FairSampler
-
     if queries is not None and queries < 1:
         raise ParameterError(f"the demo's queries must be at least 1; found {queries}")
     data = load()
@@ -91,22 +100,24 @@ def prepare(
     qids = best.index[best > 0][:queries]
     qrels = data.qrels[data.qrels[QID].isin(qids)].reset_index(drop=True)
     candidates = data.candidates[data.candidates[QID].isin(qids)]
-    scored = BM25Scorer().transform(candidates)
+    return BM25Scorer().transform(candidates), qrels
 
-    rankings: dict[float | str, pd.DataFrame] = {}
-    for done, alpha in enumerate(ALPHAS):
-        _tell(progress, "sampling", done, len(ALPHAS))
-        sampler = FairSampler(alpha=alpha, n_samples=n_samples, cutoff=CUTOFF)
-        rankings[alpha] = sampler.transform(scored)
-    rankings[DETERMINISTIC] = scored[scored[RANK] < CUTOFF]
-    _tell(progress, "sampling", len(ALPHAS), len(ALPHAS))
-    return rankings, qrels
+
+def policies(n_samples: int) -> dict[str, Any]:
+    """Return the systems: from a run to rankings of five, sampled but for the last.
+
+    Args:
+        n_samples: rankings per query and alpha.
+    """
+    samplers: dict[str, Any] = {
+        f"alpha {alpha}": FairSampler(alpha=alpha, n_samples=n_samples, cutoff=CUTOFF)
+        for alpha in ALPHAS
+    }
+    return {**samplers, DETERMINISTIC: RankCutoff(CUTOFF)}
 
 
 def generator() -> FlanT5:
     """Return the packaged model as the demo uses it: LaMP-2's prompt, five entries, on the CPU."""
-    from fairtk.transformers.flan_t5 import FlanT5
-
     return FlanT5(
         model=model_folder(),
         prompt="lamp-2",
@@ -115,88 +126,6 @@ def generator() -> FlanT5:
         max_new_tokens=8,
         batch_tokens=BATCH_TOKENS,
     )
-
-
-def answer(
-    rankings: dict[float | str, pd.DataFrame],
-    generate: Any,
-    progress: Progress | None = None,
-    block: int = 6,
-) -> dict[float | str, pd.DataFrame]:
-    """Generate the answers of all systems together, so that a prompt they share costs once.
-
-    Args:
-        rankings: one run per system.
-        generate: a transformer that adds ``qanswer``, such as `generator()`.
-        progress: told how the work goes.
-        block: queries per call of `generate`; rankings of different queries share no prompt.
-
-    Returns:
-        The runs with the column ``qanswer``.
-    """
-    columns = [QID, QUERY, QUESTION, DOCNO, SCORE, RANK, TEXT, TAG]
-    parts = []
-    for number, ranking in enumerate(rankings.values()):
-        sample: Any = ranking.get(SAMPLE, 0)
-        # Samples of different systems are kept apart by their number while they are together.
-        part = ranking[columns].assign(**{SAMPLE: sample, "system": number, "own_sample": sample})
-        part[SAMPLE] = part[SAMPLE] * len(rankings) + number
-        parts.append(part)
-    together = pd.concat(parts, ignore_index=True)
-    qids = together[QID].drop_duplicates().tolist()
-    blocks = [qids[start : start + block] for start in range(0, len(qids), block)]
-    answered = []
-    for done, chosen in enumerate(blocks):
-        _tell(progress, "answers", done * block, len(qids))
-        answered.append(generate.transform(together[together[QID].isin(chosen)]))
-    _tell(progress, "answers", len(qids), len(qids))
-    frame = pd.concat(answered, ignore_index=True).assign(**{SAMPLE: lambda f: f["own_sample"]})
-    result = {}
-    for number, (system, ranking) in enumerate(rankings.items()):
-        part = frame[frame["system"] == number].drop(columns=["system", "own_sample"])
-        result[system] = part if SAMPLE in ranking else part.drop(columns=SAMPLE)
-    return result
-
-
-def _first_samples(ranking: pd.DataFrame, n_answers: int) -> pd.DataFrame:
-    if n_answers < 1:
-        raise ParameterError(f"the demo's n_answers must be at least 1; found {n_answers}")
-    return ranking[ranking[SAMPLE] < n_answers] if SAMPLE in ranking else ranking
-
-
-def evaluate(
-    rankings: dict[float | str, pd.DataFrame],
-    answered: dict[float | str, pd.DataFrame],
-    qrels: pd.DataFrame,
-    progress: Progress | None = None,
-) -> pd.DataFrame:
-    """Measure each system; see `run` for the columns.
-
-    Args:
-        rankings: one run per system.
-        answered: one run with ``qanswer`` per system, all or some samples.
-        qrels: ``qid``, ``docno``, ``label``, ``gold_answer``.
-        progress: told how the work goes.
-    """
-    import ir_measures
-    from ir_measures import nDCG
-
-    from fairtk.measures import EE_D, EE_R, EU, E
-
-    of_rankings = [EE_D @ CUTOFF, EE_R @ CUTOFF, E(nDCG @ CUTOFF)]
-    of_answers = [EU(utility="accuracy")]
-    names = {QID: "query_id", DOCNO: "doc_id", LABEL: "relevance"}
-    labels = qrels.rename(columns=names)
-    rows = []
-    for done, system in enumerate(rankings):
-        _tell(progress, "measures", done, len(rankings))
-        row: dict[str, Any] = {"alpha": system}
-        for measures, frame in ((of_rankings, rankings[system]), (of_answers, answered[system])):
-            values = ir_measures.calc_aggregate(measures, labels, frame.rename(columns=names))
-            row.update({repr(measure): values[measure] for measure in measures})
-        rows.append(row)
-    _tell(progress, "measures", len(rankings), len(rankings))
-    return pd.DataFrame(rows)
 
 
 def summary(table: pd.DataFrame) -> str:
@@ -231,6 +160,11 @@ def summary(table: pd.DataFrame) -> str:
     )
 
 
-def _tell(progress: Progress | None, stage: str, done: int, total: int) -> None:
-    if progress is not None:
-        progress(stage, min(done, total), total)
+def _named(progress: Listener | None, names: Mapping[str, str]) -> Listener:
+    """Return a listener that tells some stages of the engine, under other names."""
+
+    def tell(stage: str, done: int, total: int) -> None:
+        if progress is not None and stage in names:
+            progress(names[stage], done, total)
+
+    return tell

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairtk.experiment.executors import DaskExecutor, ProcessExecutor, SerialExecutor
     from fairtk.experiment.identity import identified
     from fairtk.experiment.plan import DryRun
+    from fairtk.experiment.progress import telling
     from fairtk.experiment.results import Results
     from fairtk.experiment.upkeep import export, prune, stored
 
@@ -34,6 +35,7 @@ _MODULES = {
     "identified": "identity",
     "prune": "upkeep",
     "stored": "upkeep",
+    "telling": "progress",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "identified",
     "prune",
     "stored",
+    "telling",
 ]
 
 

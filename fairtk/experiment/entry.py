@@ -19,7 +19,7 @@ from fairtk.experiment.environment import environment
 from fairtk.experiment.evaluation import COLUMNS, Evaluation
 from fairtk.experiment.executors import Executor, as_executor
 from fairtk.experiment.identity import differences
-from fairtk.experiment.plan import DryRun, plan
+from fairtk.experiment.plan import plan
 from fairtk.experiment.results import Results
 from fairtk.experiment.rows import StoredRows
 from fairtk.experiment.store import FILE, Store
@@ -45,7 +45,7 @@ def Experiment(
     batch_size: int | None = None,
     fail_fast: bool = False,
     dry_run: bool = False,
-) -> Results | DryRun:
+) -> Any:
     """Run systems over topics and measure them: `pt.Experiment` made durable.
 
     Stages that systems share run once; each distinct prompt is generated once for all systems.
@@ -64,10 +64,13 @@ def Experiment(
         save_dir: folder of the store; one for any number of experiments, also at the same time.
         executor: ``"serial"``, ``"processes"``, ``"dask"`` or an executor.
         workers: worker processes; None: one per core.
-        threads: threads of a model; None: all cores when serial, else one.
+        threads: of a model; None: all cores (or OMP_NUM_THREADS) when serial, else one.
         batch_size: queries that are done and kept together; None: 64.
         fail_fast: whether the first query that fails ends the run; else it is recorded.
         dry_run: whether to tell what is there and what is missing, and run nothing.
+
+    Returns:
+        `Results`; with `dry_run` a `DryRun`.
     """
     pipelines, frames = _systems(systems, names)
     named = {**pipelines, **frames}

@@ -21,6 +21,12 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def allowed_threads() -> int:
+    """Return the threads of a model that may use this whole machine: OMP_NUM_THREADS, or cores."""
+    given = os.environ.get(VARIABLES[0], "")
+    return int(given) if given.isdecimal() and int(given) else cores()
+
+
 @contextlib.contextmanager
 def limited_threads(number: int, backend: Any = None) -> Iterator[None]:
     """Let torch use so many threads within the block.

@@ -5,7 +5,6 @@ import pytest
 
 from fairtk.demo import study
 from fairtk.errors import ParameterError
-from fairtk.transformers.generator import Generator
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -33,41 +32,18 @@ def test_table(table):
 def test_progress_ends_at_the_end(table):
     _, calls = table
     stages = list(dict.fromkeys(stage for stage, _, _ in calls))
-    assert stages == ["sampling", "answers", "measures"]
+    assert stages == ["rankings", "answers"]
     for stage in stages:
         done = [(d, t) for s, d, t in calls if s == stage]
         assert done == sorted(done)
         assert done[-1][0] == done[-1][1]
 
 
-def test_systems_share_prompts_but_not_answers():
-    rankings, _ = study.prepare(n_samples=3, queries=2)
-    asked = []
-
-    def echo(prompts):
-        asked.extend(prompts)
-        return prompts
-
-    answered = study.answer(rankings, Generator(echo, "lamp-2"), block=1)
-    assert len(asked) == len(set(asked))
-    prompts = set()
-    for system, frame in answered.items():
-        assert len(frame) == len(rankings[system])
-        assert ("sample" in frame) == (system != "deterministic")
-        for _, part in frame.groupby(["qid", "sample"] if "sample" in frame else ["qid"]):
-            entries = [
-                f"the tag for the movie: {text} is {tag}"
-                for text, tag in part.sort_values("rank")[["text", "tag"]].itertuples(index=False)
-            ]
-            assert part["qanswer"].nunique() == 1
-            assert part["qanswer"].iloc[0].startswith(", and ".join(entries) + ". Which tag")
-        prompts |= set(frame["qanswer"])
-    assert prompts == set(asked)
-
-
 def test_refuses_no_queries():
     with pytest.raises(ParameterError, match="at least 1; found 0"):
         study.run(queries=0)
+    with pytest.raises(ParameterError, match="at least 1; found 0"):
+        study.run(n_answers=0)
 
 
 def _table(disparity, utility):

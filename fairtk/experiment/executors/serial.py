@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairtk.experiment.executors.protocol import Function
-from fairtk.experiment.threads import cores
+from fairtk.experiment.threads import allowed_threads
 
 
 class SerialExecutor:
@@ -15,8 +15,8 @@ class SerialExecutor:
 
     @property
     def default_threads(self) -> int:
-        """All cores."""
-        return cores()
+        """All cores, or what OMP_NUM_THREADS says."""
+        return allowed_threads()
 
     @contextlib.contextmanager
     def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[_Here]:

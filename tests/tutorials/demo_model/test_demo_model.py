@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fairtk
 from fairtk import demo, utilities
 
 torch = pytest.importorskip("torch")
@@ -65,16 +66,16 @@ def test_answers_follow_the_retrieved_entries():
     without = np.array(accuracy(alone["qanswer"].tolist(), alone["gold_answer"].tolist()))
 
     n_samples = 12
-    systems = {
-        "uniform": FairSampler(alpha=0, n_samples=n_samples, cutoff=5).transform(scored),
-        "bm25": FairSampler(alpha=8, n_samples=n_samples, cutoff=5).transform(scored),
-        "oracle": OracleSampler(data.qrels, n_samples=n_samples, cutoff=5).transform(scored),
+    policies = {
+        "uniform": FairSampler(alpha=0, n_samples=n_samples, cutoff=5),
+        "bm25": FairSampler(alpha=8, n_samples=n_samples, cutoff=5),
+        "oracle": OracleSampler(data.qrels, n_samples=n_samples, cutoff=5),
     }
-    answered = study.answer(systems, generate)
+    results = fairtk.Experiment({name: p >> generate for name, p in policies.items()}, scored)
     golds = data.topics.set_index("qid")["gold_answer"]
     utility = {}
-    for name, frame in answered.items():
-        first = frame.drop_duplicates(["qid", "sample"])
+    for name in policies:
+        first = results.answers(name)
         values = accuracy(first["qanswer"].tolist(), golds.loc[first["qid"]].tolist())
         by_query = pd.Series(values).groupby(first["qid"].to_numpy()).mean()
         utility[name] = by_query.loc[data.topics["qid"]].to_numpy()
