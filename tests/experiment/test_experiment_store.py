@@ -1,10 +1,12 @@
 """The store of an experiment: resumed, shared, damaged, full, pruned."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 
 import pandas as pd
 import pytest
@@ -307,3 +309,55 @@ def test_workers_need_no_main_guard(tmp_path, executor, way):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"{2 / 3}"]
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+import fairtk
+from experiment_stages import Retriever, world
+
+class Slow(Retriever):
+    def transform(self, inp):
+        time.sleep(0.2)
+        return super().transform(inp)
+
+slow = fairtk.identified(Slow(), "slow, v1")
+Path(sys.argv[1], "begun").touch()
+fairtk.Experiment(
+    {"a": slow}, world()[0], save_dir=sys.argv[1], executor=sys.argv[2], batch_size=1,
+    workers=None if sys.argv[2] == "serial" else 1,
+)
+"""
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_an_interrupt_keeps_what_was_committed(tmp_path, executor):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(tmp_path), executor],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and committed(tmp_path) < 2:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in said
+    assert 2 <= committed(tmp_path) < 12
+
+
+def committed(folder):
+    """Return how many cells are in a store."""
+    if not (folder / FILE).exists():
+        return 0
+    database = sqlite3.connect(folder / FILE, timeout=10)
+    try:
+        return database.execute("SELECT count(*) FROM cells WHERE error IS NULL").fetchone()[0]
+    except sqlite3.OperationalError:  # the table is not there yet
+        return 0
+    finally:
+        database.close()

@@ -1,5 +1,7 @@
 """Content identity: what tells stages apart, what does not, and what is refused."""
 
+import threading
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -15,8 +17,9 @@ from fairtk import (
     PerSample,
     demo,
 )
-from fairtk.errors import IdentityError
+from fairtk.errors import IdentityError, WorkerError
 from fairtk.experiment import identified
+from fairtk.experiment.executors.travel import from_parent, to_worker
 from fairtk.experiment.identity import describe, describe_stage, differences, key_of
 from fairtk.frames.columns import DOCNO
 from fairtk.llm import KeywordRefiner
@@ -162,3 +165,41 @@ def test_pisa_counts_by_all_settings_and_its_files(tmp_path):
     ):
         assert key(changed) != plain
     assert key(one.bm25(threads=2)) == plain
+
+
+def test_what_holds_something_open_is_made_anew_by_a_worker(tmp_path):
+    pisa = pytest.importorskip("pyterrier_pisa")
+    index = pisa.PisaIndex(str(tmp_path / "index"), text_field="text")
+    index.index([{"docno": f"d{i}", "text": f"words number {i}"} for i in range(20)])
+    stage = index.bm25(k1=1.3, num_results=3, toks_scale=7.0)
+    there = from_parent(to_worker(stage >> FairSampler()))
+    assert key(there) == key(stage >> FairSampler())
+    topics = pd.DataFrame({"qid": ["q"], "query": ["words number 3"]})
+    pd.testing.assert_frame_equal(there[0].transform(topics), stage.transform(topics))
+
+
+def test_what_cannot_travel_is_named():
+    stage = PerSample(Retriever())
+    stage.lock = threading.Lock()
+    with pytest.raises(WorkerError, match="PerSample cannot travel to a worker"):
+        to_worker(stage)
+
+
+def test_readers_of_pyterrier_rag(monkeypatch):
+    rag = pytest.importorskip("pyterrier_rag.backend")
+    readers = pytest.importorskip("pyterrier_rag.readers")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+    def reader(prompt="a {{query}} {{qcontext}}", **settings):
+        backend = rag.OpenAIBackend("m", base_url="http://127.0.0.1:1/v1", **settings)
+        return readers.Reader(backend, prompt=prompt)
+
+    assert key(reader()) == key(reader())
+    assert key(reader()) != key(reader(max_new_tokens=5))
+    assert key(reader()) != key(reader("b {{query}} {{qcontext}}"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
+    assert key(reader()) == key(from_parent(to_worker(reader())))
+    assert b"sk-other" not in to_worker(reader())
+    there = from_parent(to_worker(reader()))
+    frame = pd.DataFrame({"qid": ["q"], "query": ["why"], "qcontext": ["because"]})
+    assert there.prompt(frame)["prompt"].equals(reader().prompt(frame)["prompt"])

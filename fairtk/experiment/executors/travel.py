@@ -12,6 +12,7 @@ from fairtk.errors import WorkerError
 from fairtk.experiment.identity import class_name
 
 _INDEX = ("text_field", "stemmer", "index_encoding", "batch_size", "stops", "threads")
+_OPENAI = ("max_input_length", "max_new_tokens", "api", "timeout", "logprobs_topk", "verbose")
 _RETRIEVER = (
     *("scorer", "num_results", "threads", "verbose", "stops", "query_algorithm"),
     *("query_weighted", "toks_scale", "precompute_impact"),
@@ -57,12 +58,43 @@ def _pisa_retriever(stage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return _made, ("pyterrier_pisa", "PisaRetrieve", (stage.index,), settings)
 
 
+def _openai(backend: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    # its connection stays here, and so does the key: a worker has its own in the environment
+    settings = {name: getattr(backend, name) for name in _OPENAI} | {
+        "generation_args": backend._generation_args,
+        "base_url": str(backend.client.base_url),
+        "max_retries": backend.client.max_retries,
+        "parallel": backend.thread_pool._max_workers,
+    }
+    return _made, ("pyterrier_rag.backend", "OpenAIBackend", (backend.model_id,), settings)
+
+
+def _template(template: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    # its text is not kept, but what it was compiled to is
+    parts = {
+        "name": template.name,
+        "__file__": template.filename,
+        "root": template.root_render_func,
+        "blocks": template.blocks,
+        "debug_info": template._debug_info,
+    }
+    return _made_template, (template.environment, parts, template.globals)
+
+
+def _made_template(environment: Any, parts: dict[str, Any], names: Any) -> Any:
+    import jinja2
+
+    return jinja2.Template._from_namespace(environment, parts, names)
+
+
 def _made(module: str, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return getattr(importlib.import_module(module), name)(*args, **settings)
 
 
 _REDUCERS: dict[str, Callable[[Any], Any]] = {
+    "jinja2.environment.Template": _template,
     "pyterrier_pisa.PisaIndex": _pisa_index,
     "pyterrier_pisa.PisaRetrieve": _pisa_retriever,
+    "pyterrier_rag.backend._openai.OpenAIBackend": _openai,
 }
 """How objects that hold something open are made anew, by class."""
