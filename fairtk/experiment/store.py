@@ -50,6 +50,7 @@ CREATE TABLE IF NOT EXISTS cells (
     PRIMARY KEY (chain, qid, topic)
 ) WITHOUT ROWID;
 """
+_FEW = 500  # queries in one statement: old builds of SQLite take 999 parameters
 _KEPT_TABLES = 64  # tables of a run without a folder are all kept; of a file, the last few
 
 
@@ -150,10 +151,13 @@ class Store:
             chain: the chain's number; None: the store does not know it.
             topics: digest of each query's topic, by qid; results of another text do not count.
         """
+        # a batch is looked up by its queries, so that the work does not grow with its square
+        some = list(topics) if len(topics) <= _FEW else []
+        only = f" AND qid IN ({','.join('?' * len(some))})" if some else ""
         with self._named():
             rows = self._database.execute(
-                "SELECT qid, topic, frame, first, size, error FROM cells WHERE chain = ?",
-                (chain,),
+                f"SELECT qid, topic, frame, first, size, error FROM cells WHERE chain = ?{only}",
+                (chain, *some),
             ).fetchall()
         found = {q: StoredCell(*rest) for q, topic, *rest in rows if topics.get(q) == topic}
         return {qid: found[qid] for qid in topics if qid in found}
