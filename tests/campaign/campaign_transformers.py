@@ -35,6 +35,7 @@ def transformer_doors() -> list[Door]:
              _rows("run", _oracle_sampler), unsampled=True),
         Door("PerSample", ("PerSample", "_Reverse"), {"run": ("qid", "sample")},
              _rows("run", _per_sample), sampled=True),
+        Door("Candidates", ("Candidates",), {"topics": ("qid",)}, _rows("topics", _candidates)),
         Door("BM25Scorer", ("BM25Scorer",), {"run": ("qid", "docno", "query", "text")},
              _rows("run", _bm25), unsampled=True),
         Door("Generator", ("Generator",), {"run": TEXTS}, _rows("run", _generator, ("qanswer",))),
@@ -100,6 +101,42 @@ def _per_sample(frames: Frames) -> Any:
             return out.assign(rank=out.groupby("qid").cumcount())
 
     return PerSample(_Reverse())
+
+
+def _candidates(frames: Frames) -> Any:
+    import ir_datasets
+    from ir_datasets.formats import (
+        BaseDocs,
+        BaseQueries,
+        BaseScoredDocs,
+        GenericDoc,
+        GenericQuery,
+        GenericScoredDoc,
+    )
+
+    rows = frames["run"].drop_duplicates(["qid", "docno"]).to_dict("records")
+
+    class _Docs(BaseDocs):
+        def docs_iter(self) -> Any:
+            return iter({r["docno"]: GenericDoc(r["docno"], r["text"]) for r in rows}.values())
+
+        def docs_cls(self) -> Any:
+            return GenericDoc
+
+    class _Queries(BaseQueries):
+        def queries_iter(self) -> Any:
+            return iter({r["qid"]: GenericQuery(r["qid"], r["query"]) for r in rows}.values())
+
+        def queries_cls(self) -> Any:
+            return GenericQuery
+
+    class _Scored(BaseScoredDocs):
+        def scoreddocs_iter(self) -> Any:
+            return iter([GenericScoredDoc(r["qid"], r["docno"], r["score"]) for r in rows])
+
+    from fairtk import Candidates
+
+    return Candidates(ir_datasets.Dataset(_Docs(), _Queries(), _Scored()))
 
 
 def _bm25(frames: Frames) -> Any:
