@@ -144,7 +144,7 @@ def test_keyword_refiner_settings(tmp_path):
         table.write_text(text)
         with pytest.raises(FormatError, match=place):
             KeywordRefiner(table)
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(InputError, match="there is no such file"):
         KeywordRefiner(tmp_path / "none.tsv")
 
 

@@ -27,6 +27,10 @@ def test_measures_that_ask_for_rel_take_any_label(form, large):
     labels = {"q": {"a": 1, "b": large}, "r": {"b": 0}}
     small = {"q": {"a": 1, "b": 4}, "r": {"b": 0}}
     wanted = ir_measures.calc_aggregate(measures, form(small), RUN)
+    if form is frame and large >= 2**53:  # no double tells such labels apart
+        with pytest.raises(InputError, match=f"AP.*docno 'b' is {large}.*below 2\\^53"):
+            ir_measures.calc_aggregate(measures, form(labels), RUN)
+        return
     assert ir_measures.calc_aggregate(measures, form(labels), RUN) == wanted
     assert labels["q"]["b"] == large
     with pytest.raises(InputError, match=f"nDCG@5 takes labels up to 100,000; found {large}.*'q'"):

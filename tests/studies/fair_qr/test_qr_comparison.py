@@ -200,7 +200,7 @@ def test_systems_come_in_the_papers_order(monkeypatch):
     monkeypatch.setattr(registry, "study_systems", known)
     assert systems(Settings()) == ("bm25", "fair-qr", "fair-qr (no re-ranking)")
     for name in ("zeta", "mmr", "alpha", "dlf", "fa*ir", "deltr", "vector-search"):
-        known.add(name, registry.StudySystemSpec(name, "qr_toys:same", "a toy"), "toys 1.0")
+        known.add(registry.StudySystemSpec(name, "qr_toys:same", "a toy"), "toys 1.0")
     assert systems(Settings()) == (
         *("bm25", "vector-search", "dlf", "deltr", "fa*ir", "mmr", "alpha", "zeta"),
         *("fair-qr", "fair-qr (no re-ranking)"),
