@@ -26,8 +26,10 @@ from fairtk.frames.columns import (
     require,
 )
 from fairtk.frames.ids import encode_ids
+from fairtk.frames.qrels import Qrels
 from fairtk.io import add_answers, read_answers, read_gold_answers, read_qrels, read_run
 from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.measures.foreign import whole_labels
 from fairtk.measures.samples import refuse_samples
 
 STDIN = "-"
@@ -82,12 +84,10 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
                 f"{measure!r} needs gold answers: give --gold FILE (columns qid, gold_answer), or "
                 "qrels with the named column gold_answer"
             )
-    for measure in measures:
-        if labels[LABEL].dtype.kind == "f" and not all(map(_is_ours, _parts(measure))):
-            raise InputError(
-                f"{where}: the labels have fractions, but {measure!r} needs whole numbers; only "
-                "fairtk's own measures take any label"
-            )
+    foreign = [m for m in measures if not all(map(_is_ours, _parts(m)))]
+    if foreign:
+        numbers = whole_labels(foreign, Qrels(labels, where).labels, where)
+        labels = labels.assign(**{LABEL: numbers})
     return labels
 
 

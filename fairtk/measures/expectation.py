@@ -163,7 +163,8 @@ def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArr
     others = [m for m in distinct if m not in kernels]
     result = means_over_samples(others, evidence) if others else {}
     if kernels:
-        whole_labels(list(kernels), evidence.judgments.labels)  # as strict as the providers
+        # as strict as the providers
+        whole_labels(list(kernels), evidence.judgments.labels, evidence.where)
         rankings = LabeledRankings.of(evidence)
         for measure, kernel in kernels.items():
             mean = mean_over_samples(kernel(rankings), rankings)

@@ -129,23 +129,24 @@ def qrels_for(measures: Sequence[Any], evidence: Evidence) -> Any:
     if not any(isinstance(m, FairMeasure) for m in measures) and all(
         map(ir_measures.pytrec_eval.supports, measures)
     ):
-        return judgments.by_query(whole_labels(measures, judgments.labels))
+        return judgments.by_query(whole_labels(measures, judgments.labels, evidence.where))
     frame = judgments.frame.rename(columns=TO_IR_MEASURES)
     frame[QUERY_ID] = judgments.qids[judgments.query]
     if DOC_ID in frame.columns:
         frame[DOC_ID] = judgments.docnos[judgments.doc]
     others = [m for m in measures if not isinstance(m, FairMeasure)]
     if RELEVANCE in frame.columns and others:
-        frame[RELEVANCE] = whole_labels(others, judgments.labels)
+        frame[RELEVANCE] = whole_labels(others, judgments.labels, evidence.where)
     return frame
 
 
-def whole_labels(measures: Sequence[Any], labels: FloatArray) -> IntArray:
+def whole_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
     """Return labels as integers; shape (n_labels,).
 
     Args:
         measures: the measures that will read them, for the message.
         labels: the labels.
+        where: where they are from, for the message.
 
     Raises:
         InputError: a label has a fraction.
@@ -153,8 +154,8 @@ def whole_labels(measures: Sequence[Any], labels: FloatArray) -> IntArray:
     fractions = labels != np.floor(labels)
     if fractions.any():
         raise InputError(
-            f"the labels have fractions ({labels[fractions][0]:g}), but {measures[0]!r} needs "
-            "whole numbers; only fairtk's own measures take any label"
+            f"{where}: the labels have fractions ({labels[fractions][0]:g}), but "
+            f"{measures[0]!r} needs whole numbers; only fairtk's own measures take any label"
         )
     return labels.astype(np.int64)
 

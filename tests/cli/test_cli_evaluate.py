@@ -301,7 +301,7 @@ class TestWrongInput:
 
     def test_fractional_labels(self, folder, fairtk):
         (folder / "qrels.txt").write_text("q1 0 a 0.5\nq1 0 b 0\nq2 0 a 1\n")
-        assert "labels have fractions, but E(measure='P@1') needs whole numbers" in error(
+        assert "qrels.txt: the labels have fractions (0.5), but E(measure='P@1')" in error(
             fairtk("evaluate", "qrels.txt", "fair.run", "-m", "E(P@1)")
         )
         assert fairtk("evaluate", "qrels.txt", "fair.run", "-m", "EE_R@1").exit_code == 0

@@ -85,6 +85,31 @@ def test_numbers_as_ids():
     assert found.means["mean"].tolist() == expected.means["mean"].tolist()
 
 
+@pytest.mark.parametrize("kind", ["float64", "Float64", "Int64", "object"])
+def test_whole_labels_of_any_type_are_alike(kind):
+    """nDCG, which wants integers, reads 2.0, a nullable 2 and a 2 among objects as it reads 2."""
+    whole = QRELS["label"].astype(float if kind == "object" else "int64").astype(kind)
+    expected = fairtk.evaluate(QRELS, RUNS, [nDCG @ 5, EE_R @ 5]).per_query
+    found = fairtk.evaluate(QRELS.assign(label=whole), RUNS, [nDCG @ 5, EE_R @ 5]).per_query
+    pd.testing.assert_frame_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["float64", "Float64", "object"])
+def test_fractions_are_for_fairtks_own_measures(kind):
+    halves = QRELS.assign(label=(QRELS["label"] / 2).astype(kind))
+    assert len(fairtk.evaluate(halves, RUNS, [EE_R @ 5]).means) == 3
+    with pytest.raises(
+        InputError, match=r"these qrels: the labels .* fractions \(0.5\), but nDCG@5"
+    ):
+        fairtk.evaluate(halves, RUNS, [EE_R @ 5, nDCG @ 5])
+
+
+def test_a_label_that_is_none_is_no_fraction():
+    lost = QRELS.assign(label=QRELS["label"].astype(float).where(QRELS.index != 3))
+    with pytest.raises(InputError, match=r"the label of qid 'q0', docno 'd3' is nan"):
+        fairtk.evaluate(lost, RUNS, [nDCG @ 5])
+
+
 def test_groups_and_targets_as_objects():
     groups = Groups.from_frame(toy_groups(), name="color")
     target = Target.uniform(groups)
