@@ -155,7 +155,7 @@ def other_groups(folder):
         (edited(lambda r: r.update(groups=[])), "damaged"),
         (edited(lambda r: r.update(settings=3)), "damaged"),
         (edited(weight), "not those that were saved"),
-        (without_groups, "a damaged one or none .*No such file"),
+        (without_groups, "a damaged one or none .*no such file"),
         (broken_groups, "a damaged one or none"),
         (other_groups, "other content"),
     ],

@@ -54,8 +54,8 @@ def test_topics_that_find_nothing(tmp_path):
 def test_options_reach_the_model(tmp_path):
     rerank = build(setting(tmp_path, weight=0.25, divergence="kl"))[-1]
     assert rerank.weight == 0.25 and rerank.recipe.divergence == "kl"
-    assert rerank.recipe.depth == 5 and rerank.recipe.seed == 3
-    assert build(setting(tmp_path, depth=7))[-1].recipe.depth == 7
+    assert rerank.recipe.cutoff == 5 and rerank.recipe.seed == 3
+    assert build(setting(tmp_path, cutoff=7))[-1].recipe.cutoff == 7
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ def build(setting: Setting) -> Any:
     """Return the retriever's candidates, ranked by `DLF`; to be fitted.
 
     Options: the settings of `DLF` but groups, target and seed, which are the setting's; and
-    ``encoder`` (default ``"lsa"``; see `encoders.get`), with ``dimensions`` of ``"lsa"``. ``depth``
-    is the cutoff that is measured unless it is given. The target, which comes from relevance
-    judgments, is read for training topics only: unlike FAIR-QR and FA*IR as the study sets them up,
-    DLF has no oracle at retrieval time.
+    ``encoder`` (default ``"lsa"``; see `encoders.get`), with ``dimensions`` of ``"lsa"``. The
+    ``cutoff`` is the one that is measured unless it is given. The target, which comes from
+    relevance judgments, is read for training topics only: unlike FAIR-QR and FA*IR as the study
+    sets them up, DLF has no oracle at retrieval time.
 
     Args:
         setting: what the study measures.
