@@ -32,3 +32,21 @@ def plan_batches(lengths: IntArray, batch_tokens: int, new_tokens: int) -> list[
         batches.append(order[start : start + size].astype(np.int64))
         start += size
     return batches
+
+
+def padded(rows: list[list[int]], filler: int | None, left: bool) -> tuple[IntArray, IntArray]:
+    """Return token ids and attention mask; both of shape (n_prompts, longest).
+
+    Args:
+        rows: the token ids of prompts.
+        filler: the id of padding; None: 0.
+        left: whether the padding stands before the prompts.
+    """
+    longest = max(len(row) for row in rows)
+    ids = np.full((len(rows), longest), filler or 0, dtype=np.int64)
+    mask = np.zeros((len(rows), longest), dtype=np.int64)
+    for number, row in enumerate(rows):
+        place = slice(longest - len(row), None) if left else slice(None, len(row))
+        ids[number, place] = row
+        mask[number, place] = 1
+    return ids, mask

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from fairtk.backends.batching import padded
 from fairtk.backends.hugging_face import HuggingFaceBackend
 
 
@@ -81,7 +82,7 @@ class HuggingFaceCausal(HuggingFaceBackend):
 
     def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
         # Answers go on where prompts end, so the padding stands before them.
-        return self._filled(rows, left=True)
+        return padded(rows, self._tokenizer.pad_token_id, left=True)
 
     def _answers_of(self, output: Any, padded: int) -> Any:
         return output[:, padded:]

@@ -15,7 +15,7 @@ from fairtk.backends.memory import batch_tokens as fitting_tokens
 from fairtk.backends.memory import is_out_of_memory
 from fairtk.backends.protocol import PromptLengthError
 from fairtk.backends.weights import WANTED, find_folder
-from fairtk.backends.window import UNLIMITED, PromptTokenizer, declared_window
+from fairtk.backends.window import UNLIMITED, PromptTokenizer, declared_window, longer_than
 from fairtk.errors import InputError, ModelError, ParameterError, suggestion
 from fairtk.files.fingerprints import folder_digest
 from fairtk.frames.arrays import IntArray
@@ -134,7 +134,17 @@ class HuggingFaceBackend(ABC):
         if not distinct:
             return []
         tokens = self._encode(list(distinct))
-        self._check_lengths(tokens, list(distinct), prompts)
+        too_long = longer_than(self.tokenizer, self._positions, tokens)
+        if too_long:
+            first = too_long[0]
+            raise PromptLengthError(
+                f"{len(too_long)} of {len(distinct)} prompts are longer than the "
+                f"{self.tokenizer.model_max_length} tokens that {self.model!r} takes (the first "
+                f"has {len(tokens[first])}): use a prompt that keeps to the window, as "
+                "fairtk.prompts does by default, or raise max_prompt_tokens if the model allows "
+                "it (T5's positions are relative)",
+                list(prompts).index(list(distinct)[first]),
+            )
         answers = self._answer(tokens)
         return [answers[distinct[prompt]] for prompt in prompts]
 
@@ -220,25 +230,6 @@ class HuggingFaceBackend(ABC):
         found = getattr(self._config, "max_position_embeddings", None)
         return int(found) if found else None
 
-    def _check_lengths(
-        self, tokens: list[list[int]], distinct: list[str], prompts: Sequence[str]
-    ) -> None:
-        window = self.tokenizer.model_max_length
-        # The published code cuts prompts at the window and puts T5's </s> behind that.
-        special = self.tokenizer.num_special_tokens_to_add()
-        spare = special if self._positions is None else self._positions - window
-        limit = window + max(0, min(special, spare))
-        too_long = [number for number, row in enumerate(tokens) if len(row) > limit]
-        if too_long:
-            first = too_long[0]
-            raise PromptLengthError(
-                f"{len(too_long)} of {len(distinct)} prompts are longer than the {window} tokens "
-                f"that {self.model!r} takes (the first has {len(tokens[first])}): use a prompt "
-                "that keeps to the window, as fairtk.prompts does by default, or raise "
-                "max_prompt_tokens if the model allows it (T5's positions are relative)",
-                list(prompts).index(distinct[first]),
-            )
-
     def _answer(self, tokens: list[list[int]]) -> list[str]:
         from tqdm import tqdm
 
@@ -296,16 +287,6 @@ class HuggingFaceBackend(ABC):
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
         return None
-
-    def _filled(self, rows: list[list[int]], left: bool) -> tuple[Any, Any]:
-        longest = max(len(row) for row in rows)
-        ids = np.full((len(rows), longest), self._tokenizer.pad_token_id or 0, dtype=np.int64)
-        mask = np.zeros((len(rows), longest), dtype=np.int64)
-        for number, row in enumerate(rows):
-            place = slice(longest - len(row), None) if left else slice(None, len(row))
-            ids[number, place] = row
-            mask[number, place] = 1
-        return ids, mask
 
 
 def _positive(value: Any, name: str, where: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairtk.backends.batching import padded
 from fairtk.backends.hugging_face import HuggingFaceBackend
 
 
@@ -33,7 +34,7 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
         return ids
 
     def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
-        return self._filled(rows, left=False)
+        return padded(rows, self._tokenizer.pad_token_id, left=False)
 
     def _answers_of(self, output: Any, padded: int) -> Any:
         return output

@@ -44,3 +44,20 @@ class PromptTokenizer:
         """Return how many special tokens are put around a prompt."""
         special = getattr(self.wrapped, "num_special_tokens_to_add", None)
         return int(special()) if callable(special) else 0
+
+
+def longer_than(
+    tokenizer: PromptTokenizer, positions: int | None, prompts: list[list[int]]
+) -> list[int]:
+    """Return which prompts are longer than a model takes.
+
+    Args:
+        tokenizer: the tokenizer, with the window.
+        positions: absolute positions of the model; None where they are relative.
+        prompts: the token ids of prompts, special ones included.
+    """
+    # The published code cuts prompts at the window and puts T5's </s> behind that.
+    special = tokenizer.num_special_tokens_to_add()
+    spare = special if positions is None else positions - tokenizer.model_max_length
+    limit = tokenizer.model_max_length + max(0, min(special, spare))
+    return [number for number, row in enumerate(prompts) if len(row) > limit]

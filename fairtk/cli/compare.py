@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from fairtk.cli.measuring import FILE, check_stdin, measuring, only_results_on_stdout
+from fairtk.cli.measuring import FILE, check_stdin, measuring_options, only_results_on_stdout
 from fairtk.cli.output import TABLE, echo, format_option, output_option
 from fairtk.errors import InputError
 from fairtk.statistics import CORRECTIONS, TESTS
 
 
 @click.command("compare")
-@measuring
+@measuring_options
 @click.option("--baseline", type=FILE, metavar="RUN",
               help="What the others are compared with.  [default: the first run]")  # fmt: skip
 @click.option("--test", type=click.Choice(TESTS), default="t", show_default=True,

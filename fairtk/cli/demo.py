@@ -35,7 +35,7 @@ def command(n_samples: int, queries: int | None, form: str) -> None:
     from fairtk.measures import parse, written
 
     started = time.monotonic()
-    table = study.run(n_samples=n_samples, queries=queries, progress=Progress())
+    table = study.run(n_samples=n_samples, queries=queries, progress=DemoProgress())
     columns = [str(c) for c in table.columns]
     rows: list[list[Any]] = table.to_numpy(dtype=object).tolist()
     if form != "table":
@@ -49,7 +49,7 @@ def command(n_samples: int, queries: int | None, form: str) -> None:
     click.echo(study.summary(table))
 
 
-class Progress:
+class DemoProgress:
     """Shows how far each stage is, on stderr: a bar on a terminal, plain lines otherwise.
 
     Args:

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from fairtk.cli.measuring import check_stdin, measuring, only_results_on_stdout
+from fairtk.cli.measuring import check_stdin, measuring_options, only_results_on_stdout
 from fairtk.cli.output import TABLE, echo, format_option, output_option
 
 
 @click.command("evaluate")
-@measuring
+@measuring_options
 @click.option("--per-query", is_flag=True, help="Print the value of each query.")
 @format_option
 @output_option

@@ -60,7 +60,7 @@ _OPTIONS = (
 )
 
 
-def measuring(command: Callable[..., Any]) -> Callable[..., Any]:
+def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments QRELS and RUNS, and the options of measuring."""
     for option in reversed(_OPTIONS):
         command = option(command)

@@ -19,7 +19,7 @@ from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
 from fairtk.studies.fair_qr.estimates import Plan
 from fairtk.studies.fair_qr.models import make_model, parse_model
 from fairtk.studies.fair_qr.plots import need_matplotlib
-from fairtk.studies.fair_qr.results import Results
+from fairtk.studies.fair_qr.results import StudyResults
 from fairtk.studies.fair_qr.settings import StudyFile, read_study
 from fairtk.studies.fair_qr.tables import change_table, comparison
 
@@ -173,7 +173,7 @@ def _echo_plan(plan: Plan, form: str) -> None:
     )
 
 
-def _echo_results(results: Results, page: Path, form: str) -> None:
+def _echo_results(results: StudyResults, page: Path, form: str) -> None:
     if form != "table":
         frame = results.table
         rows = [list(row) for row in frame.itertuples(index=False)]

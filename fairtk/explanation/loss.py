@@ -10,7 +10,7 @@ from fairtk.divergence import spread
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import REST, Contributions, by_band, shares
 from fairtk.explanation.shape import sides
-from fairtk.exposure.expected import attention, make_levels, target_exposure
+from fairtk.exposure.expected import attention, make_grades, target_exposure
 from fairtk.frames.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def _of_documents(
     pairs = evidence.pairs
     n_queries = len(evidence.qids)
     n = measure.form.n_documents(evidence)
-    levels = make_levels(pairs.query, np.nan_to_num(grade), n_queries, n)
-    wanted = target_exposure(levels, measure["browsing"], measure["cutoff"])[levels.of_pair]
+    grades = make_grades(pairs.query, np.nan_to_num(grade), n_queries, n)
+    wanted = target_exposure(grades, measure["browsing"], measure["cutoff"])[grades.of_pair]
     over = shown.sum(axis=1) - wanted
     label = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))
     parts = Contributions.split(pairs.query, label, shown, wanted, over, -over * wanted, per_band)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fairtk.exposure.bounds import Bounded, ExposureValues, values_and_bounds
 from fairtk.exposure.browsing import DCG, GERR, MU, RBP, TREC, BrowsingModel
 from fairtk.exposure.expected import (
-    Levels,
+    Grades,
     RankWeights,
     attention,
     expected_exposure,
-    make_levels,
+    make_grades,
     target_exposure,
     total,
 )
@@ -23,7 +23,7 @@ __all__ = [
     "DCG",
     "ExposureValues",
     "GERR",
-    "Levels",
+    "Grades",
     "MU",
     "RBP",
     "RankWeights",
@@ -34,7 +34,7 @@ __all__ = [
     "expeval_values",
     "fair_rag_values",
     "ideal_gain",
-    "make_levels",
+    "make_grades",
     "normalized_gain",
     "target_exposure",
     "total",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.exposure.expected import Levels, RankWeights, inner, total
+from fairtk.exposure.expected import Grades, RankWeights, inner, total
 from fairtk.exposure.extremes import cascade_relevance, worst_relevance
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
@@ -111,7 +111,7 @@ class ExposureValues:
 def values_and_bounds(
     exposure: FloatArray,
     pair_query: IntArray,
-    levels: Levels,
+    grades: Grades,
     model: BrowsingModel,
     cutoff: int | None,
     *,
@@ -131,20 +131,20 @@ def values_and_bounds(
     Args:
         exposure: expected exposure of each pair; shape (n_pairs,).
         pair_query: query index of each pair; shape (n_pairs,).
-        levels: the levels of usefulness, with the one of what is not useful.
+        grades: of usefulness, with the one of what is not useful.
         model: the browsing model.
         cutoff: the measure's cutoff, or None. It is clipped to n.
         exact: whether the bounds are the exact ones.
-        closed: whether no ranking can have more documents than `levels`. If it can, the worst raw
+        closed: whether no ranking can have more documents than `grades`. If it can, the worst raw
             values are those over any number of documents; NaN if they have no end.
     """
-    n_queries, n, n_useful = levels.n_queries, levels.n_documents, levels.n_useful
+    n_queries, n, n_useful = grades.n_queries, grades.n_documents, grades.n_useful
     ranks = RankWeights.of(model, cutoff, int(n.max(initial=0)))
-    target = ranks.target(levels)
+    target = ranks.target(grades)
     disparity = total(pair_query, exposure**2, n_queries)
-    relevance = inner(exposure, target, pair_query, levels)
-    squares = levels.size * target**2
-    square = levels.per_query(squares)
+    relevance = inner(exposure, target, pair_query, grades)
+    squares = grades.size * target**2
+    square = grades.per_query(squares)
     zero = np.zeros(n_queries)
     highest = ranks.largest_square(n, n_useful)
     worst_disparity, worst_square = highest, square
@@ -154,15 +154,15 @@ def values_and_bounds(
         worst_disparity = np.full(n_queries, ranks.whole_square)
         filled = np.zeros(n_queries, dtype=bool) if cutoff is None else n >= cutoff
         below = ranks.whole_square - ranks.largest_square(n_useful, 0 * n_useful)
-        useful = levels.per_query(squares * levels.useful)
+        useful = grades.per_query(squares * grades.useful)
         worst_square = np.where(filled, square, useful + below)
     lowest, worst, best = zero, zero, square
     if exact:
         shown = ranks.ideal(n, n_useful)
         lowest = np.where(n > 0, shown**2 / np.maximum(n, 1), 0.0)
-        worst = worst_relevance(levels, target, ranks)
+        worst = worst_relevance(grades, target, ranks)
     if ranks.stop > 0:
-        best = cascade_relevance(levels, target, ranks, worst=False)
+        best = cascade_relevance(grades, target, ranks, worst=False)
     most = highest - 2 * worst + square
     return ExposureValues(
         Bounded(disparity, lowest, highest, worst_disparity, 1.0),

@@ -2,7 +2,7 @@
 
 Pure array arithmetic, for all queries at once (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG,
 Eqs. 3 to 6 and Appendix C). A "pair" is one (query, document) that is judged or retrieved. The
-documents of a query form levels: one for each grade of usefulness, best first, and one for all
+documents of a query form one block for each grade of usefulness, best first, and one for all
 that is not useful, judged or not.
 """
 
@@ -19,15 +19,15 @@ from fairtk.frames.rankings import Rankings
 
 
 @dataclass(frozen=True)
-class Levels:
-    """The levels of usefulness of all queries, sorted by query and, inside, best first.
+class Grades:
+    """The grades of usefulness of all queries, sorted by query and, inside, best first.
 
     Attributes:
-        query: query index of each level; shape (n_levels,).
-        useful: whether the level's documents are useful; shape (n_levels,).
-        size: number of documents m of each level; shape (n_levels,).
-        above: number of documents b in better levels of the same query; shape (n_levels,).
-        of_pair: level index of each pair, -1 for a pair without a target; shape (n_pairs,).
+        query: query index of each grade; shape (n_grades,).
+        useful: whether the grade's documents are useful; shape (n_grades,).
+        size: number of documents m of each grade; shape (n_grades,).
+        above: number of documents b in better grades of the same query; shape (n_grades,).
+        of_pair: grade index of each pair, -1 for a pair without a target; shape (n_pairs,).
         n_queries: number of queries.
     """
 
@@ -39,12 +39,12 @@ class Levels:
     n_queries: int
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Sum values of levels inside each query; shape (n_queries,)."""
+        """Sum values of grades inside each query; shape (n_queries,)."""
         return total(self.query, values, self.n_queries)
 
     @cached_property
     def n_documents(self) -> IntArray:
-        """Number of documents in all levels of each query; shape (n_queries,)."""
+        """Number of documents in all grades of each query; shape (n_queries,)."""
         return self.per_query(self.size.astype(np.float64)).astype(np.int64)
 
     @cached_property
@@ -100,26 +100,26 @@ def expected_exposure(
     return total(pair, weight / n_samples, n_pairs)
 
 
-def make_levels(
+def make_grades(
     query: IntArray,
     grade: FloatArray,
     n_queries: int,
     n_documents: IntArray | None = None,
-) -> Levels:
-    """Group pairs into levels, one for each grade of each query.
+) -> Grades:
+    """Return the grades of each query, with how many documents have each.
 
     Args:
         query: query index of each pair; shape (n_pairs,).
-        grade: grade of each pair; shape (n_pairs,). Pairs with NaN get no level.
+        grade: grade of each pair; shape (n_pairs,). Pairs with NaN have none.
         n_queries: number of queries.
         n_documents: number of documents n of each query; shape (n_queries,). If given, all pairs
-            with a grade of 0 or below share one level of n - m documents, whether or not they are
-            among the pairs. If None, every grade is a level of the pairs that have it.
+            with a grade of 0 or below share one grade of n - m documents, whether or not they are
+            among the pairs. If None, each grade has the pairs that are given with it.
     """
     alone = ~np.isnan(grade) if n_documents is None else grade > 0
     values, index = np.unique(grade[alone], return_inverse=True)
     width = len(values) + 1
-    key = query * width + len(values)  # the level of what is not useful comes last
+    key = query * width + len(values)  # the grade of what is not useful comes last
     key[alone] -= 1 + index  # ... and the best grade first
     keys, size = np.unique(key[alone], return_counts=True)
     if n_documents is not None:
@@ -129,15 +129,15 @@ def make_levels(
         order = np.argsort(keys, kind="stable")
         keys, size = keys[order], size[order]
         keys, size = keys[size > 0], size[size > 0]
-    level_query = keys // width
+    grade_query = keys // width
     running = np.cumsum(size) - size
-    first = np.searchsorted(level_query, level_query)
+    first = np.searchsorted(grade_query, grade_query)
     found = np.searchsorted(keys, key)
     found[found == len(keys)] = 0
     known = (keys[found] == key) if len(keys) else np.zeros(len(key), dtype=bool)
-    rising = np.append(values[::-1], 0.0)  # the grade of each level within a query
-    return Levels(
-        query=level_query,
+    rising = np.append(values[::-1], 0.0)  # by the place of a key within its query
+    return Grades(
+        query=grade_query,
         useful=rising[keys % width] > 0,
         size=size,
         above=running - running[first],
@@ -204,11 +204,11 @@ class RankWeights:
         inside = np.minimum(depth, n_useful)
         return faded[inside] + (1.0 - self.stop) ** inside * (plain[depth] - plain[inside])
 
-    def target(self, levels: Levels) -> FloatArray:
-        """Return the target exposure of a document of each level; see `target_exposure`."""
-        useful = levels.n_useful[levels.query]
-        end = self.ideal(levels.above + levels.size, useful)
-        return (end - self.ideal(levels.above, useful)) / levels.size
+    def target(self, grades: Grades) -> FloatArray:
+        """Return the target exposure of a document of each grade; see `target_exposure`."""
+        useful = grades.n_useful[grades.query]
+        end = self.ideal(grades.above + grades.size, useful)
+        return (end - self.ideal(grades.above, useful)) / grades.size
 
     def largest_square(self, n: IntArray, n_useful: IntArray) -> FloatArray:
         """Return the largest squared norm of the attention of a ranking of n documents.
@@ -231,23 +231,23 @@ class RankWeights:
         return np.asarray(square[free] + total(owner, felt**2, len(n)))
 
 
-def target_exposure(levels: Levels, model: BrowsingModel, cutoff: int | None) -> FloatArray:
-    """Return the target exposure of a document of each level: its share of an ideal policy.
+def target_exposure(grades: Grades, model: BrowsingModel, cutoff: int | None) -> FloatArray:
+    """Return the target exposure of a document of each grade: its share of an ideal policy.
 
-    The ideal policy ranks levels best first and shuffles uniformly inside each, so every document
-    of a level gets the mean attention of the block of ranks that its level occupies. For `MU` that
+    The ideal policy ranks grades best first and shuffles uniformly inside each, so every document
+    of a grade gets the mean attention of the block of ranks that its grade occupies. For `MU` that
     is Eq. 6 of Towards Fair RAG; for `RBP` and `GERR` the closed forms of Diaz et al. 2020.
 
     Returns:
-        An array of shape (n_levels,).
+        An array of shape (n_grades,).
     """
-    return RankWeights.of(model, cutoff, int(levels.n_documents.max(initial=0))).target(levels)
+    return RankWeights.of(model, cutoff, int(grades.n_documents.max(initial=0))).target(grades)
 
 
 def inner(
-    exposure: FloatArray, target: FloatArray, pair_query: IntArray, levels: Levels
+    exposure: FloatArray, target: FloatArray, pair_query: IntArray, grades: Grades
 ) -> FloatArray:
     """Return the inner product of exposure and target in each query; shape (n_queries,)."""
     padded = np.append(target, 0.0)  # index -1: no target
-    products = exposure * padded[levels.of_pair]
-    return total(pair_query, products, levels.n_queries)
+    products = exposure * padded[grades.of_pair]
+    return total(pair_query, products, grades.n_queries)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtk.exposure.expected import Levels, RankWeights
+from fairtk.exposure.expected import Grades, RankWeights
 from fairtk.frames.arrays import FloatArray
 
 
-def worst_relevance(levels: Levels, target: FloatArray, ranks: RankWeights) -> FloatArray:
+def worst_relevance(grades: Grades, target: FloatArray, ranks: RankWeights) -> FloatArray:
     """Return the smallest EE-R that any ranking of all documents can have; shape (n_queries,).
 
-    That is a fixed ranking with the levels in reverse order, unless the model is a cascade.
+    That is a fixed ranking with the grades in reverse order, unless the model is a cascade.
     """
     if ranks.stop > 0:
-        return cascade_relevance(levels, target, ranks, worst=True)
-    n = levels.n_documents[levels.query]
-    below = n - levels.above - levels.size
+        return cascade_relevance(grades, target, ranks, worst=True)
+    n = grades.n_documents[grades.query]
+    below = n - grades.above - grades.size
     none = np.zeros_like(below)
-    gained = ranks.ideal(below + levels.size, none) - ranks.ideal(below, none)
-    return levels.per_query(target * gained)
+    gained = ranks.ideal(below + grades.size, none) - ranks.ideal(below, none)
+    return grades.per_query(target * gained)
 
 
 def cascade_relevance(
-    levels: Levels, target: FloatArray, ranks: RankWeights, *, worst: bool
+    grades: Grades, target: FloatArray, ranks: RankWeights, *, worst: bool
 ) -> FloatArray:
     """Return the largest (or the smallest) EE-R of any ranking of all documents under a cascade.
 
@@ -33,27 +33,27 @@ def cascade_relevance(
     the last rank up. Weights must not rise with the rank.
 
     Args:
-        levels: the levels, with the one of what is not useful.
-        target: target exposure of a document of each level; shape (n_levels,).
+        grades: of usefulness, with the one of what is not useful.
+        target: target exposure of a document of each grade; shape (n_grades,).
         ranks: the weights of the ranks, with a stop.
         worst: whether the smallest value is wanted.
 
     Returns:
         An array of shape (n_queries,).
     """
-    n, n_useful = levels.n_documents, levels.n_useful
+    n, n_useful = grades.n_documents, grades.n_useful
     weight = ranks.weight
     felt = np.flatnonzero(weight > 1e-18)  # what is below changes no digit
     depth = int(felt[-1]) + 1 if len(felt) else 0
     width = min(int(n_useful.max(initial=0)), depth) + 1
-    wanted = _by_place(levels, target, width, reverse=worst)
-    plain = np.zeros(levels.n_queries)
-    plain[levels.query[~levels.useful]] = target[~levels.useful]
+    wanted = _by_place(grades, target, width, reverse=worst)
+    plain = np.zeros(grades.n_queries)
+    plain[grades.query[~grades.useful]] = target[~grades.useful]
     better = np.minimum if worst else np.maximum
     impossible = np.inf if worst else -np.inf
     above = np.arange(width)
     stopped = (1.0 - ranks.stop) ** above
-    value = np.zeros((levels.n_queries, width))
+    value = np.zeros((grades.n_queries, width))
     for rank in range(depth - 1, -1, -1):
         gain = weight[rank] * stopped
         useful = np.full_like(value, impossible)
@@ -66,18 +66,18 @@ def cascade_relevance(
     return value[:, 0]
 
 
-def _by_place(levels: Levels, target: FloatArray, width: int, *, reverse: bool) -> FloatArray:
+def _by_place(grades: Grades, target: FloatArray, width: int, *, reverse: bool) -> FloatArray:
     """Return the targets of each query's useful documents, one after the other.
 
     Shape (n_queries, width); best first, or last if `reverse`; 0 where there are fewer.
     """
-    kept = np.flatnonzero(levels.useful)
-    begin, size = levels.above[kept], levels.size[kept]
+    kept = np.flatnonzero(grades.useful)
+    begin, size = grades.above[kept], grades.size[kept]
     if reverse:
-        begin = levels.n_useful[levels.query[kept]] - begin - size
+        begin = grades.n_useful[grades.query[kept]] - begin - size
     size = np.minimum(begin + size, width) - np.minimum(begin, width)
     owner = np.repeat(np.arange(len(kept)), size)
     place = np.arange(len(owner)) - (np.cumsum(size) - size)[owner] + begin[owner]
-    result = np.zeros((levels.n_queries, width))
-    result[levels.query[kept][owner], place] = target[kept][owner]
+    result = np.zeros((grades.n_queries, width))
+    result[grades.query[kept][owner], place] = target[kept][owner]
     return result

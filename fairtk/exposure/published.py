@@ -16,14 +16,14 @@ from fairtk.exposure.bounds import (
     ExposureValues,
 )
 from fairtk.exposure.browsing import GERR, RBP
-from fairtk.exposure.expected import Levels, inner, total
+from fairtk.exposure.expected import Grades, inner, total
 from fairtk.frames.arrays import FloatArray, IntArray
 
 
 def fair_rag_values(
     exposure: FloatArray,
     pair_query: IntArray,
-    levels: Levels,
+    grades: Grades,
     cutoff: int,
     n_judged: IntArray,
 ) -> ExposureValues:
@@ -37,17 +37,17 @@ def fair_rag_values(
     Args:
         exposure: expected exposure of each pair; shape (n_pairs,).
         pair_query: query index of each pair; shape (n_pairs,).
-        levels: one level per query, of the useful documents alone.
+        grades: one grade per query, of the useful documents alone.
         cutoff: the number k of documents that the machine user reads.
         n_judged: number of labeled documents of each query; shape (n_queries,).
     """
-    n_queries = levels.n_queries
-    m = levels.n_useful.astype(np.float64)
+    n_queries = grades.n_queries
+    m = grades.n_useful.astype(np.float64)
     rest = n_judged - m
-    target = np.minimum(1.0, cutoff / levels.size)
+    target = np.minimum(1.0, cutoff / grades.size)
     disparity = total(pair_query, exposure**2, n_queries)
-    relevance = inner(exposure, target, pair_query, levels)
-    square = levels.per_query(levels.size * target**2)
+    relevance = inner(exposure, target, pair_query, grades)
+    square = grades.per_query(grades.size * target**2)
     with np.errstate(divide="ignore", invalid="ignore"):
         fits = m + (cutoff - m) ** 2 / rest
         highest = np.where(m <= cutoff, np.where(rest > 0, fits, np.nan), cutoff**2 / m)
@@ -65,7 +65,7 @@ def fair_rag_values(
 def expeval_values(
     exposure: FloatArray,
     pair_query: IntArray,
-    levels: Levels,
+    grades: Grades,
     model: RBP | GERR,
     *,
     complete: bool,
@@ -73,42 +73,42 @@ def expeval_values(
     """Return what expeval, the code published with Diaz et al. 2020, computes.
 
     Departures from the paper: with `complete=False` only useful documents have a target and the
-    bounds assume infinitely many documents; grades of 0 and below are levels of their own; for
+    bounds assume infinitely many documents; grades of 0 and below stay apart; for
     `GERR` the bounds of EE-R and EE-L and the lower bound of EE-D use p u where p (1 - u) is
-    meant; the upper bound of EE-L adds 1 / (1 - p) where 1 / (1 - p^2) is meant; with one level
+    meant; the upper bound of EE-L adds 1 / (1 - p) where 1 / (1 - p^2) is meant; with one grade
     alone the normalized EE-R is 1 by default. There is no cutoff.
 
     Args:
         exposure: expected exposure of each pair; shape (n_pairs,).
         pair_query: query index of each pair; shape (n_pairs,).
-        levels: a level for each grade of the labeled documents (`complete`), or of the useful
+        grades: those of the labeled documents (`complete`), or of the useful
             ones alone.
         model: the browsing model, with p below 1.
         complete: whether the labels are taken to cover all documents.
     """
-    n_queries = levels.n_queries
-    p, size, above = model.p, levels.size, levels.above
+    n_queries = grades.n_queries
+    p, size, above = model.p, grades.size, grades.above
     cascade = _block_mean(p * (1.0 - model.stop), above, size)
     plain = (1.0 - model.stop) ** above * _block_mean(p, above, size)
-    target = np.where(levels.useful, cascade, plain)
+    target = np.where(grades.useful, cascade, plain)
 
     disparity = total(pair_query, exposure**2, n_queries)
-    relevance = inner(exposure, target, pair_query, levels)
-    square = levels.per_query(size * target**2)
+    relevance = inner(exposure, target, pair_query, grades)
+    square = grades.per_query(size * target**2)
     zero = np.zeros(n_queries)
     slip = p * model.stop if isinstance(model, GERR) else p
     if complete:
-        n = levels.n_documents
+        n = grades.n_documents
         start = np.zeros_like(n)
         highest = n * _block_mean(p**2, start, n)
         lowest = n * _block_mean(slip, start, n) ** 2
-        below = n[levels.query] - above - size
-        worst = levels.per_query(target * size * _block_mean(slip, below, size))
+        below = n[grades.query] - above - size
+        worst = grades.per_query(target * size * _block_mean(slip, below, size))
         upper_loss = n * _block_mean(slip**2, start, n) - 2 * worst + square
     else:
         highest = np.full(n_queries, 1.0 / (1.0 - p**2))
         lowest = zero
-        several = np.bincount(levels.query, minlength=n_queries) > 1
+        several = np.bincount(grades.query, minlength=n_queries) > 1
         worst = np.where(several, 0.0, square)
         upper_loss = square + 1.0 / (1.0 - slip)
     # no attention falls faster than this; the code's lower bound of EE-R holds if it is not faster

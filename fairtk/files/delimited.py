@@ -18,7 +18,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError
 from fairtk.files.content import CHUNK, MARK, Watched, opened, text_lines
-from fairtk.files.json_text import parse_json
+from fairtk.files.json_reading import parse_json
 from fairtk.files.rows import Rows
 
 NOTE = "# fairtk: "

@@ -14,7 +14,7 @@ from fairtk.errors import FormatError, InputError
 from fairtk.files.atomic import atomic_text
 from fairtk.files.content import first_line, is_parquet_name, kind_of
 from fairtk.files.delimited import NOTE, looks_like_a_row, read_delimited
-from fairtk.files.json_text import json_objects, parse_json
+from fairtk.files.json_reading import json_objects, parse_json
 from fairtk.files.parquet import read_parquet, write_parquet
 from fairtk.files.rows import NUMBER, Rows, shown
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE

@@ -15,7 +15,7 @@ import numpy as np
 from fairtk.divergence import Distributions, SparseRows, js_divergence, spread
 from fairtk.exposure.bounds import HIGHER_IS_BETTER, LOWER_IS_BETTER, Bounded, ExposureValues
 from fairtk.exposure.browsing import GERR, RBP, TREC
-from fairtk.exposure.expected import Levels, target_exposure, total
+from fairtk.exposure.expected import Grades, target_exposure, total
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.rankings import Rankings
 
@@ -155,18 +155,18 @@ def loss_parts(
     return disparity, relevance, np.maximum(loss, 0.0)
 
 
-def expeval_target(levels: Levels, model: RBP | GERR) -> FloatArray:
-    """Return the target exposure of a document of each level, as expeval has it; (n_levels,).
+def expeval_target(grades: Grades, model: RBP | GERR) -> FloatArray:
+    """Return the target exposure of a document of each grade, as expeval has it; (n_grades,).
 
     It differs from `fairtk.exposure.target_exposure` under `GERR` where documents that are not
     useful have several grades: every document of a better grade counts as a stop there.
 
     Args:
-        levels: a level for each grade.
+        grades: of usefulness.
         model: the browsing model, with p below 1.
     """
-    plain = (1.0 - model.stop) ** levels.above * target_exposure(levels, RBP(model.p), None)
-    return np.where(levels.useful, target_exposure(levels, model, None), plain)
+    plain = (1.0 - model.stop) ** grades.above * target_exposure(grades, RBP(model.p), None)
+    return np.where(grades.useful, target_exposure(grades, model, None), plain)
 
 
 def expeval_group_values(

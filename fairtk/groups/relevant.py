@@ -11,7 +11,7 @@ import pandas as pd
 from fairtk.divergence import Distributions, SparseRows
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed
 from fairtk.exposure.browsing import TREC
-from fairtk.exposure.expected import make_levels, target_exposure, total
+from fairtk.exposure.expected import make_grades, target_exposure, total
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import Qrels
@@ -70,8 +70,8 @@ class Relevant:
             raise DuplicateError(f"Target.from_work_needed: docno {docno!r} has two classes")
         values = pd.Series(series.map(places).to_numpy(dtype=float), index=docnos)
         grade = values.reindex(self.docnos).to_numpy()[self.doc]
-        levels = make_levels(self.query, grade, len(self.qids))
-        exposure = np.append(target_exposure(levels, TREC(), None), 0.0)[levels.of_pair]
+        grades = make_grades(self.query, grade, len(self.qids))
+        exposure = np.append(target_exposure(grades, TREC(), None), 0.0)[grades.of_pair]
         return np.where(np.isnan(grade), 0.0, exposure), int(np.isnan(grade).sum())
 
 

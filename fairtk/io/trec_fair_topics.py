@@ -24,7 +24,7 @@ import pandas as pd
 from fairtk.errors import FormatError
 from fairtk.files.content import kind_of
 from fairtk.files.delimited import delimited_records
-from fairtk.files.json_text import json_objects
+from fairtk.files.json_reading import json_objects
 from fairtk.frames.columns import DOCNO, LABEL, QID
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairtk.errors import ParameterError
 from fairtk.frames.content import digest
+from fairtk.llm.account import Account
 from fairtk.llm.chat import Chat, ChatModel, Failure, Outcome
 from fairtk.llm.claims import Claim
 from fairtk.llm.errors import BudgetError, OfflineError
 from fairtk.llm.prices import Estimate, estimate
-
-if TYPE_CHECKING:
-    from fairtk.llm.ledger import Ledger
 
 _SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
 _STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for
@@ -33,7 +31,7 @@ class Recorded(ChatModel):
         ParameterError: the ledger has a `max_cost`, but no price for the model.
     """
 
-    def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
+    def __init__(self, llm: ChatModel, ledger: Account) -> None:
         inner: ChatModel = llm.llm if isinstance(llm, Recorded) else llm
         if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
             raise ParameterError(

@@ -12,8 +12,8 @@ from fairtk.measures.expectation import E
 from fairtk.measures.group_params import GROUPS, TARGET
 from fairtk.measures.ndcg_awrf import nDCG_AWRF
 from fairtk.measures.ndcg_trec import nDCG_TREC
+from fairtk.measures.notation import parse, written
 from fairtk.measures.params import BROWSING, CUTOFF, ObjectParam, Param
-from fairtk.measures.parse import parse, written
 from fairtk.measures.product import Product
 from fairtk.measures.thin_labels import warn_of_thin_labels
 from fairtk.measures.undefined import drop_undefined

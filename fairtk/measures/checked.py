@@ -6,15 +6,13 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import ir_measures
 import numpy as np
 
 from fairtk.errors import FairtkError, MeasureError
 from fairtk.plugins import registry
-
-if TYPE_CHECKING:
-    from fairtk.measures.base import FairMeasure
 
 _REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
 
@@ -26,7 +24,7 @@ class Place:
 
 
 @contextmanager
-def named_failures(measure: FairMeasure) -> Iterator[Place]:
+def named_failures(measure: ir_measures.Measure) -> Iterator[Place]:
     """Name the measure, its plugin and the query in whatever is raised inside.
 
     Raises:
@@ -49,7 +47,7 @@ def named_failures(measure: FairMeasure) -> Iterator[Place]:
         raise
 
 
-def number(measure: FairMeasure, value: Any, qid: str) -> float:
+def number(measure: ir_measures.Measure, value: Any, qid: str) -> float:
     """Return the value of one query.
 
     Raises:
@@ -60,7 +58,9 @@ def number(measure: FairMeasure, value: Any, qid: str) -> float:
     return float(value)
 
 
-def numbers(measure: FairMeasure, values: Any, qids: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+def numbers(
+    measure: ir_measures.Measure, values: Any, qids: Any
+) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the values of all queries; shape (n_queries,).
 
     Raises:
@@ -79,7 +79,7 @@ def numbers(measure: FairMeasure, values: Any, qids: Any) -> np.ndarray[Any, np.
     return array.astype(np.float64, copy=False)
 
 
-def _where(measure: FairMeasure, qid: str = "") -> str:
+def _where(measure: ir_measures.Measure, qid: str = "") -> str:
     owners = [e.owner for e in registry.measures.entries() if e.name == measure.NAME]
     owner = f"plugin {owners[0]}" if owners else f"module {type(measure).__module__}"
     return f"measure {measure!r} ({owner})" + (f", qid {qid!r}" if qid else "")

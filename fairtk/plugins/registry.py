@@ -74,7 +74,7 @@ class StudySystemSpec(Spec):
 
 
 @dataclass(frozen=True)
-class Entry(Generic[T]):
+class Registration(Generic[T]):
     """One registered value, the plugin that gave it, and its name and version."""
 
     name: str
@@ -90,12 +90,12 @@ class Registry(Generic[T]):
         self.kind, self.base, self.classes = kind, base, classes
         self.before_use: Callable[[], None] = lambda: None
         self.listener: Callable[[str, Any], None] = lambda name, value: None
-        self._entries: dict[str, Entry[T]] = {}
+        self._entries: dict[str, Registration[T]] = {}
 
     def add(self, value: T, plugin: object) -> None:
         """Register a value; a name that another plugin has is a `PluginError` naming both."""
         name = self._name(value)
-        taken = self._entries.setdefault(name, Entry(name, value, plugin, str(plugin)))
+        taken = self._entries.setdefault(name, Registration(name, value, plugin, str(plugin)))
         if taken.plugin is not plugin:
             raise PluginError(
                 f"the {self.kind} {name!r} is given by two plugins, {taken.owner} and {plugin}: "
@@ -126,7 +126,7 @@ class Registry(Generic[T]):
         """Return the registered names, sorted."""
         return [entry.name for entry in self.entries()]
 
-    def entries(self) -> list[Entry[T]]:
+    def entries(self) -> list[Registration[T]]:
         """Return all entries with their owners, sorted by name."""
         self.before_use()
         return [self._entries[name] for name in sorted(self._entries)]

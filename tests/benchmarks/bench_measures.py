@@ -18,7 +18,7 @@ from ir_measures import nDCG
 from fairtk import EE_D, EE_R
 from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.browsing import MU
-from fairtk.exposure.expected import attention, expected_exposure, make_levels
+from fairtk.exposure.expected import attention, expected_exposure, make_grades
 from fairtk.frames import Qrels, from_ir_measures
 from fairtk.measures.evidence import Evidence
 
@@ -94,8 +94,8 @@ def main() -> None:
         weight = attention(ranked, MU(), 5, grade[pairs.of_row] > 0)
         exposure = expected_exposure(weight, pairs.of_row, len(pairs), n_samples)
         n = np.bincount(pairs.query, minlength=QUERIES)
-        levels = make_levels(pairs.query, grade, QUERIES, n)
-        values_and_bounds(exposure, pairs.query, levels, MU(), 5, exact=False)
+        grades = make_grades(pairs.query, grade, QUERIES, n)
+        values_and_bounds(exposure, pairs.query, grades, MU(), 5, exact=False)
 
     alone = seconds(kernel)
     print(f"nDCG@5, plain run of {len(plain):,} rows: {reference:.3f} s")

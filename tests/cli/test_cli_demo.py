@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from fairtk.cli.demo import Progress
+from fairtk.cli.demo import DemoProgress
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ def test_settings_out_of_range(fairtk):
 
 def test_plain_lines_of_progress(capsys):
     now = 0.0
-    progress = Progress(clock=lambda: now)
+    progress = DemoProgress(clock=lambda: now)
     calls = [(0, "a", 0), (1, "a", 1), (7, "a", 2), (8, "a", 4), (8, "a", 4), (9, "b", 0)]
     for now, stage, done in [*calls, (10, "b", 4)]:  # noqa: B007 - the clock reads it
         progress(stage, done, 4)

@@ -317,7 +317,7 @@ def test_a_gzip_bomb_is_bounded_while_it_is_unpacked(reader, tmp_path):
 
 
 def test_json_entries_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairtk.files.json_text.JSON_ENTRY", 1 << 20)
+    monkeypatch.setattr("fairtk.files.json_reading.JSON_ENTRY", 1 << 20)
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"qid": "1"}\n{"qid": "') + bomb(8))
     with pytest.raises(FormatError, match="x.jsonl.gz:2: this line is longer than 1 MiB"):

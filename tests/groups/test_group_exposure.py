@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.exposure.browsing import GERR, RBP, TREC
-from fairtk.exposure.expected import attention, make_levels
+from fairtk.exposure.expected import attention, make_grades
 from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target
 from fairtk.groups.exposure import (
@@ -153,8 +153,8 @@ def test_expeval_groups(case):
     grade = np.array(list(grades.values()))
     kept = np.flatnonzero(np.ones(len(grade), bool) if complete else grade > 0)
     query = np.zeros(len(kept), dtype=np.int64)
-    levels = make_levels(query, grade[kept], 1)
-    exposure = expeval_target(levels, model)[levels.of_pair]
+    wanted = make_grades(query, grade[kept], 1)
+    exposure = expeval_target(wanted, model)[wanted.of_pair]
     target = group_exposure(Shown(query, kept, exposure, 1), groups.memberships(docnos))
     n_groups = np.array([len({g for d, g in memberships if complete or grades[d] > 0})])
     values = expeval_group_values(

@@ -17,8 +17,10 @@ from ir_datasets.util.metadata import MetadataComponent
 from fairtk.datasets.fetching import Table, fetch
 from fairtk.datasets.lamp.handlers import LampDocs, LampQueries, LampScoredDocs
 from fairtk.datasets.lamp.labels import LampQrels
+from fairtk.datasets.lamp.outputs import OutputsFile
 from fairtk.datasets.lamp.places import Places, find
-from fairtk.datasets.lamp.reading import OnBad, OutputsFile, QuestionsFile
+from fairtk.datasets.lamp.questions import QuestionsFile
+from fairtk.datasets.lamp.reading import OnBad
 from fairtk.datasets.lamp.records import TASKS, check_task
 from fairtk.errors import DownloadError, FormatError, NotFoundError
 

@@ -10,7 +10,8 @@ from typing import Any
 from ir_datasets.formats import BaseDocs, BaseQueries, BaseScoredDocs, GenericScoredDoc
 from ir_datasets.indices import Docstore
 
-from fairtk.datasets.lamp.reading import OutputsFile, QuestionsFile
+from fairtk.datasets.lamp.outputs import OutputsFile
+from fairtk.datasets.lamp.questions import QuestionsFile
 from fairtk.datasets.lamp.records import DOC_TYPES, LampQuery, LampQuestion
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from ir_datasets.formats import BaseQrels, TrecQrel
 
-from fairtk.datasets.lamp.reading import QuestionsFile, file_identity
+from fairtk.datasets.lamp.questions import QuestionsFile
+from fairtk.datasets.lamp.reading import file_identity
 from fairtk.files import Rows, read_table
 from fairtk.frames.columns import DOCNO, LABEL, QID
 

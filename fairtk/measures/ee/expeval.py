@@ -8,7 +8,7 @@ import numpy as np
 
 from fairtk.errors import ParameterError
 from fairtk.exposure.browsing import GERR, RBP
-from fairtk.exposure.expected import make_levels
+from fairtk.exposure.expected import make_grades
 from fairtk.exposure.published import expeval_values
 from fairtk.groups.exposure import expeval_group_values, expeval_target
 from fairtk.measures.ee.form import Form, Found, counts
@@ -44,8 +44,8 @@ class ExpevalForm(Form):
         useful = grade > 0
         exposure = self.exposure(evidence, useful)
         known = grade if self.complete else np.where(useful, grade, np.nan)
-        levels = make_levels(pairs.query, known, n_queries)
-        values = expeval_values(exposure, pairs.query, levels, self.model, complete=self.complete)
+        grades = make_grades(pairs.query, known, n_queries)
+        values = expeval_values(exposure, pairs.query, grades, self.model, complete=self.complete)
         useless = counts(pairs.query, useful, n_queries) == 0
         if self.complete:
             useless[:] = False  # every grade has a target
@@ -71,8 +71,8 @@ class ExpevalGroupsForm(ExpevalForm):
         useful = grade > 0
         exposure = self.exposure(evidence, useful)
         counted = np.flatnonzero(~np.isnan(grade) if self.complete else useful)
-        levels = make_levels(pairs.query[counted], grade[counted], n_queries)
-        wanted = expeval_target(levels, self.model)[levels.of_pair]
+        grades = make_grades(pairs.query[counted], grade[counted], n_queries)
+        wanted = expeval_target(grades, self.model)[grades.of_pair]
         memberships = self.groups.memberships(pairs.docnos, "drop").binary()
         ones = summed(evidence, memberships, np.ones(len(counted)), counted)
         values = expeval_group_values(

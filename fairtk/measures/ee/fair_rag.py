@@ -8,7 +8,7 @@ import numpy as np
 
 from fairtk.errors import ParameterError
 from fairtk.exposure.browsing import MU
-from fairtk.exposure.expected import make_levels
+from fairtk.exposure.expected import make_grades
 from fairtk.exposure.published import fair_rag_values
 from fairtk.measures.ee.form import Form, Found, counts
 from fairtk.measures.evidence import Evidence
@@ -37,7 +37,7 @@ class FairRAGForm(Form):
         values = fair_rag_values(
             self.exposure(evidence, useful),
             pairs.query,
-            make_levels(pairs.query, np.where(useful, 1.0, np.nan), n_queries),
+            make_grades(pairs.query, np.where(useful, 1.0, np.nan), n_queries),
             int(self.cutoff or 0),
             counts(pairs.query, ~np.isnan(grade), n_queries),
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.bounds import values_and_bounds
-from fairtk.exposure.expected import make_levels
+from fairtk.exposure.expected import make_grades
 from fairtk.frames.arrays import BoolArray, IntArray
 from fairtk.measures import collection_size
 from fairtk.measures.ee.form import Form, Found, Reasons, counts
@@ -39,7 +39,7 @@ class PaperForm(Form):
         values = values_and_bounds(
             exposure,
             pairs.query,
-            make_levels(pairs.query, np.nan_to_num(grade), n_queries, n),
+            make_grades(pairs.query, np.nan_to_num(grade), n_queries, n),
             self.model,
             self.cutoff,
             exact=self.exact,

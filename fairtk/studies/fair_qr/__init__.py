@@ -16,12 +16,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fairtk.studies.fair_qr.folds import folds
 from fairtk.studies.fair_qr.setting import Setting
+from fairtk.studies.fair_qr.splitting import folds
 
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.data import StudyData, from_trec_fair
-    from fairtk.studies.fair_qr.results import Results
+    from fairtk.studies.fair_qr.results import StudyResults
     from fairtk.studies.fair_qr.search import CollectionBM25
     from fairtk.studies.fair_qr.settings import Settings, read_study
     from fairtk.studies.fair_qr.study import Study
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # What plugins need to offer a system is loaded at once; PyTerrier is not.
 _LAZY = {
     "CollectionBM25": "search",
-    "Results": "results",
+    "StudyResults": "results",
     "Settings": "settings",
     "Study": "study",
     "StudyData": "data",
@@ -41,7 +41,7 @@ _LAZY = {
 
 __all__ = [
     "CollectionBM25",
-    "Results",
+    "StudyResults",
     "Setting",
     "Settings",
     "Study",

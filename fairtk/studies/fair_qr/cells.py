@@ -50,6 +50,16 @@ class Cell:
         """What the cell is called: ``"fair-qr, depth=10"``."""
         return f"{self.system}, {self.variation}={self.value}" if self.variation else self.system
 
+    @property
+    def names(self) -> dict[str, str]:
+        """What frames call the cell: ``attribute``, ``system``, ``variation``, ``setting``."""
+        return {
+            "attribute": self.attribute,
+            "system": self.system,
+            "variation": self.variation,
+            "setting": "" if self.value is None else str(self.value),
+        }
+
 
 def systems(settings: Settings) -> tuple[str, ...]:
     """Return the systems of the main comparison, BM25 first, in the paper's order.
@@ -73,7 +83,7 @@ def systems(settings: Settings) -> tuple[str, ...]:
     return tuple(name for name in known if name in wanted)
 
 
-def cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cell]:
+def all_cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cell]:
     """Yield the cells: those without a language model first, so that nothing waits for one."""
     names = systems(settings)
     for attribute in attributes:

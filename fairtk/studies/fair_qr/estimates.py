@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -13,9 +13,7 @@ from fairtk.frames.columns import QID
 from fairtk.frames.content import digest
 from fairtk.llm import Ledger
 from fairtk.studies.fair_qr.cells import Cell
-
-if TYPE_CHECKING:
-    from fairtk.studies.fair_qr.study import Study
+from fairtk.studies.fair_qr.layout import Layout
 
 _AFTER_THE_LOOP = ("pool", "k", "rerank", "reranker", "max_iterations", "qrels")
 """Settings that do not change which calls are made, or only how many of them."""
@@ -48,7 +46,7 @@ class Plan:
         return {name: float(self.rows[name].sum(skipna=False)) for name in names}
 
 
-def plan(study: Study) -> Plan:
+def plan(study: Layout) -> Plan:
     """Return what a study takes at most, without any call and without a result."""
     path = study.folder / "ledger.sqlite"
     ledger = study.ledger
@@ -58,7 +56,7 @@ def plan(study: Study) -> Plan:
     return _plan(study, ledger)
 
 
-def _plan(study: Study, ledger: Ledger | None) -> Plan:
+def _plan(study: Layout, ledger: Ledger | None) -> Plan:
     loops: dict[str, list[Cell]] = {}
     done = 0
     for cell in study.cells:
@@ -82,7 +80,7 @@ def _loop(cell: Cell) -> str:
     return digest([cell.attribute, kept])
 
 
-def _row(study: Study, same: list[Cell], ledger: Ledger | None) -> list[Any]:
+def _row(study: Layout, same: list[Cell], ledger: Ledger | None) -> list[Any]:
     """Return the row of cells that make the same calls, some of them more of these."""
     llm = study.llm if ledger is None else ledger.wrap(study.llm)
     pending = set().union(*(study.pending(cell)[QID] for cell in same))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, MissingExtraError
 from fairtk.studies.fair_qr.cells import BM25
+from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG
-
-if TYPE_CHECKING:
-    from fairtk.studies.fair_qr.results import Results
 
 COLORS = {NDCG: "#0072B2", FAIRNESS: "#D55E00", MEASURES[2]: "#000000"}
 """Of Okabe and Ito's palette; told apart by line and mark in grey, too."""
 _MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), MEASURES[2]: ("^", ":")}
 
 
-def plot_trade_off(results: Results) -> Any:
+def plot_trade_off(results: Findings) -> Any:
     """Return a figure: relevance against fairness of each system, one panel per attribute."""
     table = results.table
     attributes = list(dict.fromkeys(table["attribute"]))
@@ -56,7 +54,7 @@ def plot_trade_off(results: Results) -> Any:
     return figure
 
 
-def plot_variation(results: Results, name: str) -> Any:
+def plot_variation(results: Findings, name: str) -> Any:
     """Return a figure: the measures against one setting of FAIR-QR, one panel per attribute.
 
     Args:
@@ -101,7 +99,7 @@ def plot_variation(results: Results, name: str) -> Any:
     return figure
 
 
-def plot_iterations(results: Results) -> Any:
+def plot_iterations(results: Findings) -> Any:
     """Return a figure: how many topics kept how many refinements, one panel per attribute."""
     traces = results.traces
     traces = traces[(traces["variation"] == "") & (traces["system"] == "fair-qr")]
@@ -164,7 +162,7 @@ def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     axis.set_ylim(low - room, min(high + room, 1.005))
 
 
-def _baseline(results: Results, attribute: str, measure: str) -> float:
+def _baseline(results: Findings, attribute: str, measure: str) -> float:
     table = results.table
     here = (table["attribute"] == attribute) & (table["system"] == BM25)
     return float(table.loc[here, measure].iloc[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -14,12 +14,10 @@ from fairtk.files.renderings import cell_text, markdown_text
 from fairtk.io import atomic_write
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr.cells import FAIR_QR
+from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.plots import plot_iterations, plot_trade_off, plot_variation
 from fairtk.studies.fair_qr.saved import file_name, write_frames
 from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
-
-if TYPE_CHECKING:
-    from fairtk.studies.fair_qr.results import Results
 
 FRAMES = (
     *("table", "variations", "per_query", "rankings", "traces", "iterations", "costs", "missing"),
@@ -46,8 +44,8 @@ _RULES = (
 )
 
 
-def write_report(results: Results, folder: Path) -> Path:
-    """Write everything; see `Results.save`."""
+def write_report(results: Findings, folder: Path) -> Path:
+    """Write everything; see `StudyResults.save`."""
     figures = folder / "figures"
     for place in (folder, figures):
         place.mkdir(parents=True, exist_ok=True)
@@ -75,7 +73,7 @@ def write_report(results: Results, folder: Path) -> Path:
     return page
 
 
-def _pictures(results: Results, folder: Path) -> dict[str, list[tuple[str, str]]]:
+def _pictures(results: Findings, folder: Path) -> dict[str, list[tuple[str, str]]]:
     """Draw the figures; return file and caption of each, by the table that they belong to."""
     found: dict[str, list[tuple[str, str]]] = {}
 
@@ -108,14 +106,14 @@ def _pictures(results: Results, folder: Path) -> dict[str, list[tuple[str, str]]
     return found
 
 
-def _telling(results: Results, attribute: str, rows: pd.DataFrame) -> list[str]:
+def _telling(results: Findings, attribute: str, rows: pd.DataFrame) -> list[str]:
     """Return the topics with the largest loss and the largest gain that were refined."""
     refined = set(rows.loc[rows["retrieved"].notna() & (rows["iteration"] > 0), "qid"])
     order = [qid for qid in results.changes(attribute)["qid"] if qid in refined]
     return list(dict.fromkeys([*order[:1], *order[-1:]]))[:_TRACES]
 
 
-def _about(results: Results) -> str:
+def _about(results: Findings) -> str:
     prefix = f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. Model:"
     return f"{prefix} {cell_text(repr(results.llm))}. Settings and versions: study.json."
 
@@ -137,7 +135,7 @@ def _missing(frame: pd.DataFrame) -> list[str]:
     return ["## Missing", "", head, "", *lines, ""]
 
 
-def _said(results: Results) -> list[str]:
+def _said(results: Findings) -> list[str]:
     lines = [f"- {cell_text(text)}" for text in results.warnings]
     return ["## Warnings", "", *lines, ""] if lines else []
 

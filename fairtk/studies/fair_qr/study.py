@@ -6,34 +6,27 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from os import PathLike
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import FairtkError, FairtkWarning, InputError, NotFoundError
-from fairtk.fair_qr.transformer import FairQR
+from fairtk.errors import FairtkError, FairtkWarning, InputError
 from fairtk.frames.columns import QID
-from fairtk.frames.content import digest
 from fairtk.llm import Ledger
-from fairtk.plugins import registry
-from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, cells
+from fairtk.studies.fair_qr.cells import BM25, Cell
 from fairtk.studies.fair_qr.clock import Clocked
-from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.estimates import Plan, plan
-from fairtk.studies.fair_qr.folds import folds
-from fairtk.studies.fair_qr.results import Results
-from fairtk.studies.fair_qr.saved import SavedCell, file_name, need_parquet, write_json
+from fairtk.studies.fair_qr.layout import Layout
+from fairtk.studies.fair_qr.results import StudyResults
+from fairtk.studies.fair_qr.saved import SavedCell
 from fairtk.studies.fair_qr.search import CollectionBM25
-from fairtk.studies.fair_qr.setting import Setting
-from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.splitting import folds
 
 Progress = Callable[[str], None]
-_BM25 = ("num_results", "k1", "b")
 
 
-class Study:
+class Study(Layout):
     """FAIR-QR against its baselines, as in the paper's Table 1, and its settings one by one.
 
         data = from_trec_fair("my/folder")
@@ -59,31 +52,12 @@ class Study:
         MissingExtraError: pyarrow is not installed.
     """
 
-    def __init__(
-        self,
-        data: StudyData,
-        folder: str | PathLike[str],
-        llm: Any,
-        settings: Settings | None = None,
-        ledger: Ledger | None = None,
-        retriever: Any = None,
-    ) -> None:
-        from fairtk.llm import as_chat_model
+    @cached_property
+    def _told(self) -> dict[str, None]:
+        """Warnings that were shown, in order: each is shown once."""
+        return {}
 
-        need_parquet()
-        self.data = data
-        self.folder = Path(folder)
-        self.settings = settings or Settings()
-        self.llm = as_chat_model(llm)
-        self.ledger = ledger
-        self.retriever = retriever if retriever is not None else self._bm25()
-        self.cells = list(cells(self.settings, data.attributes))
-        for cell in self.cells:
-            if cell.refines:
-                self.refiner(cell, self.llm)  # wrong settings are said before anything is done
-        self._told: dict[str, None] = {}
-
-    def run(self, progress: Progress | None = None) -> Results:
+    def run(self, progress: Progress | None = None) -> StudyResults:
         """Do what is not done yet, and return the results.
 
         Args:
@@ -105,8 +79,8 @@ class Study:
             for cell in self.cells:
                 if not cell.refines and cell.system != BM25 and len(self.pending(cell)):
                     with _named(cell):
-                        self._build(cell)  # wrong settings are said before anything is done
-            self._describe()
+                        self.build(cell)  # wrong settings are said before anything is done
+            self.describe()
             for number, cell in enumerate(self.cells, 1):
                 topics = self.pending(cell)
                 if topics.empty:
@@ -119,7 +93,7 @@ class Study:
             if self.ledger is None:
                 ledger.close()
 
-    def results(self) -> Results:
+    def results(self) -> StudyResults:
         """Return the results so far; systems that are not begun are left out."""
         if self.ledger is not None:
             return self._results(self.ledger)
@@ -132,37 +106,19 @@ class Study:
 
     # One cell ----------------------------------------------------------------------------------
 
-    def saved(self, cell: Cell) -> SavedCell:
-        """Return where a cell's results are kept; equal cells have one place."""
-        return SavedCell(self.folder / "cells" / self._key(cell))
-
-    def pending(self, cell: Cell) -> pd.DataFrame:
-        """Return the topics of a cell that are not done."""
-        topics = self.data.topics
-        return topics[~topics[QID].isin(self.saved(cell).done(topics[QID]))]
-
-    def refiner(self, cell: Cell, llm: Any) -> FairQR:
-        """Return the transformer of a cell that refines."""
-        groups, target = self.data.attributes[cell.attribute]
-        options = {"qrels": self.data.qrels, **cell.options}
-        with warnings.catch_warnings():
-            # the no-op of pool="union" is one of the things that the study shows
-            warnings.filterwarnings("ignore", message=".*pool='union'", category=FairtkWarning)
-            return FairQR(self.retriever, groups, target, llm, **options)
-
     def _complete(self, cell: Cell, topics: pd.DataFrame, ledger: Ledger) -> None:
         saved = self.saved(cell)
-        saved.note("cell", self._identity(cell))
+        saved.note("cell", self.identity(cell))
         with _named(cell), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             if isinstance(self.retriever, CollectionBM25):
                 self.retriever.prepare()  # not in the time of whoever searches first
             if cell.refines:
                 self._refine(cell, saved, topics, ledger)
-            elif self._trained(cell):
+            elif self.trained(cell):
                 self._cross_fit(cell, saved, topics)
             else:
-                self._keep(cell, saved, self._build(cell), topics)
+                self._keep(cell, saved, self.build(cell), topics)
         said = [str(w.message) for w in heard if issubclass(w.category, FairtkWarning)]
         # what is missing now may be there after the next run, and is kept by name
         said = [text for text in said if "have no result" not in text]
@@ -199,7 +155,7 @@ class Study:
         for number in sorted(set(topics[QID].map(fold))):
             train = every[place != number].sort_values(QID, ignore_index=True)
             begin = time.perf_counter()
-            system = self._build(cell)
+            system = self.build(cell)
             system.fit(train, qrels[qrels[QID].isin(train[QID])])
             seconds = time.perf_counter() - begin
             saved.note("training", saved.noted("training", 0.0) + seconds)
@@ -221,98 +177,7 @@ class Study:
         now = {"queries": queries, "seconds": seconds, "waited": waited}
         saved.note("time", {name: before[name] + now[name] for name in now})
 
-    # What a cell is ----------------------------------------------------------------------------
-
-    def _build(self, cell: Cell) -> Any:
-        if cell.system == BM25:
-            return self.retriever
-        return registry.study_systems.load(cell.system)(self._setting(cell))
-
-    def _setting(self, cell: Cell) -> Setting:
-        groups, target = self.data.attributes[cell.attribute]
-        return Setting(
-            attribute=cell.attribute,
-            groups=groups,
-            target=target,
-            retriever=self.retriever,
-            texts=self.data.texts,
-            documents=self.data.documents,
-            collection=self.data.collection,
-            cutoff=self.settings.cutoff,
-            candidates=self.settings.candidates,
-            seed=self.settings.seed,
-            folder=self.folder / "systems" / file_name(cell.system),
-            options=cell.options,
-        )
-
-    def _trained(self, cell: Cell) -> bool:
-        return cell.system not in OWN and registry.study_systems.get(cell.system).trained
-
-    def _bm25(self) -> CollectionBM25:
-        index = self.folder / f"index-{self.data.collection}"
-        for name in self.settings.bm25:
-            if name not in _BM25:
-                raise NotFoundError("setting of [bm25]", name, _BM25)
-        return CollectionBM25(index, self.data.documents, **self.settings.bm25)
-
-    def _identity(self, cell: Cell) -> dict[str, Any]:
-        """Return what decides a cell's results, as JSON values."""
-        groups, target = self.data.attributes[cell.attribute]
-        owners = {e.name: e.owner for e in registry.study_systems.entries()}
-        owner = owners.get(cell.system, _version())
-        made = {
-            "system": cell.system,
-            "made by": owner if cell.system not in OWN else _version(),
-            "options": {k: _plain(v) for k, v in sorted(cell.options.items())},
-            **self.data.key,
-            "groups": groups.key,
-            "target": target.key,
-            "retriever": self._retriever_identity(),
-            "cutoff": self.settings.cutoff,
-        }
-        if cell.refines:
-            made["model"] = [self.llm.name, _plain(self.llm.parameters())]
-            del made["cutoff"]
-        elif cell.system != BM25:
-            made |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
-        if self._trained(cell):
-            made["folds"] = self.settings.folds
-        return made
-
-    def _retriever_identity(self) -> str:
-        if isinstance(self.retriever, CollectionBM25):
-            shown = self.retriever
-            return f"CollectionBM25({shown.num_results}, k1={shown.k1}, b={shown.b})"
-        return repr(self.retriever)
-
-    def _key(self, cell: Cell) -> str:
-        name = "".join(c if c.isalnum() else "-" for c in f"{cell.attribute}-{cell.system}")
-        return f"{name}-{digest(self._identity(cell))}"
-
-    def _describe(self) -> None:
-        import platform
-
-        import pyterrier
-
-        write_json(
-            self.folder / "study.json",
-            {
-                "data": self.data.name,
-                "topics": len(self.data.topics),
-                "attributes": list(self.data.attributes),
-                "settings": {k: _plain(v) for k, v in self.settings.as_json().items()},
-                "model": repr(self.llm),
-                "retriever": self._retriever_identity(),
-                "versions": {
-                    "fairtk": _version(),
-                    "python": platform.python_version(),
-                    "pyterrier": pyterrier.__version__,
-                    "systems": sorted({e.owner for e in registry.study_systems.entries()}),
-                },
-            },
-        )
-
-    def _results(self, ledger: Ledger) -> Results:
+    def _results(self, ledger: Ledger) -> StudyResults:
         found = {}
         for cell in self.cells:
             saved = self.saved(cell)
@@ -321,7 +186,7 @@ class Study:
                 found[cell] = saved
         if not found:
             raise InputError(f"the study in {self.folder} has no results yet: run it first")
-        return Results(self.data, self.settings, found, self.llm, ledger.prices)
+        return StudyResults(self.data, self.settings, found, self.llm, ledger.prices)
 
 
 @contextmanager
@@ -335,18 +200,3 @@ def _named(cell: Cell) -> Iterator[None]:
         kind = InputError if isinstance(error, InputError) else FairtkError
         what = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
         raise kind(f"system {cell.system!r} for {cell.attribute!r}: {what}") from error
-
-
-def _version() -> str:
-    from fairtk import __version__
-
-    return f"fairtk {__version__}"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON values: objects by their printed form."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from fairtk.files.renderings import Table, latex_text
 from fairtk.studies.fair_qr.cells import BM25
+from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.values import MEASURES, PRODUCT
-
-if TYPE_CHECKING:
-    from fairtk.studies.fair_qr.results import Results
 
 HIGHER, LOWER = "+", "-"
 """Marks of values that differ from BM25's by more than chance makes likely."""
 
 
-def comparison(results: Results) -> Table:
+def comparison(results: Findings) -> Table:
     """Return the paper's Table 1: systems by rows, the three measures for each attribute."""
     settings, table = results.settings, results.table
     attributes = list(dict.fromkeys(table["attribute"]))
@@ -50,7 +48,7 @@ def comparison(results: Results) -> Table:
     return Table(["system", *heads], rows, caption)
 
 
-def interval_table(results: Results) -> Table:
+def interval_table(results: Findings) -> Table:
     """Return the changes from BM25 with their bootstrap intervals."""
     settings, table = results.settings, results.table
     rows = []
@@ -71,7 +69,7 @@ def interval_table(results: Results) -> Table:
     return Table(["attribute", "system", *MEASURES, "product of means"], rows, caption)
 
 
-def variation_table(results: Results) -> Table:
+def variation_table(results: Findings) -> Table:
     """Return FAIR-QR with one setting varied, and how often queries were refined."""
     table, counts = results.variations, results.iterations
     counts = counts[counts["count"] == "kept"]
@@ -98,7 +96,7 @@ def variation_table(results: Results) -> Table:
     return Table(heads, rows, caption)
 
 
-def iteration_table(results: Results) -> Table:
+def iteration_table(results: Findings) -> Table:
     """Return how often queries were refined in the main comparison."""
     frame = results.iterations
     frame = frame[frame["variation"] == ""]
@@ -118,7 +116,7 @@ def iteration_table(results: Results) -> Table:
     return Table(heads, rows, caption)
 
 
-def cost_table(results: Results) -> Table:
+def cost_table(results: Findings) -> Table:
     """Return what a query costs: calls, tokens, price and latency."""
     frame = results.costs
     frame = frame[frame["variation"] == ""]
@@ -144,7 +142,7 @@ def cost_table(results: Results) -> Table:
     return Table(heads, rows, caption)
 
 
-def change_table(results: Results, attribute: str, count: int = 5) -> Table:
+def change_table(results: Findings, attribute: str, count: int = 5) -> Table:
     """Return the topics whose product fell and rose most under FAIR-QR, and why."""
     frame = results.changes(attribute)
     shown = pd.concat([frame.head(count), frame.tail(count)]).drop_duplicates("qid")
@@ -202,7 +200,7 @@ def latex(table: Table) -> str:
     return latex_text(table).replace(PRODUCT, PRODUCT.replace(" x ", r" $\times$ "))
 
 
-def all_tables(results: Results) -> dict[str, Table]:
+def all_tables(results: Findings) -> dict[str, Table]:
     """Return the tables of a study by name; those without rows are left out."""
     tables = {
         "comparison": comparison(results),

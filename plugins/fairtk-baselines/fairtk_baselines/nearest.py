@@ -39,7 +39,7 @@ def check_search(name: str, where: str) -> str:
     return name
 
 
-def nearest(
+def nearest_documents(
     index: FlexIndex, record: Record, queries: npt.NDArray[np.float32], wanted: int, search: str
 ) -> list[tuple[list[str], FloatArray]]:
     """Return docnos and similarities of the documents that are nearest to each query.

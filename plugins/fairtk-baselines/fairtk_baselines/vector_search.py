@@ -29,7 +29,7 @@ from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 from fairtk_baselines import encoders, run_text, vector_index
 from fairtk_baselines.collection import Collection, Documents
-from fairtk_baselines.nearest import check_search, nearest
+from fairtk_baselines.nearest import check_search, nearest_documents
 from fairtk_baselines.scaling import strictly_falling
 from fairtk_baselines.vectors import unit_rows
 
@@ -156,7 +156,7 @@ class VectorSearch(FairTransformer):
         texts = list(dict.fromkeys(text for _, text in queries if text.strip()))
         vectors = _vectors(encoder, texts)
         some = np.flatnonzero(vectors.any(axis=1))
-        nearby = nearest(index, record, vectors[some], self.num_results, self._way)
+        nearby = nearest_documents(index, record, vectors[some], self.num_results, self._way)
         by_text = {texts[i]: result for i, result in zip(some.tolist(), nearby, strict=True)}
         without = [qid for qid, text in queries if text not in by_text]
         if without:

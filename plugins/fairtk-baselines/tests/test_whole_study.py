@@ -20,8 +20,7 @@ from fairtk.cli.group import cli
 from fairtk.errors import FairtkError, FairtkWarning
 from fairtk.llm import KeywordRefiner
 from fairtk.plugins import registry
-from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
-from fairtk.studies.fair_qr.folds import folds
+from fairtk.studies.fair_qr import Settings, Study, folds, from_trec_fair
 
 BASELINES = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}

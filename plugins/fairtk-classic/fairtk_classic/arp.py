@@ -11,7 +11,7 @@ from fairtk.measures import Param
 from fairtk_classic import combination
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored
-from fairtk_classic.listing import Listing, listing, ratio
+from fairtk_classic.listing import Listing, make_listing, ratio
 
 if TYPE_CHECKING:
     from fairtk.measures import Evidence
@@ -55,7 +55,7 @@ class AttributeRankParity(GroupMeasure):
 
     def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
-        listed = listing(self, evidence)
+        listed = make_listing(self, evidence)
         favored = favored_pairs(listed)
         counts = ~np.isnan(favored)
         value = combination.combine(np.nan_to_num(favored), counts, self["combine"])

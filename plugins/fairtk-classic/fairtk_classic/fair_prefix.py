@@ -11,7 +11,7 @@ from fairtk.frames import FloatArray
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, BinaryMeasure, Scored
-from fairtk_classic.listing import listing, ratio
+from fairtk_classic.listing import make_listing, ratio
 
 if TYPE_CHECKING:
     from fairtk.measures import Evidence
@@ -64,7 +64,7 @@ class FairPrefixes(BinaryMeasure):
 
     def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
-        listed = listing(self, evidence)
+        listed = make_listing(self, evidence)
         two = self.two(listed.share)
         wanted = self.wanted(evidence)
         open_ = ~((wanted > 0) & (wanted < 1))

@@ -12,7 +12,7 @@ from fairtk.frames import FloatArray
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, GroupMeasure, Scored
-from fairtk_classic.similarity import similarity
+from fairtk_classic.similarity import similarity_of
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -172,7 +172,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
         first = ranked.ranking_start[:-1][ranked.ranking]
         achieved = (summed[1:] - summed[first]) / (ranked.position + 1.0)[:, None]
         row_target = wanted[evidence.query_of_run[ranked.query]]
-        return similarity(achieved, np.nan_to_num(row_target), kind)
+        return similarity_of(achieved, np.nan_to_num(row_target), kind)
 
 
 def _known(attribute: Groups) -> Any:

@@ -58,7 +58,7 @@ class Listing:
         return np.column_stack(columns) if columns else np.zeros((len(self.size), 0))
 
 
-def listing(measure: GroupMeasure, evidence: Evidence) -> Listing:
+def make_listing(measure: GroupMeasure, evidence: Evidence) -> Listing:
     """Return the labeled documents of a run, cut at the measure's ``@k``.
 
     The cutoff comes first: ``@10`` reads the first 10 ranks, labeled or not.

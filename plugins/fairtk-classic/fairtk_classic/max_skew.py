@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairtk.frames import FloatArray
-from fairtk_classic.skews import SkewMeasure, skews
+from fairtk_classic.skews import SkewMeasure, skew_values
 
 if TYPE_CHECKING:
     from fairtk.measures import Evidence
@@ -38,7 +38,7 @@ class MaxSkew(SkewMeasure):
         smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0, keepdims=True)
         alone = np.column_stack([np.ones(len(target)), np.zeros(len(target))])
         two = np.column_stack([smallest, 1.0 - smallest])
-        return skews(alone, two, self["smoothing"])[:, 0]
+        return skew_values(alone, two, self["smoothing"])[:, 0]
 
 
 MAX_SKEW = MaxSkew()

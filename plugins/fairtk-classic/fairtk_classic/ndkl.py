@@ -10,7 +10,7 @@ from fairtk.divergence import log_of
 from fairtk.frames import FloatArray
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, GroupMeasure, Scored
-from fairtk_classic.listing import Listing, listing, ratio
+from fairtk_classic.listing import Listing, make_listing, ratio
 
 if TYPE_CHECKING:
     from fairtk.measures import Evidence
@@ -46,9 +46,9 @@ class DiscountedDivergence(GroupMeasure):
 
     def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
-        listed = listing(self, evidence)
+        listed = make_listing(self, evidence)
         target = self.target_shares(evidence)
-        value = ndkl(listed, target[listed.query]) / log_of(self["base"])
+        value = discounted_divergence(listed, target[listed.query]) / log_of(self["base"])
         return Scored(
             listed.query,
             np.where(np.isfinite(value), value, np.nan),
@@ -66,7 +66,7 @@ class DiscountedDivergence(GroupMeasure):
         return np.asarray(-np.log(smallest) / log_of(self["base"]))
 
 
-def ndkl(listed: Listing, target: FloatArray) -> FloatArray:
+def discounted_divergence(listed: Listing, target: FloatArray) -> FloatArray:
     """Return the discounted mean divergence of each ranking's prefixes, in nats; (n_rankings,).
 
     Args:

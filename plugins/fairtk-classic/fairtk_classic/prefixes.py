@@ -10,7 +10,7 @@ from fairtk.exposure.expected import total
 from fairtk.frames import FloatArray
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, BinaryMeasure, Reasons, Scored
-from fairtk_classic.listing import Listing, listing, ratio
+from fairtk_classic.listing import Listing, make_listing, ratio
 
 if TYPE_CHECKING:
     from fairtk.measures import Evidence
@@ -46,7 +46,7 @@ class PrefixMeasure(BinaryMeasure):
 
     def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
-        listed = listing(self, evidence)
+        listed = make_listing(self, evidence)
         two = self.two(listed.share)
         targeted = self["target"] is not None
         if targeted:

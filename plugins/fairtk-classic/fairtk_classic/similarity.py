@@ -7,7 +7,7 @@ import numpy as np
 from fairtk.frames import FloatArray
 
 
-def similarity(achieved: FloatArray, target: FloatArray, kind: str) -> FloatArray:
+def similarity_of(achieved: FloatArray, target: FloatArray, kind: str) -> FloatArray:
     """Return 1 minus a divergence of each row; shape (n_rows,), in [0, 1], 1 for equal rows.
 
     Args:

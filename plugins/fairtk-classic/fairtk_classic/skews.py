@@ -9,7 +9,7 @@ import numpy as np
 from fairtk.frames import FloatArray
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, GroupMeasure, Scored
-from fairtk_classic.listing import listing
+from fairtk_classic.listing import make_listing
 
 if TYPE_CHECKING:
     from fairtk.measures import Evidence
@@ -42,11 +42,11 @@ class SkewMeasure(GroupMeasure):
 
     def per_ranking(self, evidence: Evidence) -> Scored:
         """Return the value of each ranking."""
-        listed = listing(self, evidence)
+        listed = make_listing(self, evidence)
         target = self.target_shares(evidence)
         sums = listed.total(listed.share)
         known = listed.size > 0
-        skew = skews(sums, target[listed.query], self["smoothing"])
+        skew = skew_values(sums, target[listed.query], self["smoothing"])
         value = np.full(len(skew), np.nan)
         open_ = np.asarray(np.isnan(target).any(axis=1))
         rows = known & ~open_[listed.query]
@@ -63,7 +63,7 @@ class SkewMeasure(GroupMeasure):
         )
 
 
-def skews(shown: FloatArray, target: FloatArray, smoothing: float) -> FloatArray:
+def skew_values(shown: FloatArray, target: FloatArray, smoothing: float) -> FloatArray:
     """Return ln(share shown / target share) of each group; NaN where both are 0.
 
     Args:

@@ -5,7 +5,7 @@ from math import log2, sqrt
 import numpy as np
 import pytest
 from fairtk_classic import ARP, GFR, IAA
-from fairtk_classic.similarity import similarity
+from fairtk_classic.similarity import similarity_of
 from frames import groups, spelled, target, value
 
 from fairtk import Target
@@ -75,20 +75,20 @@ def test_similarities_by_hand():
     p, q = np.array([[1.0, 0.0, 0.0]]), np.full((1, 3), 1 / 3)
     # m = (2/3, 1/6, 1/6): KL(p, m) = log2(3/2); KL(q, m) = log2(1/2) / 3 + 2 log2(2) / 3 = 1/3
     jsd = (log2(1.5) + 1 / 3) / 2
-    assert similarity(p, q, "JSD") == pytest.approx([1 - jsd])
+    assert similarity_of(p, q, "JSD") == pytest.approx([1 - jsd])
     # cumulative 1, 1, 1 and 1/3, 2/3, 1: (2/3 + 1/3) / 2
-    assert similarity(p, q, "NMD") == pytest.approx([1 / 2])
+    assert similarity_of(p, q, "NMD") == pytest.approx([1 / 2])
     # squares 4/9, 1/9, 1/9. From 1: 1 x 1/9 + 2 x 1/9 = 3/9; from 2: 4/9 + 1/9 = 5/9; from 3:
     # 2 x 4/9 + 1/9 = 9/9; mean 17/27; over n - 1 = 2: 17/54
-    assert similarity(p, q, "RNOD") == pytest.approx([1 - sqrt(17 / 54)])
+    assert similarity_of(p, q, "RNOD") == pytest.approx([1 - sqrt(17 / 54)])
     # a group without a target is left out of the mean: q = (0, 1, 0): squares 1, 1, 0; from 2: 1
     q = np.array([[0.0, 1.0, 0.0]])
-    assert similarity(p, q, "RNOD") == pytest.approx([1 - sqrt(1 / 2)])
+    assert similarity_of(p, q, "RNOD") == pytest.approx([1 - sqrt(1 / 2)])
     # opposite ends: JSD and NMD see no similarity; RNOD: from 3: 2 x 1 / 2
     q = np.array([[0.0, 0.0, 1.0]])
     for kind in ("JSD", "NMD", "RNOD"):
-        assert similarity(p, q, kind) == pytest.approx([0])
-        assert similarity(q, q, kind) == pytest.approx([1])
+        assert similarity_of(p, q, kind) == pytest.approx([0])
+        assert similarity_of(q, q, kind) == pytest.approx([1])
 
 
 MADE = groups({"a": "x", "b": "y", "c": "x"}, levels=["x", "y"])

@@ -10,21 +10,17 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.columns import DOCNO, GROUP, QID, RANK, SCORE
-from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.groups import Groups
-from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
+from fairtk_baselines.deltr import files
 from fairtk_baselines.deltr.division import ALL_BUT_MOST, protected_setting
-from fairtk_baselines.deltr.frames import FEATURES, feature_matrix
-from fairtk_baselines.deltr.loss import Lists, LossSides
 from fairtk_baselines.deltr.model import LinearModel
-from fairtk_baselines.deltr.order import falling, ranked
+from fairtk_baselines.deltr.reranking import NEEDED, UNFITTED, LinearRanker
 from fairtk_baselines.deltr.settings import chosen, number
-from fairtk_baselines.deltr.training import NAME, TrainingSet, exposure_scale, learn
+from fairtk_baselines.deltr.training import NAME, TrainingSet, learn
 
 
-class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
+class DELTR(LinearRanker, pt.Estimator):  # type: ignore[misc]
     """Linear learning to rank with a term for the exposure of protected groups: R -> R.
 
     Zehlike and Castillo, *Reducing Disparate Exposure in Ranking: A Learning To Rank Approach* (WWW
@@ -230,62 +226,11 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             InputError: there is nothing to learn from, features or labels are broken, the groups
                 do not fit the documents, or gradient descent diverges.
         """
-        self.check_inputs(topics_or_res_tr, _NEEDED)
+        self.check_inputs(topics_or_res_tr, NEEDED)
         self.refuse_samples(topics_or_res_tr)
         data = TrainingSet.of(topics_or_res_tr, qrels_tr)
         self.model = learn(data, self.groups, self.settings())
         return self
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the run, ranked by the model's scores.
-
-        Raises:
-            ColumnError: a column is missing.
-            InputError: `fit` was not called, or features are broken or of another number than in
-                training.
-        """
-        coded, scores = self._scored(inp)
-        within = ranked(coded, scores)
-        result = inp.take(coded.order[within]).reset_index(drop=True)
-        result[SCORE] = falling(scores[within], coded.query)
-        result[RANK] = coded.position
-        return result
-
-    def gaps(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the exposure of each side in the rankings, as the loss sees it.
-
-        Args:
-            inp: a run with ``features``.
-
-        Returns:
-            One row per query and protected group, queries by name: ``qid``, ``group``,
-            ``protected`` and ``rest`` (mean exposure of each side, in the unit of the setting
-            ``exposure``; NaN where the query has no document of it), and ``gap``, rest minus
-            protected: 0 is equal exposure, above 0 is to the protected group's disadvantage.
-
-        Raises:
-            ColumnError: a column is missing.
-            InputError: as in `transform`.
-        """
-        coded, scores = self._scored(inp)
-        if self.model is None:
-            raise InputError(_UNFITTED)
-        lists = Lists(coded.ranking_start)
-        division = self.model.division
-        member, rest = division.sides(self.groups, coded.docnos[coded.doc])
-        sides = LossSides(member, rest, exposure_scale(lists, self.exposure))
-        low, high = sides.means(lists, lists.softmax(scores))
-        n, width = low.shape
-        found = pd.DataFrame(
-            {
-                QID: np.repeat(coded.qids, width),
-                GROUP: np.tile(np.array(division.names, dtype=object), n),
-                "protected": low.ravel(),
-                "rest": np.repeat(high, width),
-            }
-        )
-        found["gap"] = found["rest"] - found["protected"]
-        return found.sort_values(QID, kind="stable", ignore_index=True)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write settings, groups and model to a folder, which is made if needed.
@@ -297,11 +242,9 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             InputError: `fit` was not called.
             FormatError: the path is a file, or a folder with other contents.
         """
-        from fairtk_baselines.deltr.files import write
-
         if self.model is None:
-            raise InputError(_UNFITTED)
-        write(folder, self.settings(), self.model)
+            raise InputError(UNFITTED)
+        files.write(folder, self.settings(), self.model)
 
     @classmethod
     def load(cls, folder: str | PathLike[str], groups: Groups | None = None) -> Self:
@@ -316,29 +259,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             FormatError: there is no such model, or it is damaged or of another version.
             ParameterError: the groups lack a level.
         """
-        from fairtk_baselines.deltr.files import read
-
-        settings, model = read(folder, groups)
+        settings, model = files.read(folder, groups)
         result = cls(**settings)
         result.model = model
         return result
-
-    def _scored(self, inp: pd.DataFrame) -> tuple[Rankings, np.ndarray[Any, Any]]:
-        """Return the run's rows in order, and the model's score of each."""
-        self.check_inputs(inp, _NEEDED)
-        self.refuse_samples(inp)
-        coded = encode_run(inp, NAME)
-        if not len(inp):  # needs no model: PyTerrier looks into pipelines with empty frames
-            return coded, np.zeros(0)
-        if self.model is None:
-            raise InputError(_UNFITTED)
-        features = feature_matrix(inp, NAME, expected=len(self.model.weights))[coded.order]
-        return coded, self.model.score(features, self.groups, coded.docnos[coded.doc])
-
-
-_NEEDED = [QID, DOCNO, SCORE, FEATURES]
-
-_UNFITTED = (
-    f"{NAME} has no model yet: call fit(run with features, qrels) first, or "
-    "(retriever >> features >> DELTR(...)).fit(topics, qrels), or DELTR.load(folder)"
-)

@@ -1,5 +1,10 @@
 """Differentiable exposure: the attention that documents get from scores, with gradients.
 
+Scores of a query's candidates are standardized; document j stands above i with probability
+sigmoid((s_j - s_i) / temperature); the attention of i is that of the browsing model, cut at the
+cutoff, expected over the normal distribution with the mean and variance that its rank then has. For
+a low temperature that is the exposure of the ranking itself.
+
 Scores are in rows of one query each, padded to the longest; a mask says which cells are documents.
 """
 

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, ClassVar
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 from fairtk.groups import Groups, Target
 from fairtk.renamed import refuses_old_words
 from fairtk.transformers.base import FairTransformer
 from fairtk_baselines.dlf import files
 from fairtk_baselines.dlf.aims import UNKNOWN, UNLABELED, Aim, checked_aims
-from fairtk_baselines.dlf.blending import NORMALIZATIONS, fused, normalized, ranked
 from fairtk_baselines.dlf.fitting import Blend, fitted_models
 from fairtk_baselines.dlf.models import Models
-from fairtk_baselines.dlf.pairs import NEEDED, pairs_of
-from fairtk_baselines.dlf.recipe import Recipe, choice, number
-
-RELEVANCE = "dlf_relevance"
-FAIRNESS = "dlf_fairness"
+from fairtk_baselines.dlf.pairs import NEEDED
+from fairtk_baselines.dlf.recipe import Recipe, choice
+from fairtk_baselines.dlf.reranking import BlendedRanker
 
 
-class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
+class DLF(BlendedRanker, pt.Estimator):  # type: ignore[misc]
     """R with vectors -> R: a relevance model and a fairness model, trained apart and blended.
 
     The distribution-based learning framework of Chen and Fang (*Learn to be Fair without Labels*,
@@ -47,12 +41,6 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     made differentiable, the direction of the divergence and its smoothing, the loss of the
     relevance model, optimizer and schedule, the scaling before blending, the form of the fusion,
     and all values below. Numbers of this class are not the paper's.
-
-    **Exposure.** Scores of a query's candidates are standardized; document j stands above i with
-    probability sigmoid((s_j - s_i) / `temperature`); the attention of i is that of `browsing`,
-    cut at `cutoff`, expected over the normal distribution with the mean and variance that its rank
-    then has (`fairtk_baselines.dlf.exposure`). For a low temperature that is the exposure of the
-    ranking itself.
 
     **Groups.** Any number; a document may belong to several or in part; crossed attributes
     (``a * b``) are groups like others. Documents without a row in the groups get ranks, and by
@@ -98,8 +86,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             0.2 of cosine is a factor e of odds. 0: there is no such term.
         relevance_loss: ``"listwise"``: ListNet's, in the queries that have relevant candidates;
             ``"bce"``: each document by itself, relevant or not.
-        exposure: ``"soft-rank"``, see above; ``"top-one"``: softmax(score / temperature), as in
-            DELTR, without a discount.
+        exposure: ``"soft-rank"``, see `fairtk_baselines.dlf.exposure`; ``"top-one"``:
+            softmax(score / temperature), as in DELTR, without a discount.
         temperature: above 0, in standard deviations of a query's scores. None: 0.1 (among 100
             candidates, a rank in the top 20 is then uncertain by about 2), 1 for ``"top-one"``.
         browsing: attention of each rank: a browsing model without a cascade, or its name. TREC
@@ -205,24 +193,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         self._models: Models | None = None
         self._history: pd.DataFrame | None = None
 
-    def _set_ranking(
-        self, weight: float, fuse_bm25: float, normalize: str, components: bool, drop: Sequence[str]
-    ) -> None:
-        self.weight = number("weight", weight, 0.0, 1.0)
-        self.fuse_bm25 = number("fuse_bm25", fuse_bm25, 0.0, 1.0)
-        self.normalize = choice("normalize", normalize, NORMALIZATIONS)
-        self.components = bool(components)
-        self.drop = (drop,) if isinstance(drop, str) else tuple(str(name) for name in drop)
-        kept = [c for c in (QID, DOCNO, SCORE, RANK) if c in self.drop]
-        if kept:
-            raise ParameterError(f"DLF: drop must not name {kept[0]!r}: a ranking needs it")
-
     # Settings ----------------------------------------------------------------------------------
-
-    @property
-    def fitted(self) -> str | None:
-        """A digest of the trained weights; None before training."""
-        return None if self._models is None else self._models.key
 
     @property
     def history(self) -> pd.DataFrame:
@@ -284,58 +255,6 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             (topics_or_res_tr, qrels_tr), validation, self.aims, self.recipe, blend
         )
         return self
-
-    # Ranking -----------------------------------------------------------------------------------
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the documents of each query in the order of the blended scores.
-
-        Raises:
-            ColumnError: a column is missing.
-            InputError: it was not trained; a vector is missing or of another length than in
-                training; the run is broken.
-        """
-        self.check_inputs(inp, NEEDED)
-        self.refuse_samples(inp)
-        kept = [c for c in inp.columns if c not in self.drop]
-        new = [RELEVANCE, FAIRNESS] if self.components else []
-        if inp.empty:
-            out = inp[kept].copy()
-            out[RANK] = np.zeros(0, dtype=np.int64)
-            return out.assign(**{name: np.zeros(0) for name in new})
-        if self._models is None:
-            raise InputError(
-                "DLF is not trained; call fit(rankings, qrels) on it or on the pipeline that it "
-                "ends, or DLF.load(folder)"
-            )
-        pairs = pairs_of(inp, "DLF", self._models.dimension)
-        start = pairs.rankings.ranking_start
-        found, fairness = self._models.scores(pairs)
-        relevance = fused(found, pairs.score, self.fuse_bm25, start, self.normalize)
-        fairness = normalized(fairness, start, self.normalize)
-        order, rank, score = ranked((1 - self.weight) * relevance + self.weight * fairness, start)
-        out = inp.iloc[pairs.rankings.order[order]][kept].reset_index(drop=True)
-        out[SCORE] = score
-        out[RANK] = rank
-        if self.components:
-            out[RELEVANCE], out[FAIRNESS] = relevance[order], fairness[order]
-        return out
-
-    def at_weight(self, weight: float, fuse_bm25: float | None = None) -> DLF:
-        """Return one with the same trained models and another blend; nothing is trained again.
-
-        Args:
-            weight: share of the fairness model.
-            fuse_bm25: share of the input's score in relevance; None: as it is.
-        """
-        other = copy.copy(self)
-        fuse = self.fuse_bm25 if fuse_bm25 is None else fuse_bm25
-        other._set_ranking(weight, fuse, self.normalize, self.components, self.drop)
-        return other
-
-    def relevance_model(self) -> DLF:
-        """Return one that ranks by the relevance model alone: no fairness, no input score."""
-        return self.at_weight(0.0, 0.0)
 
     # Files -------------------------------------------------------------------------------------
 

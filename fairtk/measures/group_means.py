@@ -1,0 +1,101 @@
+"""Means over groups of queries, and how the values of groups compare."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import DataWarning
+from fairtk.frames.arrays import FloatArray
+from fairtk.frames.columns import GROUP
+
+
+class ValueOfGroups(float):
+    """A query's value that knows which groups the query belongs to.
+
+    Evaluators of ir_measures aggregate by `GroupMeans`. The sum that ``pt.Experiment`` takes by
+    itself is NaN, with a warning when it starts to: a mean over all queries compares nothing.
+    """
+
+    groups: list[Any]
+    measure: str
+
+    def __new__(cls, value: float, groups: Sequence[Any], measure: str) -> ValueOfGroups:
+        """Attach groups, and the measure's name, to a value."""
+        result = super().__new__(cls, value)
+        result.groups, result.measure = list(groups), measure
+        return result
+
+    def __radd__(self, other: Any) -> float:
+        if other == 0:
+            warnings.warn(
+                f"{self.measure} compares groups of queries, but its values are being averaged "
+                "over all queries here (as pt.Experiment does), which gives NaN; use "
+                "ir_measures.calc_aggregate, fairtk evaluate or per_group",
+                DataWarning,
+                stacklevel=2,
+            )
+        return float("nan")
+
+
+class GroupMeans(ir_measures.measures.base.Agg):  # type: ignore[misc]
+    """Compares the means of groups of queries.
+
+    Args:
+        compare: how; see `ByGroup`.
+    """
+
+    def __init__(self, compare: str) -> None:
+        self.compare = compare
+        self.values: list[ValueOfGroups] = []
+
+    def add(self, value: ValueOfGroups) -> None:
+        """Add a query's value."""
+        self.values.append(value)
+
+    def result(self) -> float:
+        """Return the comparison; NaN with fewer groups than it needs."""
+        means = means_of_groups(self.values)["value"].to_numpy(dtype=np.float64)
+        return float(compared(means[None, :], self.compare)[0][0])
+
+
+def compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
+    """Return how the values in each row compare, and how many of them that needs.
+
+    Args:
+        values: a value for each group, NaN for one that takes no part; shape (n_rows, n_groups).
+        compare: ``difference``, ``ratio``, ``min`` or ``max``.
+
+    Returns:
+        An array of shape (n_rows,), NaN where too few groups have a value.
+    """
+    undefined = np.isnan(values)
+    low = np.where(undefined, np.inf, values).min(axis=1, initial=np.inf)
+    high = np.where(undefined, -np.inf, values).max(axis=1, initial=-np.inf)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        results = {"difference": high - low, "ratio": low / high, "min": low, "max": high}
+    needed = 2 if compare in ("difference", "ratio") else 1
+    enough = (~undefined).sum(axis=1) >= needed
+    return np.where(enough, results[compare], np.nan), needed
+
+
+def means_of_groups(values: Sequence[Any]) -> pd.DataFrame:
+    """Return a frame with ``group``, ``value`` (the mean) and ``queries`` (how many have it).
+
+    Args:
+        values: values of queries that know their groups.
+    """
+    by_group: dict[Any, list[float]] = defaultdict(list)
+    for value in values:
+        for group in value.groups:
+            by_group[group].append(float(value))
+    names = sorted(by_group, key=str)
+    means = [float(np.mean(by_group[n])) for n in names]
+    counts = [len(by_group[n]) for n in names]
+    return pd.DataFrame({GROUP: names, "value": means, "queries": counts})

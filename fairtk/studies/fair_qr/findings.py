@@ -1,0 +1,238 @@
+"""What a study found, as frames: the comparison, the variations, traces and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from fairtk.errors import NotFoundError
+from fairtk.frames.columns import QID
+from fairtk.llm import ChatModel, Prices
+from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, Cell
+from fairtk.studies.fair_qr.costs import cost_row, iterations
+from fairtk.studies.fair_qr.data import StudyData
+from fairtk.studies.fair_qr.saved import SavedCell
+from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.summaries import summary
+from fairtk.studies.fair_qr.values import (
+    FAIRNESS,
+    MEASURES,
+    NDCG,
+    PRODUCT,
+    experiment,
+    measures,
+)
+
+
+class Findings:
+    """What a study found so far. All frames are tidy.
+
+    Args:
+        data: what the study is about.
+        settings: how it was done.
+        saved: where the results of each cell are.
+        llm: the model.
+        prices: of models.
+    """
+
+    def __init__(
+        self,
+        data: StudyData,
+        settings: Settings,
+        saved: Mapping[Cell, SavedCell],
+        llm: ChatModel,
+        prices: Prices,
+    ) -> None:
+        self.data = data
+        self.settings = settings
+        order = list(data.attributes)
+        self.saved = dict(sorted(saved.items(), key=lambda item: order.index(item[0].attribute)))
+        self.llm = llm
+        self.prices = prices
+
+    # Frames ------------------------------------------------------------------------------------
+
+    @cached_property
+    def rankings(self) -> pd.DataFrame:
+        """All rankings: ``attribute``, ``system``, ``variation``, ``setting``, and R's columns."""
+        return self._stacked(lambda saved: saved.rankings(self._qids))
+
+    @cached_property
+    def traces(self) -> pd.DataFrame:
+        """The traces of FAIR-QR: ``attribute``, ``system``, ..., and `fairtk.FairQR.trace`."""
+        return self._stacked(lambda saved: saved.traces(self._qids))
+
+    @cached_property
+    def missing(self) -> pd.DataFrame:
+        """Queries without a result: ``attribute``, ``system``, ``variation``, ``setting``,
+        ``qid``, ``reason``. They have the worst value in every table.
+        """
+
+        def lost(saved: SavedCell) -> pd.DataFrame:
+            done = set(saved.done(self._qids))
+            reasons = saved.noted("missing", {})
+            rows = [
+                (qid, reasons.get(qid, "not done yet")) for qid in self._qids if qid not in done
+            ]
+            return pd.DataFrame(rows, columns=[QID, "reason"])
+
+        return self._stacked(lost)
+
+    @cached_property
+    def per_query(self) -> pd.DataFrame:
+        """Each query's values: ``attribute``, ``system``, ``variation``, ``setting``, ``qid``,
+        ``measure`` (nDCG, AWRF, nDCG x AWRF), ``value``.
+        """
+        return self._measured[0]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The comparison, one row per attribute and system.
+
+        For each measure its mean (a query without a result has the worst value), the mean over the
+        queries with a result (``... answered``; NaN: there is none), the ends of the mean's
+        bootstrap interval (``... low``, ``... high``), the difference from BM25 with its ends
+        (``... change``, ``... change low``, ``... change high``), and the p-value of a paired
+        t-test (``... p``, corrected as set).
+        ``product of means`` is another number than the mean of products. ``missing``: queries
+        without a result.
+        """
+        return self._summary(variations=False)
+
+    @cached_property
+    def variations(self) -> pd.DataFrame:
+        """FAIR-QR with one setting varied, as `table`; its p-values are not corrected."""
+        return self._summary(variations=True)
+
+    @cached_property
+    def iterations(self) -> pd.DataFrame:
+        """How often queries were refined: mean and quartiles of the calls that a query took
+        (``asked``) and of the refinements that it kept (``kept``), per cell.
+        """
+        return self._stacked(lambda saved: iterations(saved.traces(self._qids)))
+
+    @cached_property
+    def costs(self) -> pd.DataFrame:
+        """What a query costs, per cell: ``calls``, ``prompt_tokens``, ``completion_tokens``,
+        ``price``, ``model seconds`` (waits one after another, as recorded), ``own seconds``
+        (retrieval and all else), ``latency`` (their sum: one query alone), ``training seconds``
+        (per study).
+        """
+        model = self.prices
+        return self._stacked(lambda saved: cost_row(saved, self._qids, self.llm, model))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader should know: warnings of systems, then of measures; each once."""
+        of_systems = [text for s in self.saved.values() for text in s.noted("warnings", [])]
+        return list(dict.fromkeys([*of_systems, *self._measured[2]]))
+
+    @property
+    def explained(self) -> list[str]:
+        """The attributes whose comparison has FAIR-QR, so that `changes` can say what it did."""
+        return [c.attribute for c in self.saved if c.system == FAIR_QR and not c.variation]
+
+    def changes(self, attribute: str, system: str = FAIR_QR) -> pd.DataFrame:
+        """Return each query's change against BM25, the largest loss of the product first.
+
+        Args:
+            attribute: the attribute.
+            system: the system.
+
+        Returns:
+            ``qid``, ``query``, the change of each measure, and how the product's change splits
+            (exactly) into ``by AWRF`` and ``by nDCG``; for FAIR-QR also ``groups`` (asked for, in
+            order; those in brackets were not kept) and ``note``.
+
+        Raises:
+            NotFoundError: there is no such attribute, or the comparison lacks the system.
+        """
+        if attribute not in self.data.attributes:
+            raise NotFoundError("attribute", attribute, self.data.attributes)
+        here = self.per_query[
+            (self.per_query["attribute"] == attribute) & (self.per_query["variation"] == "")
+        ]
+        if system not in set(here["system"]):
+            raise NotFoundError("system", system, set(here["system"]))
+        wide = here.pivot(index=QID, columns=["system", "measure"], values="value")
+        then, now = wide[BM25], wide[system]
+        frame = pd.DataFrame(index=wide.index)
+        for name in MEASURES:
+            frame[name] = now[name] - then[name]
+        # a'b' - ab = (a' - a)(b + b')/2 + (b' - b)(a + a')/2
+        frame["by AWRF"] = frame[FAIRNESS] * (now[NDCG] + then[NDCG]) / 2
+        frame["by nDCG"] = frame[NDCG] * (now[FAIRNESS] + then[FAIRNESS]) / 2
+        frame = frame.join(self._asked(attribute, system), how="left")
+        frame.insert(0, "query", frame.index.map(self.data.topics.set_index(QID)["query"]))
+        return frame.sort_values(PRODUCT, kind="stable").reset_index(names=QID)
+
+    # Parts -------------------------------------------------------------------------------------
+
+    @property
+    def _qids(self) -> list[str]:
+        return list(self.data.topics[QID])
+
+    def _stacked(self, read: Any) -> pd.DataFrame:
+        parts, columns = [], [QID]
+        for cell, saved in self.saved.items():
+            part = read(saved)
+            columns = list(part.columns)
+            if len(part):
+                for place, (name, value) in enumerate(cell.names.items()):
+                    part.insert(place, name, value)
+                parts.append(part)
+        if not parts:
+            return pd.DataFrame(columns=["attribute", "system", "variation", "setting", *columns])
+        return pd.concat(parts, ignore_index=True)
+
+    @cached_property
+    def _measured(self) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+        values: list[pd.DataFrame] = []
+        tests: list[pd.DataFrame] = []
+        said: list[str] = []
+        for attribute, (groups, target) in self.data.attributes.items():
+            asked = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
+            here = {c: s for c, s in self.saved.items() if c.attribute == attribute}
+            first = [cell for cell in here if not cell.variation]
+            varied = [cell for cell in here if cell.variation]
+            for cells, correction in ((first, self.settings.correction), (varied, "none")):
+                if not cells:
+                    continue
+                labels = {cell.label: cell for cell in cells}
+                runs = {name: here[cell].rankings(self._qids) for name, cell in labels.items()}
+                runs = {BM25: here[first[0]].rankings(self._qids)} | runs
+                found, p, heard = experiment(
+                    runs, self.data.topics, self.data.qrels, asked, correction
+                )
+                said += heard
+                for frame, kept in ((found, values), (p, tests)):
+                    frame = frame[frame["system"].isin(list(labels))]
+                    described = [labels[name].names for name in frame["system"]]
+                    about = pd.DataFrame(described, index=frame.index)
+                    kept.append(pd.concat([about, frame.drop(columns="system")], axis=1))
+        stacked = (pd.concat(frames, ignore_index=True) for frames in (values, tests))
+        return (*stacked, said)
+
+    def _summary(self, variations: bool) -> pd.DataFrame:
+        values, tests, _ = self._measured
+        cells = [cell for cell in self.saved if bool(cell.variation) == variations]
+        return summary(cells, values, tests, self.missing, self.settings)
+
+    def _asked(self, attribute: str, system: str) -> pd.DataFrame:
+        """Return which groups each query's loop asked for, and why it ended."""
+        rows = self.traces
+        rows = rows[
+            (rows["attribute"] == attribute)
+            & (rows["system"] == system)
+            & (rows["variation"] == "")
+        ]
+        if rows.empty or "group" not in rows:
+            return pd.DataFrame(index=pd.Index([], name=QID))
+        shown = rows["group"].where(rows["kept"].astype(bool), "(" + rows["group"] + ")")
+        later = rows["iteration"] > 0
+        groups = shown[later].groupby(rows[QID]).agg(", ".join)
+        notes = rows.groupby(QID)["note"].agg("last")
+        return pd.DataFrame({"groups": groups, "note": notes}).fillna("")
