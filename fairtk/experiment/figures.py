@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
 
 from fairtk.errors import MissingExtraError, NotFoundError
 from fairtk.frames.columns import QID
 from fairtk.statistics import mean_intervals
 
-if TYPE_CHECKING:
-    from fairtk.experiment.results import Results
-
 _BLUE = "#0072B2"
 
 
-def trade_off(results: Results, x: str, y: str, axes: Any = None) -> Any:
+def trade_off(
+    means: pd.DataFrame, per_query: pd.DataFrame, better: Callable[[str], str], x: str, y: str
+) -> Any:
     """Draw the means of two measures, one point per system, with intervals over the queries.
 
     Args:
-        results: the results.
-        x: the measure of the horizontal axis, as `Results.means` calls it.
+        means: of each system (index) and measure (columns).
+        per_query: ``system``, ``qid``, ``measure`` and ``value``.
+        better: returns ``"higher"`` or ``"lower"`` for a measure.
+        x: the measure of the horizontal axis.
         y: the measure of the vertical axis.
-        axes: where to draw; None: a new figure.
 
     Returns:
-        The matplotlib axes.
+        A ``matplotlib.figure.Figure``.
 
     Raises:
         NotFoundError: there is no such measure.
         MissingExtraError: matplotlib is not installed.
     """
     for name in (x, y):
-        if name not in results.measures:
-            raise NotFoundError("measure", name, results.measures)
+        if name not in means.columns:
+            raise NotFoundError("measure", name, list(means.columns))
     try:
-        import matplotlib.pyplot as plt
+        from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError("matplotlib", "report", "plot_trade_off") from None
-    if axes is None:
-        _, axes = plt.subplots(figsize=(5, 4), layout="constrained")
-    means = results.means
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    axes = figure.subplots()
     ends = {}
     for name in (x, y):
-        values = results.per_query[results.per_query["measure"] == name]
+        values = per_query[per_query["measure"] == name]
         table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
         low, high = mean_intervals(table.to_numpy(), method="t")
         middle = means[name].to_numpy()
@@ -55,7 +57,7 @@ def trade_off(results: Results, x: str, y: str, axes: Any = None) -> Any:
         axes.annotate(
             str(system), (row[x], row[y]), xytext=(5, 5), textcoords="offset points", fontsize=8
         )
-    axes.set_xlabel(f"{x} ({results.better(x)} is better)")
-    axes.set_ylabel(f"{y} ({results.better(y)} is better)")
+    axes.set_xlabel(f"{x} ({better(x)} is better)")
+    axes.set_ylabel(f"{y} ({better(y)} is better)")
     axes.spines[["top", "right"]].set_visible(False)
-    return axes
+    return figure

@@ -207,15 +207,21 @@ class Results:
         """Return `counts` as CSV, all digits: a row per system and measure."""
         return str(self.counts.to_csv(index=False, lineterminator="\n"))
 
-    def plot_trade_off(self, x: str, y: str, axes: Any = None) -> Any:
-        """Draw two measures against each other, a point per system; returns matplotlib's axes.
+    def plot_trade_off(self, x: str, y: str) -> Any:
+        """Draw two measures against each other: a point per system, intervals over the queries.
 
         Args:
             x: the measure of the horizontal axis, as in `measures`.
             y: the measure of the vertical axis.
-            axes: where to draw; None: a new figure.
+
+        Returns:
+            A ``matplotlib.figure.Figure``: ``.savefig(path)`` writes it.
+
+        Raises:
+            NotFoundError: there is no such measure.
+            MissingExtraError: matplotlib is not installed.
         """
-        return figures.trade_off(self, x, y, axes)
+        return figures.trade_off(self.means, self.per_query, self.better, x, y)
 
     def _repr_html_(self) -> str:
         return html_text(self._table())
@@ -236,7 +242,10 @@ class Results:
         Raises:
             StoreError: the folder cannot be written.
         """
-        saved.save(self, Path(folder))
+        tables = {"per_query": self.per_query, "failures": self.failures, "means": self.counts}
+        notes = {"baseline": self.baseline, "experiment": self.config}
+        rows, evaluation = self._rows, self._evaluation
+        saved.save(Path(folder), self.systems, rows, evaluation, tables, self.environment, notes)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Results:
@@ -249,11 +258,6 @@ class Results:
             FormatError: a file is missing or damaged; names it.
         """
         return cls(**saved.load(Path(folder)))
-
-    @property
-    def parts(self) -> tuple[SystemRows, Evaluation]:
-        """The rows of the systems, and the measures with their labels."""
-        return self._rows, self._evaluation
 
     @property
     def _failed(self) -> pd.Series:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from fairtk.errors import FormatError, StoreError
 from fairtk.experiment.evaluation import Evaluation
-from fairtk.experiment.rows import SavedRows
+from fairtk.experiment.rows import SavedRows, SystemRows
 from fairtk.files import atomic_text, read_parquet, write_parquet
-
-if TYPE_CHECKING:
-    from fairtk.experiment.results import Results
 
 FORM = 1
 """Version of the folder's form."""
@@ -22,27 +20,41 @@ FORM = 1
 CONFIG, ENVIRONMENT = "config.json", "environment.json"
 
 
-def save(results: Results, folder: Path) -> None:
-    """Write results to a folder; each file appears in one step, the configuration last."""
-    rows, evaluation = results.parts
-    files = {name: f"rankings/{i:03}.parquet" for i, name in enumerate(results.systems)}
+def save(
+    folder: Path,
+    systems: Sequence[str],
+    rows: SystemRows,
+    evaluation: Evaluation,
+    tables: dict[str, pd.DataFrame],
+    environment: dict[str, Any],
+    notes: dict[str, Any],
+) -> None:
+    """Write results to a folder; each file appears in one step, the configuration last.
+
+    Args:
+        folder: made if it is not there.
+        systems: their names.
+        rows: the rankings of each system.
+        evaluation: the measures with their labels.
+        tables: tidy frames by file name.
+        environment: versions and machine.
+        notes: further parts of the configuration.
+    """
+    files = {name: f"rankings/{i:03}.parquet" for i, name in enumerate(systems)}
     try:
         (folder / "rankings").mkdir(parents=True, exist_ok=True)
         for name, file in files.items():
             write_parquet(rows.frame(name), folder / file)
-        write_parquet(results.per_query, folder / "per_query.parquet")
-        write_parquet(results.failures, folder / "failures.parquet")
-        # a tidy copy for other tools; `load` takes it as it is
-        write_parquet(results.counts, folder / "means.parquet")
+        for name, table in tables.items():
+            write_parquet(table, folder / f"{name}.parquet")
         if evaluation.measures:
             write_parquet(evaluation.qrels, folder / "qrels.parquet")
-        _write_json(results.environment, folder / ENVIRONMENT)
+        _write_json(environment, folder / ENVIRONMENT)
         config = {
             "form": FORM,
             "systems": files,
             "measures": {label: repr(m) for m, label in evaluation.labels.items()},
-            "baseline": results.baseline,
-            "experiment": results.config,
+            **notes,
         }
         _write_json(config, folder / CONFIG)
     except OSError as error:

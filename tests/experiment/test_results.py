@@ -71,14 +71,13 @@ def test_tables_are_escaped_and_say_what_is_undefined(results):
 
 
 def test_trade_off(results):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    axes = results.plot_trade_off("EE_D@3", "E(nDCG@3)")
+    pytest.importorskip("matplotlib")
+    figure = results.plot_trade_off("EE_D@3", "E(nDCG@3)")
+    axes = figure.axes[0]
     assert "EE_D@3 (lower is better)" in axes.get_xlabel()
     assert [text.get_text() for text in axes.texts] == results.systems
     with pytest.raises(NotFoundError, match="did you mean 'EE_D@3'"):
         results.plot_trade_off("EE_D@5", "E(nDCG@3)")
-    matplotlib.pyplot.close("all")
 
 
 def test_saved_and_loaded_they_are_the_same(results, tmp_path):
