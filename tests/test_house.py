@@ -14,20 +14,9 @@ PACKAGE = ROOT / "fairtk"
 LONGEST = 300
 LOOSE = 7
 
-CYCLES: dict[frozenset[str], str] = {
-    frozenset({"fairtk.experiment.adapters", "fairtk.experiment.identity"}): "being rebuilt",
-    frozenset(
-        {
-            "fairtk.experiment.figures",
-            "fairtk.experiment.results",
-            "fairtk.experiment.saved",
-        }
-    ): "being rebuilt",
-}
+CYCLES: dict[frozenset[str], str] = {}
 SAME_AS_MODULE = {
     "fairtk.groups.coverage": "fairtk.coverage, and its import path is public",
-    "fairtk.experiment.plan": "being rebuilt",
-    "fairtk.experiment.environment": "being rebuilt",
 }
 
 

@@ -16,10 +16,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fairtk.experiment.dry_run import DryRun
     from fairtk.experiment.entry import Experiment
     from fairtk.experiment.executors import DaskExecutor, ProcessExecutor, SerialExecutor
     from fairtk.experiment.identity import identified
-    from fairtk.experiment.plan import DryRun
     from fairtk.experiment.progress import telling
     from fairtk.experiment.results import Results
     from fairtk.experiment.upkeep import export, prune, stored

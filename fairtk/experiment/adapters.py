@@ -13,7 +13,7 @@ from typing import Any
 from fairtk.backends.adapter import CallableBackend
 from fairtk.backends.hugging_face import HuggingFaceBackend
 from fairtk.backends.weights import WANTED, find_folder
-from fairtk.experiment.identity import Adapter, class_name, refuse
+from fairtk.experiment.adapting import Adapter, class_name, refuse
 from fairtk.files.fingerprints import folder_digest
 from fairtk.frames import digest
 from fairtk.llm import ChatBackend, ChatModel, LocalChat

@@ -10,10 +10,10 @@ import pyterrier as pt
 from pyterrier._ops import Compose
 
 from fairtk.experiment.adapters import CHEAP
+from fairtk.experiment.adapting import class_name
 from fairtk.experiment.identity import (
     Description,
     Identified,
-    class_name,
     describe_stage,
     key_of,
 )

@@ -14,16 +14,16 @@ import pyterrier as pt
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, StageError, listed
 from fairtk.experiment.chains import Node, Tree
 from fairtk.experiment.data import from_dataset
+from fairtk.experiment.dry_run import plan
 from fairtk.experiment.engine import Engine
-from fairtk.experiment.environment import environment
 from fairtk.experiment.evaluation import COLUMNS, Evaluation
 from fairtk.experiment.executors import Executor, as_executor
 from fairtk.experiment.identity import differences
-from fairtk.experiment.plan import plan
 from fairtk.experiment.results import Results
 from fairtk.experiment.rows import StoredRows
 from fairtk.experiment.store import FILE, Store
 from fairtk.experiment.topics import Topics
+from fairtk.experiment.versions import environment
 from fairtk.frames import as_strings
 from fairtk.frames.columns import QID, require
 

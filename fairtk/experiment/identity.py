@@ -14,7 +14,7 @@ import functools
 import importlib.metadata
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,13 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk.errors import IdentityError
+from fairtk.experiment.adapters import adapter_of
+from fairtk.experiment.adapting import NoIdentityError, class_name
 from fairtk.files.fingerprints import file_digest
 from fairtk.frames import digest
 
 Description = dict[str, Any]
 """JSON values; the keys are ``class``, ``made by`` and the names of settings."""
-
-Adapter = Callable[[Any], dict[str, Any]]
-"""Takes an object and returns its settings; further objects among them are described in turn."""
 
 
 class Identified(pt.Transformer):  # type: ignore[misc]
@@ -91,7 +90,7 @@ def describe_stage(stage: Any) -> Description:
     """
     try:
         description: Description = describe(stage, type(stage).__name__)
-    except _NoIdentityError as error:
+    except NoIdentityError as error:
         raise IdentityError(
             f"the stage {type(stage).__name__} has no content identity: {error}. Its results "
             "could not be told from another's, so they cannot be kept: wrap it, "
@@ -137,20 +136,13 @@ def describe(value: Any, where: str) -> Any:
     return _described_object(value, where)
 
 
-def class_name(cls: type) -> str:
-    """Return a class's module and name."""
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
 def _described_object(value: Any, where: str) -> Any:
-    from fairtk.experiment.adapters import adapter_of
-
     cls = type(value)
     adapter = adapter_of(value)
     if adapter is None and not isinstance(value, type) and dataclasses.is_dataclass(value):
         adapter = _fields
     if adapter is None:
-        raise _NoIdentityError(f"{where} is a {class_name(cls)}, which fairtk cannot look into")
+        raise NoIdentityError(f"{where} is a {class_name(cls)}, which fairtk cannot look into")
     found = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
     return {"class": class_name(cls), "made by": made_by(cls, where), **found}
 
@@ -160,7 +152,7 @@ def _described_function(function: types.FunctionType, where: str) -> Description
     name = f"{function.__module__}.{function.__qualname__}"
     owners = _distributions().get(function.__module__.partition(".")[0])
     if not owners or "<" in function.__qualname__:
-        raise _NoIdentityError(f"{where} is the function {function.__qualname__}")
+        raise NoIdentityError(f"{where} is the function {function.__qualname__}")
     return {"function": name, "made by": _versions(owners)}
 
 
@@ -200,7 +192,7 @@ def made_by(cls: type, where: str) -> str:
         return f"python {sys.version_info.major}.{sys.version_info.minor}"
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or file is None:
-        raise _NoIdentityError(
+        raise NoIdentityError(
             f"{where} is of the class {cls.__qualname__}, which is defined in a script or notebook"
         )
     return f"{module} #{file_digest(Path(file))}"
@@ -209,15 +201,6 @@ def made_by(cls: type, where: str) -> str:
 @functools.cache
 def _distributions() -> Mapping[str, list[str]]:
     return importlib.metadata.packages_distributions()
-
-
-class _NoIdentityError(IdentityError):
-    """Something has no identity; says what."""
-
-
-def refuse(reason: str) -> Any:
-    """Raise: an adapter's way to say that an object has no identity."""
-    raise _NoIdentityError(reason)
 
 
 def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:

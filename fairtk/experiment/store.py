@@ -15,8 +15,8 @@ from fairtk.errors import FormatError, StoreError
 from fairtk.experiment.answers import Answers
 from fairtk.experiment.cells import Made, StoredCell
 from fairtk.experiment.identity import Description
-from fairtk.experiment.mounts import refuse_network_folder
 from fairtk.experiment.packing import Table, from_bytes, joined, to_bytes
+from fairtk.files.places import network_of
 
 FILE = "experiment.sqlite"
 """The store's name in its folder."""
@@ -76,7 +76,13 @@ class Store:
         self._tables: dict[int, Table] = {}
         if self.path is not None:
             _make_folder(self.path.parent)
-            refuse_network_folder(self.path.parent)
+            kind = network_of(self.path.parent)
+            if kind:
+                raise StoreError(
+                    f"{self.path.parent}: this folder lies on a network file system ({kind}), "
+                    "where a store could be damaged: give a save_dir on a local disk, e.g. in "
+                    "$TMPDIR, and copy the folder when the experiment has ended"
+                )
         with self._named():
             # first: answers are a ledger, which other tables may share the file with
             self.answers = Answers(self.path)

@@ -16,8 +16,7 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import EE_D, E, FairSampler, Generator, experiment
 from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
-from fairtk.experiment.mounts import file_system, refuse_network_folder
-from fairtk.experiment.store import FILE
+from fairtk.experiment.store import FILE, Store
 
 MEASURES = [EE_D @ 3, E(nDCG @ 3)]
 
@@ -261,22 +260,16 @@ def test_upkeep(data, tmp_path):
 
 
 def test_network_folders_are_refused(tmp_path, monkeypatch):
-    mounts = tmp_path / "mountinfo"
-    place = tmp_path / "shared disk"
-    place.mkdir()
-    escaped = str(place).replace(" ", "\\040")
-    mounts.write_text(
-        "1 0 8:1 / / rw - ext4 /dev/sda rw\n"
-        f"2 1 0:40 / {escaped} rw,relatime shared:1 - nfs4 server:/home rw\n"
-    )
-    assert file_system(tmp_path, mounts) == "ext4"
-    assert file_system(place, mounts) == "nfs4"
-    assert file_system(place, tmp_path / "none") == ""
-    import fairtk.experiment.mounts as module
+    from fairtk.files import places
 
-    monkeypatch.setattr(module, "file_system", lambda folder: "nfs4")
+    mounts = tmp_path / "mounts"
+    place = tmp_path / "shared disk"
+    escaped = str(place).replace(" ", "\\040")
+    mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/home {escaped} nfs4 rw 0 0\n")
+    monkeypatch.setattr(places, "_MOUNTS", mounts)
     with pytest.raises(StoreError, match=r"network file system \(nfs4\).*local disk"):
-        refuse_network_folder(place)
+        Store(place)
+    Store(tmp_path / "local").close()
 
 
 SCRIPT = """
