@@ -61,7 +61,7 @@ def test_mmr_with_lambda_1_is_the_retriever(setting):
 
 def test_mmr_uses_vectors_where_an_encoder_is_named(setting):
     stages = [s for s in mmr.build(setting(encoder="lsa")) if isinstance(s, MMR)]
-    assert [s.vectors for s in stages] == ["doc_vec"] and stages[0].depth == 2
+    assert [s.vectors for s in stages] == ["doc_vec"] and stages[0].cutoff == 2
     stages = [s for s in mmr.build(setting()) if isinstance(s, MMR)]
     assert [s.vectors for s in stages] == ["text"]
 

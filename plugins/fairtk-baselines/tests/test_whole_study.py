@@ -236,10 +236,10 @@ lambda = 0.3
 """
 BUILT = {
     "vector-search": ["num_results=12"],
-    "dlf": ["weight=0.75", "epochs=2", "depth=5"],
+    "dlf": ["weight=0.75", "epochs=2", "cutoff=5"],
     "deltr": ["gamma=7.0", "protected=('female', 'NB')", "exposure='relative'"],
     "fa*ir": ["alpha=0.15", "adjust='below'", "test='multinomial'", "cutoff=5"],
-    "mmr": ["lambda_=0.3", "depth=5"],
+    "mmr": ["lambda_=0.3", "cutoff=5"],
 }
 
 
