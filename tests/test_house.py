@@ -1,4 +1,4 @@
-"""What keeps the house in order: no import cycles, one meaning per name, files of a readable size."""
+"""What keeps the house in order: no import cycles, one meaning per name, files not too long."""
 
 import ast
 from collections import defaultdict
