@@ -13,7 +13,16 @@ from fairtk.backends import Backend, NoAnswerError, PromptLengthError, as_backen
 from fairtk.backends.adapter import texts
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError, such_rows
 from fairtk.frames.arrays import IntArray, ObjectArray
-from fairtk.frames.columns import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE
+from fairtk.frames.columns import (
+    DOCNO,
+    QANSWER,
+    QID,
+    QUERY,
+    QUESTION,
+    SAMPLE,
+    SCORE,
+    plain_columns,
+)
 from fairtk.frames.rankings import Rankings, encode_run
 from fairtk.llm import ChatBackend, ChatModel
 from fairtk.prompts import PromptBuilder, as_builder
@@ -109,6 +118,7 @@ class Generator(FairTransformer):
         return self._ask_rankings(inp) if DOCNO in inp.columns else self._ask_topics(inp)
 
     def _check_columns(self, inp: pd.DataFrame) -> None:
+        plain_columns(inp, type(self).__name__)
         question = QUESTION if QUESTION in inp.columns else QUERY
         topics = [QID, question]
         run = [QID, question, DOCNO, SCORE, *self.prompt.fields]

@@ -253,5 +253,5 @@ def target_from_labels(
 
 def utility(answers: list[str], gold: Any) -> float:
     """Return the share of answers that are (one of) the gold answer."""
-    accepted = gold if isinstance(gold, list) else [gold]
-    return sum(answer in accepted for answer in answers) / len(answers)
+    accepted = [text.strip() for text in (gold if isinstance(gold, list) else [gold])]
+    return sum(answer.strip() in accepted for answer in answers) / len(answers)

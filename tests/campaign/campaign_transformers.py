@@ -123,6 +123,13 @@ def _candidates(frames: Frames) -> Any:
         def docs_cls(self) -> Any:
             return GenericDoc
 
+        def docs_store(self) -> Any:
+            return self
+
+        def get_many_iter(self, docnos: list[str]) -> Any:
+            wanted = set(docnos)
+            return (doc for doc in self.docs_iter() if doc.doc_id in wanted)
+
     class _Queries(BaseQueries):
         def queries_iter(self) -> Any:
             return iter({r["qid"]: GenericQuery(r["qid"], r["query"]) for r in rows}.values())

@@ -89,7 +89,7 @@ def _number(name: str, value: Any, line: int | None, plain: bool, found: Reading
             found.unsaid.append(f"spaces around {name}")
         if not NUMBER.fullmatch(value.strip()):
             raise Refused(f"{name} is {value!r}", line)
-        value = float(value)
+        value = float(value.strip())
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Refused(f"{name} is {value!r}", line)
     try:

@@ -192,7 +192,7 @@ def test_an_interrupted_command_says_so(tmp_path):
             stream.writelines(f"q1 {sample} d{i} {i} {-i} t\n" for i in range(1000))
     qrels.write_text("".join(f"q1 0 d{i} 1\n" for i in range(1000)))
     code = "from fairtk.cli import main; print('ready', flush=True); main()"
-    with python(code, "evaluate", qrels, run, "-m", "E(nDCG@5)") as process:
+    with python(code, "evaluate", qrels, run, "-m", "E(Compat)") as process:
         process.stdout.readline()
         time.sleep(1)
         process.send_signal(signal.SIGINT)

@@ -135,10 +135,12 @@ def test_the_calls_of_a_killed_process_are_taken_over(tmp_path):
 
 
 def test_an_interrupted_process_leaves_no_claims(tmp_path):
-    with serving(lambda prompt, _: {"text": prompt.upper(), "sleep": 0.3}) as server:
+    slow = [1.0]  # no process ends before it is told to
+    with serving(lambda prompt, _: {"text": prompt.upper(), "sleep": slow[0]}) as server:
         process = asking(tmp_path / "l", server)
         wait_until(lambda: len(server.requests) >= 3)
         process.send_signal(signal.SIGINT)
+        slow[0] = 0.0
         _, err = process.communicate(timeout=60)
         assert process.returncode != 0 and "KeyboardInterrupt" in err
         with closing(sqlite3.connect(tmp_path / "l")) as database:

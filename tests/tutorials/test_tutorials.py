@@ -69,7 +69,7 @@ def test_evaluate_a_run(run, tmp_path):
     # the bias of EE_D
     for measured, expected in re.findall(r"N = +\d+: ([\d.]+); expected ([\d.]+)", output):
         assert float(measured) == pytest.approx(float(expected), abs=0.01)
-    assert 'write -m "E(nDCG@5)"' in output
+    assert "write E(nDCG@5) for the mean over samples" in " ".join(output.split())
     expectation, mean = re.search(r"E\(nDCG@5\): ([\d.]+); mean of .*: ([\d.]+)", output).groups()
     assert expectation == mean
 

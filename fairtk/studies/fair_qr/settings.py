@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -137,8 +138,11 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(
         ("offline", "retry_unusable"), ("true or false", lambda v: isinstance(v, bool))
     ),
-    "max_calls": ("an integer", lambda v: isinstance(v, int) and not isinstance(v, bool)),
-    "max_cost": ("a number", lambda v: _number(v)),
+    "max_calls": (
+        "an integer, 0 or above",
+        lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0,
+    ),
+    "max_cost": ("a number, 0 or above", lambda v: _number(v) and 0 <= v < math.inf),
     "prices": (
         "a file, or a table with lines like model = [2.5, 10.0]",
         lambda v: isinstance(v, str) or isinstance(v, dict) and all(map(_pair, v.values())),

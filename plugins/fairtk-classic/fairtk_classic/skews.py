@@ -50,7 +50,8 @@ class SkewMeasure(GroupMeasure):
         value = np.full(len(skew), np.nan)
         open_ = np.asarray(np.isnan(target).any(axis=1))
         rows = known & ~open_[listed.query]
-        value[rows] = self.pick(skew[rows])
+        if rows.any():  # groups without any level have no skew to pick
+            value[rows] = self.pick(skew[rows])
         return Scored(
             listed.query,
             np.where(np.isinf(value), np.nan, value),
