@@ -174,6 +174,9 @@ class TestGroups:
         assert "4 of 6" in table
 
     def test_coverage(self, folder, fairtk):
+        one = fairtk("groups", "gender.tsv", "--target", "half.tsv", "--format", "json")
+        shares = {row["group"]: row["target"] for row in json.loads(one.stdout)}
+        assert shares == {"@UNKNOWN": 0, "f": 0.5, "m": 0.5}  # of all queries: no mean of several
         result = fairtk("groups", "gender.tsv", "--coverage", "t1.tsv", "--format", "csv")
         assert result.stdout.splitlines() == [
             "attribute,qid,retrieved,with_row,with_label,row_share,label_share,groups_shown,"

@@ -133,6 +133,19 @@ def test_crossing_by_hand():
     assert set(crossed.to_frame().columns) == {"docno", "gender", "region", "weight"}
 
 
+def test_crossing_multiplies_weights_that_are_no_shares():
+    parts = [
+        Groups.from_frame(
+            pd.DataFrame({"docno": ["d"], "group": [name], "weight": [weight]}),
+            name=name,
+            normalize=False,
+        )
+        for name, weight in (("a", 0.5), ("b", 0.25))
+    ]
+    found = (parts[0] * parts[1]).memberships(["d"])
+    assert found.weight.tolist() == [0.125]  # .5 * .25, each attribute with one level
+
+
 def test_crossing_needs_other_names_and_common_documents():
     gender = Groups.from_frame(GENDER, name="gender")
     with pytest.raises(InputError, match="'gender' occurs twice"):

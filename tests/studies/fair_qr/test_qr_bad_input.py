@@ -252,7 +252,10 @@ def test_settings_that_are_wrong_are_said_before_anything_is_done(
             "folder = 'a'\n[ledger]\nmax_call = 3",
             "unknown key 'max_call' in .ledger.; did you",
         ),
-        ("folder = 'a'\n[ledger]\nmax_calls = 'x'", "'max_calls' must be an integer, 0 or above; found 'x'"),
+        (
+            "folder = 'a'\n[ledger]\nmax_calls = 'x'",
+            "'max_calls' must be an integer, 0 or above; found 'x'",
+        ),
         ("folder = 'a'\n[ledger]\nmax_cost = true", "'max_cost' must be a number"),
         ("folder = 'a'\n[ledger]\noffline = 1", "'offline' must be true or false"),
         ("folder = 'a'\n[ledger]\nprices = {m = 3}", "'prices' must be a file, or a table"),
