@@ -18,6 +18,7 @@ from fairtk.llm import Completion
         ("physics women Nobel", "physics women Nobel"),
         ("  physics;women ; Nobel\n", "physics women Nobel"),
         ("physics, women, science.", "physics women science"),
+        ("physics, women.", "physics women"),
         ("```\nphysics, women\n```", "physics women"),
         ("```text\nphysics\nwomen\n```", "physics women"),
         ("Keywords: physics, women", "physics women"),

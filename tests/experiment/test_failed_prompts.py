@@ -1,0 +1,43 @@
+"""A query whose prompt cannot be made leaves the answers of the others where they belong."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import fairtk
+from fairtk import Generator, prompts
+from fairtk.errors import DataWarning
+
+
+class Texts(pt.Transformer):
+    """Two documents per query; one of q2's has no text."""
+
+    def transform(self, inp):
+        rows = [
+            (qid, query, f"{qid}-d{i}", 2.0 - i, i, None if (qid, i) == ("q2", 1) else f"{qid} {i}")
+            for qid, query in zip(inp["qid"], inp["query"], strict=True)
+            for i in range(2)
+        ]
+        return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank", "text"])
+
+
+class Echo:
+    name = "echo"
+    tokenizer = None
+
+    def generate(self, prompts):
+        return [f"<{p}>" for p in prompts]
+
+    def __repr__(self):
+        return "Echo()"
+
+
+def test_a_query_without_a_prompt_shifts_no_answer():
+    topics = pd.DataFrame({"qid": ["q1", "q2", "q3", "q4"], "query": ["a", "b", "c", "d"]})
+    template = prompts.get("template", template="{question}: {documents}", joiner=" ")
+    system = Texts() >> Generator(Echo(), template, cutoff=2)
+    with pytest.warns(DataWarning, match="1 of 4 results failed .*q2"):
+        results = fairtk.Experiment({"echo": system}, topics, batch_size=4)
+    found = results.answers("echo").set_index("qid")["qanswer"].to_dict()
+    assert found == {"q1": "<a: q1 0 q1 1>", "q3": "<c: q3 0 q3 1>", "q4": "<d: q4 0 q4 1>"}
+    assert results.failures["qid"].tolist() == ["q2"]
