@@ -100,7 +100,7 @@ def test_killed_and_resumed_it_gives_the_same_bytes(whole, tmp_path, executor):
             process.wait()
         else:
             break
-    assert killed  # the last ones may find nothing left to do
+    assert killed >= 3  # the last ones may find nothing left to do
     assert start(tmp_path, executor).wait() == 0
     assert hashes(tmp_path) == expected
 
