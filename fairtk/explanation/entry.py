@@ -79,9 +79,9 @@ def explain(
     _check(measure, groups)
     names = Names.of(measure, groups)
     where = f"explain({measure!r})"
-    judgments = Qrels(from_ir_measures(qrels, f"{where} (qrels)"), where)
+    checked = Qrels(from_ir_measures(qrels, f"{where} (qrels)"), where)
     frames = [run] if baseline is None else [run, baseline]
-    evidences = [Evidence(judgments, from_ir_measures(f, f"{where} (run)"), where) for f in frames]
+    evidences = [Evidence(checked, from_ir_measures(f, f"{where} (run)"), where) for f in frames]
     depth = max(_depth(measure, evidence) for evidence in evidences)
     of_ranks = Bands.make(bands, depth)
     values = [measure.score_all(evidence) for evidence in evidences]
@@ -99,7 +99,7 @@ def explain(
         parts = parts.kept(shown).with_absent(lost, cost[lost])
         systems.append(System(parts, value, cost, evidence.present))
     before = systems[1] if baseline is not None else None
-    return Explanation(measure, judgments.qids, names, of_ranks, defined, systems[0], before)
+    return Explanation(measure, checked.qids, names, of_ranks, defined, systems[0], before)
 
 
 def _check(measure: Any, groups: Groups | None) -> None:

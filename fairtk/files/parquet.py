@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, MissingExtraError
+from fairtk.errors import FormatError, InputError
 from fairtk.files.atomic import atomic_write
 
 _NOTE = b"fairtk"
@@ -29,7 +29,8 @@ def read_parquet(
     Raises:
         FormatError: the file is damaged, or none.
     """
-    parquet = _parquet(f"reading {path}")
+    from pyarrow import parquet
+
     try:
         # one file, opened as such: pyarrow would make columns of folders named "alpha=1"
         with parquet.ParquetFile(
@@ -61,8 +62,8 @@ def write_parquet(
     Raises:
         InputError: a column has values that Parquet cannot hold.
     """
-    parquet = _parquet("writing Parquet")
     import pyarrow
+    from pyarrow import parquet
 
     try:
         table = pyarrow.Table.from_pandas(frame, preserve_index=False)
@@ -77,11 +78,3 @@ def write_parquet(
             parquet.write_table(table, temporary, write_page_checksum=True)
     else:
         parquet.write_table(table, path, write_page_checksum=True)
-
-
-def _parquet(purpose: str) -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet", purpose) from None
-    return pyarrow.parquet

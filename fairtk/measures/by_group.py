@@ -133,8 +133,8 @@ class MeasureByGroup(FairMeasure):
             ``by="query"`` with ``group``, ``value`` and ``queries``, the number of queries that
             the mean is over.
         """
-        judgments = Qrels(from_ir_measures(qrels, f"{self!r} (qrels)"), repr(self))
-        evidence = Evidence(judgments, from_ir_measures(run, f"{self!r} (run)"), repr(self))
+        checked = Qrels(from_ir_measures(qrels, f"{self!r} (qrels)"), repr(self))
+        evidence = Evidence(checked, from_ir_measures(run, f"{self!r} (run)"), repr(self))
         if self["by"] == "query":
             values = self.wrapped(_values(self.inner, evidence), evidence.qids)
             return means_of_groups(values)
@@ -187,7 +187,7 @@ class MeasureByGroup(FairMeasure):
         groups, pairs = self._groups, evidence.pairs
         memberships = groups.memberships(pairs.docnos)
         owner = np.repeat(np.arange(len(memberships.size)), memberships.size)
-        n_labels = len(evidence.judgments.query)
+        n_labels = len(evidence.qrels.query)
         table = np.full((len(evidence.qids), groups.space.size), np.nan)
         for level in range(groups.space.size):
             inside = np.zeros(len(pairs.docnos), dtype=bool)
@@ -195,9 +195,7 @@ class MeasureByGroup(FairMeasure):
             kept = inside[pairs.doc]
             rows = kept[pairs.of_row] if _keeps_ranks(self.inner) else None
             part = evidence.restricted(kept[:n_labels], rows)
-            useful = np.bincount(
-                part.judgments.query, part.judgments.labels > 0, minlength=len(table)
-            )
+            useful = np.bincount(part.qrels.query, part.qrels.labels > 0, minlength=len(table))
             table[:, level] = np.where(useful > 0, _values(self.inner, part), np.nan)
         return table
 

@@ -28,8 +28,8 @@ def remember(measure: FairMeasure, evidence: Evidence, n: IntArray) -> None:
     after it has asked the measures for their inputs: from then on the measures themselves remember.
     Queries that a run lacks do not count.
     """
-    seen = evidence.judgments.cache.setdefault("n", {}) if measure.sizes is None else measure.sizes
-    key = evidence.judgments.fingerprint
+    seen = evidence.qrels.cache.setdefault("n", {}) if measure.sizes is None else measure.sizes
+    key = evidence.qrels.fingerprint
     now = np.where(evidence.present, n, -1)
     before = seen.get(key)
     seen[key] = now
@@ -55,14 +55,14 @@ def from_column(where: str, evidence: Evidence, column: str) -> IntArray:
         ColumnError: there is no such column.
         InputError: the column is not one whole number per query.
     """
-    frame = evidence.judgments.frame
+    frame = evidence.qrels.frame
     if column not in frame.columns:
         raise ColumnError(
             f"{where}: n must be 'judged+retrieved', 'judged', a number or a column of the "
             f"qrels; there is no column {column!r} among {list(frame.columns)}"
         )
     values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
-    query = evidence.judgments.query
+    query = evidence.qrels.query
     n = np.full(len(evidence.qids), np.nan)
     n[query] = values
     wrong = ~(n[query] == values) | (values != np.floor(values))

@@ -110,10 +110,10 @@ class ExpectedUtility(FairMeasure):
 
 
 def _gold_answers(evidence: Evidence, where: str) -> list[Any]:
-    frame = evidence.judgments.frame
+    frame = evidence.qrels.frame
     require(frame, [QID, GOLD_ANSWER], f"{where} (qrels; see fairtk.join_answers)")
     gold: list[Any] = [None] * len(evidence.qids)
-    for index, value in zip(evidence.judgments.query, frame[GOLD_ANSWER].tolist(), strict=True):
+    for index, value in zip(evidence.qrels.query, frame[GOLD_ANSWER].tolist(), strict=True):
         if isinstance(value, np.ndarray | tuple):
             value = list(value)
         if not isinstance(value, str | list):

@@ -23,19 +23,19 @@ class Evidence:
     """One run beside the labels.
 
     Args:
-        judgments: the labels.
+        qrels: the labels.
         run: the run in PyTerrier's names; queries without labels are ignored, as ir_measures
             does.
         where: the measures, for messages.
     """
 
-    def __init__(self, judgments: Qrels, run: pd.DataFrame, where: str) -> None:
+    def __init__(self, qrels: Qrels, run: pd.DataFrame, where: str) -> None:
         whole = Run(run, f"{where} (run)")
-        self.judgments = judgments
+        self.qrels = qrels
         self.where = where
-        self.qids = judgments.qids
-        self.index = judgments.query_index
-        warn_of_other_qids(judgments, whole, where)
+        self.qids = qrels.qids
+        self.index = qrels.query_index
+        warn_of_other_qids(qrels, whole, where)
         known = self.index.get_indexer(whole.qids)
         self._run = whole if (known >= 0).all() else whole.kept(known[whole.query] >= 0)
         self.frame = self._run.frame
@@ -62,7 +62,7 @@ class Evidence:
             rows: which sorted rows of the run stay; shape (n_rows,). None: all.
         """
         part = copy(self)
-        part.judgments, part.cache, part._whole = self.judgments.kept(labels), {}, False
+        part.qrels, part.cache, part._whole = self.qrels.kept(labels), {}, False
         part.__dict__.pop("pairs", None)
         ranked = self.rankings
         if rows is not None:
@@ -88,9 +88,9 @@ class Evidence:
         """All (query, document) pairs that are labeled or retrieved."""
         pairs = Pairs(self)
         if self._whole:
-            ranked, judged = self.rankings, pairs.of_row < len(self.judgments)
+            ranked, judged = self.rankings, pairs.of_row < len(self.qrels)
             query, docno = self.query_of_run[ranked.query], ranked.docnos[ranked.doc]
-            warn_of_strangers(self.judgments, query, docno, judged, self.where)
+            warn_of_strangers(self.qrels, query, docno, judged, self.where)
         return pairs
 
     def by_query(
@@ -109,11 +109,11 @@ class Evidence:
         query = self.query_of_run[ranked.query][keep]
         frame = frame[keep].reset_index(drop=True)
         runs = {int(q): rows for q, rows in _row_groups(query)}
-        labels = dict(_row_groups(self.judgments.query))
+        labels = dict(_row_groups(self.qrels.query))
         nothing = np.zeros(0, dtype=np.int64)
         for index in range(len(self.qids)):
             run = frame.iloc[runs[index]] if index in runs else None
-            yield index, self.judgments.frame.iloc[labels.get(index, nothing)], run
+            yield index, self.qrels.frame.iloc[labels.get(index, nothing)], run
 
 
 class Pairs:
@@ -128,20 +128,20 @@ class Pairs:
     """
 
     def __init__(self, evidence: Evidence) -> None:
-        judgments, rankings = evidence.judgments, evidence.rankings
-        known = judgments.doc_index.get_indexer(rankings.docnos)
+        qrels, rankings = evidence.qrels, evidence.rankings
+        known = qrels.doc_index.get_indexer(rankings.docnos)
         run_query = evidence.query_of_run[rankings.query]
-        of_row = judgments.place(run_query, known[rankings.doc])
+        of_row = qrels.place(run_query, known[rankings.doc])
         other = known < 0  # documents without any label
-        known[other] = len(judgments.docnos) + np.arange(int(other.sum()))
+        known[other] = len(qrels.docnos) + np.arange(int(other.sum()))
         fresh = of_row < 0
-        width = len(judgments.docnos) + int(other.sum())
+        width = len(qrels.docnos) + int(other.sum())
         codes, distinct = pd.factorize((run_query * width + known[rankings.doc])[fresh])
-        of_row[fresh] = len(judgments) + codes
-        self.query: IntArray = np.concatenate([judgments.query, distinct // max(1, width)])
-        self.doc: IntArray = np.concatenate([judgments.doc, distinct % max(1, width)])
-        self.docnos = np.concatenate([judgments.docnos, rankings.docnos[other]])
-        self.label: FloatArray = np.concatenate([judgments.labels, np.full(len(distinct), np.nan)])
+        of_row[fresh] = len(qrels) + codes
+        self.query: IntArray = np.concatenate([qrels.query, distinct // max(1, width)])
+        self.doc: IntArray = np.concatenate([qrels.doc, distinct % max(1, width)])
+        self.docnos = np.concatenate([qrels.docnos, rankings.docnos[other]])
+        self.label: FloatArray = np.concatenate([qrels.labels, np.full(len(distinct), np.nan)])
         self.of_row: IntArray = of_row
 
     def __len__(self) -> int:

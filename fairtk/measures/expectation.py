@@ -164,7 +164,7 @@ def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArr
     result = means_over_samples(others, evidence) if others else {}
     if kernels:
         # as strict as the providers
-        whole_labels(list(kernels), evidence.judgments.labels, evidence.where)
+        whole_labels(list(kernels), evidence.qrels.labels, evidence.where)
         rankings = LabeledRankings.of(evidence)
         for measure, kernel in kernels.items():
             mean = mean_over_samples(kernel(rankings), rankings)

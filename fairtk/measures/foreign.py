@@ -99,7 +99,7 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
 
 def evaluator_for(measures: Sequence[Any], evidence: Evidence) -> Any:
     """Return the evaluator of the measures, made once for all runs: it copies the labels."""
-    known, key = evidence.judgments.cache, ("evaluator", *measures)
+    known, key = evidence.qrels.cache, ("evaluator", *measures)
     if key not in known:
         known[key] = ir_measures.evaluator(measures, qrels_for(measures, evidence))
     return known[key]
@@ -109,7 +109,7 @@ def _require_columns(measures: Sequence[Any], evidence: Evidence) -> None:
     """Raise unless run and labels have what the measures read; ir_measures names no measure."""
     of_run, of_qrels = ir_measures.run_inputs(measures), ir_measures.qrel_inputs(measures)
     require(evidence.frame, map(_ours, of_run), f"{evidence.where} (run)")
-    require(evidence.judgments.frame, map(_ours, of_qrels), f"{evidence.where} (qrels)")
+    require(evidence.qrels.frame, map(_ours, of_qrels), f"{evidence.where} (qrels)")
 
 
 def _ours(name: str) -> str:
@@ -125,18 +125,18 @@ def qrels_for(measures: Sequence[Any], evidence: Evidence) -> Any:
     Raises:
         InputError: labels have fractions.
     """
-    judgments = evidence.judgments
+    qrels = evidence.qrels
     if not any(isinstance(m, FairMeasure) for m in measures) and all(
         map(ir_measures.pytrec_eval.supports, measures)
     ):
-        return judgments.by_query(whole_labels(measures, judgments.labels, evidence.where))
-    frame = judgments.frame.rename(columns=TO_IR_MEASURES)
-    frame[QUERY_ID] = judgments.qids[judgments.query]
+        return qrels.by_query(whole_labels(measures, qrels.labels, evidence.where))
+    frame = qrels.frame.rename(columns=TO_IR_MEASURES)
+    frame[QUERY_ID] = qrels.qids[qrels.query]
     if DOC_ID in frame.columns:
-        frame[DOC_ID] = judgments.docnos[judgments.doc]
+        frame[DOC_ID] = qrels.docnos[qrels.doc]
     others = [m for m in measures if not isinstance(m, FairMeasure)]
     if RELEVANCE in frame.columns and others:
-        frame[RELEVANCE] = whole_labels(others, judgments.labels, evidence.where)
+        frame[RELEVANCE] = whole_labels(others, qrels.labels, evidence.where)
     return frame
 
 

@@ -48,7 +48,7 @@ class LabeledRankings:
     def of(cls, evidence: Evidence) -> LabeledRankings:
         """Return the rankings of a run and the labels of its queries."""
         ranked, pairs = evidence.rankings, evidence.pairs
-        judged = evidence.judgments
+        judged = evidence.qrels
         return cls(
             label=np.nan_to_num(pairs.label)[pairs.of_row],
             position=ranked.position,

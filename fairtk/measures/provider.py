@@ -67,26 +67,26 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
     def __init__(self, measures: list[FairMeasure], qrels: pd.DataFrame) -> None:
         self.where = ", ".join(measure.text for measure in measures)
-        self.judgments = Qrels(from_ir_measures(qrels, f"{self.where} (qrels)"), self.where)
-        super().__init__(measures, set(self.judgments.qids))
+        self.qrels = Qrels(from_ir_measures(qrels, f"{self.where} (qrels)"), self.where)
+        super().__init__(measures, set(self.qrels.qids))
 
     def values(self, run: Any) -> Iterator[tuple[FairMeasure, np.ndarray[Any, Any]]]:
-        """Yield each measure with its value for each query, in the order of ``judgments.qids``.
+        """Yield each measure with its value for each query, in the order of ``qrels.qids``.
 
         Args:
             run: the run in any form that ir_measures takes.
         """
         run = RunConverter(run, strict=False).as_pd_dataframe()
         frame = from_ir_measures(run, f"{self.where} (run)")
-        evidence = Evidence(self.judgments, frame, self.where)
+        evidence = Evidence(self.qrels, frame, self.where)
         evidence.cache["expectations"] = [m for m in self.measures if isinstance(m, Expectation)]
         for measure in self.measures:
             yield measure, measure.scored(evidence)
 
     def _iter_calc(self, run: Any) -> Iterator[Metric]:
         for measure, values in self.values(run):
-            listed = measure.wrapped(values, self.judgments.qids)
-            for qid, value in zip(self.judgments.qids, listed, strict=True):
+            listed = measure.wrapped(values, self.qrels.qids)
+            for qid, value in zip(self.qrels.qids, listed, strict=True):
                 yield Metric(query_id=qid, measure=measure, value=value)
 
 

@@ -84,8 +84,8 @@ def main() -> None:
     qrels, sampled, plain = frames()
     reference = seconds(ir_measures.calc_aggregate, [nDCG @ 5], qrels, plain)
     both = seconds(ir_measures.calc_aggregate, [EE_D @ 5, EE_R @ 5], qrels, sampled)
-    judgments = Qrels(from_ir_measures(qrels, "bench"), "bench")
-    evidence = Evidence(judgments, from_ir_measures(sampled, "bench"), "bench")
+    checked = Qrels(from_ir_measures(qrels, "bench"), "bench")
+    evidence = Evidence(checked, from_ir_measures(sampled, "bench"), "bench")
     ranked, pairs = evidence.rankings, evidence.pairs
     grade = np.nan_to_num(pairs.label)
     n_samples = ranked.n_samples[ranked.query]

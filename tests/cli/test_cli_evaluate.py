@@ -138,7 +138,6 @@ class TestMachineReadable:
 
 class TestFiles:
     def test_packed_and_parquet_runs(self, folder, fairtk):
-        pytest.importorskip("pyarrow")
         (folder / "fair.run.gz").write_bytes(gzip.compress((folder / "fair.run").read_bytes()))
         from fairtk.io import read_run
 
@@ -208,7 +207,6 @@ class TestAnswers:
         assert result.stdout.splitlines()[2].split() == ["fair", "2", "0.2500"], result.stderr
 
     def test_a_run_with_answers(self, folder, fairtk):
-        pytest.importorskip("pyarrow")
         frame = pd.DataFrame(
             {"qid": ["q1", "q2"], "docno": "a", "score": 1.0, "qanswer": ["x", "no"]}
         )

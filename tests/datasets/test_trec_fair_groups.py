@@ -305,14 +305,6 @@ def test_a_folder_that_cannot_be_written_is_left_alone(folder, home):
     folder.chmod(0o755)
 
 
-def test_without_pyarrow_nothing_is_kept(folder, monkeypatch):
-    expected = trec_fair.groups(folder, "gender")
-    (folder / f"{METADATA}.fairtk.parquet").unlink()
-    monkeypatch.setattr(cache, "_pyarrow", lambda: None)
-    assert trec_fair.groups(folder, "gender") == expected
-    assert not (folder / f"{METADATA}.fairtk.parquet").exists()
-
-
 LEVELS = {
     "page_subcont_regions": ["Polynesia", "Melanesia", "Caribbean", "Western Asia"],
     "gender": ["female", "cisgender female", "transgender male", "agender"],

@@ -14,7 +14,6 @@ from fairtk.errors import (
     DuplicateError,
     FormatError,
     InputError,
-    MissingExtraError,
     ParameterError,
 )
 from fairtk.io import read_run, write_run
@@ -240,7 +239,6 @@ class TestFilesThatCannotBeRead:
             read_run(file(bytes(packed)))
 
     def test_damaged_parquet(self, file):
-        pytest.importorskip("pyarrow")
         with pytest.raises(FormatError, match="broken Parquet file"):
             read_run(file(b"PAR1 and nothing else"))
 
@@ -250,10 +248,6 @@ class TestFilesThatCannotBeRead:
 
 
 class TestParquet:
-    @pytest.fixture(autouse=True)
-    def parquet(self):
-        pytest.importorskip("pyarrow")
-
     def frame(self, **changes):
         columns = {
             "qid": ["1", "1", "1"], "docno": ["001", "NA", "c"], "score": [1.0, 3.0, 2.0],
@@ -297,16 +291,6 @@ class TestParquet:
         run = self.frame(rank=[1, 0, 0])
         write_run(run, tmp_path / "run.parquet")
         assert_frame_equal(read_run(tmp_path / "run.parquet"), run, check_like=True)
-
-    def test_without_pyarrow(self, file, monkeypatch, tmp_path):
-        path = tmp_path / "run.parquet"
-        self.frame().to_parquet(path)
-        monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-        with pytest.raises(MissingExtraError, match=r"\.\[parquet\]"):
-            read_run(path)
-        with pytest.raises(MissingExtraError, match=r"\.\[parquet\]"):
-            write_run(self.frame(), tmp_path / "other.parquet")
-        assert not (tmp_path / "other.parquet").exists()
 
 
 class TestWriting:
@@ -384,8 +368,6 @@ def runs(draw):
 )
 @given(run=runs())
 def test_round_trip(tmp_path, suffix, run):
-    if suffix == "parquet":
-        pytest.importorskip("pyarrow")
     write_run(run, tmp_path / f"run.{suffix}")
     if run.empty:
         with pytest.warns(DataWarning):

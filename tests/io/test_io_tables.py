@@ -134,7 +134,6 @@ class TestQrels:
 
 class TestAnswers:
     def test_three_formats(self, tmp_path):
-        pytest.importorskip("pyarrow")
         answers = pd.DataFrame(
             {
                 "qid": ["1", "1", "2"],
@@ -221,8 +220,6 @@ IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_si
 )
 @given(data=st.data())
 def test_qrels_round_trip(tmp_path, suffix, data):
-    if suffix == "parquet":
-        pytest.importorskip("pyarrow")
     keys = data.draw(st.lists(st.tuples(IDS, IDS), min_size=1, max_size=5, unique=True))
     labels = st.integers(-2, 4) | st.floats(-(2.0**52), 2.0**52)
     golds = TEXT.filter(bool) | st.lists(TEXT, min_size=1, max_size=2)

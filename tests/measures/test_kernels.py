@@ -48,8 +48,8 @@ def random_frames(seed=0, queries=QUERIES, samples=SAMPLES):
 
 def by_ranking(measure, qrels, run):
     """Return {(qid, sample): value} as the kernel computes it."""
-    judgments = Qrels(from_ir_measures(qrels, "test"), "test")
-    evidence = Evidence(judgments, from_ir_measures(run, "test"), "test")
+    checked = Qrels(from_ir_measures(qrels, "test"), "test")
+    evidence = Evidence(checked, from_ir_measures(run, "test"), "test")
     ranked = evidence.rankings
     values = kernel_of(measure)(LabeledRankings.of(evidence))
     qids = ranked.qids[ranked.ranking_query]

@@ -172,7 +172,7 @@ class Silent(Share):
 
     def score_all(self, evidence):
         values = super().score_all(evidence)
-        return np.where(evidence.judgments.labels.max() > 1, np.nan, values)
+        return np.where(evidence.qrels.labels.max() > 1, np.nan, values)
 
 
 class Infinite(Share):

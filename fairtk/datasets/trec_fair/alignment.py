@@ -51,10 +51,9 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
     """Return the groups of all articles, as the track's evaluation makes them from the metadata.
 
     The first call reads the metadata (237 MB) and keeps what it found as Parquet next to them (or
-    in the data folder of ir_datasets, where their folder cannot be written); pyarrow is needed for
-    that. Levels are the official ones, also where no article has them, and further ones behind
-    them where the metadata have such. A page without a value has no row in ``alpha``, ``age``,
-    ``pop`` and ``langs``.
+    in the data folder of ir_datasets, where their folder cannot be written). Levels are the
+    official ones, also where no article has them, and further ones behind them where the metadata
+    have such. A page without a value has no row in ``alpha``, ``age``, ``pop`` and ``langs``.
 
     Args:
         source: a dataset id (``"trec-fair/2022/eval"``), a dataset, or a folder with the metadata.

@@ -1,7 +1,7 @@
 """Keeps what was read from the metadata as a Parquet file, from which single dimensions are read.
 
 The file belongs to one metadata file, known by size and time of change, and is made anew if that
-changes, or if it is broken: every page of the file has a checksum. Without pyarrow nothing is kept.
+changes, or if it is broken: every page of the file has a checksum.
 """
 
 from __future__ import annotations
@@ -43,22 +43,15 @@ def load_pages(source: Path, dimensions: Iterable[str]) -> Pages:
             return found
     pages = read_pages(source)
     target = writable(places)
-    if target is not None and _pyarrow() is not None:
+    if target is not None:
         _write(pages, target, mark)
     return pages
 
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        return None
-    return pyarrow
-
-
 def _write(pages: Pages, target: Path, mark: str) -> None:
-    arrow = _pyarrow()
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     columns = {"page_id": arrow.array(pages.ids), WORK: arrow.array(pages.work)}
     for name, column in pages.columns.items():
         start = arrow.array(column.start)
@@ -74,16 +67,18 @@ def _write(pages: Pages, target: Path, mark: str) -> None:
     }
     table = arrow.table(columns).replace_schema_metadata({_NOTE: json.dumps(note)})
     with atomic_write(target) as temporary:
-        arrow.parquet.write_table(table, temporary, write_page_checksum=True)
+        parquet.write_table(table, temporary, write_page_checksum=True)
 
 
 def _read(path: Path, mark: str, wanted: list[str]) -> Pages | None:
     """Return what a cache file holds, None if there is none, or none that can be used."""
-    arrow = _pyarrow()
-    if arrow is None or not path.is_file():
+    if not path.is_file():
         return None
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     try:
-        with arrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             note = json.loads(file.schema_arrow.metadata[_NOTE])
             if note["version"] != _VERSION or note["source"] != mark:
                 return None

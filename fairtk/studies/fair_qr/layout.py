@@ -17,7 +17,7 @@ from fairtk.llm import Ledger, as_chat_model
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, all_cells
 from fairtk.studies.fair_qr.data import StudyData
-from fairtk.studies.fair_qr.saved import SavedCell, file_name, need_parquet, write_json
+from fairtk.studies.fair_qr.saved import SavedCell, file_name, write_json
 from fairtk.studies.fair_qr.search import CollectionBM25
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk.studies.fair_qr.settings import Settings
@@ -41,7 +41,6 @@ class Layout:
         ledger: Ledger | None = None,
         retriever: Any = None,
     ) -> None:
-        need_parquet()
         self.data = data
         self.folder = Path(folder)
         self.settings = settings or Settings()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, MissingExtraError
+from fairtk.errors import FormatError
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 from fairtk.io import atomic_write
 
@@ -121,7 +121,6 @@ def write_frames(folder: Path, frames: Mapping[str, pd.DataFrame]) -> None:
 
 
 def _write(frame: pd.DataFrame, path: Path) -> None:
-    need_parquet()
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as part:
         frame.to_parquet(part, index=False)
@@ -134,11 +133,3 @@ def _read(path: Path) -> pd.DataFrame:
         raise FormatError(
             f"not a Parquet file of this study ({type(error).__name__}); remove it to go on", path
         ) from None
-
-
-def need_parquet() -> None:
-    """Raise a `MissingExtraError` unless pyarrow is installed."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet", "a saved study") from None

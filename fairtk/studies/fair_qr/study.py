@@ -49,7 +49,6 @@ class Study(Layout):
     Raises:
         NotFoundError: there is no such system or setting.
         ParameterError: a setting of BM25 or FAIR-QR is out of its range.
-        MissingExtraError: pyarrow is not installed.
     """
 
     @cached_property

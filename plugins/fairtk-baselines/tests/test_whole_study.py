@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from invented_collection import PER_TOPIC, write_collection
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
-pytest.importorskip("pyarrow")
 
 from fairtk_baselines import DELTR, DLF
 

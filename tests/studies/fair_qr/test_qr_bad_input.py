@@ -11,7 +11,6 @@ import pytest
 import qr_world
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
-pytest.importorskip("pyarrow")
 
 from fairtk import Groups, Target
 from fairtk.errors import (
@@ -368,7 +367,6 @@ def test_training_needs_two_topics(gender, tmp_path):
 @pytest.mark.parametrize(
     ("package", "kind", "message"),
     [
-        ("pyarrow", MissingExtraError, r"pip install '.\[parquet\]'"),
         ("pyterrier_pisa", FairtkError, "needs the package 'pyterrier-pisa'.*pip install"),
     ],
 )

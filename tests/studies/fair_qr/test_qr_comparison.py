@@ -14,7 +14,6 @@ from chat_server import serving
 from scipy.stats import bootstrap, ttest_rel
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
-pytest.importorskip("pyarrow")
 
 from fairtk import FairQR
 from fairtk.errors import DataWarning

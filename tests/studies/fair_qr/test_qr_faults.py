@@ -14,7 +14,6 @@ import qr_world
 from chat_server import KEY, error, serving
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
-pytest.importorskip("pyarrow")
 pytest.importorskip("openai")
 
 from click.testing import CliRunner

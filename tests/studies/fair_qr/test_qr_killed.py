@@ -17,7 +17,6 @@ import qr_world
 from chat_server import serving
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
-pytest.importorskip("pyarrow")
 pytest.importorskip("openai")
 pytest.importorskip("matplotlib")
 

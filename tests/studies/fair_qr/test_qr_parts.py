@@ -98,7 +98,6 @@ ODD = ["a/b", "..", "con 1.x", "Ä|ö&$", "A/B", "q" * 300, "100%", '"\\]']
 @pytest.mark.slow
 def test_odd_qids_go_through_a_whole_study(gender, tmp_path):
     pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
-    pytest.importorskip("pyarrow")
     names = dict(zip(gender.topics["qid"], ODD, strict=True))
     groups, target = gender.attributes["gender"]
     frame = target.to_frame()
