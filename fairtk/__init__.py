@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "BM25Scorer": "fairtk.transformers",
     "Candidates": "fairtk.transformers",
+    "ContrieverScorer": "fairtk.transformers",
     "Experiment": "fairtk.experiment",
     "FairQR": "fairtk.fair_qr",
     "FairSampler": "fairtk.transformers",
@@ -27,6 +28,7 @@ _LAZY = {
     "PerSample": "fairtk.transformers",
     "QueryRefiner": "fairtk.fair_qr",
     "Results": "fairtk.experiment",
+    "SpladeScorer": "fairtk.transformers",
     "compare": "fairtk.evaluation",
     "coverage": "fairtk.groups.coverage",
     "evaluate": "fairtk.evaluation",
@@ -88,11 +90,13 @@ if TYPE_CHECKING:
     from fairtk.transformers import (
         BM25Scorer,
         Candidates,
+        ContrieverScorer,
         FairSampler,
         FlanT5,
         Generator,
         OracleSampler,
         PerSample,
+        SpladeScorer,
     )
 
 __all__ = [
@@ -100,6 +104,7 @@ __all__ = [
     "BM25Scorer",
     "ByGroup",
     "Candidates",
+    "ContrieverScorer",
     "E",
     "EE_D",
     "EE_L",
@@ -115,6 +120,7 @@ __all__ = [
     "PerSample",
     "QueryRefiner",
     "Results",
+    "SpladeScorer",
     "compare",
     "coverage",
     "drop_undefined",

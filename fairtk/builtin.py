@@ -184,6 +184,22 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "R",
         ),
         spec(
+            "ContrieverScorer",
+            "fairtk.transformers.neural:ContrieverScorer",
+            "a dense encoder inside each query's own candidate set",
+            "R",
+            "R",
+            extra="t5",
+        ),
+        spec(
+            "SpladeScorer",
+            "fairtk.transformers.neural:SpladeScorer",
+            "a learned sparse encoder inside each query's own candidate set",
+            "R",
+            "R",
+            extra="t5",
+        ),
+        spec(
             "Candidates",
             "fairtk.transformers.candidates:Candidates",
             "each query's own candidates from a data set, with text",

@@ -1,4 +1,4 @@
-"""Generation backends: a list of prompts in, a list of answers in the same order out.
+"""Models: generation backends (prompts in, answers in the same order out) and encoders of texts.
 
 Importing this package loads neither torch nor transformers; a backend loads its model on first
 use. Any object with ``generate(prompts)`` can stand in, see `as_backend`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fairtk.backends.adapter import CallableBackend, as_backend
 from fairtk.backends.causal import HuggingFaceCausal
+from fairtk.backends.encoders import Encoder, MeanEncoder, SpladeEncoder
 from fairtk.backends.loading import require_packages
 from fairtk.backends.protocol import Backend, NoAnswerError, PromptLengthError
 from fairtk.backends.seq2seq import HuggingFaceSeq2Seq
@@ -15,10 +16,13 @@ from fairtk.backends.seq2seq import HuggingFaceSeq2Seq
 __all__ = [
     "Backend",
     "CallableBackend",
+    "Encoder",
     "HuggingFaceCausal",
     "HuggingFaceSeq2Seq",
+    "MeanEncoder",
     "NoAnswerError",
     "PromptLengthError",
+    "SpladeEncoder",
     "as_backend",
     "require_packages",
 ]

@@ -1,4 +1,4 @@
-"""What the Hugging Face backends share: settings, lazy loading, and the loop over batches."""
+"""What the Hugging Face backends share: generating without sampling, in batches."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairtk.backends import loading
-from fairtk.backends.batching import cost, plan_batches
 from fairtk.backends.memory import batch_tokens as fitting_tokens
-from fairtk.backends.memory import is_out_of_memory
+from fairtk.backends.model import HuggingFaceModel, at_least_one, optional
 from fairtk.backends.protocol import PromptLengthError
-from fairtk.backends.weights import WANTED, find_folder
+from fairtk.backends.running import in_batches
 from fairtk.backends.window import UNLIMITED, PromptTokenizer, declared_window, longer_than
-from fairtk.errors import InputError, ModelError, ParameterError, suggestion
-from fairtk.files.fingerprints import folder_digest
+from fairtk.errors import InputError
 from fairtk.frames.arrays import IntArray
-
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 # Set over the sampling defaults that a model's generation_config.json may have.
 _NO_SAMPLING: dict[str, Any] = {
@@ -30,7 +26,7 @@ _NO_SAMPLING: dict[str, Any] = {
 }
 
 
-class HuggingFaceBackend(ABC):
+class HuggingFaceBackend(HuggingFaceModel, ABC):
     """A Hugging Face model that generates without sampling, in batches of similar length.
 
     Model and tokenizer are loaded on first use, from safetensors only, and code of a repository
@@ -79,37 +75,11 @@ class HuggingFaceBackend(ABC):
         batch_tokens: int | None = None,
         revision: str | None = None,
     ) -> None:
+        super().__init__(model, device, dtype, batch_tokens, revision)
         where = type(self).__name__
-        loading.require_packages(where)
-        if dtype not in DTYPES:
-            raise ParameterError(f"{where}: unknown dtype {dtype!r}{suggestion(dtype, DTYPES)}")
-        self.model = str(model)
-        self.device = str(device)
-        self.dtype = dtype
-        self.num_beams = _positive(num_beams, "num_beams", where)
-        self.max_new_tokens = _positive(max_new_tokens, "max_new_tokens", where)
-        self.max_prompt_tokens = (
-            None
-            if max_prompt_tokens is None
-            else _positive(max_prompt_tokens, "max_prompt_tokens", where)
-        )
-        self.batch_tokens = (
-            None if batch_tokens is None else _positive(batch_tokens, "batch_tokens", where)
-        )
-        self.revision = revision
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.model
-
-    def content_digest(self) -> str:
-        """Return a digest of the model's files, wherever they are.
-
-        Raises:
-            ModelError: there is no such model.
-        """
-        return folder_digest(find_folder(self.model, self.revision), tuple(WANTED))
+        self.num_beams = at_least_one(num_beams, "num_beams", where)
+        self.max_new_tokens = at_least_one(max_new_tokens, "max_new_tokens", where)
+        self.max_prompt_tokens = optional(max_prompt_tokens, "max_prompt_tokens", where)
 
     @cached_property
     def tokenizer(self) -> PromptTokenizer:
@@ -173,23 +143,6 @@ class HuggingFaceBackend(ABC):
     # Loading ----------------------------------------------------------------------------------
 
     @cached_property
-    def _folder(self) -> str:
-        loading.require_packages(type(self).__name__)
-        return str(find_folder(self.model, self.revision))
-
-    @cached_property
-    def _tokenizer(self) -> Any:
-        return loading.load_tokenizer(self._folder, self.model)
-
-    @cached_property
-    def _config(self) -> Any:
-        return loading.load_config(self._folder, self.model)
-
-    @cached_property
-    def _device(self) -> Any:
-        return loading.pick_device(self.device, type(self).__name__)
-
-    @cached_property
     def _model(self) -> Any:
         from transformers import GenerationConfig
 
@@ -208,88 +161,36 @@ class HuggingFaceBackend(ABC):
         )
         return model
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A loaded model does not travel to other processes; each loads its own.
-        return {name: getattr(self, name) for name in self.SETTINGS}
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.SETTINGS)
-        return f"{type(self).__name__}({shown})"
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and repr(self) == repr(other)
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
     # Generating -------------------------------------------------------------------------------
 
-    @property
-    def _positions(self) -> int | None:
-        """Absolute positions of the model; None where positions are relative (T5)."""
-        found = getattr(self._config, "max_position_embeddings", None)
-        return int(found) if found else None
-
     def _answer(self, tokens: list[list[int]]) -> list[str]:
-        from tqdm import tqdm
-
         lengths: IntArray = np.array([len(row) for row in tokens], dtype=np.int64)
         most = self.batch_tokens or fitting_tokens(
             self._model, self._device, self.num_beams, self.max_new_tokens
         )
-        waiting = plan_batches(lengths, most, self.max_new_tokens)[::-1]
         answers = [""] * len(tokens)
-        # disable=None: a bar on a terminal only; delay: only for work that takes a while
-        bar = tqdm(
-            total=len(tokens), desc=self.model, unit="prompt", delay=2, disable=None, leave=False
-        )
-        with bar:
-            while waiting:
-                batch = waiting.pop()
-                price = cost(len(batch), int(lengths[batch].max()), self.max_new_tokens)
-                texts = None
-                if len(batch) == 1 or price <= most:
-                    texts = self._try_batch([tokens[i] for i in batch])
-                if texts is not None:
-                    for i, text in zip(batch, texts, strict=True):
-                        answers[i] = text.strip()
-                    bar.update(len(batch))
-                elif len(batch) == 1:
-                    raise ModelError(
-                        f"memory on {self._device} does not hold one prompt of "
-                        f"{lengths[batch[0]]} tokens for {self.model!r}: use a smaller model, "
-                        "fewer beams, a smaller max_new_tokens, or dtype='bfloat16'"
-                    )
-                else:
-                    most = min(most, max(1, price // 2))
-                    middle = len(batch) // 2
-                    waiting += [batch[middle:], batch[:middle]]
+        for batch, texts in in_batches(
+            lengths,
+            most,
+            self.max_new_tokens,
+            lambda batch: self._generate([tokens[i] for i in batch]),
+            self._device,
+            self.model,
+            "use a smaller model, fewer beams, a smaller max_new_tokens, or dtype='bfloat16'",
+        ):
+            for i, text in zip(batch, texts, strict=True):
+                answers[i] = text.strip()
         return answers
 
-    def _try_batch(self, rows: list[list[int]]) -> list[str] | None:
-        """Return the texts, or None when memory ran out."""
+    def _generate(self, rows: list[list[int]]) -> list[str]:
         import torch
 
         ids, mask = self._pad(rows)
-        try:
-            with torch.inference_mode():
-                output = self._model.generate(
-                    input_ids=torch.from_numpy(ids).to(self._device),
-                    attention_mask=torch.from_numpy(mask).to(self._device),
-                )
-            texts: list[str] = self._tokenizer.batch_decode(
-                self._answers_of(output, ids.shape[1]).cpu(), skip_special_tokens=True
-            )
-            return texts
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
-        return None
-
-
-def _positive(value: Any, name: str, where: str) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ParameterError(f"{where}: {name} must be an integer from 1; found {value!r}")
-    return int(value)
+        output = self._model.generate(
+            input_ids=torch.from_numpy(ids).to(self._device),
+            attention_mask=torch.from_numpy(mask).to(self._device),
+        )
+        texts: list[str] = self._tokenizer.batch_decode(
+            self._answers_of(output, ids.shape[1]).cpu(), skip_special_tokens=True
+        )
+        return texts

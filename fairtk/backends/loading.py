@@ -52,19 +52,47 @@ def load_config(folder: str, model: str) -> Any:
         ) from error
 
 
-def load_model(auto_class: Any, folder: str, model: str, device: Any, dtype: str) -> Any:
-    """Return the model of a folder on a device, from safetensors, in evaluation mode."""
+def load_model(
+    auto_class: Any, folder: str, model: str, device: Any, dtype: str, pickled: bool = False
+) -> Any:
+    """Return the model of a folder on a device, in evaluation mode.
+
+    Args:
+        auto_class: the class of transformers that loads it.
+        folder: where its files are.
+        model: its name, for messages.
+        device: the torch device.
+        dtype: as in `pick_dtype`.
+        pickled: whether the weights are pickled rather than safetensors.
+
+    Raises:
+        ModelError: it cannot be loaded, or the files lack some of its weights.
+    """
     try:
         with _quiet_bar():
-            loaded = auto_class.from_pretrained(
-                folder, dtype=pick_dtype(dtype, device), use_safetensors=True, **_SAFE
+            # weights_only: a pickle gives tensors and nothing else; torch from 2.6 keeps to that
+            loaded, found = auto_class.from_pretrained(
+                folder,
+                dtype=pick_dtype(dtype, device),
+                use_safetensors=not pickled,
+                weights_only=True,
+                output_loading_info=True,
+                **_SAFE,
             )
-        return loaded.eval().to(device)
+        loaded = loaded.eval().to(device)
     except Exception as error:
         raise ModelError(
             f"the model {model!r} cannot be loaded from {folder!r} with {auto_class.__name__} "
             f"on {device} ({one_line(error)})"
         ) from error
+    # transformers gives random numbers to weights that are not there; poolers are never used
+    lacking = sorted(key for key in found["missing_keys"] if "pooler" not in key)
+    if lacking:
+        raise ModelError(
+            f"the files of {model!r} in {folder!r} lack {len(lacking)} of the weights that a "
+            f"{type(loaded).__name__} has (e.g. {lacking[0]}): it is another kind of model"
+        )
+    return loaded
 
 
 def pick_device(device: str, where: str) -> Any:

@@ -28,13 +28,29 @@ def batch_tokens(model: Any, device: Any, num_beams: int, new_tokens: int) -> in
         num_beams: beams per prompt.
         new_tokens: tokens that each answer may have.
     """
+    return _fitting(bytes_per_token(model, num_beams, new_tokens), device)
+
+
+def encoder_tokens(model: Any, device: Any, scores: int) -> int:
+    """Return the largest cost of a batch of texts that are encoded, not answered.
+
+    Args:
+        model: a loaded Hugging Face model.
+        device: its torch device.
+        scores: numbers per token that come on top of the model's own, e.g. over the vocabulary.
+    """
+    hidden, wide, heads, element = _shape(model)
+    return _fitting(_activations(hidden, wide, heads, element) + 2 * 4 * scores, device)
+
+
+def _fitting(token_bytes: float, device: Any) -> int:
     import torch
 
     if device.type == "cuda":
         free, most = torch.cuda.mem_get_info(device)[0] * GPU_SHARE, GPU_MOST
     else:
         free, most = available_memory() * CPU_SHARE, CPU_MOST
-    fitting = int(free / bytes_per_token(model, num_beams, new_tokens))
+    fitting = int(free / token_bytes)
     return max(LEAST, min(most, 1 << max(0, fitting.bit_length() - 1)))
 
 
@@ -47,16 +63,25 @@ def bytes_per_token(model: Any, num_beams: int, new_tokens: int) -> float:
     """
     config = model.config
     layers = _size(config, "num_decoder_layers", "num_hidden_layers", "num_layers", default=12)
-    hidden = _size(config, "d_model", "hidden_size", "n_embd", default=1024)
-    heads = _size(config, "num_heads", "num_attention_heads", "n_head", default=16)
+    hidden, wide, heads, element = _shape(model)
     inner = heads * _size(config, "d_kv", "head_dim", default=max(1, hidden // heads))
-    wide = _size(config, "d_ff", "intermediate_size", "n_inner", default=4 * hidden)
     vocabulary = _size(config, "vocab_size", default=32_000)
-    element = next(model.parameters()).element_size()
     cache = 2 * 2 * num_beams * layers * inner * element
-    activations = (8 * hidden + 2 * wide) * element + heads * 512 * 4
     scores = 4 * 4 * num_beams * vocabulary / max(1, new_tokens)
-    return float(cache + activations + scores)
+    return float(cache + _activations(hidden, wide, heads, element) + scores)
+
+
+def _shape(model: Any) -> tuple[int, int, int, int]:
+    """Return the width of a layer and its feed-forward part, the heads, and a number's bytes."""
+    config = model.config
+    hidden = _size(config, "d_model", "hidden_size", "n_embd", "dim", default=1024)
+    heads = _size(config, "num_heads", "num_attention_heads", "n_head", "n_heads", default=16)
+    wide = _size(config, "d_ff", "intermediate_size", "n_inner", "hidden_dim", default=4 * hidden)
+    return hidden, wide, heads, next(model.parameters()).element_size()
+
+
+def _activations(hidden: int, wide: int, heads: int, element: int) -> int:
+    return (8 * hidden + 2 * wide) * element + heads * 512 * 4
 
 
 def available_memory() -> int:

@@ -1,7 +1,8 @@
 """Finding a model's files: a local folder, the hub's cache, or a download from the hub.
 
-Only safetensors weights are read, and code that a repository may hold is never run. What is
-fetched is the folder's JSON, vocabulary and safetensors files, nothing else.
+Only safetensors weights are read, or pickled ones where a user allows it and there are no others;
+code that a repository may hold is never run. What is fetched is the folder's JSON, vocabulary and
+weight files, nothing else.
 """
 
 from __future__ import annotations
@@ -10,39 +11,56 @@ import json
 import os
 import socket
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from fairtk.errors import MissingExtraError, ModelError
+from fairtk.files.fingerprints import folder_digest
 
 INDEX = "model.safetensors.index.json"
 WEIGHTS = "model.safetensors"
-WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
-PICKLED = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.msgpack", "*.h5")
+PICKLE_INDEX = "pytorch_model.bin.index.json"
+PICKLE = "pytorch_model.bin"
+WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
+WANTED_PICKLES = "pytorch_model*.bin"
+PICKLED = (WANTED_PICKLES, "*.pt", "*.pth", "*.ckpt", "*.msgpack", "*.h5")
 NEEDED = f"a folder with config.json, {WEIGHTS} and tokenizer.json"
 
 
-def find_folder(model: str, revision: str | None = None) -> Path:
+def find_folder(model: str, revision: str | None = None, pickled: bool | None = None) -> Path:
     """Return a local folder with the model's files.
 
     Args:
         model: a local folder, or a name on the Hugging Face hub.
         revision: a branch, tag or commit on the hub; None for its default.
+        pickled: whether pickled weights will do where there are no others; None: no, and the
+            caller has no setting ``allow_pickled_weights``.
 
     Raises:
-        ModelError: no such folder or name, no connection, or no safetensors weights; one line
+        ModelError: no such folder or name, no connection, or no weights that may be read; one line
             that names the model and says what to do.
         MissingExtraError: a hub name is given and huggingface_hub is not installed.
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
-        _check(folder, f"the folder {model!r}")
+        _check(folder, f"the folder {model!r}", pickled)
         return folder
     if folder.exists():
         raise ModelError(f"the model {model!r} is a file: give {NEEDED}, or a hub name")
     if _is_path(model):
         raise ModelError(f"there is no folder {model!r}: give {NEEDED}, or a hub name")
-    return _from_hub(model, revision)
+    return _from_hub(model, revision, pickled)
+
+
+def is_pickled(folder: Path) -> bool:
+    """Return whether a folder's weights are pickled: it has no safetensors."""
+    return not _complete(folder, WEIGHTS, INDEX)
+
+
+def model_digest(folder: Path) -> str:
+    """Return a digest of a model's files: all that decide what it computes."""
+    more = (WANTED_PICKLES,) if is_pickled(folder) else ()
+    return folder_digest(folder, (*WANTED, *more))
 
 
 def _is_path(model: str) -> bool:
@@ -50,62 +68,93 @@ def _is_path(model: str) -> bool:
     return model.startswith((".", "~", "/")) or separators > 1 or Path(model).is_absolute()
 
 
-def _check(folder: Path, what: str) -> None:
-    """Raise unless config and all safetensors weights are there."""
+def _check(folder: Path, what: str, pickled: bool | None) -> None:
+    """Raise unless config and all weights are there, in a form that may be read."""
     if not (folder / "config.json").is_file():
         raise ModelError(f"{what} holds no model: config.json is missing; needed is {NEEDED}")
-    if _complete(folder):
+    if _readable(folder, pickled):
         return
-    pickled = sorted(path.name for pattern in PICKLED for path in folder.glob(pattern))
     if (folder / INDEX).is_file():
         raise ModelError(f"{what} lacks some of the weight files that {INDEX} lists")
-    found = f"has only {pickled[0]}, which is never loaded" if pickled else "has none"
+    found = sorted(path.name for pattern in PICKLED for path in folder.glob(pattern))
+    if not found:
+        raise ModelError(
+            f"{what} must hold its weights as {WEIGHTS}, and has none; needed is {NEEDED}"
+        )
+    if pickled:
+        raise ModelError(
+            f"{what} must hold all its weights as {WEIGHTS} or {PICKLE}; found {found[0]}"
+        )
+    never = "never" if pickled is None else "not"
     raise ModelError(
-        f"{what} must hold its weights as {WEIGHTS}, and {found}: a pickled file can run code; "
+        f"{what} must hold its weights as {WEIGHTS}, and has only {found[0]}, which is {never} "
+        "loaded: a pickled file can run code; "
         "convert it once with model.save_pretrained(folder, safe_serialization=True)"
-        if pickled
-        else f"{what} must hold its weights as {WEIGHTS}, and {found}; needed is {NEEDED}"
+        + ("" if pickled is None else _IF_TRUSTED)
     )
 
 
-def _complete(folder: Path) -> bool:
-    if (folder / WEIGHTS).is_file():
+_IF_TRUSTED = (
+    ", or, if you trust its maker, say allow_pickled_weights=True (it is then read with "
+    "torch.load(weights_only=True), which takes tensors alone)"
+)
+
+
+def _readable(folder: Path, pickled: bool | None) -> bool:
+    return _complete(folder, WEIGHTS, INDEX) or (
+        bool(pickled) and _complete(folder, PICKLE, PICKLE_INDEX)
+    )
+
+
+def _complete(folder: Path, weights: str, index: str) -> bool:
+    if (folder / weights).is_file():
         return True
-    if not (folder / INDEX).is_file():
+    if not (folder / index).is_file():
         return False
-    shards = json.loads((folder / INDEX).read_text(encoding="utf-8")).get("weight_map", {})
+    shards = json.loads((folder / index).read_text(encoding="utf-8")).get("weight_map", {})
     return bool(shards) and all((folder / name).is_file() for name in set(shards.values()))
 
 
-def _from_hub(model: str, revision: str | None) -> Path:
+def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
     try:
         from huggingface_hub import constants, snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     except ImportError:
         raise MissingExtraError("huggingface_hub", "t5", f"the model {model!r}") from None
 
-    wanted: dict[str, Any] = {
-        "revision": revision,
-        "allow_patterns": WANTED,
-        "ignore_patterns": ["*/*"],
-    }
+    def fetch(*patterns: str, offline: bool = False) -> Path:
+        return Path(
+            snapshot_download(
+                model,
+                revision=revision,
+                allow_patterns=list(patterns),
+                ignore_patterns=["*/*"],
+                local_files_only=offline,
+            )
+        )
+
+    cached = None
     try:  # the cache first: no request when all is there
-        cached = Path(snapshot_download(model, local_files_only=True, **wanted))
-        if (cached / "config.json").is_file() and _complete(cached):
+        cached = fetch(*WANTED, offline=True)
+        if (cached / "config.json").is_file() and _readable(cached, pickled):
             return cached
     except LocalEntryNotFoundError:
         pass
     except ValueError as error:  # not a well-formed name
         _fail(model, str(error))
-    if constants.HF_HUB_OFFLINE:
-        _fail(model, "HF_HUB_OFFLINE is set")
-    if not _reachable(constants.ENDPOINT):
-        _fail(model, f"{urlsplit(constants.ENDPOINT).hostname} cannot be reached")
+    offline = bool(constants.HF_HUB_OFFLINE)
+    if offline or not _reachable(constants.ENDPOINT):
+        if cached is not None and any(cached.glob(WANTED_PICKLES)):
+            _check(cached, f"the model {model!r} in the local cache", pickled)
+        host = urlsplit(constants.ENDPOINT).hostname
+        _fail(model, "HF_HUB_OFFLINE is set" if offline else f"{host} cannot be reached")
     try:
-        folder = Path(snapshot_download(model, **wanted))
+        folder = fetch(*WANTED)
+        if pickled and is_pickled(folder):
+            folder = fetch(WANTED_PICKLES)
     except (OSError, ValueError, HfHubHTTPError) as error:
         _fail(model, f"{type(error).__name__}: {error}")
-    _check(folder, f"the model {model!r} on the hub")
+    _check(folder, f"the model {model!r} on the hub", pickled)
     return folder
 
 
@@ -126,5 +175,5 @@ def _fail(model: str, reason: str) -> NoReturn:
     raise ModelError(
         f"the model {model!r} is not in the local cache and cannot be downloaded ({first}): "
         f"connect once, or give a local folder instead of the name ({NEEDED}), "
-        "e.g. FlanT5(model='/path/to/folder')"
+        "e.g. model='/path/to/folder'"
     ) from None

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fairtk.backends.adapter import CallableBackend
-from fairtk.backends.hugging_face import HuggingFaceBackend
-from fairtk.backends.weights import WANTED, find_folder
+from fairtk.backends.model import HuggingFaceModel
+from fairtk.backends.weights import find_folder, model_digest
 from fairtk.experiment.adapting import Adapter, class_name, refuse
 from fairtk.files.fingerprints import folder_digest
 from fairtk.frames import digest
@@ -20,6 +20,7 @@ from fairtk.llm import ChatBackend, ChatModel, LocalChat
 from fairtk.llm.recorded import Recorded
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.generator import Generator
+from fairtk.transformers.neural import NeuralScorer
 
 _PYTERRIER: dict[str, tuple[str, ...]] = {
     "pyterrier._ops.Compose": ("_transformers",),
@@ -108,6 +109,10 @@ def _generator(stage: Generator) -> dict[str, Any]:
     return settings | {"backend": stage.backend}
 
 
+def _neural_scorer(stage: NeuralScorer) -> dict[str, Any]:
+    return {"encoder": stage.encoder}
+
+
 def _candidates(stage: Any) -> dict[str, Any]:
     return {"dataset": stage.dataset if _named(stage._source) else _data(stage._source)}
 
@@ -140,18 +145,19 @@ def _pisa(stage: Any) -> dict[str, Any]:
     }
 
 
-def _hugging_face(backend: HuggingFaceBackend) -> dict[str, Any]:
-    settings = {name: getattr(backend, name) for name in backend.SETTINGS}
-    folder = find_folder(backend.model, backend.revision)
-    del settings["model"], settings["revision"]  # the files say more than their name
-    return settings | _weights(folder) | {"device": _device_class(backend.device)}
+def _hugging_face(model: HuggingFaceModel) -> dict[str, Any]:
+    # the files say more than their name, and how they may be read changes nothing
+    files = ("model", "revision", "allow_pickled_weights")
+    settings = {name: getattr(model, name) for name in model.SETTINGS if name not in files}
+    weights = _weights(model.content_digest())
+    return settings | weights | {"device": _device_class(model.device)}
 
 
-def _weights(folder: Path) -> dict[str, Any]:
+def _weights(digest: str) -> dict[str, Any]:
     import importlib.metadata as metadata
 
     versions = {name: metadata.version(name) for name in ("torch", "transformers", "tokenizers")}
-    return {"files": f"#{folder_digest(folder, tuple(WANTED))}", "libraries": versions}
+    return {"files": f"#{digest}", "libraries": versions}
 
 
 def _device_class(device: Any) -> str:
@@ -166,7 +172,7 @@ def _device_class(device: Any) -> str:
 def _rag_hugging_face(backend: Any) -> dict[str, Any]:
     names = ("max_input_length", "max_new_tokens", "_generation_args", "logprobs_topk")
     settings = {name: getattr(backend, name) for name in names}
-    weights = _weights(find_folder(backend.model_id))
+    weights = _weights(model_digest(find_folder(backend.model_id)))
     return settings | weights | {"device": _device_class(backend.device)}
 
 
@@ -240,9 +246,10 @@ _BY_BASE: tuple[tuple[type, Adapter], ...] = (
     (Recorded, _recorded),
     (LocalChat, _local_chat),
     (ChatModel, _chat_model),
-    (HuggingFaceBackend, _hugging_face),
+    (HuggingFaceModel, _hugging_face),
     (CallableBackend, _function),
     (Generator, _generator),
+    (NeuralScorer, _neural_scorer),
     (FairTransformer, _settings),
 )
 

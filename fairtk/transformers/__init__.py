@@ -10,28 +10,36 @@ if TYPE_CHECKING:
     from fairtk.transformers.candidates import Candidates
     from fairtk.transformers.flan_t5 import FlanT5
     from fairtk.transformers.generator import Generator
+    from fairtk.transformers.neural import ContrieverScorer, SpladeScorer
     from fairtk.transformers.oracle import OracleSampler
     from fairtk.transformers.per_sample import PerSample
     from fairtk.transformers.sampler import FairSampler
+    from fairtk.transformers.scorer import Scorer
 
 _MODULES = {
     "BM25Scorer": "bm25",
     "Candidates": "candidates",
+    "ContrieverScorer": "neural",
     "FairSampler": "sampler",
     "FlanT5": "flan_t5",
     "Generator": "generator",
     "OracleSampler": "oracle",
     "PerSample": "per_sample",
+    "Scorer": "scorer",
+    "SpladeScorer": "neural",
 }
 
 __all__ = [
     "BM25Scorer",
     "Candidates",
+    "ContrieverScorer",
     "FairSampler",
     "FlanT5",
     "Generator",
     "OracleSampler",
     "PerSample",
+    "Scorer",
+    "SpladeScorer",
 ]
 
 

@@ -7,14 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import ParameterError
 from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE, TEXT
-from fairtk.frames.ids import encode_ids
-from fairtk.frames.rankings import encode_run
-from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.scorer import Scorer
 from fairtk.transformers.term_weights import Tokenizer, score_texts
 
 # Queries are scored in blocks of whole queries of about this many characters of text, so that
@@ -22,7 +18,7 @@ from fairtk.transformers.term_weights import Tokenizer, score_texts
 _BLOCK_CHARACTERS = 10_000_000
 
 
-class BM25Scorer(FairTransformer):
+class BM25Scorer(Scorer):
     """R -> R: scores each query's candidates by BM25 with statistics of these candidates alone.
 
     This is Okapi BM25 as *Towards Fair RAG* uses it on LaMP profiles (the implementation of
@@ -37,10 +33,7 @@ class BM25Scorer(FairTransformer):
     compared as they are: no lower-casing, no stemming. Where all documents are empty, all scores
     are 0 (the original fails).
 
-    Input columns: ``qid``, ``query``, ``docno``, ``text``; scores and ranks are replaced, other
-    columns kept. Output rows are ordered by query (first appearance) and rank; ties are broken by
-    docno, descending, as in all of fairtk. A sampled run (column ``sample``) is refused: score
-    first, then sample. Fast: one sparse product for many queries, no loop over queries.
+    The frames are `Scorer`'s. Fast: one sparse product for many queries, no loop over queries.
 
     Args:
         k1: how fast repeated words saturate, at least 0.
@@ -50,10 +43,6 @@ class BM25Scorer(FairTransformer):
 
     Raises:
         ParameterError: a setting is out of range.
-        ColumnError: on use: a column is missing, or the run is sampled.
-        InputError: on use: a text or query is missing (names qid and docno), or a qid has two
-            different queries.
-        DuplicateError: on use: a document occurs twice for a query.
     """
 
     SETTINGS = ("k1", "b", "epsilon", "tokenize")
@@ -80,24 +69,8 @@ class BM25Scorer(FairTransformer):
         self.epsilon = epsilon
         self.tokenize = tokenize
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the candidates with BM25's scores and ranks.
-
-        Args:
-            inp: a run (R) with text.
-        """
-        self.check_inputs(inp, [QID, QUERY, DOCNO, TEXT])
-        self.refuse_samples(inp)
-        query, qids = encode_ids(inp[QID], QID, "BM25Scorer")
-        texts = self._strings(inp, TEXT)
-        queries = self._queries(inp, query, len(qids))
-        scored = inp.assign(**{SCORE: self._scores(query, texts, queries)})
-        run = encode_run(scored, "BM25Scorer", use_rank=False)
-        out = scored.iloc[run.order].reset_index(drop=True)
-        out[RANK] = run.position
-        return out
-
-    def _scores(self, query: npt.NDArray[Any], texts: list[str], queries: list[str]) -> FloatArray:
+    def scores(self, query: IntArray, texts: list[str], queries: list[str]) -> FloatArray:
+        """Return BM25's score of each candidate; see `Scorer.scores`."""
         tokenize: Tokenizer = str.split if isinstance(self.tokenize, str) else self.tokenize
         score = np.zeros(len(texts))
         for rows, first, last in _blocks(query, texts, len(queries)):
@@ -109,31 +82,6 @@ class BM25Scorer(FairTransformer):
                 (self.k1, self.b, self.epsilon),
             )
         return score
-
-    def _strings(self, inp: pd.DataFrame, column: str) -> list[str]:
-        values: list[Any] = inp[column].tolist()
-        for row, value in enumerate(values):
-            if not isinstance(value, str):
-                where = inp.iloc[row]
-                raise InputError(
-                    f"BM25Scorer: the {column} of qid {where[QID]!r}, docno {where[DOCNO]!r} must "
-                    f"be a string; found {value!r}: load the texts first (a text_loader), or drop "
-                    "documents without one"
-                )
-        return values
-
-    def _queries(self, inp: pd.DataFrame, query: npt.NDArray[Any], count: int) -> list[str]:
-        code, distinct = pd.factorize(inp[QUERY])
-        first = np.full(count, -1, dtype=np.int64)
-        first[query[::-1]] = code[::-1]
-        bad = np.flatnonzero((code != first[query]) | (code < 0))
-        if len(bad):
-            where = inp.iloc[int(bad[0])]
-            raise InputError(
-                f"BM25Scorer: qid {where[QID]!r} must have one query on all its rows; found "
-                f"{where[QUERY]!r} at docno {where[DOCNO]!r}"
-            )
-        return [str(distinct[c]) for c in first]
 
 
 def _blocks(

@@ -68,6 +68,23 @@ def test_a_cached_model_needs_no_connection(hub, monkeypatch, tmp_path, t5_folde
         find_folder(name)
 
 
+def test_a_cached_model_that_has_pickles_only(hub, monkeypatch, tmp_path):
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
+    repository = tmp_path / "cache" / "models--fairtk-tests--pickled"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text("0" * 40)
+    snapshot = repository / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    (snapshot / "pytorch_model.bin").write_bytes(b"not read")
+    name = "fairtk-tests/pickled"
+    with pytest.raises(ModelError, match="in the local cache .* pytorch_model.bin, which is never"):
+        find_folder(name)
+    with pytest.raises(ModelError, match="is not loaded: .* allow_pickled_weights=True"):
+        find_folder(name, pickled=False)
+    assert find_folder(name, pickled=True) == snapshot
+
+
 def test_no_name_at_all(hub, monkeypatch):
     monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match="'what is this\\?'"):

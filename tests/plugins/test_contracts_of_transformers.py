@@ -155,7 +155,7 @@ class TestFlanT5(TransformerContract):
 
 
 # their contracts stand beside their other tests, which have the models and retrievers they need
-ELSEWHERE = {"FairQR", "QueryRefiner"}
+ELSEWHERE = {"ContrieverScorer", "FairQR", "QueryRefiner", "SpladeScorer"}
 
 
 def test_every_registered_transformer_is_tested():
