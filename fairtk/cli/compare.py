@@ -53,7 +53,7 @@ def command(
       fairtk compare qrels.txt bm25.run fair.run -m "E(nDCG@5)" -m EE_D@5 --baseline bm25.run
       fairtk compare qrels.txt *.run -m EE_R@5 --test randomization --format latex --output t.tex
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.report import comparison_table, comparison_text, rendered
+    from fairtk.cli.values import comparison_table, comparison_text, rendered
     from fairtk.evaluation import compare
     from fairtk.files.renderings import TEXTS
 

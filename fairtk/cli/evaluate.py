@@ -49,7 +49,7 @@ def command(
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.report import means_table, means_text, queries_text, rendered
+    from fairtk.cli.values import means_table, means_text, queries_text, rendered
     from fairtk.evaluation import evaluate
     from fairtk.files.renderings import TEXTS
 
