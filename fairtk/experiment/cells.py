@@ -12,7 +12,7 @@ class StoredCell(NamedTuple):
     """Where one query's result stands.
 
     Attributes:
-        frame: the frame; None for a failed query.
+        frame: the frame; None for a failed query that no stage said anything else about.
         first: its first row there.
         size: its number of rows.
         error: why it failed; None if it did not.
@@ -31,7 +31,7 @@ class Made(NamedTuple):
         chain: the chain's number in the store.
         spans: qid, first row and number of rows of each query.
         table: the rows.
-        errors: why the other queries failed.
+        errors: why queries failed, those with rows among them.
     """
 
     chain: int

@@ -102,8 +102,8 @@ class Engine:
         backends = self.prepare()
         if self.store.path is not None:
             recorded = Recording(self.store.path)
-            stages = {key: recorded.stage(stage) for key, stage in stages.items()}
-            backends = {key: recorded.backend(backend) for key, backend in backends.items()}
+            stages = {key: recorded.behind(stage) for key, stage in stages.items()}
+            backends = {key: recorded.behind(backend) for key, backend in backends.items()}
         levels = 1 + max(node.level for node in self.tree.nodes)
         with self.executor.open({**stages, **backends}, self.threads) as session:
             for level in range(levels):

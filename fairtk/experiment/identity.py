@@ -43,6 +43,11 @@ class Identified(pt.Transformer):  # type: ignore[misc]
         """Return what the transformer makes of the frame."""
         return self.transformer.transform(inp)
 
+    @property
+    def missing(self) -> Any:
+        """What the transformer says of queries without a result, if it says so."""
+        return getattr(self.transformer, "missing", None)
+
     def subtransformers(self) -> dict[str, Any]:
         """Return the transformer, for PyTerrier's schematics."""
         return {"transformer": self.transformer}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pyterrier._ops import Compose
+
+from fairtk.experiment.identity import Identified
 from fairtk.llm import ChatBackend, ChatModel, Ledger, Recorded
 from fairtk.transformers.base import FairTransformer
 
@@ -28,26 +32,34 @@ class Recording:
     def _ledger(self) -> Ledger:
         return Ledger(self.path)
 
-    def stage(self, stage: Any) -> Any:
-        """Return a stage, or a copy of it whose models are recorded."""
-        if not isinstance(stage, FairTransformer):
-            return stage
-        found = {
-            name: self._ledger.wrap(value)
-            for name, value in stage.settings().items()
-            if _is_paid(value)
-        }
-        if found:
-            stage = copy.copy(stage)
-            for name, value in found.items():
-                setattr(stage, name, value)
-        return stage
+    def behind(self, value: Any) -> Any:
+        """Return a stage or backend, or a copy of it in which all models are recorded.
 
-    def backend(self, backend: Any) -> Any:
-        """Return a backend, or one whose model is recorded."""
-        if isinstance(backend, ChatBackend) and _is_paid(backend.model):
-            return ChatBackend(self._ledger.wrap(backend.model))
-        return backend
+        Models stand in settings of fairtk's transformers, and these within others and pipelines.
+        """
+        if _is_paid(value):
+            return self._ledger.wrap(value)
+        if isinstance(value, ChatBackend):
+            model = self.behind(value.model)
+            return value if model is value.model else ChatBackend(model)
+        if isinstance(value, list | tuple):
+            parts = [self.behind(part) for part in value]
+            same = all(new is old for new, old in zip(parts, value, strict=True))
+            return value if same else type(value)(parts)
+        names: Iterable[str] = ()
+        if isinstance(value, FairTransformer):
+            names = value.SETTINGS
+        elif isinstance(value, Compose):
+            names = ("_transformers",)
+        elif isinstance(value, Identified):
+            names = ("transformer",)
+        found = {name: self.behind(getattr(value, name)) for name in names}
+        found = {name: new for name, new in found.items() if new is not getattr(value, name)}
+        if found:
+            value = copy.copy(value)
+            for name, new in found.items():
+                setattr(value, name, new)
+        return value
 
 
 def _is_paid(model: Any) -> bool:

@@ -178,15 +178,16 @@ class Store:
         with self._transaction() as database:
             for result in made:
                 rows: list[tuple[object, ...]] = []
+                errors = dict(result.errors)
                 if result.spans and result.table is not None:
                     frame = self._keep(database, result.table)
                     rows += [
-                        (result.chain, qid, topics[qid], frame, first, size, None)
+                        (result.chain, qid, topics[qid], frame, first, size, errors.pop(qid, None))
                         for qid, first, size in result.spans
                     ]
                 rows += [
                     (result.chain, qid, topics[qid], None, 0, 0, error)
-                    for qid, error in result.errors.items()
+                    for qid, error in errors.items()
                 ]
                 database.executemany(
                     "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?) "

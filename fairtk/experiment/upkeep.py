@@ -42,7 +42,7 @@ def stored(save_dir: str | PathLike[str]) -> pd.DataFrame:
         counts = {
             chain: (there, failed)
             for chain, there, failed in database.execute(
-                "SELECT chain, count(frame), count(error) FROM cells GROUP BY chain"
+                "SELECT chain, count(*) - count(error), count(error) FROM cells GROUP BY chain"
             )
         }
         sizes = dict(

@@ -148,7 +148,7 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
             if step.ask:
                 _ask(stage, step, inp, qids, task, outcome)
                 continue
-            parts = _parts(stage.transform, step, inp, qids, task, errors)
+            parts = _parts(_naming_failures(stage, errors), step, inp, qids, task, errors)
             made = [_ordered(part, some, step.name) for some, part in parts]
             rows = _below([frame for frame, _ in made], inp)
             if step.keep:
@@ -165,6 +165,23 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
 
 
 _NO_ROWS = pd.DataFrame({QID: pd.Series(dtype="str")})
+
+
+def _naming_failures(stage: Any, errors: dict[str, str]) -> Callable[[pd.DataFrame], Any]:
+    """Return a stage's `transform`, after which `errors` has the queries that it gave up.
+
+    A stage says in ``missing`` (``qid``, ``reason``; as `fairtk.FairQR` does) which queries of its
+    last call have no result: they failed, whatever rows about them it returns.
+    """
+
+    def transform(inp: pd.DataFrame) -> Any:
+        out = stage.transform(inp)
+        missing = getattr(stage, "missing", None)
+        if isinstance(missing, pd.DataFrame):
+            errors.update(zip(missing[QID], missing["reason"], strict=True))
+        return out
+
+    return transform
 
 
 def _ask(

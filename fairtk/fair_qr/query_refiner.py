@@ -34,7 +34,7 @@ class QueryRefiner(FairTransformer):
 
     A query whose call fails finally, or whose answer is not a list of keywords (a sentence, a
     refusal, an empty answer), is left out, and a `DataWarning` names it and the reason: it is
-    missing, never silently unrefined.
+    missing, never silently unrefined (`missing` has those of the last call: ``qid``, ``reason``).
 
     Args:
         llm: a `fairtk.llm.ChatModel`, or anything that `fairtk.llm.as_chat_model` takes.
@@ -49,6 +49,7 @@ class QueryRefiner(FairTransformer):
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ("llm", "group", "prompt", "attribute", "temperature")
+    missing: pd.DataFrame | None = None
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class QueryRefiner(FairTransformer):
         qids = qids_of(inp, "QueryRefiner")
         results = refine(self.llm, self.prompt, self._requests(inp, qids))
         lost = {q: r.reason for q, r in zip(qids, results, strict=True) if r.query is None}
+        self.missing = pd.DataFrame({QID: list(lost), "reason": list(lost.values())})
         if lost:
             reasons = [f"{qid}: {reason}" for qid, reason in lost.items()]
             warnings.warn(

@@ -5,7 +5,7 @@ from chat_server import KEY, error, serving
 from experiment_stages import Retriever, world
 
 import fairtk
-from fairtk import FairSampler, Generator, QueryRefiner
+from fairtk import FairSampler, Generator, PerSample, QueryRefiner
 from fairtk.errors import DataWarning
 from fairtk.experiment.store import FILE
 from fairtk.llm import Ledger, OpenAICompatible
@@ -92,3 +92,40 @@ def test_refinements_are_kept_in_the_store_too(tmp_path):
         other = {"b": refiner(model(server), group="x", attribute="g") >> Retriever(seed=2)}
         fairtk.Experiment(other, TOPICS, save_dir=tmp_path)
         assert len(server.requests) == len(TOPICS)
+
+
+def test_a_query_that_a_stage_gives_up_failed_and_is_asked_again(tmp_path):
+    """QueryRefiner leaves out what it cannot refine: that is no empty result."""
+    broken = ["q1", "q3"]
+
+    def rule(prompt, count):
+        return error(400) if any(f"words of {q}\n" in prompt for q in broken) else "some, new"
+
+    with serving(rule) as server:
+        system = {"a": QueryRefiner(model(server), group="x") >> Retriever()}
+        with pytest.warns(DataWarning):
+            found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
+        assert found.failures["qid"].tolist() == broken
+        assert found.failures["error"].str.contains("status 400").all()
+        assert fairtk.experiment.stored(tmp_path)[["queries", "failed"]].values.tolist() == [
+            [3, 2],
+            [3, 2],
+        ]
+        broken.clear()
+        before = len(server.requests)
+        found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
+        assert len(server.requests) == before + 2
+        assert found.failures.empty and found.rankings("a")["qid"].nunique() == 5
+
+
+def test_models_within_other_stages_are_paid_for_once_too(tmp_path):
+    with serving(lambda prompt, count: f"answer {len(prompt)}") as server:
+
+        def system(cutoff):
+            reader = PerSample(Generator(model(server), prompt="rag", cutoff=2) >> Retriever() % 9)
+            return {f"first {cutoff}": Retriever() % cutoff >> reader}
+
+        fairtk.Experiment(system(3), TOPICS, save_dir=tmp_path)
+        assert len(server.requests) == 5
+        fairtk.Experiment(system(4), TOPICS, save_dir=tmp_path)  # other rows, the same prompts
+        assert len(server.requests) == 5
