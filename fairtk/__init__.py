@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "BM25Scorer": "fairtk.transformers",
+    "EachDocument": "fairtk.transformers",
     "Candidates": "fairtk.transformers",
     "ContrieverScorer": "fairtk.transformers",
     "Experiment": "fairtk.experiment",
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         BM25Scorer,
         Candidates,
         ContrieverScorer,
+        EachDocument,
         FairSampler,
         FlanT5,
         Generator,
@@ -106,6 +108,7 @@ __all__ = [
     "Candidates",
     "ContrieverScorer",
     "E",
+    "EachDocument",
     "EE_D",
     "EE_L",
     "EE_R",

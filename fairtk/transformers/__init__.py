@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairtk.transformers.bm25 import BM25Scorer
     from fairtk.transformers.candidates import Candidates
+    from fairtk.transformers.each_document import EachDocument
     from fairtk.transformers.flan_t5 import FlanT5
     from fairtk.transformers.generator import Generator
     from fairtk.transformers.neural import ContrieverScorer, SpladeScorer
@@ -21,6 +22,7 @@ _MODULES = {
     "Candidates": "candidates",
     "ContrieverScorer": "neural",
     "FairSampler": "sampler",
+    "EachDocument": "each_document",
     "FlanT5": "flan_t5",
     "Generator": "generator",
     "OracleSampler": "oracle",
@@ -33,6 +35,7 @@ __all__ = [
     "BM25Scorer",
     "Candidates",
     "ContrieverScorer",
+    "EachDocument",
     "FairSampler",
     "FlanT5",
     "Generator",

@@ -12,6 +12,7 @@ the official files:
 Salemi et al.: LaMP: When Large Language Models Meet Personalization. ACL 2024.
 """
 
+from fairtk.datasets.lamp.collection import task_of, write_folder
 from fairtk.datasets.lamp.dataset import build, from_folder, ids
 from fairtk.datasets.lamp.records import (
     DOC_TYPES,
@@ -27,6 +28,7 @@ from fairtk.datasets.lamp.records import (
     LampQuestion,
     retrieval_query,
     to_doc,
+    to_entry,
 )
 
 __all__ = [
@@ -45,5 +47,8 @@ __all__ = [
     "from_folder",
     "ids",
     "retrieval_query",
+    "task_of",
     "to_doc",
+    "to_entry",
+    "write_folder",
 ]

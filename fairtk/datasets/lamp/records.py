@@ -217,6 +217,18 @@ def to_doc(task: int, qid: str, entry: Mapping[str, Any], use_date: bool = False
     return DOC_TYPES[task](doc_id=f"{qid}/{pid}", date=date, **{**values, "text": text})
 
 
+def to_entry(task: int, doc: Any) -> dict[str, str]:
+    """Turn a task's document back into a raw profile entry: what `to_doc` undoes.
+
+    Args:
+        task: 1 to 7.
+        doc: a `Lamp1Doc` ... `Lamp7Doc` whose ``text`` does not end in the date.
+    """
+    _, _, pid = doc.doc_id.partition("/")
+    entry = {"id": pid, **{key: getattr(doc, field) for field, key in _KEYS[task].items()}}
+    return {**entry, "date": doc.date} if doc.date else entry
+
+
 def retrieval_query(task: int, question: str) -> str:
     """Return the part of a LaMP question that retrieval sees, as *Towards Fair RAG* extracts it.
 

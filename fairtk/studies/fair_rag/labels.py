@@ -1,0 +1,213 @@
+"""Utility labels: which documents help a generator (*Towards Fair RAG*, appendix B, algorithm 1).
+
+The generator answers each question without any document, and with every single candidate. The gain
+of a document is the utility of its answer minus that of the answer without documents; a document
+is useful (label 1) if its gain is above 0.
+
+What the published code does otherwise is an argument each: it labels LaMP-3 by accuracy where EU
+takes the error (`utility_of` with ``published=True``), looks at 1,001 queries where the paper says
+a thousand (``limit``), and generates without beams on several devices (``num_beams=1`` of the
+generator). Labels are signs of small differences: keep float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import InputError, ParameterError, listed
+from fairtk.experiment import Experiment
+from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, require
+from fairtk.frames.qrels import Qrels
+from fairtk.transformers import EachDocument, Generator
+from fairtk.utilities import Utility, get
+
+GAIN, UTILITY = "gain", "utility"
+GRADES = ("binary", "gain")
+ALONE, WITHOUT = "each document alone", "no document"
+
+
+@dataclass(frozen=True)
+class UtilityLabels:
+    """What `utility_labels` found.
+
+    Attributes:
+        documents: one row per query and candidate: ``qid``, ``docno``, ``qanswer`` (the answer
+            from this document alone), ``utility`` (higher is better), ``gain``, ``label``.
+        baseline: one row per query: ``qid``, ``gold_answer``, ``qanswer`` (the answer without
+            documents), ``utility``.
+        failures: ``system``, ``qid``, ``error``: queries that could not be labeled.
+    """
+
+    documents: pd.DataFrame
+    baseline: pd.DataFrame
+    failures: pd.DataFrame
+
+    def qrels(self, min_useful: int = 2) -> pd.DataFrame:
+        """Return the labels as qrels with gold answers.
+
+        Args:
+            min_useful: queries with fewer useful documents are left out; the paper leaves out
+                those with at most one, for which fairness between useful documents says nothing.
+
+        Returns:
+            ``qid``, ``docno``, ``label``, ``gold_answer``.
+        """
+        useful = self._useful
+        kept = self.documents[self.documents[QID].isin(useful.index[useful >= min_useful])]
+        golds = self.baseline.set_index(QID)[GOLD_ANSWER]
+        labels = kept[[QID, DOCNO, LABEL]].reset_index(drop=True)
+        return labels.assign(**{GOLD_ANSWER: labels[QID].map(golds)})
+
+    def filtered(self, min_useful: int = 2) -> list[str]:
+        """Return the labeled queries that `qrels` leaves out."""
+        useful = self._useful
+        return [str(qid) for qid in useful.index[useful < min_useful]]
+
+    @property
+    def _useful(self) -> pd.Series:
+        return (self.documents[LABEL] > 0).groupby(self.documents[QID], sort=False).sum()
+
+
+def utility_labels(
+    topics: pd.DataFrame,
+    candidates: Any,
+    answers: pd.DataFrame,
+    generator: Generator,
+    utility: str | Utility,
+    *,
+    upper_bound: float | None = None,
+    grades: str = "binary",
+    save_dir: str | PathLike[str] | None = None,
+    **engine: Any,
+) -> UtilityLabels:
+    """Label every candidate by what it gains a generator.
+
+    Args:
+        topics: ``qid``, ``query``; ``question`` if there is one.
+        candidates: Q -> R: the candidates of each query with the columns that the prompt reads,
+            e.g. ``Candidates("lamp/4/dev")``.
+        answers: ``qid``, ``gold_answer`` (`fairtk.datasets.get_answers`).
+        generator: as in the study; its prompt gets no document or one.
+        utility: name of a string utility, or a utility.
+        upper_bound: turns an error u into upper_bound - u, as `fairtk.EU` does.
+        grades: ``"binary"``: 1 for a gain above 0, else 0; ``"gain"``: the place of a gain above
+            0 among the query's distinct ones, from 1 for the smallest.
+        save_dir: folder of the store, that of the study: no answer is generated twice.
+        **engine: further arguments of `fairtk.Experiment`, e.g. ``executor``.
+
+    Raises:
+        ParameterError: `grades` is neither, or an error of utility has no upper bound.
+        InputError: a query has no gold answer.
+    """
+    if grades not in GRADES:
+        raise ParameterError(f"utility_labels: grades must be one of {GRADES}; found {grades!r}")
+    score = Score(utility, upper_bound)
+    require(answers, [QID, GOLD_ANSWER], "utility_labels (answers)")
+    golds = dict(zip(answers[QID], answers[GOLD_ANSWER], strict=True))
+    lacking = [qid for qid in topics[QID] if qid not in golds]
+    if lacking:
+        raise InputError(
+            f"utility_labels: no gold answer for {len(lacking)} of {len(topics)} queries "
+            f"({listed(lacking)})"
+        )
+    systems = {WITHOUT: generator, ALONE: candidates >> EachDocument() >> generator}
+    results = Experiment(systems, topics, save_dir=save_dir, **engine)
+    baseline = results.rankings(WITHOUT)[[QID, QANSWER]]
+    baseline.insert(1, GOLD_ANSWER, baseline[QID].map(golds))
+    baseline[UTILITY] = score(baseline[QANSWER], baseline[GOLD_ANSWER])
+    documents = results.rankings(ALONE)[[QID, DOCNO, QANSWER]]
+    documents = documents[documents[QID].isin(set(baseline[QID]))].reset_index(drop=True)
+    documents[UTILITY] = score(documents[QANSWER], documents[QID].map(golds))
+    without = documents[QID].map(baseline.set_index(QID)[UTILITY])
+    documents[GAIN] = documents[UTILITY] - without
+    documents[LABEL] = _labels(documents, grades)
+    return UtilityLabels(documents, baseline, results.failures)
+
+
+def _labels(documents: pd.DataFrame, grades: str) -> Any:
+    useful = documents[GAIN] > 0
+    if grades == "binary":
+        return useful.astype(np.int64)
+    place = documents[GAIN].where(useful).groupby(documents[QID]).rank(method="dense")
+    return place.fillna(0).astype(np.int64)
+
+
+class Score:
+    """A utility of which more is better.
+
+    Args:
+        utility: name of a string utility, or a utility.
+        upper_bound: turns an error u into upper_bound - u.
+    """
+
+    def __init__(self, utility: str | Utility, upper_bound: float | None = None) -> None:
+        self.utility: Utility = get(utility) if isinstance(utility, str) else utility
+        if self.utility.higher_is_better == (upper_bound is not None):
+            needed = "needs" if upper_bound is None else "is no error and takes no"
+            raise ParameterError(f"the utility {self.utility.name!r} {needed} upper_bound")
+        self.upper_bound = upper_bound
+
+    def __call__(self, answers: pd.Series, golds: pd.Series) -> Any:
+        """Return one number per pair; equal pairs are scored once."""
+        listed_golds = golds.map(lambda gold: gold if isinstance(gold, str) else tuple(gold))
+        pairs = pd.MultiIndex.from_arrays([answers, listed_golds])
+        code, distinct = pairs.factorize()
+        values = [list(distinct.get_level_values(i)) for i in (0, 1)]
+        texts = [list(gold) if isinstance(gold, tuple) else gold for gold in values[1]]
+        found = np.asarray(self.utility(values[0], texts), dtype=np.float64)
+        found = found if self.upper_bound is None else self.upper_bound - found
+        return found[code] if len(code) else np.zeros(0)
+
+
+def statistics(qrels: pd.DataFrame) -> dict[str, float]:
+    """Return what Tables 13 to 15 say of a test collection.
+
+    Args:
+        qrels: ``qid``, ``docno``, ``label``, a row per candidate.
+
+    Returns:
+        ``queries``; means over the queries of ``documents``, of ``useful`` documents, of their
+        share in ``percent useful``; ``documents std`` and ``useful std`` (n - 1 below the line;
+        the paper does not say).
+    """
+    useful = qrels[LABEL] > 0
+    table = useful.groupby(qrels[QID], sort=False).agg(["size", "sum", "mean"])
+    return {
+        "queries": len(table),
+        "documents": table["size"].mean(),
+        "documents std": table["size"].std(),
+        "useful": table["sum"].mean(),
+        "useful std": table["sum"].std(),
+        "percent useful": 100 * table["mean"].mean(),
+    }
+
+
+def agreement(qrels: pd.DataFrame, published: pd.DataFrame) -> dict[str, float]:
+    """Return how far two sets of labels agree on which documents are useful.
+
+    Args:
+        qrels: labels, e.g. of `UtilityLabels.qrels`.
+        published: other labels of the same documents.
+
+    Returns:
+        ``pairs`` (labeled by both), ``only here``, ``only published``, ``share`` of equal labels,
+        Cohen's ``kappa`` (NaN if chance alone gives full agreement).
+    """
+    frames = [Qrels(frame, "agreement").plain() for frame in (qrels, published)]
+    both = frames[0].merge(frames[1], on=[QID, DOCNO], suffixes=("", "_published"))
+    one = (both[LABEL] > 0).to_numpy()
+    other = (both[f"{LABEL}_published"] > 0).to_numpy()
+    share = float((one == other).mean()) if len(both) else np.nan
+    chance = one.mean() * other.mean() + (1 - one.mean()) * (1 - other.mean()) if len(both) else 1
+    return {
+        "pairs": len(both),
+        "only here": len(frames[0]) - len(both),
+        "only published": len(frames[1]) - len(both),
+        "share": share,
+        "kappa": float((share - chance) / (1 - chance)) if chance < 1 else np.nan,
+    }

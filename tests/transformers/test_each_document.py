@@ -1,0 +1,53 @@
+"""EachDocument: every document alone, in a ranking of its own."""
+
+import pandas as pd
+import pytest
+
+from fairtk import EachDocument, FairSampler, Generator
+from fairtk.errors import ColumnError, DuplicateError
+
+
+def run():
+    rows = [("1", "q one", "b", 1.0), ("2", "q two", "a", 5.0), ("1", "q one", "a", 2.0)]
+    frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "score"])
+    return frame.assign(text=["bread", "apple", "apple"])
+
+
+def test_each_document_is_a_ranking():
+    out = EachDocument()(run())
+    found = out[["qid", "docno", "rank", "sample", "text"]].to_numpy().tolist()
+    assert found == [
+        ["1", "a", 0, 0, "apple"],
+        ["1", "b", 0, 1, "bread"],
+        ["2", "a", 0, 0, "apple"],
+    ]
+
+
+def test_a_generator_sees_one_document_per_prompt():
+    seen = []
+
+    def answer(prompts):
+        seen.extend(prompts)
+        return [str(len(seen))] * len(prompts)
+
+    (EachDocument() >> Generator(answer))(run())
+    assert len(seen) == 3
+    assert [("apple" in p) + ("bread" in p) for p in seen] == [1, 1, 1]
+
+
+def test_the_order_of_rows_does_not_matter():
+    pd.testing.assert_frame_equal(EachDocument()(run()), EachDocument()(run()[::-1]))
+
+
+def test_bad_input():
+    with pytest.raises(ColumnError, match="score"):
+        EachDocument()(run().drop(columns="score"))
+    with pytest.raises(ColumnError, match="sampled already"):
+        EachDocument()(FairSampler(n_samples=2)(run()))
+    with pytest.raises(DuplicateError, match="'a'"):
+        EachDocument()(pd.concat([run(), run().tail(1)]))
+
+
+def test_equal_to_another():
+    assert EachDocument() == EachDocument()
+    assert repr(EachDocument()) == "EachDocument()"
