@@ -23,6 +23,8 @@ from typing import Any
 
 from fairtk.errors import DownloadError, FormatError
 from fairtk.files import read_json
+from fairtk.files.atomic import put_in_place
+from fairtk.files.places import locked
 
 Table = Mapping[str, Mapping[str, Mapping[str, str]]]
 """Dataset id -> file name -> ``url`` and ``sha256``, or ``instructions``."""
@@ -90,7 +92,9 @@ def download(
         DownloadError: names the address, what went wrong, and what to do instead.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target):
+    lock = target.with_name(target.name + ".lock")
+    lock.touch()
+    with locked(lock):
         if target.exists():  # another process was faster
             return
         part = target.with_name(target.name + ".part")
@@ -109,9 +113,8 @@ def download(
             _discard(part)  # a wrong file would only be resumed
             why = f"the server sent a wrong file: {error}"
             raise _failed(url, target, why, loader) from None
-        os.replace(part, target)
+        put_in_place(part, target)
         _discard(part)
-        _sync_folder(target.parent)
 
 
 def check_json(path: Path) -> None:
@@ -163,7 +166,8 @@ def _receive(url: str, part: Path) -> None:
                 _discard(version)
                 if tag:
                     version.write_text(tag, encoding="utf-8")
-            total = _total(response, start)
+            length = response.headers.get("Content-Length")
+            total = None if length is None else start + int(length)
             with open(part, "r+b" if start else "wb") as out:
                 out.truncate(start)
                 out.seek(start)
@@ -171,8 +175,6 @@ def _receive(url: str, part: Path) -> None:
                     for block in response.iter_content(_BLOCK):
                         out.write(block)
                         bar(len(block))
-                out.flush()
-                os.fsync(out.fileno())
     except requests.RequestException as error:
         raise _TransferError(f"{type(error).__name__}: {error}") from error
     size = part.stat().st_size
@@ -203,11 +205,6 @@ def _is_complete(response: Any, part: Path, have: int) -> bool:
     raise _TransferError("the server's file is shorter than the part that was there")
 
 
-def _total(response: Any, start: int) -> int | None:
-    length = response.headers.get("Content-Length")
-    return None if length is None else start + int(length)
-
-
 def _check(part: Path, sha256: str | None, check: Callable[[Path], None] | None) -> None:
     if sha256 is not None:
         with open(part, "rb") as stream:
@@ -236,27 +233,6 @@ def _version_file(part: Path) -> Path:
 def _discard(path: Path) -> None:
     path.unlink(missing_ok=True)
     _version_file(path).unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every system can open a folder
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-@contextlib.contextmanager
-def _locked(target: Path) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:  # Windows: two processes at once may both download
-        yield
-        return
-    with open(target.with_name(target.name + ".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextlib.contextmanager

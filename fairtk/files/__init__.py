@@ -13,7 +13,7 @@ from fairtk.files.content import (
     opened,
     text_lines,
 )
-from fairtk.files.json_reading import json_objects, parse_json, read_json
+from fairtk.files.json_reading import described, json_objects, parse_json, read_json
 from fairtk.files.parquet import read_parquet, write_parquet
 from fairtk.files.rows import Rows
 from fairtk.files.tables import ALIASES, has_header, read_table, strings_or_lists, write_table
@@ -32,6 +32,7 @@ __all__ = [
     "is_parquet_name",
     "json_objects",
     "kind_of",
+    "described",
     "naming",
     "opened",
     "parse_json",

@@ -41,15 +41,20 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
         raise InputError(f"{path}: the folder does not exist")
     try:
         yield temporary
-        _flush(temporary)
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(temporary, target.stat().st_mode & 0o7777)
-        os.replace(temporary, target)
-        # a rename is safe only once the folder is on the disk; Windows cannot open folders
-        with contextlib.suppress(OSError):
-            _flush(target.parent)
+        put_in_place(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def put_in_place(temporary: Path, target: Path) -> None:
+    """Let a finished file take the place of another in its folder, safe from a loss of power."""
+    _flush(temporary)
+    with contextlib.suppress(FileNotFoundError):
+        os.chmod(temporary, target.stat().st_mode & 0o7777)
+    os.replace(temporary, target)
+    # a rename is safe only once the folder is on the disk; Windows cannot open folders
+    with contextlib.suppress(OSError):
+        _flush(target.parent)
 
 
 @contextlib.contextmanager

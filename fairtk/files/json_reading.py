@@ -46,6 +46,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def described(value: Any) -> str:
+    """Return what a JSON value is, for messages."""
+    if isinstance(value, dict):
+        return f"an object with the keys {sorted(value)[:8]}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
+
+
 def json_objects(path: str | PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the 1-based line number and the object of each line; empty lines are passed over.
 

@@ -41,13 +41,13 @@ def network_of(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes (and threads) that ask for the same out of a folder.
+def locked(place: Path) -> Iterator[None]:
+    """Keep other processes (and threads) that ask for the same away from a folder or file.
 
     The system frees the lock when a process dies. Where it has no such locks, nothing is locked.
 
     Args:
-        folder: a folder that exists.
+        place: a folder or file that exists.
     """
     try:
         import fcntl
@@ -55,8 +55,8 @@ def locked_folder(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        number = os.open(folder, os.O_RDONLY)
-    except OSError:  # a folder that may not be listed
+        number = os.open(place, os.O_RDONLY)
+    except OSError:  # a place that may not be read
         yield
         return
     try:

@@ -24,7 +24,7 @@ import pandas as pd
 from fairtk.errors import FormatError
 from fairtk.files.content import kind_of
 from fairtk.files.delimited import delimited_records
-from fairtk.files.json_reading import json_objects
+from fairtk.files.json_reading import described, json_objects
 from fairtk.frames.columns import DOCNO, LABEL, QID
 
 
@@ -137,7 +137,9 @@ def _rows(
     wrong = [name for name, column in columns.items() if not isinstance(column, dict)]
     if wrong:
         raise FormatError(
-            f"expected columns keyed by row; {wrong[0]!r} is {_kind(columns[wrong[0]])}", path, line
+            f"expected columns keyed by row; {wrong[0]!r} is {described(columns[wrong[0]])}",
+            path,
+            line,
         )
     for row in columns["id"]:
         lacking = [name for name, column in columns.items() if row not in column]
@@ -156,10 +158,10 @@ def _topic(record: Mapping[str, Any], labeled: bool) -> Topic:
         )
     qid, title = record["id"], record["title"]
     if isinstance(qid, bool) or not isinstance(qid, int | str) or qid == "":
-        raise FormatError(f"'id' must be a number or a string; found {_kind(qid)}")
+        raise FormatError(f"'id' must be a number or a string; found {described(qid)}")
     where = f"topic {str(qid)!r}"
     if not isinstance(title, str):
-        raise FormatError(f"{where}: 'title' must be a string; found {_kind(title)}")
+        raise FormatError(f"{where}: 'title' must be a string; found {described(title)}")
     keywords = record.get("keywords")
     return Topic(
         str(qid),
@@ -179,7 +181,7 @@ def _keywords(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(found, list | tuple) or not all(isinstance(word, str) for word in found):
         raise FormatError(
             f"{where}: 'keywords' must be a list of strings, or one as Python prints it; found "
-            f"{_kind(value)}"
+            f"{described(value)}"
         )
     return tuple(found)
 
@@ -193,7 +195,8 @@ def _pages(value: Any, where: str) -> npt.NDArray[Any]:
             found = None
     if not isinstance(found, list):
         raise FormatError(
-            f"{where}: 'rel_docs' must be a list of pages, or a string of one; found {_kind(value)}"
+            f"{where}: 'rel_docs' must be a list of pages, or a string of one; found "
+            f"{described(value)}"
         )
     kinds = {type(page) for page in found}
     if kinds <= {int}:
@@ -205,14 +208,6 @@ def _pages(value: Any, where: str) -> npt.NDArray[Any]:
         pages = np.array([str(page) for page in found], dtype=object)
     else:
         odd = next(page for page in found if type(page) not in (int, str))
-        raise FormatError(f"{where}: a page of 'rel_docs' must be a number; found {_kind(odd)}")
+        raise FormatError(f"{where}: a page of 'rel_docs' must be a number; found {described(odd)}")
     # the track's code counts a page that is listed twice once
     return np.asarray(pd.unique(pages))
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"an object with the keys {sorted(value)[:8]}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    return "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"

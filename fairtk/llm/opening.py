@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairtk.errors import DataWarning, FormatError
-from fairtk.files.places import locked_folder, network_of
+from fairtk.files.places import locked, network_of
 from fairtk.llm.backup import Backup
 from fairtk.llm.rows import COLUMNS, Row
 from fairtk.llm.salvage import saved_rows
@@ -31,7 +31,7 @@ def open_database(path: Path, backup: Backup) -> sqlite3.Connection:
         raise FormatError("the folder of the ledger does not exist; make it first", path)
     if path.is_dir():
         raise FormatError("the ledger must be a file, but this is a folder", path)
-    with locked_folder(path.parent), named(path):
+    with locked(path.parent), named(path):
         if not path.exists():
             for end in _COMPANIONS:  # of a file that is gone: they would be taken for the new one's
                 Path(f"{path}{end}").unlink(missing_ok=True)

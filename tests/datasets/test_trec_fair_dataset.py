@@ -227,7 +227,7 @@ def test_page_and_topic_names_may_be_strings(tmp_path):
     ("line", "message"),
     [
         ("{", "2: this is not JSON"),
-        ("[]", "2: expected an object, found list"),
+        ("[]", "2: expected a JSON object, found a list"),
         ('{"id": 3, "title": "a", "url": "u"}', "2: .*'plain' is missing"),
         ('{"id": 3.5, "title": "a", "url": "u", "plain": ""}', "2: 'id' must be a page id"),
         ('{"id": 3, "title": null, "url": "u", "plain": ""}', "2: 'title' of page 3 must be"),

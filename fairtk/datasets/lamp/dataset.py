@@ -6,13 +6,11 @@ import itertools
 import re
 from collections.abc import Callable
 from functools import partial
-from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import ir_datasets
-from ir_datasets.util.metadata import MetadataComponent
 
 from fairtk.datasets.fetching import Table, fetch
 from fairtk.datasets.lamp.handlers import LampDocs, LampQueries, LampScoredDocs
@@ -22,6 +20,7 @@ from fairtk.datasets.lamp.places import Places, find
 from fairtk.datasets.lamp.questions import QuestionsFile
 from fairtk.datasets.lamp.reading import OnBad
 from fairtk.datasets.lamp.records import TASKS, check_task
+from fairtk.datasets.parts import Documentation, named
 from fairtk.errors import DownloadError, FormatError, NotFoundError
 
 SPLITS = ("dev", "train")
@@ -159,39 +158,20 @@ def _labeled(dataset_id: str, task: int, model: str) -> Any:
     )
 
 
-class LampDocumentation:
-    """What ir_datasets' documentation says of one dataset (from ``documentation.yaml``)."""
-
-    def __init__(self, task: int, dataset_id: str, labeled: bool) -> None:
-        self._task = task
-        self._id = dataset_id
-        self._labeled = labeled
-
-    def documentation(self) -> dict[str, str]:
-        """Return name, description, meaning of the labels, and citation."""
-        yaml = ir_datasets.lazy_libs.yaml()
-        text = (files("fairtk.datasets.lamp") / "documentation.yaml").read_text(encoding="utf-8")
-        content = yaml.load(text, Loader=yaml.BaseLoader)
-        by = "time" if self._id.startswith("lamp/time/") else "user"
-        own = dict(content["tasks"][str(self._task)])
-        parts = own["desc"], content["separation"][by], content["all"]["desc"]
-        own["desc"] = " ".join(part.strip() for part in parts)
-        if self._labeled:
-            own.update(content["labeled"])
-        return {key: value.strip() for key, value in {**content["all"], **own}.items()}
-
-
 def _assemble(
     dataset_id: str,
     questions: QuestionsFile,
     outputs: OutputsFile | None,
     labels: Callable[[], Path] | None = None,
 ) -> Any:
-    dataset = ir_datasets.Dataset(
+    by = "time" if dataset_id.startswith("lamp/time/") else "user"
+    entries = [("tasks", str(questions.task)), ("separation", by), ("all",)]
+    entries += [] if labels is None else [("labeled",)]
+    return named(
+        dataset_id,
         LampDocs(questions),
         LampQueries(questions, outputs),
         LampScoredDocs(questions),
         *([] if labels is None else [LampQrels(labels, questions)]),
-        LampDocumentation(questions.task, dataset_id, labels is not None),
+        Documentation("fairtk.datasets.lamp", *entries),
     )
-    return ir_datasets.Dataset(MetadataComponent(dataset_id, dataset), dataset)

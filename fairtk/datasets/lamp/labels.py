@@ -15,7 +15,7 @@ import numpy as np
 from ir_datasets.formats import BaseQrels, TrecQrel
 
 from fairtk.datasets.lamp.questions import QuestionsFile
-from fairtk.datasets.lamp.reading import file_identity
+from fairtk.datasets.parts import ReadOnce
 from fairtk.files import Rows, read_table
 from fairtk.frames.columns import DOCNO, LABEL, QID
 
@@ -37,8 +37,7 @@ class LampQrels(BaseQrels):  # type: ignore[misc]
     def __init__(self, path: Callable[[], Path], questions: QuestionsFile) -> None:
         self._path = path
         self._questions = questions
-        self._labels: list[TrecQrel] | None = None
-        self._read_from: Any = None
+        self._labels = ReadOnce(path, self._read)
 
     def qrels_iter(self) -> Iterator[TrecQrel]:
         """Yield the labels in file order.
@@ -47,15 +46,11 @@ class LampQrels(BaseQrels):  # type: ignore[misc]
             FormatError: the mapping is malformed, or labels a document that the questions lack;
                 names file and line.
         """
-        identity = file_identity(self._path())
-        if self._labels is None or identity != self._read_from:
-            self._labels = self._read()
-            self._read_from = identity
-        return iter(self._labels)
+        return iter(self._labels())
 
     def qrels_count(self) -> int:
         """Return the number of labels."""
-        return sum(1 for _ in self.qrels_iter())
+        return len(self._labels())
 
     def qrels_cls(self) -> type[Any]:
         """Return ir_datasets' type of labels."""
@@ -70,8 +65,8 @@ class LampQrels(BaseQrels):  # type: ignore[misc]
         """Return the path of the mapping."""
         return str(self._path())
 
-    def _read(self) -> list[TrecQrel]:
-        rows = read_table(self._path())
+    def _read(self, path: Path) -> list[TrecQrel]:
+        rows = read_table(path)
         rows.require([QID, DOCNO, LABEL], "a relevance mapping")
         rows.as_ids(QID)
         rows.as_ids(DOCNO)

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from fairtk.datasets.lamp.reading import (
-    LeftOut,
-    OnBad,
-    check_on_bad,
-    file_identity,
-    kind_of,
-    mapping,
-)
+from fairtk.datasets.lamp.reading import ADVICE, LeftOut, OnBad, check_on_bad, mapping
 from fairtk.datasets.lamp.records import check_task, text_of
+from fairtk.datasets.parts import ReadOnce
 from fairtk.errors import FormatError, listed
-from fairtk.files import read_json
+from fairtk.files import described, read_json
 
 
 class OutputsFile:
@@ -31,8 +25,7 @@ class OutputsFile:
         self.task = check_task(task)
         self.on_bad = check_on_bad(on_bad)
         self._path = path
-        self._golds: dict[str, str] | None = None
-        self._read_from: tuple[Path, int, int] | None = None
+        self._golds = ReadOnce(path, self._read)
 
     def golds(self) -> Mapping[str, str]:
         """Return the gold answer of each qid.
@@ -40,11 +33,7 @@ class OutputsFile:
         Raises:
             FormatError: the file is malformed, or is of another task; names file and entry.
         """
-        identity = file_identity(self._path())
-        if self._golds is None or identity != self._read_from:
-            self._golds = self._read()
-            self._read_from = identity
-        return self._golds
+        return self._golds()
 
     def for_questions(self, questions: Collection[str]) -> Mapping[str, str]:
         """Return the gold answers; a qid without one is a `FormatError` that names it."""
@@ -59,13 +48,12 @@ class OutputsFile:
             )
         return golds
 
-    def _read(self) -> dict[str, str]:
-        path = self._path()
+    def _read(self, path: Path) -> dict[str, str]:
         content = read_json(path)
         if not isinstance(content, dict) or not isinstance(content.get("golds"), list):
             raise FormatError(
                 "expected an object with the keys 'task' and 'golds' (a list); found "
-                f"{kind_of(content)}",
+                f"{described(content)}",
                 path,
             )
         self._check_task(content.get("task"), path)
@@ -81,8 +69,7 @@ class OutputsFile:
             except FormatError as error:
                 place = f"golds entry {index}: {error}"
                 if self.on_bad == "error":
-                    advice = '; on_bad="skip" leaves such entries out'
-                    raise FormatError(place + advice, path) from None
+                    raise FormatError(place + ADVICE, path) from None
                 left_out.add("gold outputs", place, "")
                 continue
             found[qid] = answer

@@ -12,7 +12,6 @@ import hashlib
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +53,7 @@ def find(path: Path, task: int, split: str, golds: bool) -> Places:
             "folder and no such file",
             path,
         )
-    place: _Place = _Folder(path, split) if path.is_dir() else _Archive(path)
+    place = _Folder(path, split) if path.is_dir() else _Archive(path)
     own = f"{split}_questions.json", f"{split}_outputs.json"
     labeled = [
         (f"{task}_{by}_{split}_inputs.json", f"{task}_{by}_{split}_outputs.json")
@@ -89,25 +88,9 @@ def find(path: Path, task: int, split: str, golds: bool) -> Places:
     )
 
 
-class _Place:
-    """Files by name."""
+class _Folder:
+    """Files in a folder or its subfolder for the split."""
 
-    path: Path
-
-    def has(self, name: str) -> bool:
-        """Return whether a file of that name is there; twice is an error."""
-        raise NotImplementedError
-
-    def take(self, name: str) -> Path:
-        """Return a path to read the file from."""
-        raise NotImplementedError
-
-    def names(self) -> list[str]:
-        """Return the names that are there, for messages."""
-        raise NotImplementedError
-
-
-class _Folder(_Place):
     def __init__(self, path: Path, split: str) -> None:
         self.path = path
         self._folders = (path, path / split)
@@ -125,14 +108,18 @@ class _Folder(_Place):
         return sorted(p.name for p in self.path.iterdir())
 
 
-class _Archive(_Place):
+class _Archive:
     """A zip archive. Only members that are asked for are unpacked, under names of ours."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             with zipfile.ZipFile(path) as archive:
-                self._members = list(_files_of(archive))
+                self._members = [
+                    member
+                    for member in archive.infolist()
+                    if not member.is_dir() and not member.filename.startswith("__MACOSX/")
+                ]
         except (zipfile.BadZipFile, OSError) as error:
             raise FormatError(f"expected a folder or a zip archive ({error})", path) from None
 
@@ -172,19 +159,7 @@ class _Archive(_Place):
                 temporary.open("wb") as out,
             ):
                 shutil.copyfileobj(source, out, 1 << 20)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            NotImplementedError,
-            RuntimeError,
-            EOFError,
-        ) as error:
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
             # a wrong checksum, a method Python lacks, a password
             raise InputError(f"{self.path}: cannot unpack {member.filename}: {error}") from None
         return target
-
-
-def _files_of(archive: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
-    for member in archive.infolist():
-        if not member.is_dir() and not member.filename.startswith("__MACOSX/"):
-            yield member

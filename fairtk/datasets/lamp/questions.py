@@ -7,23 +7,20 @@ whatever the size of the profiles' texts.
 
 from __future__ import annotations
 
+import itertools
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairtk.datasets.json_stream import Element, iterate_array
 from fairtk.datasets.lamp.outputs import OutputsFile
-from fairtk.datasets.lamp.reading import (
-    LeftOut,
-    OnBad,
-    check_on_bad,
-    file_identity,
-    kind_of,
-    mapping,
-)
+from fairtk.datasets.lamp.reading import ADVICE, LeftOut, OnBad, check_on_bad, mapping
 from fairtk.datasets.lamp.records import check_task, retrieval_query, text_of, to_doc
+from fairtk.datasets.parts import ReadOnce
 from fairtk.errors import FormatError
+from fairtk.files import described
 
 
 class Question(NamedTuple):
@@ -69,15 +66,10 @@ class QuestionsFile:
         self.task = check_task(task)
         self.use_date = use_date
         self.on_bad = check_on_bad(on_bad)
-        self._path = path
+        self.path = path
         self._outputs = outputs
-        self._questions: dict[str, Question] | None = None
+        self._questions = ReadOnce(path, self._read)
         self._left_out = LeftOut()
-        self._read_from: tuple[Path, int, int] | None = None
-
-    def path(self) -> Path:
-        """Return the file's path; a download happens here if one is needed."""
-        return self._path()
 
     def questions(self) -> Mapping[str, Question]:
         """Return all queries by qid, in file order.
@@ -85,13 +77,11 @@ class QuestionsFile:
         Raises:
             FormatError: an entry of the file is malformed; names the file and the entry.
         """
-        identity = file_identity(self.path())
-        if self._questions is None or identity != self._read_from:
-            self._left_out = LeftOut()
-            self._questions = self._read()  # places of entries hold for one state of the file
-            self._read_from = identity
-            self._left_out.warn(f"LaMP-{self.task} questions", self.path())
-        return self._questions
+        return self._questions()  # places of entries hold for one state of the file
+
+    def docs_count(self) -> int:
+        """Return the number of documents of all queries."""
+        return sum(len(question.docnos) for question in self.questions().values())
 
     def left_out_ids(self) -> set[str]:
         """Return the qids and docnos that ``on_bad="skip"`` left out."""
@@ -112,8 +102,20 @@ class QuestionsFile:
                 entry = json.loads(stream.read(question.end - question.start))
                 yield from self._profile(qid, entry["profile"], LeftOut())
 
-    def _read(self) -> dict[str, Question]:
-        path = self.path()
+    def numbered_docs(self, rows: range | None = None) -> Iterator[Any]:
+        """Yield the documents with some numbers, increasing and counted from 0 (default: all)."""
+        questions = self.questions()
+        rows = range(self.docs_count()) if rows is None else rows
+        if not rows:
+            return iter(())
+        first = [0, *itertools.accumulate(len(q.docnos) for q in questions.values())]
+        skipped = bisect_right(first, rows[0]) - 1
+        docs = self.docs(itertools.islice(questions, skipped, None))
+        offset = first[skipped]
+        return itertools.islice(docs, rows[0] - offset, rows[-1] - offset + 1, rows.step)
+
+    def _read(self, path: Path) -> dict[str, Question]:
+        self._left_out = LeftOut()
         golds = None
         if self.on_bad == "skip" and self._outputs is not None:
             golds = self._outputs.golds()
@@ -131,13 +133,13 @@ class QuestionsFile:
             except FormatError as error:
                 place = f"entry {element.number} (LaMP-{self.task} questions): {error}"
                 if self.on_bad == "error":
-                    advice = '; on_bad="skip" leaves such entries out'
-                    raise FormatError(place + advice, path, element.line) from None
+                    raise FormatError(place + ADVICE, path, element.line) from None
                 self._left_out.add("queries", place, "" if qid in found else qid)
                 continue
             found[question.qid] = question
         if not found:
             raise FormatError("the file has no questions", path)
+        self._left_out.warn(f"LaMP-{self.task} questions", path)
         return found
 
     def _question(self, qid: str, entry: Mapping[str, Any], element: Element) -> Question:
@@ -147,7 +149,7 @@ class QuestionsFile:
         profile = entry.get("profile")
         if not isinstance(profile, list):
             raise FormatError(
-                f"query {qid!r} needs the key 'profile' with a list; found {kind_of(profile)}"
+                f"query {qid!r} needs the key 'profile' with a list; found {described(profile)}"
             )
         try:
             query = retrieval_query(self.task, question)

@@ -1,4 +1,4 @@
-"""What the readers of LaMP's two files share: malformed entries, and whether a file is the same."""
+"""What the readers of LaMP's two files share: what becomes of malformed entries."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from fairtk.errors import DataWarning, FormatError, ParameterError, listed
+from fairtk.files import described
 
 OnBad = Literal["error", "skip"]
 """What becomes of malformed entries."""
+
+ADVICE = '; on_bad="skip" leaves such entries out'
+"""What to do about malformed entries."""
 
 
 def check_on_bad(value: Any) -> OnBad:
@@ -47,23 +51,8 @@ class LeftOut:
             )
 
 
-def file_identity(path: Path) -> tuple[Path, int, int]:
-    """Return what changes when a file does, or when another one takes its place."""
-    state = path.stat()
-    return path, state.st_mtime_ns, state.st_size
-
-
 def mapping(value: Any, what: str) -> Mapping[str, Any]:
     """Return an object; anything else is a `FormatError` that says what it is."""
     if not isinstance(value, dict):
-        raise FormatError(f"{what} must be an object; found {kind_of(value)}")
+        raise FormatError(f"{what} must be an object; found {described(value)}")
     return value
-
-
-def kind_of(value: Any) -> str:
-    """Return what a JSON value is, for messages."""
-    if isinstance(value, dict):
-        return f"an object with the keys {sorted(value)[:8]}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    return "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"

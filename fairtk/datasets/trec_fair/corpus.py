@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from ir_datasets.indices import Docstore
 
 from fairtk.datasets.trec_fair.files import derived, stamp, writable
 from fairtk.datasets.trec_fair.records import TrecFairDoc
 from fairtk.errors import FormatError, InputError
-from fairtk.files import JSON_ENTRY, decoded, opened, parse_json
+from fairtk.files import json_objects
 from fairtk.files.atomic import atomic_write
 
 _KEYS = ("id", "title", "plain", "url")
@@ -35,20 +36,13 @@ def articles(path: Path) -> Iterator[TrecFairDoc]:
         FormatError: a line is not an object with the four keys; names it.
     """
     seen = _Seen()
-    with opened(path, JSON_ENTRY) as stream:
-        for number, raw in enumerate(stream, start=1):
-            if raw.isspace():
-                continue
-            article = _article(raw, path, number)
-            if seen.add(article.doc_id):
-                yield article
+    for number, record in json_objects(path):
+        article = _article(record, path, number)
+        if seen.add(article.doc_id):
+            yield article
 
 
-def _article(raw: bytes, path: Path, number: int) -> TrecFairDoc:
-    text = decoded(raw, path, number)
-    record = parse_json(text.removeprefix("\ufeff") if number == 1 else text, path, number)
-    if not isinstance(record, dict):
-        raise FormatError(f"expected an object, found {type(record).__name__}", path, number)
+def _article(record: dict[str, Any], path: Path, number: int) -> TrecFairDoc:
     try:
         page, title, plain, url = (record[key] for key in _KEYS)
     except KeyError as error:

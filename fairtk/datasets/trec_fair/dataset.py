@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.resources import files as package_files
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import ir_datasets
-from ir_datasets.util.metadata import MetadataComponent
 
 from fairtk.datasets.fetching import Table
+from fairtk.datasets.parts import Documentation, named
 from fairtk.datasets.trec_fair.files import OFFICIAL, Files, FolderFiles, OfficialFiles, Part
 from fairtk.datasets.trec_fair.handlers import (
     TopicsFile,
@@ -147,29 +146,13 @@ class TrecFairFiles:
         return self._topics
 
 
-class TrecFairDocumentation:
-    """What ir_datasets' documentation says of one dataset (from ``documentation.yaml``)."""
-
-    def __init__(self, part: Part) -> None:
-        self._part = part
-
-    def documentation(self) -> dict[str, str]:
-        """Return name, description, and citation."""
-        yaml = ir_datasets.lazy_libs.yaml()
-        place = package_files("fairtk.datasets.trec_fair") / "documentation.yaml"
-        content = yaml.load(place.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-        own = dict(content[self._part])
-        own["desc"] = f"{own['desc'].strip()} {content['all']['desc'].strip()}"
-        return {key: value.strip() for key, value in {**content["all"], **own}.items()}
-
-
 def _assemble(dataset_id: str, files: Files, part: Part, keywords: Path | None = None) -> Any:
     topics = TopicsFile(files, part, keywords)
-    dataset = ir_datasets.Dataset(
+    return named(
+        dataset_id,
         TrecFairDocs(files),
         TrecFairQueries(topics),
         TrecFairQrels(topics),
         TrecFairFiles(files, topics),
-        TrecFairDocumentation(part),
+        Documentation("fairtk.datasets.trec_fair", (part,), ("all",)),
     )
-    return ir_datasets.Dataset(MetadataComponent(dataset_id, dataset), dataset)

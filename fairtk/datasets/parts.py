@@ -1,0 +1,162 @@
+"""What the parts of ir_datasets' datasets share: where they come from, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import ir_datasets
+from ir_datasets.formats import BaseDocs, BaseQueries
+from ir_datasets.util.metadata import MetadataComponent
+
+T = TypeVar("T")
+
+
+class FileDocs(BaseDocs):  # type: ignore[misc]
+    """Documents of a file, in English.
+
+    Args:
+        path: called for the file's path (it may download the file).
+        namespace: the namespace of the document ids.
+    """
+
+    def __init__(self, path: Callable[[], Path], namespace: str) -> None:
+        self._path = path
+        self._namespace = namespace
+
+    def docs_path(self, force: bool = True) -> str:
+        """Return the path of the file."""
+        return str(self._path())
+
+    def docs_namespace(self) -> str:
+        """Return the namespace of the document ids."""
+        return self._namespace
+
+    def docs_lang(self) -> str:
+        """Return the documents' language."""
+        return "en"
+
+
+class FileQueries(BaseQueries):  # type: ignore[misc]
+    """Queries of a file, in English.
+
+    Args:
+        path: as for `FileDocs`.
+        namespace: the namespace of the query ids.
+    """
+
+    def __init__(self, path: Callable[[], Path], namespace: str) -> None:
+        self._path = path
+        self._namespace = namespace
+
+    def queries_path(self) -> str:
+        """Return the path of the file."""
+        return str(self._path())
+
+    def queries_namespace(self) -> str:
+        """Return the namespace of the query ids."""
+        return self._namespace
+
+    def queries_lang(self) -> str:
+        """Return the queries' language."""
+        return "en"
+
+
+class DocsIter:
+    """An iterator over documents; ``it[10:20]`` and ``it[3]`` read only what they need.
+
+    Args:
+        read: yields the documents with some numbers, in file order; None: all.
+        count: called for the number of documents, when a slice needs it.
+        rows: the numbers of the documents to yield (default: all).
+    """
+
+    def __init__(
+        self,
+        read: Callable[[range | None], Iterator[Any]],
+        count: Callable[[], int],
+        rows: range | None = None,
+    ) -> None:
+        self._read = read
+        self._count = count
+        self._rows = rows
+        self._stream: Iterator[Any] | None = None
+
+    def __iter__(self) -> DocsIter:
+        return self
+
+    def __next__(self) -> Any:
+        if self._stream is None:
+            self._stream = self._read(self._rows)
+        return next(self._stream)
+
+    def __getitem__(self, key: int | slice) -> Any:
+        rows = range(self._count()) if self._rows is None else self._rows
+        if isinstance(key, slice):
+            return DocsIter(self._read, self._count, rows[_whole(key, len(rows))])
+        row = rows[key]
+        return next(DocsIter(self._read, self._count, range(row, row + 1)))
+
+
+class ReadOnce(Generic[T]):
+    """What a file holds: read when it is first asked for, and again when the file has changed.
+
+    Args:
+        path: called for the file's path (it may download the file).
+        read: reads the file.
+    """
+
+    def __init__(self, path: Callable[[], Path], read: Callable[[Path], T]) -> None:
+        self.path = path
+        self._read = read
+        self._found: tuple[Any, T] | None = None
+
+    def __call__(self) -> T:
+        """Return what the file holds now."""
+        path = self.path()
+        state = path.stat()
+        identity = path, state.st_mtime_ns, state.st_size
+        if self._found is None or self._found[0] != identity:
+            self._found = identity, self._read(path)
+        return self._found[1]
+
+
+class Documentation:
+    """What ir_datasets' documentation says of one dataset.
+
+    Args:
+        package: the package whose ``documentation.yaml`` has it.
+        entries: keys that lead to the entries that it is made of; descriptions are joined, of
+            anything else the last entry counts.
+    """
+
+    def __init__(self, package: str, *entries: tuple[str, ...]) -> None:
+        self._package = package
+        self._entries = entries
+
+    def documentation(self) -> dict[str, str]:
+        """Return name, description, meaning of the labels, and citation."""
+        yaml = ir_datasets.lazy_libs.yaml()
+        text = (files(self._package) / "documentation.yaml").read_text(encoding="utf-8")
+        content = yaml.load(text, Loader=yaml.BaseLoader)
+        entries = [reduce(dict.__getitem__, keys, content) for keys in self._entries]
+        found = {key: value.strip() for entry in entries for key, value in entry.items()}
+        found["desc"] = " ".join(entry["desc"].strip() for entry in entries if "desc" in entry)
+        return found
+
+
+def named(dataset_id: str, *parts: Any) -> Any:
+    """Return the ``ir_datasets.Dataset`` of some parts, with its id."""
+    dataset = ir_datasets.Dataset(*parts)
+    return ir_datasets.Dataset(MetadataComponent(dataset_id, dataset), dataset)
+
+
+def _whole(key: slice, count: int) -> slice:
+    """Turn ir_datasets' fractional slices (``it[:1/3]``) into whole numbers."""
+    start, stop = (int(v * count) if isinstance(v, float) else v for v in (key.start, key.stop))
+    if key.step is not None and key.step < 1:
+        raise ValueError(f"documents are read forwards: the step must be positive, not {key.step}")
+    return slice(start, stop, key.step)
