@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairtk.studies.fair_rag.intervals import baselines, fairness_intervals
 from fairtk.studies.fair_rag.normalizing import normalized_utility
 from fairtk.studies.fair_rag.published import beside_paper, paper_numbers
-from fairtk.studies.fair_rag.trade_offs import trade_offs, uniform_end
+from fairtk.studies.fair_rag.slopes import trade_offs, uniform_end
 
 __all__ = [
     "baselines",
