@@ -81,11 +81,6 @@ class Attribute:
             normalized,
         )
 
-    @property
-    def one_hot(self) -> bool:
-        """Whether every document has exactly one level, with weight 1."""
-        return self.weights is None and len(self.level) == len(self.documents)
-
     def entries(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """Return size of each row, and level and weight of their entries, one after the other.
 
@@ -97,19 +92,6 @@ class Attribute:
         _, entry = spread(begin, size)
         weight = np.ones(len(entry)) if self.weights is None else self.weights[entry]
         return size, self.level[entry].astype(np.int64), weight
-
-    def renamed(self, name: str) -> Attribute:
-        """Return the same memberships under another name."""
-        return Attribute(
-            name,
-            self.levels,
-            self.unknown,
-            self.documents,
-            self.start,
-            self.level,
-            self.weights,
-            self.normalized,
-        )
 
     def all_weights(self) -> FloatArray:
         """Return the weight of each entry; shape (n_entries,)."""

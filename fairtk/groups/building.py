@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
-from fairtk.files.rows import number_of
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.files.rows import number_of, shown
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT, require
 from fairtk.frames.ids import as_strings, encode_ids
 from fairtk.frames.numbers import as_numbers
@@ -42,12 +41,14 @@ def attribute_from_frame(
     fail = fail or failing(where)
     row, documents = _documents(frame[DOCNO], where, fail)
     names, code = _levels(frame[GROUP], levels, unknown, where, fail)
-    weight = _weights(frame, fail)
+    weight = np.ones(len(frame))
+    if WEIGHT in frame.columns:
+        weight = checked_weights(frame, [DOCNO, GROUP], fail)
     key = row * np.int64(len(names)) + code
     if not bool((key[1:] > key[:-1]).all()):
         twice = pd.Series(key).duplicated().to_numpy()
         if twice.any():
-            at = _first(twice)
+            at = first(twice)
             fail(
                 at,
                 f"docno {str(frame[DOCNO].iloc[at])!r} and group {names[code[at]]!r} occur twice "
@@ -56,7 +57,7 @@ def attribute_from_frame(
             )
     total = np.bincount(row, weights=weight, minlength=len(documents))
     if not total.all():
-        at = _first((total == 0)[row])
+        at = first((total == 0)[row])
         fail(
             at,
             f"the weights of docno {str(frame[DOCNO].iloc[at])!r} sum to 0; leave the document out "
@@ -112,7 +113,7 @@ def _documents(column: pd.Series, where: str, fail: Fail) -> tuple[IntArray, Doc
             return np.cumsum(fresh) - 1, Documents(values[fresh].astype(np.int64))
     missing = column.isna().to_numpy()
     if missing.any():
-        fail(_first(missing), "docno is missing", InputError)
+        fail(first(missing), "docno is missing", InputError)
     codes, docnos = encode_ids(column, DOCNO, where)
     documents, order = Documents.ordered(docnos)
     row = codes.astype(np.int64, copy=False)
@@ -131,7 +132,7 @@ def _levels(
     codes = codes.astype(np.int64)
     if (codes < 0).any():
         if unknown is None:
-            fail(_first(codes < 0), "the group is missing and unknown=None", InputError)
+            fail(first(codes < 0), "the group is missing and unknown=None", InputError)
         if unknown not in found:
             found.append(unknown)
         codes[codes < 0] = found.index(unknown)
@@ -140,54 +141,65 @@ def _levels(
     names = level_order(found, unknown) if levels is None else checked_levels(levels, where)
     if unknown is not None and unknown in found and unknown not in names:
         names = (unknown, *names)  # first, as in TREC's files
-    places = {level: place for place, level in enumerate(names)}
-    lacking = [level for level in found if level not in places]
-    if lacking:
-        at = _first(codes == found.index(lacking[0]))
-        fail(
-            at,
-            f"group {lacking[0]!r} is none of the levels {listed(names, 40)}",
-            InputError,
-        )
+    message = f"group {{}} is none of the levels {listed(names, 40)}"
+    places = level_places(codes, found, names, message, fail)
     if not names:
         raise InputError(f"{where}: there are no levels; give a row, or levels=")
+    return names, places
+
+
+def level_places(
+    codes: IntArray, found: list[str], names: Sequence[str], message: str, fail: Fail
+) -> IntArray:
+    """Return the place of each row's level among the levels that there are.
+
+    Args:
+        codes: index into `found` of each row.
+        found: the levels of the rows.
+        names: the levels that there are.
+        message: what is wrong if another occurs; ``{}`` in it becomes that one.
+        fail: raises for the row.
+    """
+    places = {level: place for place, level in enumerate(names)}
+    for code, level in enumerate(found):
+        if level not in places:
+            fail(first(codes == code), message.replace("{}", repr(level), 1), InputError)
     table = np.array([places[level] for level in found], dtype=np.int64)
-    return names, table[codes] if len(codes) else codes
+    return table[codes] if len(codes) else codes
 
 
-def _weights(frame: pd.DataFrame, fail: Fail) -> FloatArray:
-    if WEIGHT not in frame.columns:
-        return np.ones(len(frame))
+def checked_weights(frame: pd.DataFrame, names: list[str], fail: Fail) -> FloatArray:
+    """Return the weights as floats; a text is one if it is a plain number.
+
+    Args:
+        frame: with ``weight``.
+        names: the columns that name a row, for messages.
+        fail: raises for a row.
+    """
     column = frame[WEIGHT]
-    weight = as_weights(column)
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        weight = as_numbers(column)
+    else:
+        found = [number_of(value) for value in column.tolist()]
+        weight = np.array([np.nan if value is None else value for value in found], dtype=np.float64)
     wrong = ~np.isfinite(weight) | (weight < 0)
     if wrong.any():
-        at = _first(wrong)
+        at = first(wrong)
         fail(
             at,
-            f"{_of(frame, at)}: weight must be a finite number, 0 or above; found "
+            f"{row_name(frame, names, at)}: weight must be a finite number, 0 or above; found "
             f"{shown(column.iloc[at])} ({such_rows(int(wrong.sum()))})",
             InputError,
         )
-    return np.asarray(weight, dtype=np.float64)
+    return weight
 
 
-def as_weights(column: pd.Series) -> FloatArray:
-    """Return weights as floats, NaN for what is none; a text is one if it is a plain number."""
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return as_numbers(column)
-    found = [number_of(value) for value in column.tolist()]
-    return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+def row_name(frame: pd.DataFrame, names: list[str], at: int) -> str:
+    """Return what names a row: ``"docno 'd1', group 'a'"``."""
+    row = frame.iloc[at]
+    return ", ".join(f"{name} {str(row[name])!r}" for name in names)
 
 
-def shown(value: Any) -> str:
-    """Return a value of a frame as a message shows it: 1.0, not np.float64(1.0)."""
-    return repr(value.item() if hasattr(value, "item") else value)
-
-
-def _of(frame: pd.DataFrame, at: int) -> str:
-    return f"docno {str(frame[DOCNO].iloc[at])!r}, group {str(frame[GROUP].iloc[at])!r}"
-
-
-def _first(wrong: npt.NDArray[Any]) -> int:
+def first(wrong: BoolArray) -> int:
+    """Return the first row that is wrong."""
     return int(np.flatnonzero(wrong)[0])

@@ -43,16 +43,10 @@ class Documents:
             The index, and for each of its rows the place in `docnos`; None: the same places.
         """
         values = np.asarray(docnos)
-        found = values.astype(np.int64) if values.dtype.kind in "iu" else None
-        if found is not None and len(found) and found.min() < 0:
-            found = None
-        if found is None:
-            values = as_strings(docnos)
-            found = numbers(values)
-            if found is not None and len(found) and found.min() < 0:
-                found = None
-        if found is None or not len(found):
-            return cls(values), None
+        whole = values.dtype.kind in "iu"
+        found = values.astype(np.int64) if whole else numbers(as_strings(values))
+        if found is None or not len(found) or found.min() < 0:
+            return cls(as_strings(values)), None
         if bool((found[1:] > found[:-1]).all()):
             return cls(found), None
         order = np.argsort(found, kind="stable")

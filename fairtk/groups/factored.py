@@ -17,6 +17,8 @@ from fairtk.groups.levels import LevelSpace
 MOST_CELLS = 5_000_000
 """So many weights may be written out at once."""
 
+_FEW_CELLS = 1 << 12
+
 
 @dataclass(frozen=True)
 class ProductRows:
@@ -243,6 +245,11 @@ def half_of_background(
         case |= (level != head.unknown[place]).astype(np.int64) << place
         result *= share[level]
     return result * np.where(case > 0, mass[row, case], 0.0)
+
+
+def written_out(rows: ProductRows | BackgroundRows) -> Distributions:
+    """Return distributions over few cells with all weights written out, others as they are."""
+    return rows.expanded() if rows.space.size <= _FEW_CELLS else rows
 
 
 def check_size(count: int, space: LevelSpace) -> None:

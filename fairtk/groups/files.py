@@ -68,7 +68,7 @@ def write_attribute(attribute: Attribute, path: str | PathLike[str]) -> None:
     if not attribute.normalized:
         note["normalize"] = False
     if is_parquet_name(path):
-        write_parquet(_compact(attribute), path, note)
+        write_parquet(attribute_frame(attribute), path, note)
     else:
         write_weights(attribute_frame(attribute), path, note)
 
@@ -137,18 +137,6 @@ def write_weights(
                 f"found {listed(odd, 3)}: write .parquet instead"
             )
     write_table(frame, path, note)
-
-
-def _compact(attribute: Attribute) -> pd.DataFrame:
-    """Return an attribute as a frame that is small on the disk: page ids as integers."""
-    owner = np.repeat(np.arange(len(attribute.documents)), np.diff(attribute.start))
-    return pd.DataFrame(
-        {
-            DOCNO: attribute.documents.values[owner],
-            GROUP: pd.Categorical.from_codes(attribute.level, list(attribute.levels)),
-            WEIGHT: attribute.all_weights(),
-        }
-    )
 
 
 def _holds_names(values: pd.Series) -> bool:

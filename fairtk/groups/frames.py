@@ -15,13 +15,12 @@ from fairtk.groups.levels import LevelSpace
 
 
 def attribute_frame(attribute: Attribute) -> pd.DataFrame:
-    """Return ``docno``, ``group`` and ``weight`` of one attribute."""
+    """Return ``docno``, ``group`` and ``weight`` of one attribute, page ids as integers."""
     owner = np.repeat(np.arange(len(attribute.documents)), np.diff(attribute.start))
-    levels = np.array(attribute.levels, dtype=object)
     return pd.DataFrame(
         {
-            DOCNO: pd.Series(attribute.documents.docnos[owner], dtype="str"),
-            GROUP: pd.Series(levels[attribute.level] if len(owner) else [], dtype="str"),
+            DOCNO: attribute.documents.values[owner],
+            GROUP: pd.Categorical.from_codes(attribute.level, list(attribute.levels)),
             WEIGHT: attribute.all_weights(),
         }
     )
@@ -30,7 +29,7 @@ def attribute_frame(attribute: Attribute) -> pd.DataFrame:
 def groups_frame(groups: Crossed) -> pd.DataFrame:
     """Return the memberships as a frame; see `fairtk.Groups.to_frame`."""
     if len(groups.factors) == 1:
-        return attribute_frame(groups.factors[0])
+        return attribute_frame(groups.factors[0]).astype({DOCNO: "str", GROUP: "str"})
     found = groups.memberships(groups.docnos)
     owner = np.repeat(np.arange(len(groups)), found.size)
     return pd.DataFrame(

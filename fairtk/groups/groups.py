@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -198,7 +199,7 @@ class Groups(Crossed, ByContent):
         Raises:
             InputError: attributes are crossed.
         """
-        return Groups([self._single("renamed").renamed(name)])
+        return Groups([replace(self._single("renamed"), name=name)])
 
     def __mul__(self, other: object) -> Groups:
         """Cross the attributes of both.

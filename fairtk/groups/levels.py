@@ -23,6 +23,14 @@ UNKNOWN = "@UNKNOWN"
 Level = str | tuple[str, ...]
 
 
+def only(levels: Sequence[str]) -> str:
+    """Return the levels that there are, for a message about one that is not."""
+    return (
+        f"{listed(levels, 40)} (give levels= when the groups are made, for levels without a "
+        "document)"
+    )
+
+
 @dataclass(frozen=True)
 class LevelSpace:
     """The attributes and their levels, in order.

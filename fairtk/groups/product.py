@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence import spread
+from fairtk.divergence import SparseRows, spread
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.expected import total
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
@@ -92,9 +92,9 @@ def _as_unknown(factor: Attribute, part: _Part, rows: IntArray, docnos: ObjectAr
             f"unlabeled='unknown': docno {str(docnos[at])!r} has no row in {factor.name!r}, which "
             "has no unknown level; use unlabeled='drop' or 'uniform'"
         )
-    return _with_extra(
-        part, absent.astype(np.int64), np.array([factor.unknown]), np.where(absent, 1.0, 0.0)
-    )
+    one = absent.astype(np.int64)
+    unknown = np.array([factor.unknown])
+    return _with_extra(part, one, unknown, one.astype(np.float64), len(factor.levels))
 
 
 def _known_only(factor: Attribute, part: _Part, rows: IntArray) -> tuple[_Part, FloatArray]:
@@ -116,27 +116,23 @@ def _spread_evenly(space: LevelSpace, factor: Attribute, part: _Part, share: Flo
     count = np.where(share > 0, len(levels), 0)
     if int(count.sum()) > _MOST_ENTRIES:
         raise InputError(_too_many(space, int(count.sum())))
-    return _with_extra(part, count, levels, share / len(levels))
+    return _with_extra(part, count, levels, share / len(levels), len(factor.levels))
 
 
-def _with_extra(part: _Part, count: IntArray, levels: IntArray, weight: FloatArray) -> _Part:
+def _with_extra(
+    part: _Part, count: IntArray, levels: IntArray, weight: FloatArray, n_levels: int
+) -> _Part:
     """Append the first `count` of some levels to each document's entries, all with one weight."""
-    begin = np.zeros(len(count), dtype=np.int64)
-    owner, place = spread(begin, count)
-    own = np.repeat(np.arange(len(part.size)), part.size)
-    every = np.concatenate([own, owner])
-    level = np.concatenate([part.level, levels[place]])
-    weights = np.concatenate([part.weight, weight[owner]])
-    order = np.lexsort((level, every))
-    return _summed(every[order], level[order], weights[order], len(count))
-
-
-def _summed(owner: IntArray, level: IntArray, weight: FloatArray, n: int) -> _Part:
-    fresh = np.ones(len(owner), dtype=bool)
-    fresh[1:] = (owner[1:] != owner[:-1]) | (level[1:] != level[:-1])
-    first = np.flatnonzero(fresh)
-    sums = np.add.reduceat(weight, first) if len(first) else weight
-    return _Part(np.bincount(owner[first], minlength=n), level[first], np.asarray(sums))
+    n = len(count)
+    owner, place = spread(np.zeros(n, dtype=np.int64), count)
+    rows = SparseRows.collect(
+        np.concatenate([np.repeat(np.arange(n), part.size), owner]),
+        np.concatenate([part.level, levels[place]]),
+        np.concatenate([part.weight, weight[owner]]),
+        n,
+        n_levels,
+    )
+    return _Part(np.diff(rows.start), rows.cell, rows.weight)
 
 
 def _cross(space: LevelSpace, parts: list[_Part]) -> _Part:

@@ -17,13 +17,11 @@ from fairtk.frames.ids import as_strings
 from fairtk.frames.qrels import Qrels
 from fairtk.groups.crossed import Crossed
 from fairtk.groups.exposure import Shown, group_exposure
-from fairtk.groups.factored import BackgroundRows, half_of_background
-from fairtk.groups.levels import LevelSpace
+from fairtk.groups.factored import BackgroundRows, half_of_background, written_out
+from fairtk.groups.levels import LevelSpace, only
 
 WORK_ORDER = ("Stub", "Start", "C", "B", "GA", "FA")
 """The quality classes of Wikipedia articles, most work needed first."""
-
-_SMALL = 1 << 12  # spaces of so many cells are written out
 
 
 class Relevant:
@@ -134,8 +132,7 @@ def with_background(
     factor = np.where(case > 0, 0.5 + half / seen.weight, 1.0)
     found = np.searchsorted(seen.key, rows.row * head.size + heads)
     stored = SparseRows(rows.row, rows.cell, rows.weight * factor[found], rows.n_rows, rows.n_cells)
-    result = BackgroundRows(space, averaged, shares, stored, seen, tail, mass)
-    return result.expanded() if space.size <= _SMALL else result
+    return written_out(BackgroundRows(space, averaged, shares, stored, seen, tail, mass))
 
 
 def backgrounds_by_attribute(
@@ -179,8 +176,7 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
     if lacking:
         raise InputError(
             f"background of {name!r}: the groups lack the level {listed(lacking)}; they have "
-            f"{listed(levels, 40)} (give levels= when the groups are made, for levels without a "
-            "document)"
+            f"{only(levels)}"
         )
     for level, share in shares.items():
         if not np.isfinite(share) or share < 0:

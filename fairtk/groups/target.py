@@ -14,7 +14,7 @@ import pandas as pd
 from fairtk.divergence import Distributions, SparseRows
 from fairtk.errors import DataWarning, InputError
 from fairtk.frames.content import ByContent, digest
-from fairtk.groups.factored import ProductRows, content
+from fairtk.groups.factored import ProductRows, content, written_out
 from fairtk.groups.files import write_weights
 from fairtk.groups.groups import Groups
 from fairtk.groups.levels import LevelSpace
@@ -26,16 +26,14 @@ from fairtk.groups.relevant import (
     with_background,
 )
 from fairtk.groups.target_frames import (
+    TargetWeights,
     frame_of_target,
     population,
     read_target,
     realigned,
     target_from_frame,
 )
-from fairtk.groups.target_weights import TargetWeights
 from fairtk.renamed import refuses_old_words
-
-_SMALL = 1 << 12  # spaces of so many cells are written out
 
 
 class Target(TargetWeights, ByContent):
@@ -77,7 +75,7 @@ class Target(TargetWeights, ByContent):
             if not share.any():
                 raise InputError(f"Target.uniform: {space.names[place]!r} has no known level")
             shares.append(share / share.sum())
-        return cls(space, _small(ProductRows(space, tuple(shares), np.ones(1, dtype=bool))))
+        return cls(space, written_out(ProductRows(space, tuple(shares), np.ones(1, dtype=bool))))
 
     @classmethod
     def population(
@@ -291,7 +289,3 @@ class Target(TargetWeights, ByContent):
     def __repr__(self) -> str:
         queries = "all queries" if self.qids is None else f"{len(self.qids)} queries"
         return f"<Target over {self.space.title} for {queries}>"
-
-
-def _small(rows: ProductRows) -> Distributions:
-    return rows.expanded() if rows.space.size <= _SMALL else rows

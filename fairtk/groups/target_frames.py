@@ -9,22 +9,45 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence import SparseRows
+from fairtk.divergence import Distributions, SparseRows
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
 from fairtk.files.content import naming
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import GROUP, QID, WEIGHT
 from fairtk.frames.ids import as_strings, encode_ids
-from fairtk.groups.building import Fail, as_weights, failing, level_order, shown
+from fairtk.groups.building import (
+    Fail,
+    checked_weights,
+    failing,
+    first,
+    level_order,
+    level_places,
+    row_name,
+)
 from fairtk.groups.crossed import Crossed
 from fairtk.groups.factored import BackgroundRows, ProductRows
 from fairtk.groups.files import failing_at, read_weights
 from fairtk.groups.frames import level_columns
-from fairtk.groups.levels import UNKNOWN, LevelSpace
-from fairtk.groups.target_weights import TargetWeights
+from fairtk.groups.levels import UNKNOWN, LevelSpace, only
 
 TOLERANCE = 1e-6
 """How far from 1 the weights of a query may sum."""
+
+
+class TargetWeights:
+    """The parts of a `fairtk.Target`, of which it takes the attributes."""
+
+    def __init__(
+        self,
+        space: LevelSpace,
+        distributions: Distributions,
+        qids: ObjectArray | None = None,
+        undefined: Mapping[str, str] | None = None,
+    ) -> None:
+        self.space = space
+        self.distributions = distributions
+        self.qids = qids
+        self.undefined: dict[str, str] = dict(undefined or {})
 
 
 def target_from_frame(
@@ -40,20 +63,21 @@ def target_from_frame(
             f"{where}: there are no rows, so the weights sum to 0; give each level its weight"
         )
     space, cell = _cells(frame, columns, groups, fail)
-    weight = _weights(frame, columns, fail)
+    names = [column for column in (QID, *columns) if column in frame.columns]
+    weight = checked_weights(frame, names, fail)
     key = row * np.int64(space.size) + cell
     twice = pd.Series(key).duplicated().to_numpy()
     if twice.any():
-        at = _first(twice)
-        fail(at, f"{_named(frame, columns, at)} is listed twice", DuplicateError)
+        at = first(twice)
+        fail(at, f"{row_name(frame, names, at)} is listed twice", DuplicateError)
     n = 1 if qids is None else len(qids)
     total = np.bincount(row, weights=weight, minlength=n)
     wrong = np.abs(total - 1) > TOLERANCE
     if wrong.any() and len(frame):
-        at = _first(wrong)
+        at = first(wrong)
         query = "" if qids is None else f" of qid {qids[at]!r}"
         fail(
-            _first(row == at),
+            first(row == at),
             f"the weights{query} must sum to 1; found {total[at]:.8g} "
             "(Target.population divides counts by their sum)",
             InputError,
@@ -90,7 +114,7 @@ def population(shares: Any, groups: Crossed | None) -> TargetWeights:
     series = pd.Series(items, dtype="float64") if items else pd.Series(dtype="float64")
     wrong = ~np.isfinite(series.to_numpy()) | (series.to_numpy() < 0)
     if wrong.any():
-        level = list(items)[_first(wrong)]
+        level = list(items)[first(wrong)]
         raise InputError(
             f"{where}: the share of {level!r} must be 0 or above; found {items[level]}"
         )
@@ -163,8 +187,7 @@ def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) ->
         there = _matched(ours, space)[place]
         raise InputError(
             f"the target has weight on {listed(names)}, which the groups lack; the levels of "
-            f"{space.names[there]!r} are {listed(space.levels[there], 40)} (give levels= when the "
-            "groups are made, for levels without a document)"
+            f"{space.names[there]!r} are {only(space.levels[there])}"
         )
 
 
@@ -208,7 +231,7 @@ def _queries(frame: pd.DataFrame, where: str, fail: Fail) -> tuple[IntArray, Obj
         return np.zeros(len(frame), dtype=np.int64), None
     missing = frame[QID].isna().to_numpy()
     if missing.any():
-        fail(_first(missing), "qid is missing", InputError)
+        fail(first(missing), "qid is missing", InputError)
     return encode_ids(frame[QID], QID, where)
 
 
@@ -219,7 +242,7 @@ def _cells(
     for column in columns:
         codes, values = pd.factorize(frame[column])
         if (codes < 0).any():
-            fail(_first(codes < 0), f"{column} is missing", InputError)
+            fail(first(codes < 0), f"{column} is missing", InputError)
         coded.append((codes.astype(np.int64), list(as_strings(values))))
     if groups is not None:
         space = groups.space
@@ -229,41 +252,11 @@ def _cells(
         space = LevelSpace(tuple(columns), levels, unknown)
     cell = np.zeros(len(frame), dtype=np.int64)
     for place, (codes, found) in enumerate(coded):
-        known = {level: i for i, level in enumerate(space.levels[place])}
-        lacking = [level for level in found if level not in known]
-        if lacking:
-            fail(
-                _first(codes == found.index(lacking[0])),
-                f"the groups lack the level {lacking[0]!r} of {space.names[place]!r}; they have "
-                f"{listed(space.levels[place], 40)} (give levels= when the groups are made, for "
-                "levels without a document)",
-                InputError,
-            )
-        table = np.array([known[level] for level in found], dtype=np.int64)
-        cell += (table[codes] if len(codes) else codes) * space.strides[place]
-    return space, cell
-
-
-def _weights(frame: pd.DataFrame, columns: list[str], fail: Fail) -> FloatArray:
-    column = frame[WEIGHT]
-    weight = as_weights(column)
-    wrong = ~np.isfinite(weight) | (weight < 0)
-    if wrong.any():
-        at = _first(wrong)
-        fail(
-            at,
-            f"{_named(frame, columns, at)}: weight must be a finite number, 0 or above; found "
-            f"{shown(column.iloc[at])}",
-            InputError,
+        message = (
+            f"the groups lack the level {{}} of {space.names[place]!r}; they have "
+            f"{only(space.levels[place])}"
         )
-    return np.asarray(weight, dtype=np.float64)
-
-
-def _named(frame: pd.DataFrame, columns: list[str], at: int) -> str:
-    row = frame.iloc[at]
-    query = f"qid {str(row[QID])!r}, " if QID in frame.columns else ""
-    return query + ", ".join(f"{c} {str(row[c])!r}" for c in columns)
-
-
-def _first(wrong: BoolArray) -> int:
-    return int(np.flatnonzero(wrong)[0])
+        cell += (
+            level_places(codes, found, space.levels[place], message, fail) * space.strides[place]
+        )
+    return space, cell

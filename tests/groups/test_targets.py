@@ -14,7 +14,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
 )
-from fairtk.groups import BACKGROUNDS, UNKNOWN, Groups, Target, background, factored, relevant
+from fairtk.groups import BACKGROUNDS, UNKNOWN, Groups, Target, background, factored
 
 GENDER = Groups.from_frame(
     pd.DataFrame({"docno": ["d1", "d2", "d3", "d4", "d4"], "group": ["f", "m", None, "f", "m"]}),
@@ -258,7 +258,7 @@ def test_crossed_targets_are_consistent(rows, averaged):
     shares = {name: SHARES[name] for name in averaged}
     crossed = a * b * c
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relevant, "_SMALL", 0)
+        patch.setattr(factored, "_FEW_CELLS", 0)
         target = Target.from_qrels(qrels, crossed, shares)
     stored = Target.from_qrels(qrels, crossed, shares)
     qids = ["q1", "no", "q0"]

@@ -9,7 +9,7 @@ from trec_worlds import exposure_of, groups_of, qrels_of, run_of, target_of, wei
 
 from fairtk.divergence import js_divergence
 from fairtk.errors import DuplicateError
-from fairtk.groups import Target, relevant
+from fairtk.groups import Target, factored
 from fairtk.groups.exposure import attention_of_ranks, loss_parts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -26,7 +26,7 @@ def cases(name):
 @pytest.mark.parametrize("small", [0, 1 << 12], ids=["factored", "written-out"])
 @pytest.mark.parametrize(("world", "case"), cases("awrf_targets"))
 def test_task_1_targets(world, case, small, monkeypatch):
-    monkeypatch.setattr(relevant, "_SMALL", small)
+    monkeypatch.setattr(factored, "_FEW_CELLS", small)
     groups, backgrounds = groups_of(world, case["dims"])
     assert sorted(backgrounds) == sorted(case["averaged_dims"])
     background = backgrounds if groups.space.crossed else backgrounds.get(case["dims"][0])
