@@ -15,7 +15,7 @@ LAYERS = [
     {"renamed", "starting"},
     {"frames"},
     {"files", "exposure", "plackett_luce", "statistics"},
-    {"divergence"},
+    {"divergence", "drawing"},
     {"plugins"},
     {"string_forms"},
     {"groups"},

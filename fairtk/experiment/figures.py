@@ -7,11 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import MissingExtraError, NotFoundError
+from fairtk.drawing import BLUE, LINE, new_figure, open_axes
+from fairtk.errors import NotFoundError
 from fairtk.frames.columns import QID
 from fairtk.statistics import mean_intervals
-
-_BLUE = "#0072B2"
 
 
 def trade_off(
@@ -36,11 +35,7 @@ def trade_off(
     for name in (x, y):
         if name not in means.columns:
             raise NotFoundError("measure", name, list(means.columns))
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "report", "plot_trade_off") from None
-    figure = Figure(figsize=(5, 4), layout="constrained")
+    figure = new_figure((5, 4), "plot_trade_off")
     axes = figure.subplots()
     ends = {}
     for name in (x, y):
@@ -51,7 +46,7 @@ def trade_off(
         ends[name] = abs(middle - low), abs(high - middle)
     axes.errorbar(
         means[x], means[y], xerr=ends[x], yerr=ends[y],
-        fmt="o", color=_BLUE, ecolor="0.75", elinewidth=0.8,
+        fmt="o", color=BLUE, ecolor=LINE, elinewidth=0.8,
     )  # fmt: skip
     for system, row in means.iterrows():
         axes.annotate(
@@ -59,5 +54,5 @@ def trade_off(
         )
     axes.set_xlabel(f"{x} ({better(x)} is better)")
     axes.set_ylabel(f"{y} ({better(y)} is better)")
-    axes.spines[["top", "right"]].set_visible(False)
+    open_axes(axes)
     return figure

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import MissingExtraError
+from fairtk.drawing import BLACK, BLUE, ORANGE, new_figure, open_axes
 from fairtk.explanation.bands import OUTSIDE
 from fairtk.explanation.cost_frames import CostFrames
 from fairtk.explanation.names import NOT_IN_RUN
 
-NOW, BEFORE, TARGET = "#0072B2", "#E69F00", "#000000"
-"""Blue, orange and black of Okabe and Ito's palette: told apart in grey, too."""
+NOW, BEFORE, TARGET = BLUE, ORANGE, BLACK
 
 _GROUPS = 12
 _LABELED = 30
@@ -23,13 +22,9 @@ _LABELED = 30
 
 def draw(explanation: CostFrames, path: str | PathLike[str] | None) -> Any:
     """Return the figure; see `fairtk.Explanation.plot`."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "report", "the plot of an explanation") from None
     groups = _top(explanation)
     rows = max(len(groups), 3)
-    figure = Figure(figsize=(10, 2.9 + 0.3 * rows + 2.6), layout="constrained")
+    figure = new_figure((10, 2.9 + 0.3 * rows + 2.6), "the plot of an explanation")
     halves: Any = figure.subfigures(2, 1, height_ratios=[0.3 * rows + 1.6, 3.2])
     top, bottom = halves
     shown, costs = top.subplots(1, 2, sharey=True)
@@ -39,8 +34,8 @@ def draw(explanation: CostFrames, path: str | PathLike[str] | None) -> Any:
     _ranks(ranks, explanation)
     _queries(queries, explanation)
     figure.suptitle(_title(explanation), fontsize=10, x=0.01, ha="left")
+    open_axes(shown, costs, ranks, queries)
     for axes in (shown, costs, ranks, queries):
-        axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)
     if path is not None:
         figure.savefig(path, dpi=150)

@@ -6,12 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import MissingExtraError, NotFoundError
+from fairtk.drawing import new_figure, open_axes, series
+from fairtk.errors import NotFoundError
 from fairtk.fair_qr.progress import SHARE
 
-PALETTE = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#777777")
-"""Okabe and Ito's colors, told apart by most eyes; lines differ in style, too."""
-_STYLES = ("-", "--", ":", "-.")
 _NAMES = {"nDCG_reranked": "nDCG re-ranked"}
 
 
@@ -29,14 +27,10 @@ def plot_trace(trace: pd.DataFrame, qid: str, most_groups: int = 8) -> Any:
         NotFoundError: the trace does not have the query.
         MissingExtraError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "report", "plot_trace") from None
+    figure = new_figure((8.5, 6), "plot_trace")
     rows = trace[(trace["qid"] == str(qid)) & trace["retrieved"].notna()]
     if rows.empty:
         raise NotFoundError("query of the trace", qid, trace["qid"].unique())
-    figure = Figure(figsize=(8.5, 6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     names = [n for n in ("divergence", "AWRF", "nDCG", "nDCG_reranked") if n in rows.columns]
     shares = [c for c in rows.columns if c.startswith(SHARE)]
@@ -44,16 +38,16 @@ def plot_trace(trace: pd.DataFrame, qid: str, most_groups: int = 8) -> Any:
     for axis, columns in ((above, names), (below, list(largest))):
         for place, column in enumerate(columns):
             label = _NAMES.get(column, column.removeprefix(SHARE))
-            color, style = PALETTE[place % len(PALETTE)], _STYLES[place % len(_STYLES)]
-            [line] = axis.plot(rows["iteration"], rows[column], style, color=color, label=label)
-            for kept, fill in ((True, line.get_color()), (False, "white")):
+            own = series(place)
+            axis.plot(rows["iteration"], rows[column], ls=own.dash, color=own.color, label=label)
+            for kept, fill in ((True, own.color), (False, "white")):
                 part = rows[rows["kept"] == kept]
                 axis.plot(
                     *(part["iteration"], part[column], "o"),
-                    **{"color": line.get_color(), "markerfacecolor": fill},
+                    **{"color": own.color, "markerfacecolor": fill},
                 )
         axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-        axis.spines[["top", "right"]].set_visible(False)
+    open_axes(above, below)
     above.set_title(f"query {qid}: {rows['query'].iloc[0]}", fontsize="medium")
     below.set_ylabel("share of exposure")
     below.set_xlabel("iteration (hollow: not kept)")

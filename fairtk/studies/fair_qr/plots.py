@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, MissingExtraError
+from fairtk.drawing import BLACK, BLUE, GRAY, LINE, VERMILION, new_figure, open_axes
+from fairtk.errors import InputError
 from fairtk.studies.fair_qr.cells import BM25
 from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG
 
-COLORS = {NDCG: "#0072B2", FAIRNESS: "#D55E00", MEASURES[2]: "#000000"}
-"""Of Okabe and Ito's palette; told apart by line and mark in grey, too."""
+COLORS = {NDCG: BLUE, FAIRNESS: VERMILION, MEASURES[2]: BLACK}
+"""Told apart by line and mark in grey, too."""
 _MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), MEASURES[2]: ("^", ":")}
 
 
@@ -28,14 +29,14 @@ def plot_trade_off(results: Findings) -> Any:
         _curves_of_equal_product(axis, rows)
         for place, (_, row) in enumerate(rows.iterrows()):
             own = row["system"] == BM25 or row["system"].startswith("fair-qr")
-            color = COLORS[FAIRNESS] if row["system"].startswith("fair-qr") else "#555555"
+            color = COLORS[FAIRNESS] if row["system"].startswith("fair-qr") else GRAY
             axis.errorbar(
                 *(row[NDCG], row[FAIRNESS]),
                 xerr=_ends(row, NDCG),
                 yerr=_ends(row, FAIRNESS),
                 fmt="osD^vP*X<>h"[place % 11],
-                color="#000000" if row["system"] == BM25 else color,
-                ecolor="#cccccc",
+                color=BLACK if row["system"] == BM25 else color,
+                ecolor=LINE,
                 elinewidth=0.8,
                 markersize=7,
                 markerfacecolor="white" if not own else None,
@@ -44,7 +45,7 @@ def plot_trade_off(results: Findings) -> Any:
         axis.set_title(attribute, fontsize="medium")
         axis.set_xlabel(f"nDCG@{results.settings.cutoff} (more relevant →)")
         axis.set_ylabel(f"AWRF@{results.settings.cutoff} (nearer to the target →)")
-        axis.spines[["top", "right"]].set_visible(False)
+        open_axes(axis)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
     figure.suptitle(
@@ -91,7 +92,7 @@ def plot_variation(results: Findings, name: str) -> Any:
         axis.set_xticks(places, part["setting"])
         axis.set_xlabel(name.replace("_", " "))
         axis.set_title(attribute, fontsize="medium")
-        axis.spines[["top", "right"]].set_visible(False)
+        open_axes(axis)
     axes[0].set_ylabel("mean over topics")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
@@ -123,7 +124,7 @@ def plot_iterations(results: Findings) -> Any:
         axis.set_xticks(range(most + 1))
         axis.set_title(attribute, fontsize="medium")
         axis.set_xlabel("refinements of a topic")
-        axis.spines[["top", "right"]].set_visible(False)
+        open_axes(axis)
     axes[0].set_ylabel("topics")
     axes[-1].legend(fontsize="small", frameon=False)
     return figure
@@ -135,11 +136,7 @@ def need_matplotlib() -> None:
 
 
 def _figure(size: tuple[float, float]) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "report", "the figures of a study") from None
-    return Figure(figsize=size, layout="constrained")
+    return new_figure(size, "the figures of a study")
 
 
 def _ends(row: pd.Series, measure: str) -> Any:

@@ -1,0 +1,106 @@
+"""The style of figures: colors that most eyes tell apart, and marks that need no color."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from fairtk.errors import MissingExtraError, ParameterError
+from fairtk.files import atomic_write
+
+BLUE, VERMILION, BLACK, ORANGE = "#0072B2", "#D55E00", "#000000", "#E69F00"
+GRAY = "#595959"
+"""Of marks and words that stand back; its contrast with white is 7 to 1."""
+INK = "#222222"
+"""Of words."""
+LINE = "#CCCCCC"
+"""Of intervals, grids and helping lines, never of words."""
+
+PALETTE = (BLUE, VERMILION, BLACK, "#009E73", "#CC79A7", "#56B4E9", ORANGE, "#777777")
+"""Okabe and Ito's colors, those with most contrast first."""
+_MARKERS = "os^DvPX<>"
+_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
+_SETTINGS = {"svg.hashsalt": "fairtk", "svg.fonttype": "path", "pdf.fonttype": 42}
+_DATES = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """How one of several series is drawn.
+
+    Attributes:
+        color: of its line and marks.
+        marker: of its points.
+        dash: of its line.
+    """
+
+    color: str
+    marker: str
+    dash: Any
+
+
+def series(place: int) -> Series:
+    """Return how the series at a place is drawn: marker and dash tell up to 63 apart in gray.
+
+    Args:
+        place: from 0.
+    """
+    return Series(
+        PALETTE[place % len(PALETTE)],
+        _MARKERS[place % len(_MARKERS)],
+        _DASHES[place % len(_DASHES)],
+    )
+
+
+def new_figure(size: tuple[float, float], where: str) -> Any:
+    """Return an empty ``matplotlib.figure.Figure``, which needs no screen.
+
+    Args:
+        size: width and height in inches.
+        where: what is drawn, for the message.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("matplotlib", "report", where) from None
+    return Figure(figsize=size, layout="constrained")
+
+
+def open_axes(*every: Any) -> None:
+    """Take away the lines at the top and the right of axes."""
+    for axes in every:
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
+    """Write a figure; equal figures give equal files.
+
+    Args:
+        figure: a ``matplotlib.figure.Figure``.
+        path: the file, which ends with .svg, .pdf or .png; its folder must exist.
+
+    Returns:
+        The file.
+
+    Raises:
+        ParameterError: the name ends otherwise.
+        InputError: there is no such folder.
+    """
+    import matplotlib
+
+    target = Path(path)
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in _DATES:
+        raise ParameterError(f"a figure's file ends with .svg, .pdf or .png; found {target.name!r}")
+    with matplotlib.rc_context(_SETTINGS), atomic_write(target) as temporary:
+        figure.savefig(temporary, format=kind, metadata=_DATES[kind], dpi=150)
+    return target
