@@ -1,4 +1,7 @@
-"""PyTerrier transformers: samplers, scorers, candidates and generators, imported on first use."""
+"""PyTerrier transformers: samplers, scorers, candidates and generators, imported on first use.
+
+For those who write one: `FairTransformer`, the base, and checks of settings.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fairtk.transformers.base import FairTransformer
     from fairtk.transformers.bm25 import BM25Scorer
     from fairtk.transformers.candidates import Candidates
     from fairtk.transformers.each_document import EachDocument
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from fairtk.transformers.per_sample import PerSample
     from fairtk.transformers.sampler import FairSampler
     from fairtk.transformers.scorer import Scorer
+    from fairtk.transformers.settings import depth, whole
 
 _MODULES = {
     "BM25Scorer": "bm25",
@@ -23,12 +28,15 @@ _MODULES = {
     "ContrieverScorer": "neural",
     "FairSampler": "sampler",
     "EachDocument": "each_document",
+    "FairTransformer": "base",
     "FlanT5": "flan_t5",
     "Generator": "generator",
     "OracleSampler": "oracle",
     "PerSample": "per_sample",
     "Scorer": "scorer",
     "SpladeScorer": "neural",
+    "depth": "settings",
+    "whole": "settings",
 }
 
 __all__ = [
@@ -37,12 +45,15 @@ __all__ = [
     "ContrieverScorer",
     "EachDocument",
     "FairSampler",
+    "FairTransformer",
     "FlanT5",
     "Generator",
     "OracleSampler",
     "PerSample",
     "Scorer",
     "SpladeScorer",
+    "depth",
+    "whole",
 ]
 
 

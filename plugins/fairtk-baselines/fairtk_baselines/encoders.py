@@ -12,9 +12,8 @@ from filelock import FileLock
 from pyterrier_dr import BiEncoder
 
 from fairtk.errors import FormatError, ParameterError
-from fairtk_baselines import lsa_files
 from fairtk_baselines.collection import Collection, Documents
-from fairtk_baselines.lsa import LsaEncoder, lsa_settings
+from fairtk_baselines.lsa import FOLDER, LsaEncoder, lsa_settings
 from fairtk_baselines.model_folder import LOCK
 
 __all__ = ["LsaEncoder", "get", "identity"]
@@ -65,7 +64,7 @@ def get(
     if isinstance(encoder, BiEncoder):
         return encoder
     if isinstance(encoder, str | PathLike):
-        if lsa_files.FOLDER.has_model(encoder):
+        if FOLDER.has_model(encoder):
             return LsaEncoder.load(encoder)
         from fairtk_baselines import sentence_model
 
@@ -123,7 +122,7 @@ def _lsa(
             f"{sorted(settings)}"
         ) from None
     if documents is None:
-        if folder is not None and lsa_files.FOLDER.has_model(folder):
+        if folder is not None and FOLDER.has_model(folder):
             return LsaEncoder.load(folder)
         raise ParameterError(
             "the encoder 'lsa' is fitted on a collection: give documents (mappings with 'docno' "
@@ -137,7 +136,7 @@ def _lsa(
     with contextlib.suppress(FormatError):  # without a lock: the folder may be read-only
         if (kept := _kept(folder, wanted)) is not None:
             return kept
-    lsa_files.FOLDER.check_free(folder)
+    FOLDER.check_free(folder)
     Path(folder).mkdir(parents=True, exist_ok=True)
     with FileLock(Path(folder) / LOCK):  # a second process waits, and uses the first's
         if (kept := _kept(folder, wanted)) is not None:
@@ -148,7 +147,7 @@ def _lsa(
 
 
 def _kept(folder: str | PathLike[str], settings: dict[str, Any]) -> LsaEncoder | None:
-    if not lsa_files.holds(folder, settings):
+    if not FOLDER.has_model(folder) or FOLDER.read(folder)["settings"] != settings:
         return None
     found = LsaEncoder.load(folder)
     # another process may have replaced it in between

@@ -19,9 +19,7 @@ from fairtk.transformers.base import FairTransformer
 from fairtk_baselines import encoders, run_text
 from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
-from fairtk_baselines.vectors import row_cosines, unit_rows
-
-FEATURES = "features"
+from fairtk_baselines.vectors import FEATURES, row_cosines, unit_rows
 
 
 class Features(FairTransformer):

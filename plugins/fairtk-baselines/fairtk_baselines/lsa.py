@@ -12,12 +12,19 @@ from pyterrier_dr import BiEncoder
 from sklearn.utils.extmath import randomized_svd
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.content import ByContent, digest
-from fairtk.transformers.settings import whole
-from fairtk_baselines import lsa_files
+from fairtk.frames import ByContent, digest
+from fairtk.transformers import whole
 from fairtk_baselines.collection import Collection, Documents
-from fairtk_baselines.lsa_files import Float32Array
+from fairtk_baselines.model_folder import Arrays, Float32Array, ModelFolder
 from fairtk_baselines.words import tfidf_vectorizer
+
+FOLDER = ModelFolder(
+    what="an LSA encoder",
+    record="lsa.json",
+    kind="fairtk-baselines LSA encoder",
+    keys=("tensors", "settings", "digest", "terms"),
+    data="lsa-*.safetensors",
+)
 
 _BLOCK = 4096  # texts whose term counts are in memory at a time
 _POWER_ITERATIONS = 7  # what scikit-learn takes by itself where few dimensions are wanted
@@ -176,7 +183,9 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         Raises:
             FormatError: the folder holds other things.
         """
-        lsa_files.write(folder, self.terms, self.idf, self.components, self.fit_settings)
+        arrays = {"idf": self.idf, "components": self.components}
+        record = {"settings": self.fit_settings, "terms": self.terms}
+        FOLDER.write_arrays(folder, record, arrays, _content(arrays))
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> LsaEncoder:
@@ -185,7 +194,11 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         Raises:
             FormatError: the folder holds none, or a broken one, or one of another version.
         """
-        return cls(*lsa_files.read(folder))
+        record, arrays = FOLDER.read_arrays(folder, _content)
+        terms, idf = record["terms"], arrays["idf"]
+        if len(idf) != len(terms):
+            raise FOLDER.broken(folder, f"{len(terms)} words, not {len(idf)}")
+        return cls(terms, idf, arrays["components"], record["settings"])
 
     def __repr__(self) -> str:
         return f"LsaEncoder(<{self.size} dimensions, {len(self.terms)} words #{self.digest()}>)"
@@ -219,6 +232,10 @@ def lsa_settings(
     if settings["seed"] >= 2**32:
         raise ParameterError(f"LsaEncoder: seed must be below 2**32; found {seed!r}")
     return settings
+
+
+def _content(arrays: Arrays) -> str:
+    return digest([arrays["idf"], arrays["components"]])
 
 
 def _blocks(texts: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -17,9 +17,7 @@ from fairtk.transformers.settings import depth as cutoff_setting
 from fairtk_baselines import run_text
 from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
-from fairtk_baselines.vectors import stacked, unit_rows
-
-DOC_VEC = "doc_vec"
+from fairtk_baselines.vectors import DOC_VEC, stacked, unit_rows
 
 _NORMALIZE = ("min-max", "none")
 _VECTORS = ("auto", DOC_VEC, TEXT)
@@ -162,8 +160,7 @@ def _tfidf(rows: pd.DataFrame, run: Rankings) -> Any:
 
 def _doc_vecs(rows: pd.DataFrame, run: Rankings) -> FloatArray:
     column = rows[DOC_VEC].to_numpy(dtype=object)
-    size = max(1, np.size(column[0])) if len(column) else 1
-    return unit_rows(stacked(column, size, run, np.arange(len(column)), DOC_VEC, "MMR"))
+    return unit_rows(stacked(column, run, np.arange(len(column)), DOC_VEC, "MMR"))
 
 
 def _share(value: Any) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
-from safetensors.numpy import load
+from safetensors.numpy import load, save
 
 from fairtk.errors import FormatError
 from fairtk.io import atomic_write
@@ -27,7 +27,8 @@ LOCK = ".lock"
 
 Folder = str | PathLike[str]
 Writer = Callable[[Path], object]  # of a data file
-Arrays = dict[str, npt.NDArray[np.float32]]
+Float32Array = npt.NDArray[np.float32]
+Arrays = dict[str, Float32Array]
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,35 @@ class ModelFolder:
             raise self.broken(folder, f"{name!r} is no name like {self.data}")
         return Path(folder) / name
 
-    def tensors(self, folder: Folder, name: object) -> Arrays:
-        """Return the arrays of a data file, which is of the form safetensors."""
-        path = self.place(folder, name)
+    def write_arrays(
+        self, folder: Folder, record: Mapping[str, Any], arrays: Arrays, content: str
+    ) -> None:
+        """Write a record and its one data file, of the form safetensors; see `write`.
+
+        Args:
+            folder: see `write`.
+            record: the values of `keys`, without ``digest`` and the first, the name of the file.
+            arrays: by name.
+            content: digest of the arrays.
+        """
+        name = self.data.replace("*", content)
+        whole = {**record, self.keys[0]: name, "digest": content}
+        self.write(folder, whole, {name: lambda path: path.write_bytes(save(arrays))})
+
+    def read_arrays(
+        self, folder: Folder, content: Callable[[Arrays], str]
+    ) -> tuple[dict[str, Any], Arrays]:
+        """Return record and arrays that `write_arrays` wrote, checked by their digest."""
+        record = self.read(folder)
+        path = self.place(folder, record[self.keys[0]])
         try:
             arrays: Arrays = load(path.read_bytes())
-        except (OSError, SafetensorError) as error:
+            found = content(arrays)
+        except (OSError, SafetensorError, KeyError) as error:
             raise self.altered(path, error) from None
-        return arrays
+        if found != record["digest"]:
+            raise self.altered(path)
+        return record, arrays
 
     def broken(self, folder: Folder, why: object) -> FormatError:
         """Return the error for a record that describes no whole model."""

@@ -1,10 +1,10 @@
-"""Scaling of scores inside each query."""
+"""Scores inside each query: scaled, and made to fall."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fairtk.frames import BoolArray, FloatArray, IntArray
+from fairtk.frames import FloatArray, IntArray
 
 _SMALLEST = float(np.finfo(np.float64).tiny)  # below it, some processors' settings make it zero
 
@@ -29,14 +29,15 @@ def min_max(score: FloatArray, start: IntArray, when_equal: float) -> FloatArray
     return out
 
 
-def strictly_falling(score: FloatArray, same: BoolArray) -> FloatArray:
+def strictly_falling(score: FloatArray, query: IntArray) -> FloatArray:
     """Return scores in which ties are undone in the last bit, so that order and scores agree.
 
     Args:
         score: scores, not rising inside a query.
-        same: whether a row is of the same query as the one before it; shape (n_rows - 1,).
+        query: query of each row; the rows of a query together.
     """
-    falling = score.copy()
+    falling = score + 0.0
+    same = query[1:] == query[:-1]
     while len(late := np.flatnonzero(same & (falling[1:] >= falling[:-1]))):
         before = falling[late]
         falling[late + 1] = np.minimum(np.nextafter(before, -np.inf), before - _SMALLEST)

@@ -147,7 +147,7 @@ class VectorSearch(FairTransformer):
         out = topics.iloc[row].reset_index(drop=True)
         out[DOCNO] = pd.Series([d for docnos, _ in found for d in docnos], dtype=object)
         score = np.concatenate([np.zeros(0), *(scores for _, scores in found)])
-        out[SCORE] = strictly_falling(score, row[1:] == row[:-1])
+        out[SCORE] = strictly_falling(score, row)
         out[RANK] = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
         return out
 

@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from fairtk.errors import InputError
-from fairtk.frames import FloatArray, IntArray, ObjectArray
-from fairtk.frames.rankings import Rankings, describe
+from fairtk.frames import FloatArray, IntArray, ObjectArray, Rankings, describe
+
+DOC_VEC = "doc_vec"
+QUERY_VEC = "query_vec"
+"""The columns that pyterrier_dr's encoders add."""
+
+FEATURES = "features"
+"""PyTerrier's column of learning to rank."""
 
 
 def unit_rows(vectors: npt.NDArray[Any]) -> FloatArray:
@@ -21,8 +28,7 @@ def unit_rows(vectors: npt.NDArray[Any]) -> FloatArray:
     largest = np.abs(rows).max(axis=1, keepdims=True)
     rows = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
     length = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-    found: FloatArray = np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
-    return found
+    return np.asarray(np.divide(rows, length, out=np.zeros_like(rows), where=length > 0))
 
 
 def row_cosines(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -31,56 +37,64 @@ def row_cosines(one: FloatArray, other: FloatArray) -> FloatArray:
     Each product is summed by itself, so it does not depend on the other rows, as it would in a
     matrix product.
     """
-    found: FloatArray = np.clip((one * other).sum(axis=1), -1.0, 1.0)
-    return found
+    return np.asarray(np.clip((one * other).sum(axis=1), -1.0, 1.0))
 
 
 def stacked(
     vectors: ObjectArray,
-    dimension: int,
     rankings: Rankings,
     rows: IntArray,
     name: str,
     where: str,
+    dimension: int | None = None,
 ) -> FloatArray:
     """Return vectors as one matrix; shape (n, dimension).
 
     Args:
         vectors: what a column holds; shape (n,).
-        dimension: the length that they must have.
         rankings: the run whose column it is.
         rows: which of its rows each vector is of, for messages; shape (n,).
         name: the column.
         where: who asks.
+        dimension: the length that they must have; None: that of the first.
 
     Raises:
         InputError: a vector is missing, not finite or of another length; names qid and docno.
     """
+    wanted = dimension or (max(1, np.size(vectors[0])) if len(vectors) else 1)
     if not len(vectors):
-        return np.zeros((0, dimension))
+        return np.zeros((0, wanted))
     try:
         matrix = np.stack(list(vectors)).astype(np.float64)
     except (TypeError, ValueError):
         matrix = np.empty((0, 0))
-    if matrix.shape == (len(vectors), dimension) and bool(np.isfinite(matrix).all()):
+    if matrix.shape == (len(vectors), wanted) and bool(np.isfinite(matrix).all()):
         return matrix
-    for vector, row in zip(vectors, rows, strict=True):
-        problem = _problem(vector, dimension)
-        if problem:
-            raise InputError(
-                f"{where}: {name} must be a vector of {dimension} finite numbers; found {problem} "
-                f"({describe(rankings, int(row))}); encode all rows with the same bi-encoder"
-            )
-    raise InputError(f"{where}: {name} must be vectors of {dimension} finite numbers")
+    found = zip((_problem(vector, wanted) for vector in vectors), rows, strict=True)
+    problem, row = next((pair for pair in found if pair[0]), ("something else", rows[0]))
+    raise InputError(
+        f"{where}: {name} must be a vector of {wanted} finite numbers, as in "
+        f"{'the first row' if dimension is None else 'training'}; found {problem} "
+        f"({describe(rankings, int(row))}); make the vectors of all rows in one way"
+    )
+
+
+def feature_matrix(
+    frame: pd.DataFrame, run: Rankings, where: str, size: int | None = None
+) -> FloatArray:
+    """Return the column ``features`` of a run's rows in order; see `stacked` for the errors."""
+    column = frame[FEATURES].to_numpy(dtype=object)[run.order]
+    return stacked(column, run, np.arange(len(column)), FEATURES, where, size)
 
 
 def _problem(vector: Any, dimension: int) -> str | None:
     try:
         array = np.asarray(vector, dtype=np.float64)
     except (TypeError, ValueError):
-        return f"a {type(vector).__name__}"
+        return f"a {type(vector).__name__} that is no vector of numbers"
     if array.ndim != 1:
         return repr(vector)[:40] if array.ndim == 0 else f"an array of shape {array.shape}"
     if len(array) != dimension:
         return f"{len(array)} numbers"
-    return None if np.isfinite(array).all() else "NaN or infinity"
+    bad = np.flatnonzero(~np.isfinite(array))
+    return f"{array[bad[0]]} at place {bad[0]}" if len(bad) else None

@@ -295,8 +295,8 @@ def test_other_columns_and_missing_ranks():
 @pytest.mark.parametrize(
     ("settings", "kind", "word"),
     [
-        ({"p": 1.2}, ParameterError, "p must be a share"),
-        ({"p": "half"}, ParameterError, "p must be a share"),
+        ({"p": 1.2}, ParameterError, r"p must lie in \[0, 1\]"),
+        ({"p": "half"}, ParameterError, r"p must lie in \[0, 1\]"),
         ({"p": {"a": 0.6, "b": 0.6}}, ParameterError, "at most 1 in sum"),
         ({"p": {"z": 0.6}}, InputError, "no level 'z'"),
         ({"p": {}}, ParameterError, "at least one level"),
@@ -314,7 +314,7 @@ def test_other_columns_and_missing_ranks():
         ({"p": 0.5, "test": "multinomial"}, ParameterError, "share for each level"),
         ({"p": 0.5, "merge_below": 2}, ParameterError, "merge_below"),
         ({"p": 0.5, "samples": 5}, ParameterError, "samples"),
-        ({"p": 0.5, "groups": "gender"}, ParameterError, "groups must be Groups"),
+        ({"p": 0.5, "groups": "gender"}, ParameterError, "groups must be fairtk.Groups"),
     ],
 )
 def test_settings_out_of_range(settings, kind, word):

@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from fairtk_baselines.fa_star_ir import lookahead, mtable, multinomial_test
+from fairtk_baselines.fa_star_ir import merging, mtable, multinomial_test
+from fairtk_baselines.fa_star_ir.distribution import multinomial_cdf
 from fairtk_baselines.fa_star_ir.merging import first_unfair, merge
-from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf
 from fairtk_baselines.fa_star_ir.prefix_tests import BinomialPrefixes, MultinomialPrefixes
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -144,10 +144,10 @@ def test_a_search_that_would_be_too_large_is_given_up(monkeypatch):
     group = np.array([1, 2, 1, 1, 2, 1, 1])
     test = MultinomialPrefixes.of([multinomial_test(4, (0.47, 0.04, 0.4), 0.3, "below")], 4)
     assert merge(np.array([0, 7]), group, test).unfair.tolist() == [0]
-    monkeypatch.setattr(lookahead, "MOST_STATES", 1)
+    monkeypatch.setattr(merging, "MOST_STATES", 1)
     assert merge(np.array([0, 7]), group, test).unfair.tolist() == [4]
     wide = MultinomialPrefixes(30, np.full((1, 30), 1 / 30), np.array([0.5]))
-    path = lookahead.longest_fair_path(np.repeat(np.arange(31), 30), wide, 0)
+    path = merging.longest_fair_path(np.repeat(np.arange(31), 30), wide, 0)
     assert path.tolist() == []  # vectors of counts that no 64 bits number
 
 

@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 import pytest
 from fairtk_baselines.fa_star_ir import mtable, mtree, multinomial_test
-from fairtk_baselines.fa_star_ir.calibration import lowest_of_samples
-from fairtk_baselines.fa_star_ir.count_boxes import CountBoxes
-from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf, shared_cdf
+from fairtk_baselines.fa_star_ir.distribution import CountBoxes, multinomial_cdf, shared_cdf
+from fairtk_baselines.fa_star_ir.multinomial import lowest_of_samples
 from fairtk_baselines.fa_star_ir.prefix_tests import MultinomialPrefixes
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,14 +68,14 @@ def test_shared_shares_give_the_same_distribution(groups, trials, n, seed):
 
 @pytest.mark.parametrize("p", [(0.25,), (0.3, 0.1), (0.3, 0.2, 0.1)])
 def test_boxes_hold_the_distribution(p):
-    boxes = CountBoxes.of(9, p, 10**6)
+    boxes = CountBoxes.of(9, p)
     for length in (1, 4, 9):
         bound = np.array(list(itertools.product(range(3), repeat=len(p))))
         # the last index of an axis is no bound at all: stay below it
         assert min(boxes.cdf.shape[1:]) > 3
         found = boxes.cdf[(length - 1, *bound.T)]
         assert found == pytest.approx(multinomial_cdf(bound, length, np.array(p)), abs=1e-12)
-    assert CountBoxes.of(9, p, 10) is None
+    assert CountBoxes.fits(9, p, boxes.cdf.size) and not CountBoxes.fits(9, p, 10)
 
 
 @given(k=st.integers(1, 40), p=st.sampled_from([0.02, 0.25, 0.5, 0.98, 1.0]),
@@ -168,7 +167,7 @@ def test_nodes_of_the_tree_are_fair(k, p):
     [
         ((5, []), {}, "at least one group"),
         ((5, [0.6, 0.6]), {}, "at most 1 in sum"),
-        ((5, [0.6, -0.1]), {}, "share from 0 to 1"),
+        ((5, [0.6, -0.1]), {}, r"p must lie in \[0, 1\]"),
         ((0, [0.5]), {}, "k must be"),
         ((5, [0.5]), {"samples": 10}, "samples must be"),
         ((5, [0.5]), {"seed": -1}, "seed must be"),

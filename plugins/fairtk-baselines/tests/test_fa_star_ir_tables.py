@@ -152,9 +152,9 @@ def test_rare_failures_keep_their_digits():
     [
         ((0, 0.5, 0.1), "k must be"),
         ((2.5, 0.5, 0.1), "k must be"),
-        ((10, 1.5, 0.1), "p must be a share"),
-        ((10, float("nan"), 0.1), "p must be a share"),
-        ((10, "half", 0.1), "p must be a share"),
+        ((10, 1.5, 0.1), r"p must lie in \[0, 1\]"),
+        ((10, float("nan"), 0.1), r"p must lie in \[0, 1\]"),
+        ((10, "half", 0.1), r"p must lie in \[0, 1\]"),
         ((10, 0.5, 0), "alpha must lie"),
         ((10, 0.5, 1), "alpha must lie"),
         ((10, 0.5, 0.1, "nearly"), "did you mean 'nearest'"),

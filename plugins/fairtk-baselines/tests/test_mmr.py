@@ -243,7 +243,7 @@ def test_equal_numbers_print_alike():
         (np.array([[1.0, 2.0]]), r"shape \(1, 2\)"),
         ("1 2", "found a str .*docno 'b'"),
         (None, "found None .*docno 'b'"),
-        (np.array([1.0, np.nan]), "found NaN or infinity .*docno 'b'"),
+        (np.array([1.0, np.nan]), "found nan at place 1 .*docno 'b'"),
     ],
 )
 def test_vectors_that_cannot_be_used(vector, named):

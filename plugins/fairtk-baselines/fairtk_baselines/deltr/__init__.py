@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fairtk_baselines.deltr.settings import PUBLISHED
-from fairtk_baselines.deltr.transformer import DELTR
+from fairtk_baselines.deltr.transformer import DELTR, PUBLISHED
 
 __all__ = ["DELTR", "PUBLISHED"]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fairtk.errors import InputError, ParameterError, suggestion
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.groups import Groups
-
-Level = str | tuple[str, ...]
+from fairtk.groups import Groups, Level
+from fairtk_baselines.levels import levels_of, number_of_known, shown
 
 ALL_BUT_MOST = "all-but-most"
 LEAST_EXPOSED = "least-exposed"
@@ -26,36 +24,16 @@ def protected_setting(value: Any, groups: Groups, where: str) -> str | tuple[Lev
     Raises:
         ParameterError: a level does not exist or is given twice, none is given, or all are.
     """
-    if isinstance(value, str | tuple) and value in groups.levels:
-        value = [value]
-    elif isinstance(value, str) and value in RULES:
+    if isinstance(value, str) and value in RULES and value not in groups.levels:
         return value
-    elif isinstance(value, str) or not isinstance(value, Iterable):
-        near = suggestion(str(value), [*RULES, *map(str, groups.levels[:100])])
+    levels = levels_of(groups, value, where, rules=RULES)
+    cells = np.array([groups.space.cell(level) for level in levels])
+    if groups.space.known(cells).sum() == number_of_known(groups):
         raise ParameterError(
-            f"{where}: protected must be a level of {groups.name!r}, a list of levels, or one of "
-            f"{list(RULES)}; found {value!r}{near}"
+            f"{where}: protected lists all {number_of_known(groups)} known levels of "
+            f"{groups.name!r}: there is no other group to compare with; leave at least one out"
         )
-    levels = list(value)
-    for level in levels:
-        if level not in groups.levels:
-            raise ParameterError(
-                f"{where}: protected has {level!r}, which is no level of {groups.name!r}"
-                f"{suggestion(str(level), map(str, groups.levels[:100]))}"
-            )
-    if not levels or len(set(levels)) < len(levels):
-        fault = "a level twice" if levels else "no level"
-        raise ParameterError(f"{where}: protected must list levels; found {fault}: {levels}")
-    cells = sorted(groups.space.cell(level) for level in levels)
-    n_known = math.prod(
-        n - (u >= 0) for n, u in zip(groups.space.shape, groups.space.unknown, strict=True)
-    )
-    if groups.space.known(np.array(cells)).sum() == n_known:
-        raise ParameterError(
-            f"{where}: protected lists all {n_known} known levels of {groups.name!r}: there is no "
-            "other group to compare with; leave at least one out"
-        )
-    return tuple(groups.space.label(cell) for cell in cells)
+    return levels
 
 
 @dataclass(frozen=True)
@@ -83,19 +61,20 @@ class Division:
     def names(self) -> tuple[str, ...]:
         """What each column is called in messages and tables."""
         if not self.columns:
-            return (f"all but {_shown(self.reference)}",)
-        return tuple(", ".join(_shown(level) for level in column) for column in self.columns)
+            return (f"all but {shown(self.reference or ())}",)
+        return tuple(", ".join(map(shown, column)) for column in self.columns)
+
+    @property
+    def levels(self) -> list[Level]:
+        """All levels that are named."""
+        named = [level for column in self.columns for level in column]
+        return named if self.reference is None else [*named, self.reference]
 
     def sides(self, groups: Groups, docnos: ObjectArray) -> tuple[FloatArray, FloatArray]:
         """Return how much documents belong to each column, and to what these are compared with.
 
-        Args:
-            groups: the groups.
-            docnos: the documents; shape (n,).
-
-        Returns:
-            Shares from 0 to 1, shapes (n, `width`) and (n,). A document in several levels of one
-            side counts once there; a document on both sides counts on both, with its shares.
+        Shares from 0 to 1, shapes (n, `width`) and (n,). A document in several levels of one side
+        counts once there; a document on both sides counts on both, with its shares.
         """
         entries = _Entries.of(groups, docnos)
         space, cell = groups.space, entries.cell
@@ -126,11 +105,6 @@ def as_features(protected: FloatArray, rest: FloatArray, neutral: FloatArray) ->
 
     With 0 in its place, a document of which nothing is known would be scored like one that is
     known not to be protected, and would fall whenever protected documents are made to rise.
-
-    Args:
-        protected: see `Division.sides`; shape (n, n_columns).
-        rest: the same; shape (n,).
-        neutral: of the training documents, by `neutral_shares`; shape (n_columns,).
     """
     return np.asarray(protected + (1.0 - _placed(protected, rest))[:, None] * neutral)
 
@@ -143,26 +117,20 @@ def divide(
     groups: Groups,
     docnos: ObjectArray,
     attention: FloatArray,
-    protected: str | tuple[Level, ...],
-    groups_apart: str,
-    unknown: str,
+    settings: Mapping[str, Any],
     where: str,
 ) -> Division:
     """Return the two sides, looking at the training rankings where `protected` is a rule.
 
-    Args:
-        groups: the groups.
-        docnos: the documents of all rankings, with repetitions; shape (n,).
-        attention: the attention each gets at its rank; shape (n,).
-        protected: as `protected_setting` returns it.
-        groups_apart: ``"pooled"`` or ``"each"``.
-        unknown: ``"neither"`` or ``"unprotected"``.
-        where: the transformer, for messages.
+    These are given by their documents, with repetitions, and the attention each gets at its rank;
+    shapes (n,). The settings are those of `DELTR`.
 
     Raises:
         InputError: no document has a known level, or all documents have the same, and `protected`
             is a rule.
     """
+    protected, unknown = settings["protected"], settings["unknown"]
+    groups_apart = settings["groups_apart"]
     if not isinstance(protected, str):
         columns = tuple((level,) for level in protected) if groups_apart == "each" else (protected,)
         return Division(columns, None, unknown)
@@ -208,7 +176,3 @@ class _Entries:
             self.owner[chosen], weights=self.weight[chosen], minlength=len(self.size)
         )
         return np.asarray(np.minimum(1.0, total))
-
-
-def _shown(level: Level | None) -> str:
-    return level if isinstance(level, str) else " x ".join(level or ())

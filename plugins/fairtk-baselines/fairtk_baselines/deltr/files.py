@@ -7,7 +7,7 @@ from operator import mul
 from typing import Any
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.content import digest as digest_of
+from fairtk.frames import digest
 from fairtk.groups import Groups
 from fairtk_baselines.deltr.model import LinearModel, level_of
 from fairtk_baselines.model_folder import Folder, ModelFolder
@@ -24,24 +24,15 @@ FOLDER = ModelFolder(
 def write(folder: Folder, settings: dict[str, Any], model: LinearModel) -> None:
     """Write a model; see `DELTR.save`."""
     given = {k: v for k, v in settings.items() if k not in ("groups", "model")}
-    groups: Groups = settings["groups"]
-    files: list[dict[str, Any]] = [
-        {
-            "file": f"groups-{attribute.digest()}.tsv.gz",
-            "name": attribute.name,
-            "unknown": _unknown(attribute),
-            "digest": attribute.digest(),
-        }
-        for attribute in groups.attributes
-    ]
-    record = {
-        "settings": given,
-        "groups": files,
-        "model": model.as_json(),
-        "digest": _digest(given, files, model),
-    }
-    writers = [attribute.write for attribute in groups.attributes]
-    FOLDER.write(folder, record, {f["file"]: w for f, w in zip(files, writers, strict=True)})
+    files, data = [], {}
+    for one in settings["groups"].attributes:
+        key, place = one.digest(), one.space.unknown[0]
+        unknown = one.space.levels[0][place] if place >= 0 else None
+        name = f"groups-{key}.tsv.gz"
+        files.append({"file": name, "name": one.name, "unknown": unknown, "digest": key})
+        data[name] = one.write
+    record = {"settings": given, "groups": files, "model": model.as_json()}
+    FOLDER.write(folder, {**record, "digest": digest([given, files, model])}, data)
 
 
 def read(folder: Folder, groups: Groups | None) -> tuple[dict[str, Any], LinearModel]:
@@ -53,11 +44,16 @@ def read(folder: Folder, groups: Groups | None) -> tuple[dict[str, Any], LinearM
         files = list(record["groups"])
     except (KeyError, TypeError, ValueError) as error:
         raise FOLDER.broken(folder, error) from None
-    if _digest(settings, files, model) != record["digest"]:
+    if digest([settings, files, model]) != record["digest"]:
         raise FOLDER.broken(folder, "settings, groups or weights are not those that were saved")
     if groups is None:
         groups = reduce(mul, [_groups(folder, file) for file in files])
-    _check_levels(groups, model)
+    for level in model.division.levels:
+        if level not in groups.levels:
+            raise ParameterError(
+                f"DELTR: the model tells apart {level!r}, which is no level of {groups.name!r}; "
+                "give groups with the levels of training"
+            )
     if isinstance(settings.get("protected"), list):
         settings["protected"] = [level_of(level) for level in settings["protected"]]
     return {"groups": groups, **settings}, model
@@ -72,25 +68,3 @@ def _groups(folder: Folder, file: Any) -> Groups:
     if groups.digest() != file["digest"]:
         raise FOLDER.altered(place)
     return groups
-
-
-def _check_levels(groups: Groups, model: LinearModel) -> None:
-    division = model.division
-    wanted = [level for column in division.columns for level in column]
-    if division.reference is not None:
-        wanted.append(division.reference)
-    for level in wanted:
-        if level not in groups.levels:
-            raise ParameterError(
-                f"DELTR: the model tells apart {level!r}, which is no level of {groups.name!r}; "
-                "give groups with the levels of training"
-            )
-
-
-def _digest(settings: dict[str, Any], files: list[Any], model: LinearModel) -> str:
-    return digest_of([settings, files, model])
-
-
-def _unknown(attribute: Groups) -> str | None:
-    place = attribute.space.unknown[0]
-    return attribute.space.levels[0][place] if place >= 0 else None

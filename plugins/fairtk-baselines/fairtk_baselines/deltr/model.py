@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fairtk.frames import FloatArray, ObjectArray
-from fairtk.frames.content import ByContent, digest
-from fairtk.groups import Groups
+from fairtk.frames import ByContent, FloatArray, ObjectArray, digest
+from fairtk.groups import Groups, Level
 from fairtk_baselines.deltr.division import Division, as_features
+
+_ARRAYS = ("weights", "group_weights", "mean", "deviation", "neutral")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,12 +43,9 @@ class LinearModel(ByContent):
     summary: Mapping[str, float]
 
     def score(self, features: FloatArray, groups: Groups, docnos: ObjectArray) -> FloatArray:
-        """Return the score of each document; shape (n_rows,).
+        """Return the score of each document, by its features as they come; shape (n_rows,).
 
-        Args:
-            features: as they come; shape (n_rows, n_features).
-            groups: the groups; not looked at where they are no features.
-            docnos: the documents; shape (n_rows,).
+        The groups are not looked at where they are no features.
         """
         # sums along rows, not a product of matrices: that one's rounding depends on their size
         result = (((features - self.mean) / self.deviation) * self.weights).sum(axis=1)
@@ -66,15 +64,9 @@ class LinearModel(ByContent):
     def as_json(self) -> dict[str, Any]:
         """Return the model as JSON values; floats keep all their digits."""
         return {
-            "weights": self.weights.tolist(),
-            "group_weights": self.group_weights.tolist(),
-            "mean": self.mean.tolist(),
-            "deviation": self.deviation.tolist(),
-            "neutral": self.neutral.tolist(),
-            "columns": [[_level_json(level) for level in c] for c in self.division.columns],
-            "reference": None
-            if self.division.reference is None
-            else _level_json(self.division.reference),
+            **{name: getattr(self, name).tolist() for name in _ARRAYS},
+            "columns": self.division.columns,
+            "reference": self.division.reference,
             "unknown": self.division.unknown,
             "summary": dict(self.summary),
         }
@@ -84,12 +76,10 @@ class LinearModel(ByContent):
         """Return the model that `as_json` gave.
 
         Raises:
-            KeyError: something is missing.
-            ValueError: something is not what it should be.
-            TypeError: the same.
+            KeyError, TypeError, ValueError: something is missing, or not what it should be.
         """
         arrays = {}
-        for name in ("weights", "group_weights", "mean", "deviation", "neutral"):
+        for name in _ARRAYS:
             arrays[name] = np.array(record[name], dtype=np.float64)
             if arrays[name].ndim != 1 or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} must be a list of finite numbers")
@@ -107,10 +97,6 @@ class LinearModel(ByContent):
         return cls(**arrays, division=division, summary=dict(record["summary"]))
 
 
-def _level_json(level: str | tuple[str, ...]) -> str | list[str]:
-    return level if isinstance(level, str) else list(level)
-
-
-def level_of(value: Any) -> str | tuple[str, ...]:
+def level_of(value: Any) -> Level:
     """Return a level from its JSON form."""
     return value if isinstance(value, str) else tuple(str(part) for part in value)

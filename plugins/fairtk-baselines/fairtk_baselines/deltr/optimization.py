@@ -13,12 +13,7 @@ from fairtk_baselines.deltr.loss import Problem
 
 
 def minimize(problem: Problem, settings: dict[str, Any]) -> tuple[FloatArray, int]:
-    """Return weights, and after how many iterations.
-
-    Args:
-        problem: the loss.
-        settings: ``optimizer``, ``gradient``, ``learning_rate``, ``max_iterations``,
-            ``init_range`` and ``seed`` of `DELTR`.
+    """Return weights, and after how many iterations, by the settings of `DELTR`.
 
     Raises:
         InputError: gradient descent diverges.

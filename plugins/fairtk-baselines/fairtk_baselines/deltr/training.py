@@ -9,16 +9,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk.divergence import spread
 from fairtk.errors import DataWarning, InputError, listed
-from fairtk.frames import FloatArray, IntArray, ObjectArray, Qrels, Rankings, encode_run
+from fairtk.frames import (
+    DOCNO,
+    QID,
+    SCORE,
+    FloatArray,
+    IntArray,
+    ObjectArray,
+    Qrels,
+    Rankings,
+    encode_run,
+)
 from fairtk.groups import Groups
 from fairtk_baselines.deltr.division import as_features, divide, neutral_shares
-from fairtk_baselines.deltr.frames import feature_matrix
 from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, LossSides, Problem
 from fairtk_baselines.deltr.model import LinearModel
 from fairtk_baselines.deltr.optimization import minimize
+from fairtk_baselines.vectors import FEATURES, feature_matrix
 
 NAME = "DELTR"
+NEEDED = [QID, DOCNO, SCORE, FEATURES]
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ class TrainingSet:
         coded = encode_run(run, NAME)
         if not len(run):
             raise InputError(f"{NAME}: the training run is empty; there is nothing to fit to")
-        features = feature_matrix(run, NAME)[coded.order]
+        features = feature_matrix(run, coded, NAME)
         docno = coded.docnos[coded.doc]
         label = np.nan_to_num(Qrels(qrels, NAME).labels_of(coded))
         relevant = np.bincount(coded.query[label > 0], minlength=len(coded.qids))
@@ -63,17 +75,14 @@ class TrainingSet:
         usable = (relevant > 0) & (size > 1)
         # by qid, so that neither the order of rows nor that of topics changes a bit of the sums
         by_name = np.argsort(coded.qids.astype(str), kind="stable")
-        place = np.empty(len(by_name), dtype=np.int64)
-        place[by_name] = np.arange(len(by_name))
-        order = np.argsort(place[coded.query], kind="stable")
-        order = order[usable[coded.query[order]]]
-        sizes = size[by_name][usable[by_name]]
+        chosen = by_name[usable[by_name]]
+        _, order = spread(coded.ranking_start[chosen], size[chosen])
         return cls(
             features[order],
             label[order],
             docno[order],
             coded.position[order],
-            Lists(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)),
+            Lists(np.append(0, np.cumsum(size[chosen]))),
             int((~usable).sum()),
         )
 
@@ -100,24 +109,10 @@ def _tell(coded: Rankings, relevant: IntArray, size: IntArray) -> None:
 
 
 def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> LinearModel:
-    """Return the model of a training set.
-
-    Args:
-        data: the training set.
-        groups: the groups.
-        settings: those of `DELTR`, by name.
-    """
+    """Return the model of a training set, by the settings of `DELTR`."""
     lists = data.lists
     attention = 1 / np.log(data.rank + 2.0)
-    division = divide(
-        groups,
-        data.docno,
-        attention,
-        settings["protected"],
-        settings["groups_apart"],
-        settings["unknown"],
-        NAME,
-    )
+    division = divide(groups, data.docno, attention, settings, NAME)
     protected, rest = division.sides(groups, data.docno)
     neutral = neutral_shares(protected, rest)
     members = as_features(protected, rest, neutral)
@@ -167,12 +162,7 @@ def moments(
     """Return what is subtracted from each feature, and what it is then divided by.
 
     A feature without variance is divided by 1. The published code's one mean and deviation are
-    over all numbers of the table, the protected column among them where it is one.
-
-    Args:
-        features: shape (n_rows, n_features).
-        members: shares in protected groups, where these are features; shape (n_rows, n_columns).
-        standardize: the setting of `DELTR`.
+    over all numbers of the table, `members` (shares in protected groups) among them.
     """
     n_features = features.shape[1]
     if standardize == "none":

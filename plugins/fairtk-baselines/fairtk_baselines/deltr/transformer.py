@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,139 +12,89 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.frames import GROUP, QID, RANK, SCORE, FloatArray, Rankings, encode_run
 from fairtk.groups import Groups
-from fairtk.transformers.settings import whole
+from fairtk.transformers import FairTransformer, whole
 from fairtk_baselines.deltr import files
 from fairtk_baselines.deltr.division import ALL_BUT_MOST, protected_setting
+from fairtk_baselines.deltr.loss import Lists, LossSides
 from fairtk_baselines.deltr.model import LinearModel
-from fairtk_baselines.deltr.reranking import NEEDED, UNFITTED, LinearRanker
-from fairtk_baselines.deltr.settings import chosen, number
-from fairtk_baselines.deltr.training import NAME, TrainingSet, learn
+from fairtk_baselines.deltr.training import NAME, NEEDED, TrainingSet, exposure_scale, learn
+from fairtk_baselines.levels import checked_groups
+from fairtk_baselines.scaling import strictly_falling
+from fairtk_baselines.settings import choice, number
+from fairtk_baselines.vectors import feature_matrix
+
+CHOICES = {
+    "groups_apart": ("pooled", "each"),
+    "exposure": ("top-one", "relative"),
+    "unknown": ("neither", "unprotected"),
+    "labels": ("softmax", "share"),
+    "normalize_by": ("query", "all"),
+    "average": ("queries", "documents"),
+    "standardize": ("feature", "global", "none"),
+    "optimizer": ("lbfgs", "gd"),
+    "gradient": ("exact", "published"),
+}
+"""The values that each of these settings may have, the default first."""
+
+PUBLISHED: Mapping[str, Any] = MappingProxyType(
+    {
+        "unknown": "unprotected",
+        "normalize_by": "all",
+        "average": "documents",
+        "standardize": "global",
+        "l2": 0.0,
+        "optimizer": "gd",
+        "gradient": "published",
+        "learning_rate": 0.001,
+        "max_iterations": 3000,
+        "init_range": 0.01,
+    }
+)
+"""What the authors' code (fairsearch-deltr 1.0.2) does, as settings: ``DELTR(..., **PUBLISHED)``.
+
+With ``standardize="none"`` it is that code's default; its documentation standardizes.
+"""
+
+UNFITTED = (
+    f"{NAME} has no model yet: call fit(run with features, qrels) first, or "
+    "(retriever >> features >> DELTR(...)).fit(topics, qrels), or DELTR.load(folder)"
+)
 
 
-class DELTR(LinearRanker, pt.Estimator):  # type: ignore[misc]
-    """Linear learning to rank with a term for the exposure of protected groups: R -> R.
+class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
+    """R -> R: linear learning to rank with a term for the exposure of protected groups.
 
-    Zehlike and Castillo, *Reducing Disparate Exposure in Ranking: A Learning To Rank Approach* (WWW
-    2020). The score of a document is a weighted sum of its features. The weights minimize, over the
-    training queries, ListNet's loss plus ``gamma`` times a penalty:
+    Zehlike and Castillo (WWW 2020). Scores are weighted sums of ``features``; the weights minimize
 
         -sum_i P_label(i) ln P_score(i) / ln(n)  +  gamma * max(0, E_rest - E_protected)^2
 
-    where P are top-one probabilities (softmax over the query's documents; Eqs. 2 and 7), and the
-    exposure E of a group is the mean of P_score over its documents times the attention of the first
-    place, 1 / ln 2 (Eqs. 4 to 6; numbers as the authors' code cites them). Only a disadvantage of
-    the protected groups is penalized. ``gamma=0`` is plain ListNet, over the features and, unless
-    ``protected_as_feature=False``, the group. Fit it with topics that it is not tested on:
-
-        pipeline = bm25 >> Features() >> DELTR(groups, gamma=1.0)
-        pipeline.fit(train_topics, qrels)
-        pipeline(test_topics)
-
-    **What it does not do.** It weighs equal mean exposure of two sides against the labels of the
-    training queries, and the exposure it sees is that of first places under a softmax; it knows no
-    target distribution, and nothing is promised for a single ranking or for other queries. With
-    ``protected_as_feature`` (the paper's setting) a document's group itself moves its score, for
-    better or worse: where ``gamma=0`` a group that was labeled relevant less often is scored down,
-    and whether group membership may be used at all is a question to settle before.
-
-    **gamma and the length of rankings.** Mean top-one probabilities are around 1 / n, so that the
-    penalty falls with n squared while ListNet's loss stays around 1: among 100 documents
-    ``gamma=1`` hardly does anything, and a gamma of thousands is needed. ``exposure="relative"``
-    measures exposure in multiples of a uniform ranking's instead (n in place of 1 / ln 2), which
-    gives ``gamma`` the same meaning for every n; the default is the paper's.
-
-    **More than two groups.** The paper has one protected group. Here ``protected`` is a level, a
-    list of levels, or a rule applied to the rankings that are trained on: ``"all-but-most"``, all
-    known levels but the one that has most attention in them, in total (1 / ln(1 + rank), the
-    paper's), or ``"least-exposed"``, the level that has least of those that occur.
-    ``groups_apart="pooled"`` makes them one group; ``"each"`` sums the penalty over protected
-    levels, each against the rest, and gives each a feature. Memberships in part are weights of
-    the means; a document in several levels of a side counts once there. Documents without a known
-    level (``unknown``) are on neither side. A query without documents of one side has no such
-    penalty (NaN in the published code).
-
-    **Training.** Labels come from the qrels, 0 where there is none, and may be graded. Queries
-    without relevant documents among those retrieved are left out with a warning. The score of
-    the input run is not used, unless it is a feature. Training looks at no global random state; the
-    same rows in any order give the same weights. Validation topics are not needed and not looked
-    at. The penalty is not convex, so that with ``gamma`` above 0 the minimum may be a local one.
-
-    **Departures.** ``**fairtk_baselines.deltr.PUBLISHED`` gives the settings of the authors' code
-    (fairsearch-deltr 1.0.2), which differs from the paper and from the defaults here: it divides
-    the loss by the logarithm of the number of *all* documents, not the query's; counts a query once
-    per document; does not apply its ``l2`` to the weights; standardizes by one mean and
-    deviation of the whole table; and follows a direction that is not the gradient of the
-    exposure term (see `Problem.value_and_published_step`). Not reproduced: its NaN where a query
-    lacks a group, and its unseeded start.
-
-    Input: ``qid``, ``docno``, ``score``, ``features`` (one vector per row) and any other columns;
-    one ranking per query. Output: the same columns, rows sorted by query and rank;
-    ``score`` falls with every ``rank``: documents with equal scores stay in the input's order, and
-    the lower ones' scores are the next smaller numbers.
+    over the training queries: P are top-one probabilities (Eqs. 2 and 7), E mean exposure (Eqs. 4
+    to 6). Input: ``qid``, ``docno``, ``score``, ``features``; output: the same columns by rank,
+    with ``score`` falling. The README of fairtk-baselines says more on each setting, and what
+    DELTR does not do.
 
     Args:
-        groups: the groups of the documents; needed for training, and at inference if
-            ``protected_as_feature``.
-        protected: a level, a list of levels, ``"all-but-most"`` or ``"least-exposed"``. A level
-            of such a name goes before the rule.
-        gamma: factor of the penalty, >= 0; the authors' code recommends about 1, but see above.
-        groups_apart: ``"pooled"`` or ``"each"``; see above.
-        protected_as_feature: whether belonging to the protected side (from 0 to 1, never
-            standardized) is a feature, the last. Then inference needs the groups too. Documents on
-            neither side have the mean of the training documents there: with 0 they would be scored
-            like the unprotected, and fall whenever the protected are made to rise.
-        exposure: ``"top-one"`` (the paper's) or ``"relative"``; see above.
-        unknown: documents without a known level are on ``"neither"`` side or ``"unprotected"``.
-        labels: the wanted top-one probabilities are the ``"softmax"`` of the labels (ListNet, the
-            paper) or the ``"share"`` of a label in their sum, labels below 0 as 0: with long
-            lists and binary labels a softmax asks for nearly uniform scores.
-        normalize_by: the loss is divided by the logarithm of the number of documents of the
-            ``"query"``, or of ``"all"`` queries. The paper does not say which.
-        average: ``"queries"``: the mean over queries; ``"documents"``: their sum, each query
-            counted once per document.
-        standardize: ``"feature"``: each feature to mean 0 and variance 1 over the training rows;
-            ``"global"``: one mean and deviation for the whole table; ``"none"``.
-        l2: factor of the squared norm of all weights, >= 0; 0 lets weights grow without bound where
-            training labels can be separated.
-        optimizer: ``"lbfgs"``: L-BFGS until the gradient vanishes, and BFGS where that gets stuck
-            (a large gamma), with a warning if it does not; ``"gd"``: gradient descent with a fixed
-            number of steps.
-        gradient: ``"exact"``, or ``"published"`` for the direction that the authors' code takes;
-            the latter for ``"gd"`` and ``"top-one"`` only.
-        learning_rate: of ``"gd"``, > 0.
-        max_iterations: steps of ``"gd"``; at most as many of ``"lbfgs"``, with a warning.
-        init_range: weights start uniformly between 0 and this, >= 0.
-        seed: of the start.
+        groups: of the documents; looked at in training, and later if `protected_as_feature`.
+        protected: a level, several, or a rule: ``"all-but-most"`` or ``"least-exposed"``.
+        gamma: factor of the penalty, >= 0; 0 is plain ListNet, and among 100 documents 1 is little.
+        groups_apart, unknown: who is pooled, and where documents without a known level count.
+        protected_as_feature: whether belonging to the protected side is a feature, the last.
+        exposure, labels, normalize_by, average, standardize, l2: the loss.
+        optimizer, gradient, learning_rate, max_iterations, init_range, seed: finding its minimum.
 
     Attributes:
-        model: what fitting found, a `LinearModel`; None before. Two DELTR are equal only if
-            their models are.
+        model: what fitting found, a `LinearModel`; None before.
 
     Raises:
         ParameterError: a setting is out of its range, or `protected` fits not the groups.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = (
-        "groups",
-        "protected",
-        "gamma",
-        "groups_apart",
-        "protected_as_feature",
-        "exposure",
-        "unknown",
-        "labels",
-        "normalize_by",
-        "average",
-        "standardize",
-        "l2",
-        "optimizer",
-        "gradient",
-        "learning_rate",
-        "max_iterations",
-        "init_range",
-        "seed",
-        "model",
+        *("groups", "protected", "gamma", "groups_apart", "protected_as_feature", "exposure"),
+        *("unknown", "labels", "normalize_by", "average", "standardize", "l2", "optimizer"),
+        *("gradient", "learning_rate", "max_iterations", "init_range", "seed", "model"),
     )
 
     def __init__(
@@ -168,31 +120,26 @@ class DELTR(LinearRanker, pt.Estimator):  # type: ignore[misc]
         seed: int = 42,
     ) -> None:
         super().__init__()
-        if not isinstance(groups, Groups):
-            raise ParameterError(
-                f"{NAME}: groups must be fairtk.Groups (Groups.from_frame, Groups.read); "
-                f"found {type(groups).__name__}"
-            )
         if not isinstance(protected_as_feature, bool | np.bool_):
             raise ParameterError(
                 f"{NAME}: protected_as_feature must be True or False; "
                 f"found {protected_as_feature!r}"
             )
-        self.groups = groups
+        self.groups = checked_groups(groups, NAME)
         self.protected = protected_setting(protected, groups, NAME)
         self.gamma = number("gamma", gamma, NAME)
-        self.groups_apart = chosen("groups_apart", groups_apart, NAME)
+        self.groups_apart = _chosen("groups_apart", groups_apart)
         self.protected_as_feature = bool(protected_as_feature)
-        self.exposure = chosen("exposure", exposure, NAME)
-        self.unknown = chosen("unknown", unknown, NAME)
-        self.labels = chosen("labels", labels, NAME)
-        self.normalize_by = chosen("normalize_by", normalize_by, NAME)
-        self.average = chosen("average", average, NAME)
-        self.standardize = chosen("standardize", standardize, NAME)
+        self.exposure = _chosen("exposure", exposure)
+        self.unknown = _chosen("unknown", unknown)
+        self.labels = _chosen("labels", labels)
+        self.normalize_by = _chosen("normalize_by", normalize_by)
+        self.average = _chosen("average", average)
+        self.standardize = _chosen("standardize", standardize)
         self.l2 = number("l2", l2, NAME)
-        self.optimizer = chosen("optimizer", optimizer, NAME)
-        self.gradient = chosen("gradient", gradient, NAME)
-        self.learning_rate = number("learning_rate", learning_rate, NAME, above=True)
+        self.optimizer = _chosen("optimizer", optimizer)
+        self.gradient = _chosen("gradient", gradient)
+        self.learning_rate = number("learning_rate", learning_rate, NAME, ends="(]")
         self.max_iterations = whole("max_iterations", max_iterations, NAME)
         self.init_range = number("init_range", init_range, NAME)
         self.seed = whole("seed", seed, NAME, least=0)
@@ -232,6 +179,70 @@ class DELTR(LinearRanker, pt.Estimator):  # type: ignore[misc]
         self.model = learn(data, self.groups, self.settings())
         return self
 
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the run, ranked by the model's scores.
+
+        Raises:
+            ColumnError: a column is missing.
+            InputError: `fit` was not called, or features are broken or of another number than in
+                training.
+        """
+        coded, scores = self._scored(inp)
+        # rows by query and falling score; equal scores stay in order
+        within = np.lexsort((coded.position, -scores, coded.query))
+        result = inp.take(coded.order[within]).reset_index(drop=True)
+        result[SCORE] = strictly_falling(scores[within], coded.query)
+        result[RANK] = coded.position
+        return result
+
+    def gaps(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the exposure of each side in the rankings, as the loss sees it.
+
+        Args:
+            inp: a run with ``features``.
+
+        Returns:
+            One row per query and protected group, queries by name: ``qid``, ``group``,
+            ``protected`` and ``rest`` (mean exposure of each side, in the unit of the setting
+            ``exposure``; NaN where the query has no document of it), and ``gap``, rest minus
+            protected: 0 is equal exposure, above 0 is to the protected group's disadvantage.
+
+        Raises:
+            ColumnError: a column is missing.
+            InputError: as in `transform`.
+        """
+        coded, scores = self._scored(inp)
+        if self.model is None:
+            raise InputError(UNFITTED)
+        lists = Lists(coded.ranking_start)
+        division = self.model.division
+        member, rest = division.sides(self.groups, coded.docnos[coded.doc])
+        sides = LossSides(member, rest, exposure_scale(lists, self.exposure))
+        low, high = sides.means(lists, lists.softmax(scores))
+        n, width = low.shape
+        found = pd.DataFrame(
+            {
+                QID: np.repeat(coded.qids, width),
+                GROUP: np.tile(np.array(division.names, dtype=object), n),
+                "protected": low.ravel(),
+                "rest": np.repeat(high, width),
+            }
+        )
+        found["gap"] = found["rest"] - found["protected"]
+        return found.sort_values(QID, kind="stable", ignore_index=True)
+
+    def _scored(self, inp: pd.DataFrame) -> tuple[Rankings, FloatArray]:
+        """Return the run's rows in order, and the model's score of each."""
+        self.check_inputs(inp, NEEDED)
+        self.refuse_samples(inp)
+        coded = encode_run(inp, NAME)
+        if not len(inp):  # needs no model: PyTerrier looks into pipelines with empty frames
+            return coded, np.zeros(0)
+        if self.model is None:
+            raise InputError(UNFITTED)
+        features = feature_matrix(inp, coded, NAME, len(self.model.weights))
+        return coded, self.model.score(features, self.groups, coded.docnos[coded.doc])
+
     def save(self, folder: str | PathLike[str]) -> None:
         """Write settings, groups and model to a folder, which is made if needed.
 
@@ -263,3 +274,7 @@ class DELTR(LinearRanker, pt.Estimator):  # type: ignore[misc]
         result = cls(**settings)
         result.model = model
         return result
+
+
+def _chosen(name: str, value: Any) -> str:
+    return choice(name, value, CHOICES[name], NAME)

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from fairtk.divergence import spread
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import BoolArray, FloatArray, ObjectArray
 from fairtk.groups import Groups, Target
@@ -44,9 +43,9 @@ class Aim:
             InputError: with ``unlabeled="unknown"``, for groups without an unknown level.
         """
         found = self.groups.memberships(docnos, self.unlabeled)
-        document, entry = spread(found.start[:-1], found.size)
+        document = np.repeat(np.arange(len(docnos)), found.size)
         table = np.zeros((len(docnos), self.groups.space.size))
-        table[document, found.cell[entry]] = found.weight[entry]
+        table[document, found.cell] = found.weight
         return table * self._counted()
 
     def shares(self, qids: ObjectArray) -> FloatArray:

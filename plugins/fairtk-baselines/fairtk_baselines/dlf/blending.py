@@ -1,4 +1,7 @@
-"""From the models' scores to one ranking per query."""
+"""From the models' scores to one ranking per query.
+
+Rows are sorted by query and earlier rank; `start` is the first row of each query, and n_rows.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,7 @@ STEP = 1e-9
 def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
     """Return values scaled inside each query; shape (n_rows,).
 
-    Args:
-        values: sorted by query; shape (n_rows,).
-        start: first row of each query, and n_rows; no query is empty; shape (n_queries + 1,).
-        how: ``"min-max"``: to [0, 1]; ``"z-score"``: mean 0, standard deviation 1. Equal values
-            become 0 in both.
+    ``"min-max"``: to [0, 1]; ``"z-score"``: mean 0, standard deviation 1. Equal values become 0.
     """
     found = min_max(values, start, when_equal=0.0)
     if how == "min-max" or not len(values):
@@ -28,8 +27,7 @@ def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
     size = np.diff(start)
     off = found - np.repeat(np.add.reduceat(found, start[:-1]) / size, size)
     unit = np.repeat(np.sqrt(np.add.reduceat(off**2, start[:-1]) / size), size)
-    scaled: FloatArray = np.divide(off, unit, out=np.zeros_like(values), where=unit > 0)
-    return scaled
+    return np.asarray(np.divide(off, unit, out=np.zeros_like(values), where=unit > 0))
 
 
 def fused(
@@ -37,12 +35,7 @@ def fused(
 ) -> FloatArray:
     """Return the relevance model's scores fused with the retriever's, scaled; shape (n_rows,).
 
-    Args:
-        relevance: the relevance model's scores; shape (n_rows,).
-        score: the retriever's; same shape.
-        fuse: share of the latter, in [0, 1], after each is scaled.
-        start: first row of each query, and n_rows; shape (n_queries + 1,).
-        how: the scaling, see `normalized`.
+    `fuse` is the share of the latter, in [0, 1], after each is scaled.
     """
     ours, theirs = normalized(relevance, start, how), normalized(score, start, how)
     return normalized((1 - fuse) * ours + fuse * theirs, start, how)
@@ -51,15 +44,9 @@ def fused(
 def ranked(blend: FloatArray, start: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
     """Return how rows are ordered by a blend of scores, highest first.
 
-    Equal blends (to 12 digits) keep their order.
-
-    Args:
-        blend: sorted by query and earlier rank; shape (n_rows,).
-        start: first row of each query, and n_rows; shape (n_queries + 1,).
-
-    Returns:
-        The order, the 0-based rank of each ordered row, and its score: the blend, minus 1e-9 times
-        the rank, so that scores of equal blends decrease, too.
+    Equal blends (to 12 digits) keep their order. Returned are the order, the 0-based rank of each
+    ordered row, and its score: the blend, minus 1e-9 times the rank, so that scores of equal blends
+    decrease, too.
     """
     size = np.diff(start)
     query = np.repeat(np.arange(len(size)), size)

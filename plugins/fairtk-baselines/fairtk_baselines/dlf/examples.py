@@ -19,18 +19,10 @@ from fairtk_baselines.dlf.pairs import DocumentPairs, pairs_of
 
 @dataclass(frozen=True)
 class Batch:
-    """Some queries, one per row, padded to the one with most documents.
+    """Some queries of `Examples`, one per row, padded to the one with most documents.
 
-    Attributes:
-        query: vectors; shape (n_rows, dimension).
-        document: vectors; shape (n_rows, width, dimension).
-        mask: which cells are documents; shape (n_rows, width).
-        gains: relevance labels, 0 or above; same shape.
-        relevance: scaled relevance scores, if the fairness model is trained on the blend, else 0;
-            same shape.
-        membership: for each aim, shape (n_rows, width, n_groups).
-        target: for each aim, shape (n_rows, n_groups).
-        aimed: for each aim, which rows have a target and a document with a group; (n_rows,).
+    `mask` says which cells are documents; what is of a document has the shape (n_rows, width), or
+    (n_rows, width, dimension or n_groups).
     """
 
     query: Tensor
@@ -71,9 +63,8 @@ class Examples:
 
     def relevant(self) -> IntArray:
         """Return the queries that have a relevant document in the run, by qid."""
-        has = np.zeros(len(self.size), dtype=bool)
-        has[self.pairs.rankings.query[self.gains > 0]] = True
-        return self._by_qid(has)
+        of_relevant = self.pairs.rankings.query[self.gains > 0]
+        return self._by_qid(np.bincount(of_relevant, minlength=len(self.size)) > 0)
 
     def fair(self) -> IntArray:
         """Return the queries with a target for some aim, by qid."""
@@ -118,14 +109,8 @@ def examples_of(
     """Return the examples that a run makes with labels and targets.
 
     Documents of the run without a label count as not relevant, as do labels of 0 and below;
-    labels of documents that the run lacks are not used: there are no vectors for them.
-
-    Args:
-        run: R with vectors.
-        qrels: ``qid``, ``docno``, ``label``.
-        aims: groups and targets.
-        where: what the run is, for messages.
-        dimension: length that the vectors must have; None: any.
+    labels of documents that the run lacks are not used: there are no vectors for them. Vectors must
+    have the `dimension`, if it is not None.
 
     Raises:
         InputError: the run has no rows, a label is no finite number, or as for `pairs_of`.
@@ -140,11 +125,10 @@ def examples_of(
         try:
             table = aim.memberships(rankings.docnos)[rankings.doc]
         except InputError as error:  # names the setting of `Groups.memberships`
-            said = str(error).replace("unlabeled=", "unlabeled=")
-            raise InputError(f"{where}: {said}") from None
+            raise InputError(f"{where}: {error}") from None
         wanted = aim.shares(rankings.qids)
-        grouped = np.zeros(len(rankings.qids), dtype=bool)
-        grouped[rankings.query[table.any(axis=1)]] = True
+        shown = rankings.query[table.any(axis=1)]
+        grouped = np.bincount(shown, minlength=len(rankings.qids)) > 0
         has = (wanted > 0).any(axis=1)
         _warn(rankings.qids[~has], f"{where}: no target over {aim.groups.name!r} for")
         _warn(
@@ -154,7 +138,7 @@ def examples_of(
         membership.append(table)
         target.append(wanted)
         aimed.append(has & grouped)
-    gains = _gains(pairs, qrels, where)
+    gains = np.maximum(np.nan_to_num(Qrels(qrels, where).labels_of(rankings)), 0.0)
     none = np.zeros(len(gains))
     return Examples(pairs, gains, none, tuple(membership), tuple(target), tuple(aimed))
 
@@ -167,9 +151,3 @@ def _warn(qids: ObjectArray, what: str) -> None:
             DataWarning,
             stacklevel=5,
         )
-
-
-def _gains(pairs: DocumentPairs, qrels: pd.DataFrame, where: str) -> FloatArray:
-    labels = Qrels(qrels, where).labels_of(pairs.rankings)
-    gains: FloatArray = np.maximum(np.nan_to_num(labels), 0.0)
-    return gains

@@ -6,6 +6,8 @@ cutoff, expected over the normal distribution with the mean and variance that it
 a low temperature that is the exposure of the ranking itself.
 
 Scores are in rows of one query each, padded to the longest; a mask says which cells are documents.
+Both have the shape (n_rows, width), as has what is returned for each document; temperatures are
+above 0.
 """
 
 from __future__ import annotations
@@ -16,22 +18,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairtk.exposure.browsing import BrowsingModel
+from fairtk.exposure import BrowsingModel
 
 _VARIANCE_FLOOR = 1e-6  # a rank is known to 0.001: what sharp scores come to, without a 0 below
 _SPREAD_FLOOR = 1e-6
 
 
 def standardized(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return the scores with mean 0 and standard deviation 1 in each row; (n_rows, width).
+    """Return the scores with mean 0 and standard deviation 1 in each row.
 
     A temperature then means the same for all queries, and a model cannot come near a target by
     scores that hardly differ, whose soft ranking says little about the ranking itself. Rows of
     equal scores become 0.
-
-    Args:
-        scores: shape (n_rows, width).
-        mask: which cells are documents; same shape.
     """
     count = mask.sum(dim=-1, keepdim=True).clamp(min=1)
     mean = scores.masked_fill(~mask, 0.0).sum(dim=-1, keepdim=True) / count
@@ -40,29 +38,19 @@ def standardized(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def min_max(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return the scores scaled to [0, 1] in each row, equal ones to 0; shape (n_rows, width).
-
-    Args:
-        scores: shape (n_rows, width).
-        mask: which cells are documents; same shape.
-    """
+    """Return the scores scaled to [0, 1] in each row, equal ones to 0."""
     lowest = scores.masked_fill(~mask, torch.inf).amin(dim=-1, keepdim=True)
     off = (scores - lowest).masked_fill(~mask, 0.0)
     return off / off.amax(dim=-1, keepdim=True).clamp(min=_SPREAD_FLOOR)
 
 
 def rank_moments(scores: Tensor, mask: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return mean and variance of each document's 0-based rank; each of shape (n_rows, width).
+    """Return mean and variance of each document's 0-based rank.
 
     Each other document j stands above i by chance, independently, with probability
     sigmoid((s_j - s_i) / temperature): the mean rank is the sum of these probabilities p, its
     variance the sum of p (1 - p). For a temperature near 0 and distinct scores they are the rank
     and 0.
-
-    Args:
-        scores: shape (n_rows, width).
-        mask: which cells are documents; same shape.
-        temperature: above 0.
     """
     width = scores.shape[-1]
     other = ~torch.eye(width, dtype=torch.bool, device=scores.device)
@@ -72,18 +60,13 @@ def rank_moments(scores: Tensor, mask: Tensor, temperature: float) -> tuple[Tens
 
 
 def soft_rank_exposure(scores: Tensor, mask: Tensor, weights: Tensor, temperature: float) -> Tensor:
-    """Return the expected attention of each document, by soft ranks; shape (n_rows, width).
+    """Return the expected attention of each document, by soft ranks.
 
-    The attention E[w(rank)] under the normal distribution with the mean and variance of
+    `weights` is the attention of rank 0, 1, ...; later ranks get none; shape (n_ranks,). The
+    attention E[w(rank)] under the normal distribution with the mean and variance of
     `rank_moments`, as in SoftRank (Taylor et al. 2008, there for the gain of NDCG). Unlike the
     discount at the mean rank, it has a gradient where the discount is flat or cut off. For a
     temperature near 0 and distinct scores it is the attention of the ranking itself.
-
-    Args:
-        scores: shape (n_rows, width).
-        mask: which cells are documents; same shape.
-        weights: attention of rank 0, 1, ...; later ranks get none; shape (n_ranks,).
-        temperature: above 0.
     """
     mean, variance = rank_moments(scores, mask, temperature)
     spread = torch.sqrt(variance + _VARIANCE_FLOOR)
@@ -99,28 +82,17 @@ def soft_rank_exposure(scores: Tensor, mask: Tensor, weights: Tensor, temperatur
 
 
 def top_one_exposure(scores: Tensor, mask: Tensor, temperature: float) -> Tensor:
-    """Return the probability of each document to be ranked first; shape (n_rows, width).
+    """Return the probability of each document to be ranked first.
 
     The softmax of scores / temperature: a Plackett-Luce policy's top-one probability, which DELTR
     and ListNet use. It knows no browsing: only the first rank counts.
-
-    Args:
-        scores: shape (n_rows, width).
-        mask: which cells are documents; same shape.
-        temperature: above 0.
     """
     shares = torch.softmax((scores / temperature).masked_fill(~mask, -torch.inf), dim=-1)
     return torch.nan_to_num(shares)  # a row without documents
 
 
 def rank_weights(browsing: BrowsingModel, cutoff: int | None, width: int) -> Tensor:
-    """Return the attention of each rank; shape (min(cutoff, width),), at least one.
-
-    Args:
-        browsing: a browsing model without a cascade.
-        cutoff: ranks that get attention; None: all.
-        width: the most documents that a query has.
-    """
+    """Return the attention of each rank; shape (min(cutoff, width),), at least one."""
     n = max(1, width if cutoff is None else min(cutoff, width))
     return torch.from_numpy(browsing.weights(np.arange(n, dtype=np.int64))).to(torch.float32)
 
@@ -130,11 +102,8 @@ def group_shares(exposure: Tensor, membership: Tensor) -> Tensor:
 
     The exposure of a group is the sum over documents of exposure times membership (TREC Fair
     Ranking 2022's epsilon), divided by the sum over groups so that it is a distribution even where
-    a document counts fully for two groups. Rows in which no document has a group are 0.
-
-    Args:
-        exposure: shape (n_rows, width).
-        membership: shape (n_rows, width, n_groups); 0 for documents that do not count.
+    a document counts fully for two groups. Rows in which no document has a group are 0. The
+    membership of documents that do not count is 0; shape (n_rows, width, n_groups).
     """
     sums = torch.einsum("rd,rdg->rg", exposure, membership)
     total = sums.sum(dim=-1, keepdim=True)

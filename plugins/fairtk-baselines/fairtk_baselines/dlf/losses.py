@@ -1,4 +1,7 @@
-"""The losses that the two models are trained with; each returns one value per query."""
+"""The losses that the two models are trained with; each returns one value per query.
+
+Scores, gains (0 or above, such as labels) and the mask of documents have the shape (n_rows, width).
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,7 @@ RELEVANCE_LOSSES = ("listwise", "bce")
 
 
 def smoothed(distribution: Tensor, smoothing: float) -> Tensor:
-    """Return the distributions mixed with a uniform one; shape of `distribution`.
-
-    Args:
-        distribution: one per row; shape (n_rows, n_groups).
-        smoothing: share of the uniform distribution, in (0, 1).
-    """
+    """Return the distributions, one per row, mixed with a uniform one by a share in (0, 1)."""
     return (1.0 - smoothing) * distribution + smoothing / distribution.shape[-1]
 
 
@@ -52,11 +50,6 @@ def listwise(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
     ListNet's top-one loss (Cao et al. 2007), where the distribution wanted is gains / their
     sum and not their softmax: with binary labels, only relevant documents should be first. Rows
     without a gain are 0.
-
-    Args:
-        scores: shape (n_rows, width).
-        gains: 0 or above, e.g. relevance labels; same shape.
-        mask: which cells are documents; same shape.
     """
     wanted = gains * mask
     wanted = wanted / wanted.sum(dim=-1, keepdim=True).clamp(min=1e-12)
@@ -67,10 +60,7 @@ def listwise(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
 def bce(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
     """Return the mean binary cross entropy of each row's documents; shape (n_rows,).
 
-    Args:
-        scores: taken as log-odds of being relevant; shape (n_rows, width).
-        gains: above 0: relevant; same shape.
-        mask: which cells are documents; same shape.
+    Scores are taken as log-odds of being relevant, which a gain above 0 says.
     """
     wanted = (gains > 0).to(scores.dtype)
     each = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none")

@@ -1,4 +1,4 @@
-"""The two trained models together: scores of pairs, and the arrays that they are kept as."""
+"""The two trained models together: scores of pairs, and the files that they are kept in."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from fairtk.frames import FloatArray
-from fairtk.frames.content import digest
+from fairtk.frames import FloatArray, digest
 from fairtk_baselines.dlf.network import PairScorer
 from fairtk_baselines.dlf.pairs import DocumentPairs
 from fairtk_baselines.dlf.recipe import Recipe
-from fairtk_baselines.model_folder import Arrays
+from fairtk_baselines.model_folder import Arrays, ModelFolder
+
+FOLDER = ModelFolder(
+    what="a DLF model",
+    record="dlf.json",
+    kind="fairtk-baselines DLF",
+    keys=("weights", "settings", "dimension", "digest"),
+    data="dlf-*.safetensors",
+)
 
 _CHUNK = 1 << 24  # numbers in a network's input at a time
 
@@ -26,21 +33,21 @@ class Models:
     They are trained in single precision; in double precision, what a query's neighbors in a batch
     change about rounding is too small to change a ranking.
 
-    Attributes:
-        relevance: the relevance model.
-        fairness: the fairness model.
-        dimension: length of the vectors.
+    `of` makes them of two models that were trained.
     """
 
     relevance: PairScorer
     fairness: PairScorer
-    dimension: int
 
     @classmethod
     def of(cls, relevance: PairScorer, fairness: PairScorer) -> Models:
         """Return two models that were trained, ready for use."""
-        dimension = relevance.dimension
-        return cls(frozen(relevance), frozen(fairness), dimension)
+        return cls(frozen(relevance), frozen(fairness))
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return self.relevance.dimension
 
     @classmethod
     def from_arrays(cls, recipe: Recipe, dimension: int, arrays: Arrays) -> Models:

@@ -52,12 +52,7 @@ class PairScorer(nn.Module):  # type: ignore[misc]
         self.cosine = None if cosine is None else nn.Parameter(torch.tensor(float(cosine)))
 
     def forward(self, query: Tensor, document: Tensor) -> Tensor:
-        """Return the score of each pair; shape of `query` without the last dimension.
-
-        Args:
-            query: vectors of norm 1, or of zeros; shape (..., dimension).
-            document: same shape.
-        """
+        """Return the score of each pair of vectors; shape (...) for shapes (..., dimension)."""
         root = math.sqrt(self.dimension)
         product = query * document
         parts = {

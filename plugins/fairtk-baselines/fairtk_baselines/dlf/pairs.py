@@ -7,14 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fairtk.frames import FloatArray
-from fairtk.frames.columns import DOCNO, QID, SCORE
-from fairtk.frames.rankings import Rankings, encode_run
-from fairtk_baselines import vectors
-from fairtk_baselines.vectors import unit_rows
+from fairtk.frames import DOCNO, QID, SCORE, FloatArray, Rankings, encode_run
+from fairtk_baselines.vectors import DOC_VEC, QUERY_VEC, stacked, unit_rows
 
-QUERY_VEC = "query_vec"
-DOC_VEC = "doc_vec"
 NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
 
 
@@ -43,27 +38,21 @@ class DocumentPairs:
 def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> DocumentPairs:
     """Return the pairs of a frame R with ``query_vec`` and ``doc_vec``, at least one row.
 
-    The vector of a query is the one in the row of its first rank.
-
-    Args:
-        frame: the run; not changed.
-        where: who asks, for messages.
-        dimension: the length that vectors must have; None: that of the first document.
+    The vector of a query is the one in the row of its first rank; the length of all must be
+    `dimension`, or that of the first document.
 
     Raises:
-        InputError: a vector is missing, not finite, or of another length; or the run is broken, see
-            `fairtk.frames.rankings.encode_run`.
+        InputError: a vector is missing, not finite, or of another length; or the run is broken.
     """
     rankings = encode_run(frame, where)
     documents = frame[DOC_VEC].to_numpy(dtype=object)[rankings.order]
-    if dimension is None:
-        dimension = max(1, np.size(documents[0]))
-    every = np.arange(len(documents))
-    first = rankings.ranking_start[:-1]
+    every, first = np.arange(len(documents)), rankings.ranking_start[:-1]
     queries = frame[QUERY_VEC].to_numpy(dtype=object)[rankings.order[first]]
+    vectors = stacked(documents, rankings, every, DOC_VEC, where, dimension)
+    size = vectors.shape[1]
     return DocumentPairs(
         rankings,
         frame[SCORE].to_numpy(dtype=np.float64)[rankings.order],
-        unit_rows(vectors.stacked(queries, dimension, rankings, first, QUERY_VEC, where)),
-        unit_rows(vectors.stacked(documents, dimension, rankings, every, DOC_VEC, where)),
+        unit_rows(stacked(queries, rankings, first, QUERY_VEC, where, size)),
+        unit_rows(vectors),
     )

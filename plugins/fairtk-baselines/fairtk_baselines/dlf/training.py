@@ -1,59 +1,123 @@
-"""Training one of the two models by gradient descent on its loss."""
+"""From training rankings to the two trained models, each by gradient descent on its loss."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from fairtk.errors import ParameterError
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames import IntArray
 from fairtk_baselines.dlf import losses
-from fairtk_baselines.dlf.examples import Batch, Examples
+from fairtk_baselines.dlf.aims import Aim
+from fairtk_baselines.dlf.blending import fused
+from fairtk_baselines.dlf.examples import Batch, Examples, examples_of
 from fairtk_baselines.dlf.exposure import (
     group_shares,
+    min_max,
     rank_weights,
     soft_rank_exposure,
     standardized,
     top_one_exposure,
 )
+from fairtk_baselines.dlf.models import Models, frozen, scored
 from fairtk_baselines.dlf.network import PairScorer
 from fairtk_baselines.dlf.recipe import Recipe
 
 PROGRESS_AFTER = 2.0  # seconds
+WHERE = "DLF.fit"
 
-Loss = Callable[[Tensor, Batch, Recipe], Tensor]
-"""From scores (n_rows, width), a batch and a recipe to one value per query, (n_rows,)."""
+Labeled = tuple[pd.DataFrame, pd.DataFrame]
+"""A run and its labels."""
 
-
-def relevance_loss(scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
-    """Return the relevance model's loss of each query; shape (n_rows,)."""
-    return losses.RELEVANCE[recipe.relevance_loss](scores, batch.gains, batch.mask)
+Loss = Callable[[Tensor, Batch], Tensor]
+"""From scores (n_rows, width) and a batch to one value per query, (n_rows,)."""
 
 
 @dataclass(frozen=True)
-class FairnessLoss:
-    """The fairness model's loss of each query: the sum of the attributes' divergences.
+class Blend:
+    """How the two models' scores are blended, in training as in ranking.
 
     Attributes:
-        blend: from the model's scores and a batch to the scores that documents are ranked by.
+        weight: share of the fairness model.
+        fuse: share of the retriever's score in relevance.
+        normalize: scaling inside each query.
     """
 
-    blend: Callable[[Tensor, Batch], Tensor]
+    weight: float
+    fuse: float
+    normalize: str
 
-    def __call__(self, scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
-        """Return one value per query; shape (n_rows,)."""
-        return fairness_loss(self.blend(scores, batch), batch, recipe)
+    def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
+        """Return the blend of the fairness model's scores and what is relevant; same shape."""
+        scale = min_max if self.normalize == "min-max" else standardized
+        return (1 - self.weight) * batch.relevance + self.weight * scale(scores, batch.mask)
+
+    def relevance(self, examples: Examples, model: PairScorer) -> Examples:
+        """Return the examples with the relevance that the blend has."""
+        pairs = examples.pairs
+        start, found = pairs.rankings.ranking_start, scored(frozen(model), pairs)
+        relevance = fused(found, pairs.score, self.fuse, start, self.normalize)
+        return replace(examples, relevance=relevance)
+
+
+def fitted_models(
+    training: Labeled,
+    validation: Labeled | None,
+    aims: Sequence[Aim],
+    recipe: Recipe,
+    blend: Blend,
+) -> tuple[Models, pd.DataFrame]:
+    """Return both models, trained, and how training went; see `DLF.fit` for the errors."""
+    blended = recipe.train_on == "blend"
+    if blended and not blend.weight > 0:
+        raise ParameterError(
+            f"{WHERE}: train_on='blend' needs a weight above 0, or there is no fairness in the "
+            f"blend; found {blend.weight:g}"
+        )
+    examples = examples_of(*training, aims, WHERE, None)
+    if not len(examples.relevant()):
+        raise InputError(
+            f"{WHERE}: none of the {len(examples.size)} training queries has a document with a "
+            "label above 0 in its ranking; check that the qrels have the same qids and docnos"
+        )
+    if not len(examples.fair()):
+        raise InputError(
+            f"{WHERE}: none of the {len(examples.size)} training queries has a target and a "
+            "document with a group; check that targets and groups have the same qids and docnos"
+        )
+    held_out = None
+    if validation is not None:
+        held_out = examples_of(*validation, aims, WHERE, examples.pairs.dimension)
+
+    def relevance_loss(scores: Tensor, batch: Batch) -> Tensor:
+        return losses.RELEVANCE[recipe.relevance_loss](scores, batch.gains, batch.mask)
+
+    def fairness(scores: Tensor, batch: Batch) -> Tensor:
+        return fairness_loss(blend(scores, batch) if blended else scores, batch, recipe)
+
+    first = Task("relevance", relevance_loss, Examples.relevant, examples, held_out)
+    relevance_model, history = train(first, recipe)
+    if blended:
+        examples = blend.relevance(examples, relevance_model)
+        held_out = None if held_out is None else blend.relevance(held_out, relevance_model)
+    second = Task("fairness", fairness, Examples.fair, examples, held_out)
+    fairness_model, later = train(second, recipe)
+    both = pd.concat([history, later], ignore_index=True)
+    return Models.of(relevance_model, fairness_model), both
 
 
 def fairness_loss(scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
-    """Return how far the exposure by some scores is from the targets; shape (n_rows,)."""
+    """Return how far the exposure by some scores is from the targets; shape (n_rows,).
+
+    The sum of the attributes' divergences.
+    """
     z = standardized(scores, batch.mask)
     if recipe.exposure == "top-one":
         exposure = top_one_exposure(z, batch.mask, recipe.temperature)
@@ -75,18 +139,22 @@ class Task:
     Attributes:
         name: ``"relevance"`` or ``"fairness"``; also tells their random streams apart.
         loss: of a batch.
+        queries: of examples, those that count.
         examples: the training examples.
-        queries: those that it learns from; shape (n,).
         validation: examples to stop early by; None: none.
-        validation_queries: those that count; shape (m,).
     """
 
     name: str
     loss: Loss
+    queries: Callable[[Examples], IntArray]
     examples: Examples
-    queries: IntArray
     validation: Examples | None
-    validation_queries: IntArray
+
+    def mean(self, model: PairScorer, examples: Examples, queries: IntArray) -> Tensor:
+        """Return the mean loss of some queries."""
+        batch = examples.batch(queries)
+        query = batch.query.unsqueeze(1).expand_as(batch.document)
+        return self.loss(model(query, batch.document), batch).mean()
 
 
 def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
@@ -118,20 +186,21 @@ def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
     )
     best, best_loss, since = None, np.inf, 0
     history = []
+    chosen = task.queries(task.examples)
     for epoch in _epochs(recipe.epochs, task.name):
         loss = 0.0
-        for queries in _batches(task.queries, recipe.batch_size, generator):
+        for queries in _batches(chosen, recipe.batch_size, generator):
             optimizer.zero_grad()
-            value = _mean(model, task.loss, task.examples, queries, recipe)
+            value = task.mean(model, task.examples, queries)
             value.backward()
             optimizer.step()
-            loss += value.item() * len(queries) / len(task.queries)
+            loss += value.item() * len(queries) / len(chosen)
         if not np.isfinite(loss):
             raise ParameterError(
                 f"DLF: the {task.name} model's loss is {loss} in epoch {epoch}; lower "
                 f"learning_rate ({recipe.learning_rate:g}) or cosine ({recipe.cosine:g})"
             )
-        held_out = _validation_loss(model, task, recipe)
+        held_out = _validation_loss(model, task, recipe.batch_size)
         history.append((task.name, epoch, loss, held_out))
         if np.isnan(held_out):
             continue
@@ -146,30 +215,15 @@ def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
     return model, pd.DataFrame(history, columns=columns)
 
 
-def scores_of(model: PairScorer, batch: Batch) -> Tensor:
-    """Return the model's scores; shape (n_rows, width)."""
-    query = batch.query.unsqueeze(1).expand_as(batch.document)
-    scores: Tensor = model(query, batch.document)
-    return scores
-
-
-def _mean(
-    model: PairScorer, loss: Loss, examples: Examples, queries: IntArray, recipe: Recipe
-) -> Tensor:
-    batch = examples.batch(queries)
-    return loss(scores_of(model, batch), batch, recipe).mean()
-
-
-def _validation_loss(model: PairScorer, task: Task, recipe: Recipe) -> float:
+def _validation_loss(model: PairScorer, task: Task, batch_size: int) -> float:
     """Return the mean loss of the validation queries; NaN: there are none."""
-    n = len(task.validation_queries)
-    if task.validation is None or not n:
+    if task.validation is None or not len(chosen := task.queries(task.validation)):
         return float("nan")
     total = 0.0
     with torch.no_grad():
-        for queries in _batches(task.validation_queries, recipe.batch_size, None):
-            value = _mean(model, task.loss, task.validation, queries, recipe)
-            total += value.item() * len(queries) / n
+        for queries in _batches(chosen, batch_size, None):
+            value = task.mean(model, task.validation, queries)
+            total += value.item() * len(queries) / len(chosen)
     return total
 
 
@@ -183,7 +237,7 @@ def _batches(queries: IntArray, size: int, generator: torch.Generator | None) ->
 def _epochs(count: int, name: str) -> Iterator[int]:
     from tqdm import tqdm
 
-    bar = tqdm(
+    yield from tqdm(
         range(1, count + 1),
         desc=f"DLF: {name} model",
         unit=" epochs",
@@ -191,7 +245,6 @@ def _epochs(count: int, name: str) -> Iterator[int]:
         delay=PROGRESS_AFTER,
         leave=False,
     )
-    yield from bar
 
 
 def _stream(seed: int, name: str) -> int:

@@ -6,9 +6,8 @@ groups.
 """
 
 from fairtk_baselines.fa_star_ir.binomial import MTable, fail_probability, mtable
-from fairtk_baselines.fa_star_ir.calibration import MultinomialTest, multinomial_test
+from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest, mtree, multinomial_test
 from fairtk_baselines.fa_star_ir.reranker import FAStarIR
-from fairtk_baselines.fa_star_ir.tree import mtree
 
 __all__ = [
     "FAStarIR",

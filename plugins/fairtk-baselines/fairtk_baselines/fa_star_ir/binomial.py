@@ -17,16 +17,11 @@ from functools import lru_cache
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.frames import FloatArray, IntArray
-from fairtk.transformers.settings import whole
-from fairtk_baselines.fa_star_ir.significance import (
-    between,
-    check_adjust,
-    check_alpha,
-    check_share,
-    distinct,
-    step_for,
-)
+from fairtk.frames import IntArray
+from fairtk.transformers import whole
+from fairtk_baselines.fa_star_ir.corrections import ADJUST, ROUNDING, Correction
+from fairtk_baselines.fa_star_ir.distribution import CountBoxes
+from fairtk_baselines.settings import choice, number, share
 
 
 @dataclass(frozen=True)
@@ -58,12 +53,9 @@ class MTable:
 def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTable:
     """Return the m-table of FA*IR (Zehlike et al., CIKM 2017).
 
-    ``needed[i - 1]`` is the smallest m with F(m; i, p) > alpha. As alpha falls from the one that is
-    asked for to 0, the table changes at finitely many values, and its fail probability falls with
-    it. All of them are known here, so the correction is found exactly, by bisection over them.
-
-    The authors' package takes F(m; i, p) >= alpha; the two differ only where F hits alpha exactly.
-    Its fail probabilities are others, too: see `fail_probability`.
+    ``needed[i - 1]`` is the smallest m with F(m; i, p) > alpha. The correction is exact: found
+    among all values at which the table changes. The authors' package takes F(m; i, p) >= alpha; the
+    two differ only where F hits alpha. For its fail probabilities see `fail_probability`.
 
     Args:
         k: length of the longest prefix, 1 or more; cost grows with k squared.
@@ -81,36 +73,36 @@ def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTa
     Raises:
         ParameterError: an argument is out of its range.
     """
-    k = whole("k", k, "mtable")
-    share = check_share("p", p, "mtable")
-    return _mtable(k, share, check_alpha(alpha, "mtable"), check_adjust(adjust, "mtable"))
+    where = "mtable"
+    return _mtable(
+        whole("k", k, where),
+        share("p", p, where),
+        number("alpha", alpha, where, 0, 1, "()"),
+        choice("adjust", adjust, ADJUST, where),
+    )
 
 
 @lru_cache(maxsize=4096)
 def _mtable(k: int, p: float, alpha: float, adjust: str) -> MTable:
-    chance = _distribution(k, p, alpha)
-    steps = distinct(chance[chance <= alpha * (1 + _ROUNDING)])
+    boxes = CountBoxes.of(k, [p])
+    chance, values = boxes.cdf, boxes.values()
 
-    def needed(step: int) -> IntArray:
-        # of the significances between two steps, any gives the same table
-        return np.asarray(np.count_nonzero(chance <= between(steps, step), axis=1))
+    def needed(limit: float) -> IntArray:
+        return np.asarray(np.count_nonzero(chance <= limit, axis=1))
 
-    def fails(step: int) -> float:
-        return float(_fail_probability(needed(step), p))
-
-    step = len(steps) if adjust == "none" else step_for(fails, len(steps), alpha, adjust)
-    low = float(steps[step - 1]) if step else 0.0
-    rest = chance[chance > alpha * (1 + _ROUNDING)]
-    high = float(steps[step]) if step < len(steps) else float(rest.min(initial=1.0))
+    found = Correction.of(values, alpha, adjust, lambda limit: _failing(needed(limit), p))
+    low = float(found.steps[found.step - 1]) if found.step else 0.0
+    rest = values[values > alpha * (1 + ROUNDING)]
+    high = float(rest.min(initial=1.0) if found.is_none else found.steps[found.step])
     return MTable(
         k,
         p,
         alpha,
         adjust,
-        tuple(needed(step).tolist()),
-        alpha if step == len(steps) else _first_midpoint(low, high, alpha),
+        tuple(needed(found.limit).tolist()),
+        alpha if found.is_none else _first_midpoint(low, high, alpha),
         (low, high),
-        fails(step),
+        found.fail_probability,
     )
 
 
@@ -133,50 +125,22 @@ def fail_probability(needed: Sequence[int] | MTable, p: float) -> float:
         ParameterError: the table is empty or has an entry that is no whole number from 0, or p is
             out of range.
     """
-    share = check_share("p", p, "fail_probability")
+    where = "fail_probability"
     entries = needed.needed if isinstance(needed, MTable) else list(needed)
     if not len(entries):
-        raise ParameterError("fail_probability needs an m-table with at least one entry")
-    table = [whole("an entry of the m-table", m, "fail_probability", least=0) for m in entries]
-    return float(_fail_probability(np.array(table, dtype=np.int64), share))
+        raise ParameterError(f"{where} needs an m-table with at least one entry")
+    table = [whole("an entry of the m-table", m, where, least=0) for m in entries]
+    return _failing(np.array(table, dtype=np.int64), share("p", p, where))
 
 
-_ROUNDING = 1e-12  # values of F that agree to this are one value
-
-
-def _distribution(k: int, p: float, alpha: float) -> FloatArray:
-    """Return F(m; i, p) in row i - 1 and column m, for all m where F may be alpha or less."""
-    columns = 8
-    while True:
-        result = _first_columns(k, p, columns)
-        if columns > k or bool((result[:, -1] > alpha * (1 + _ROUNDING)).all()):
-            return result
-        columns *= 2
-
-
-def _first_columns(k: int, p: float, columns: int) -> FloatArray:
-    result = np.empty((k, columns))
-    mass = np.zeros(columns)
-    mass[0] = 1.0
-    for row in range(k):
-        hit = mass * p
-        mass *= 1 - p
-        mass[1:] += hit[:-1]
-        np.cumsum(mass, out=result[row])
-        result[row, row + 1 :] = 1.0  # so many or fewer of row + 1 documents: certain
-    return result
-
-
-def _fail_probability(needed: IntArray, p: float) -> float:
+def _failing(needed: IntArray, p: float) -> float:
     most = np.maximum.accumulate(needed)
     # whoever has as many as the last prefix needs cannot fail any more: one state for all of them
-    size = int(most[-1]) + 1
-    mass = np.zeros(size)
+    mass = np.zeros(int(most[-1]) + 1)
     mass[0] = 1.0
     failed = 0.0
     for least in most:
-        hit = mass * p
-        safe = mass[-1]
+        hit, safe = mass * p, mass[-1]
         mass *= 1 - p
         mass[1:] += hit[:-1]
         mass[-1] += p * safe
@@ -190,10 +154,7 @@ def _first_midpoint(low: float, high: float, alpha: float) -> float:
     left, right = 0.0, alpha
     for _ in range(60):
         middle = (left + right) / 2
-        if middle < low:
-            left = middle
-        elif middle >= high:
-            right = middle
-        else:
+        if low <= middle < high:
             return middle
+        left, right = (middle, right) if middle < low else (left, middle)
     return (low + high) / 2

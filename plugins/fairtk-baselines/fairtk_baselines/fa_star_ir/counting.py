@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairtk.divergence import SparseRows, spread
-from fairtk.exposure.browsing import TREC
-from fairtk.exposure.expected import attention, total
-from fairtk.frames import BoolArray, FloatArray, IntArray
-from fairtk.frames.rankings import Rankings
-from fairtk.groups.exposure import Memberships, group_exposure, shown_documents
-from fairtk.groups.levels import Level, LevelSpace
+from fairtk.exposure import TREC, attention, total
+from fairtk.frames import BoolArray, FloatArray, IntArray, Rankings
+from fairtk.groups import Level, LevelSpace, Memberships, group_exposure, shown_documents
+from fairtk_baselines import levels as naming
 from fairtk_baselines.fa_star_ir.protection import Protection
 
 _HALF = 0.5 - 1e-12
@@ -36,27 +34,16 @@ class Counted:
 
 @dataclass(frozen=True)
 class _Scene:
-    """Levels in a run: entries of its rows, and of what is asked for.
-
-    Attributes:
-        space: the levels.
-        shares: what is asked for each level; None: a number for all.
-        top: the level that is not protected in each query; -1: `cells` are protected.
-        cells: the protected levels, if they are given.
-        item: row of the run of each membership.
-        query: the query of each membership.
-        cell: its level.
-        weight: its share of the document.
-    """
+    """Levels in a run, and what is asked for them; one entry per row and membership."""
 
     space: LevelSpace
-    shares: SparseRows | None
-    top: IntArray
+    shares: SparseRows | None  # None: a number for all levels
+    top: IntArray  # the level that is not protected in each query; -1: `cells` are protected
     cells: IntArray | None
-    item: IntArray
+    item: IntArray  # row of the run of each entry
     query: IntArray
     cell: IntArray
-    weight: FloatArray
+    weight: FloatArray  # its share of the document
 
     def protects(self, query: IntArray, cell: IntArray) -> BoolArray:
         """Return whether levels are protected in queries."""
@@ -69,12 +56,8 @@ def count_together(run: Rankings, protection: Protection, k: int) -> Counted:
     """Return one group per query: the documents of all protected levels.
 
     A document counts if at least half of it belongs to protected levels, the unknown level in the
-    whole of it; a document without a row does not.
-
-    Args:
-        run: the run.
-        protection: what is protected.
-        k: the ranks whose exposure decides which level is not protected, where none is named.
+    whole of it; a document without a row does not. Where no level is named, the exposure of the
+    first k ranks decides which one is not protected.
     """
     scene = _scene(run, protection, k)
     group = _protected_rows(scene, len(run.doc)).astype(np.int64)
@@ -90,7 +73,7 @@ def count_together(run: Rankings, protection: Protection, k: int) -> Counted:
              for share, there in zip(asked, defined, strict=True)]  # fmt: skip
     names: list[tuple[str, ...]]
     if protection.levels is None:
-        names = [(f"all but {_name(scene.space.label(int(cell)))}",) for cell in scene.top]
+        names = [(f"all but {naming.shown(scene.space.label(int(cell)))}",) for cell in scene.top]
     else:
         names = [(_joined(protection.levels),)] * n
     return Counted(group, p, names)
@@ -100,13 +83,8 @@ def count_apart(run: Rankings, protection: Protection, k: int, merge_below: floa
     """Return a group per protected level of a query, and one for all rare levels.
 
     A document that counts (see `count_together`) counts for the level that it belongs to most; of
-    several, for the one with the smallest share in the query.
-
-    Args:
-        run: the run.
-        protection: what is protected; shares are by level.
-        k: as for `count_together`.
-        merge_below: levels whose share is smaller make one group together.
+    several, for the one with the smallest share in the query. Levels whose share is below
+    `merge_below` make one group together.
     """
     scene = _scene(run, protection, k)
     shares = scene.shares
@@ -142,10 +120,12 @@ def count_apart(run: Rankings, protection: Protection, k: int, merge_below: floa
     for query, (begin, end) in enumerate(itertools.pairwise(bounds)):
         levels = [scene.space.label(int(c)) for c in cell[begin:end]]
         alone = own[begin:end]
-        labels = [_name(level) for level, is_own in zip(levels, alone, strict=True) if is_own]
+        labels = [
+            naming.shown(level) for level, is_own in zip(levels, alone, strict=True) if is_own
+        ]
         values = share[begin:end][alone].tolist()
         if last[query]:
-            rare = [level for level, is_own in zip(levels, alone, strict=True) if not is_own]
+            rare = [level for level, single in zip(levels, alone, strict=True) if not single]
             labels.append(_joined(rare))
             values.append(float(merged[query]))
         p.append(tuple(values) if defined[query] else None)
@@ -202,24 +182,17 @@ def _most_exposed(
     exposure = np.round(seen.lookup(row, cell), 12)
     asked = shares.lookup(row, cell) if shares is not None else np.zeros(len(row))
     order = np.lexsort((cell, -asked, -exposure, row))
-    result = np.full(seen.n_rows, _first_known(space), dtype=np.int64)
+    first = sum(
+        int(np.argmax(space.known_levels(place))) * stride
+        for place, stride in enumerate(space.strides)
+    )
+    result = np.full(seen.n_rows, first, dtype=np.int64)
     row, cell = row[order][::-1], cell[order][::-1]
     result[row] = cell  # the last assignment of a row stays: its first in the order
     return result
 
 
-def _first_known(space: LevelSpace) -> int:
-    return sum(
-        int(np.argmax(space.known_levels(place))) * stride
-        for place, stride in enumerate(space.strides)
-    )
-
-
-def _name(level: Level) -> str:
-    return level if isinstance(level, str) else " x ".join(level)
-
-
 def _joined(levels: list[Level] | tuple[Level, ...]) -> str:
     if len(levels) > 4:
         return f"{len(levels)} others"
-    return " + ".join(_name(level) for level in levels)
+    return " + ".join(naming.shown(level) for level in levels)

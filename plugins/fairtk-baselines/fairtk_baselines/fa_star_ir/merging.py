@@ -9,8 +9,10 @@ import numpy as np
 
 from fairtk.divergence import spread
 from fairtk.frames import BoolArray, IntArray
-from fairtk_baselines.fa_star_ir.lookahead import longest_fair_path
 from fairtk_baselines.fa_star_ir.prefix_tests import PrefixTest
+
+MOST_STATES = 20_000
+"""Up to so many vectors of counts are looked at for one place; beyond, the search is given up."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +94,10 @@ def _merge(
 
 
 def first_unfair(start: IntArray, group: IntArray, test: PrefixTest) -> tuple[IntArray, IntArray]:
-    """Return what a test says of rankings as they are.
+    """Return the length of each ranking's first prefix that is not fair, 0 if none, as it is.
 
-    Args:
-        start: as for `merge`.
-        group: as for `merge`.
-        test: as for `merge`.
-
-    Returns:
-        Length of the first prefix of each ranking that is not fair, 0 if none; shape
-        (n_rankings,); and the documents of each group among the first k; shape
-        (n_rankings, n_groups).
+    And the documents of each group among the first k, shape (n_rankings, n_groups); the arguments
+    are those of `merge`.
     """
     size = np.diff(start)
     counts = np.zeros((len(size), test.n_groups + 1), dtype=np.int64)
@@ -119,15 +114,10 @@ def first_unfair(start: IntArray, group: IntArray, test: PrefixTest) -> tuple[In
 def _choose(
     test: PrefixTest, live: IntArray, length: int, counts: IntArray, heads: IntArray, none: int
 ) -> tuple[IntArray, BoolArray]:
-    """Return the queue that each ranking takes its next document from, and whether that is fair.
+    """Return the queue that each live ranking takes its next document from, and if that is fair.
 
-    Args:
-        test: the test.
-        live: the rankings; shape (n,).
-        length: of the prefix, with the next document.
-        counts: documents of each group, before it; shape (n, n_groups + 1).
-        heads: first row of each queue; same shape.
-        none: what stands for the first row of an empty queue, above all rows.
+    `counts` are the documents of each group before it, shape (n, n_groups + 1), `heads` the first
+    row of each queue, where `none`, above all rows, stands for an empty one.
     """
     taken = np.argmin(heads, axis=1)
     tried = counts.copy()
@@ -152,3 +142,47 @@ def _append_rest(order: IntArray, start: IntArray, size: IntArray, k: int) -> No
     used[order[top]] = True
     _, rest = spread(start[:-1] + np.minimum(size, k), np.maximum(size - k, 0))
     order[rest] = np.flatnonzero(~used)
+
+
+def longest_fair_path(group: IntArray, test: PrefixTest, query: int) -> IntArray:
+    """Return the group of each place in the best of the orders with the longest fair prefix.
+
+    Best: at each place the document that ranks highest in the input, as far as the order stays one
+    of these. All vectors of counts that fair prefixes can have are looked at, place by place; only
+    those from which the longest prefix is reached are kept.
+
+    `group` is the group of each document in the input's order, 0: none, and `query` its ranking in
+    the test. Empty where there are too many vectors of counts; else at most `test.k` places.
+    """
+    groups, places = test.n_groups + 1, min(test.k, len(group))
+    there = np.bincount(group, minlength=groups)
+    base = np.minimum(there, places) + 1
+    if np.log2(base).sum() > 62:  # their numbers would not fit
+        return np.zeros(0, dtype=np.int64)
+    step = np.cumprod(np.append(1, base[:-1]))
+    one = np.eye(groups, dtype=np.int64)
+    levels = [np.zeros((1, groups), dtype=np.int64)]
+    for length in range(1, places + 1):
+        grown = (levels[-1][:, None, :] + one).reshape(-1, groups)
+        grown = grown[(grown <= there).all(axis=1)]
+        grown = grown[np.unique(grown @ step, return_index=True)[1]]
+        if len(grown) > MOST_STATES:
+            return np.zeros(0, dtype=np.int64)
+        grown = grown[test.margin(np.full(len(grown), query), length, grown[:, 1:]) > 0]
+        if not len(grown):
+            break
+        levels.append(grown)
+    alive = [levels[-1] @ step]
+    for level in levels[-2::-1]:
+        number = level @ step
+        alive.append(number[np.isin(number[:, None] + step, alive[-1]).any(axis=1)])
+    alive.reverse()
+    rows = [np.flatnonzero(group == kind) for kind in range(groups)]
+    counts, path = np.zeros(groups, dtype=np.int64), []
+    for keeps in alive[1:]:
+        heads = [rows[g][counts[g]] if counts[g] < there[g] else len(group) for g in range(groups)]
+        fits = np.isin(counts @ step + step, keeps) & (counts < there)
+        taken = int(np.argmin(np.where(fits, heads, len(group))))
+        counts[taken] += 1
+        path.append(taken)
+    return np.array(path, dtype=np.int64)

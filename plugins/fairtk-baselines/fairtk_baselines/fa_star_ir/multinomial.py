@@ -1,116 +1,177 @@
-"""The multinomial distribution function, for many vectors of counts at once.
-
-Each of a number of documents belongs to group g with probability p_g, and to none with what is
-left; P(X_1 <= m_1, ..., X_G <= m_G) leaves that rest unbounded. Counts are taken as Poisson
-variables with means trials * p_g, given that they and the rest sum to the number of documents
-(Levin, A representation for multinomial cumulative distribution functions, Annals of Statistics
-1981): one coefficient of a product of truncated polynomials, exact but for rounding and without
-subtractions.
-"""
+"""Multinomial FA*IR: the test of prefixes with several groups, and the m-tree."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
 
+from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray, IntArray
+from fairtk.transformers import whole
+from fairtk_baselines.fa_star_ir.corrections import ADJUST, Correction
+from fairtk_baselines.fa_star_ir.distribution import CountBoxes, shared_cdf
+from fairtk_baselines.settings import choice, number
+from fairtk_baselines.settings import share as share_setting
+
+MOST_COUNTS = 1_000_000
+"""Up to so many vectors of counts, over all prefixes, the fail probability is exact."""
+
+MOST_NODES = 100_000
+"""A level of the tree may have so many nodes."""
 
 
-def multinomial_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
-    """Return P(X_1 <= m_1, ..., X_G <= m_G), with probabilities of its own for each vector.
+@dataclass(frozen=True)
+class MultinomialTest:
+    """A test of all prefixes for several protected groups, and how it was found.
+
+    Attributes:
+        k: length of the longest prefix.
+        p: minimum share of each protected group.
+        alpha: the probability of rejecting a ranking that chance makes from p, as asked for.
+        adjust: the correction; see `multinomial_test`.
+        adjusted_alpha: a prefix of i documents with m_1, ..., m_G of the groups is fair if
+            P(X_1 <= m_1, ..., X_G <= m_G) is above this.
+        fail_probability: of a fair ranking, to be rejected at some prefix.
+        error: standard error of `fail_probability`; 0: it is exact but for rounding.
+    """
+
+    k: int
+    p: tuple[float, ...]
+    alpha: float
+    adjust: str
+    adjusted_alpha: float
+    fail_probability: float
+    error: float
+
+    @property
+    def limit(self) -> float:
+        """`adjusted_alpha`, raised by what rounding does to values that equal it."""
+        return self.adjusted_alpha * (1 + 1e-11)
+
+
+def multinomial_test(
+    k: int,
+    p: Sequence[float],
+    alpha: float = 0.1,
+    adjust: str = "nearest",
+    samples: int = 10_000,
+    seed: int = 42,
+) -> MultinomialTest:
+    """Return the test of multinomial FA*IR (Zehlike et al., IPM 2022).
+
+    A prefix is fair if the distribution function of the multinomial distribution at its counts is
+    above alpha; with one group the results are those of `mtable`. The correction is a quantile of
+    the least such value in a ranking by chance. Its distribution is exact up to `MOST_COUNTS`
+    vectors of counts (at k = 20, about three groups of common sizes), else that of rankings drawn
+    by chance; the authors simulate, build trees of ever finer alpha and, for large k, fit a
+    regression. Ours: counts are compared with the distribution function itself, not with one path
+    of a tree chosen beforehand; the correction never raises alpha; ``nearest`` may end above it.
 
     Args:
-        counts: the bounds m, 0 or above; shape (n, n_groups).
-        trials: number of documents, 0 or above.
-        p: probabilities, at most 1 in sum; shape (n, n_groups) or (n_groups,).
+        k: length of the longest prefix, 1 or more.
+        p: minimum share of each protected group; their sum is at most 1.
+        alpha: probability of rejecting a ranking that chance makes from p, in (0, 1).
+        adjust: ``"nearest"``, ``"below"`` or ``"none"``; see `mtable`.
+        samples: rankings drawn where an exact distribution is too large, 100 or more.
+        seed: of these.
 
-    Returns:
-        Probabilities; shape (n,).
+    Raises:
+        ParameterError: an argument is out of its range.
     """
-    n, groups = counts.shape
-    share = np.broadcast_to(p, (n, groups))
-    if not n:
-        return np.zeros(0)
-    mass = _poisson(trials * _rest(share), trials)
-    for group in range(groups):
-        bound = np.minimum(counts[:, group], trials)
-        most = int(bound.max())
-        chance = _poisson(trials * share[:, group], most)
-        chance[np.arange(most + 1) > bound[:, None]] = 0.0
-        mass = _product(mass, chance)
-    return _given_sum(mass[:, trials], trials)
+    where = "multinomial_test"
+    shares = tuple(share_setting("p", share, where) for share in p)
+    if not shares or math.fsum(shares) > 1 + 1e-9:
+        raise ParameterError(
+            f"{where}: p must be the shares of at least one group, at most 1 in sum; found {p!r}"
+        )
+    return _multinomial_test(
+        whole("k", k, where),
+        shares,
+        number("alpha", alpha, where, 0, 1, "()"),
+        choice("adjust", adjust, ADJUST, where),
+        whole("samples", samples, where, least=100),
+        whole("seed", seed, where, least=0),
+    )
 
 
-def shared_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
-    """Return what `multinomial_cdf` does where all vectors have the same probabilities.
-
-    Vectors have parts in common: groups are halved again and again, and the polynomial of each
-    distinct part is made once. That is much faster for thousands of vectors.
-
-    Args:
-        counts: as for `multinomial_cdf`.
-        trials: as for `multinomial_cdf`.
-        p: probabilities, at most 1 in sum; shape (n_groups,).
-
-    Returns:
-        Probabilities; shape (n,).
-    """
-    bound = np.minimum(counts, trials)
-    parts = [(_poisson(trials * _rest(p[None]), trials), np.zeros(len(bound), dtype=np.int64))]
-    for group, share in enumerate(p):
-        size = int(bound[:, group].max(initial=0)) + 1
-        chance = _poisson(np.array([trials * share]), size - 1)
-        parts.append((np.tril(np.repeat(chance, size, axis=0)), bound[:, group]))
-    while len(parts) > 2:
-        pairs = zip(parts[::2], parts[1::2], strict=False)
-        joined = [_joined(*left, *right, trials) for left, right in pairs]
-        parts = joined + parts[2 * len(joined) :]
-    (one, first), (two, second) = parts
-    size = min(two.shape[1], trials + 1)
-    opposite = one[:, trials + 1 - size : trials + 1][:, ::-1]
-    return _given_sum(np.einsum("ij,ij->i", opposite[first], two[second, :size]), trials)
-
-
-def _joined(
-    one: FloatArray, first: IntArray, two: FloatArray, second: IntArray, trials: int
-) -> tuple[FloatArray, IntArray]:
-    """Return the product of each pair of polynomials that occurs, and which one each vector has."""
-    place = first * len(two) + second
-    if len(one) * len(two) <= len(place):  # to make all is quicker than to look for the distinct
-        pair = np.arange(len(one) * len(two))
+@lru_cache(maxsize=4096)
+def _multinomial_test(
+    k: int, p: tuple[float, ...], alpha: float, adjust: str, samples: int, seed: int
+) -> MultinomialTest:
+    exact = CountBoxes.fits(k, p, MOST_COUNTS)
+    if exact:
+        boxes = CountBoxes.of(k, p)
+        found = Correction.of(boxes.values(), alpha, adjust, boxes.fail_probability)
     else:
-        pair, place = np.unique(place, return_inverse=True)
-    left, right = one[pair // len(two)], two[pair % len(two)]
-    if left.shape[1] < right.shape[1]:
-        left, right = right, left
-    size = min(left.shape[1] + right.shape[1] - 1, trials + 1)
-    return _product(np.pad(left, ((0, 0), (0, size - left.shape[1]))), right), place
+        lowest = lowest_of_samples(k, np.array(p), samples, seed)
+        found = Correction.of(lowest, alpha, adjust, lambda v: float((lowest <= v).mean()))
+    failed = found.fail_probability
+    error = 0.0 if exact else math.sqrt(failed * (1 - failed) / samples)
+    adjusted = alpha if found.is_none else found.limit
+    return MultinomialTest(k, p, alpha, adjust, adjusted, failed, error)
 
 
-def _product(one: FloatArray, two: FloatArray) -> FloatArray:
-    """Return the products of polynomials, row by row, to the degree of `one`."""
-    total: FloatArray = one * two[:, :1]
-    size = one.shape[1]
-    for power in range(1, min(two.shape[1], size)):
-        total[:, power:] += one[:, : size - power] * two[:, power : power + 1]
-    return total
+def lowest_of_samples(k: int, p: FloatArray, samples: int, seed: int) -> FloatArray:
+    """Return the least value of the distribution function in rankings by chance; (samples,)."""
+    draw = np.random.default_rng(seed).random((k, samples))
+    # n_groups: the document belongs to none of them
+    group = np.searchsorted(np.cumsum(p), draw, side="right")
+    counts = np.zeros((samples, len(p) + 1), dtype=np.int64)
+    lowest = np.ones(samples)
+    for length in range(1, k + 1):
+        counts[np.arange(samples), group[length - 1]] += 1
+        np.minimum(lowest, shared_cdf(counts[:, :-1], length, p), out=lowest)
+    return lowest
 
 
-def _given_sum(chance: FloatArray, trials: int) -> FloatArray:
-    every = _poisson(np.array([float(trials)]), trials)[0, trials]
-    result: FloatArray = np.minimum(chance / every, 1.0)
-    return result
+def mtree(
+    k: int,
+    p: Sequence[float],
+    alpha: float = 0.1,
+    adjust: str = "nearest",
+    test: MultinomialTest | None = None,
+) -> list[IntArray]:
+    """Return the m-tree: for each prefix, vectors of counts that are just enough.
 
+    The tree of Zehlike et al. (IPM 2022), to be looked at: with one group it is the m-table, with
+    several a prefix can be fair in several ways. The child of a node is the node itself if its
+    counts are fair in the next prefix, too; else all that are with one more document of some group.
+    Reranking does not walk along it: it tests the counts it has (`fairtk_baselines.FAStarIR`).
 
-def _rest(share: FloatArray) -> FloatArray:
-    result: FloatArray = np.clip(1.0 - share.sum(axis=1), 0.0, 1.0)
-    return result
+    Args:
+        k: length of the longest prefix, 1 or more.
+        p: minimum share of each protected group.
+        alpha: as for `multinomial_test`.
+        adjust: as for `multinomial_test`.
+        test: a test that is found already, in place of all others.
 
+    Returns:
+        For the prefixes of 1, 2, ..., k documents the nodes, sorted; shapes (n_nodes, n_groups). A
+        level is empty where one more document makes no node of the level before fair, and so are
+        those below.
 
-def _poisson(mean: FloatArray, most: int) -> FloatArray:
-    """Return the probabilities of 0, 1, ..., `most` for each mean; shape (n, most + 1)."""
-    from scipy.special import gammaln, xlogy
-
-    number = np.arange(most + 1)
-    logs = xlogy(number, mean[:, None]) - mean[:, None] - gammaln(number + 1.0)
-    result: FloatArray = np.exp(logs)
-    return result
+    Raises:
+        ParameterError: an argument is out of its range, or the tree is too wide.
+    """
+    test = test or multinomial_test(k, p, alpha, adjust)
+    share, limit = np.array(test.p), test.limit
+    more = np.eye(len(share), dtype=np.int64)
+    nodes = np.zeros((1, len(share)), dtype=np.int64)
+    levels = []
+    for length in range(1, test.k + 1):
+        fair = shared_cdf(nodes, length, share) > limit
+        grown = (nodes[~fair][:, None, :] + more).reshape(-1, len(share))
+        grown = np.unique(grown, axis=0)
+        grown = grown[shared_cdf(grown, length, share) > limit]
+        nodes = np.unique(np.concatenate([nodes[fair], grown]), axis=0)
+        if len(nodes) > MOST_NODES:
+            raise ParameterError(
+                f"mtree: prefix {length} has {len(nodes)} nodes, more than {MOST_NODES}; take a "
+                "smaller k or fewer groups (reranking needs no tree)"
+            )
+        levels.append(nodes)
+    return levels

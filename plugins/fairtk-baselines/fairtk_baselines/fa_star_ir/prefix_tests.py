@@ -1,49 +1,28 @@
-"""Whether prefixes of rankings are fair, for all queries at once."""
+"""Whether prefixes of rankings are fair, for all queries at once.
+
+`margin` says how fair prefixes of one length are: above 0 is fair, and more is further from unfair.
+It takes the query of each prefix, shape (n,), and the documents of each group, (n, n_groups).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from fairtk.frames import FloatArray, IntArray
 from fairtk_baselines.fa_star_ir.binomial import MTable
-from fairtk_baselines.fa_star_ir.calibration import MultinomialTest
-from fairtk_baselines.fa_star_ir.multinomial import multinomial_cdf
-
-
-class PrefixTest(Protocol):
-    """A test of prefixes, of its own for each query."""
-
-    @property
-    def k(self) -> int:
-        """Length of the longest prefix that is tested."""
-
-    @property
-    def n_groups(self) -> int:
-        """Number of protected groups that are counted."""
-
-    def margin(self, query: IntArray, length: int, counts: IntArray) -> FloatArray:
-        """Return how fair prefixes are: above 0 is fair, and more is further from unfair.
-
-        Args:
-            query: the query of each prefix; shape (n,).
-            length: documents in each prefix, from 1 to `k`.
-            counts: documents of each protected group; shape (n, n_groups).
-        """
+from fairtk_baselines.fa_star_ir.distribution import multinomial_cdf
+from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest
 
 
 @dataclass(frozen=True)
 class BinomialPrefixes:
-    """FA*IR's m-table for each query: the one protected group has as many as is needed.
-
-    Attributes:
-        needed: m-table of each query; shape (n_queries, k).
-    """
+    """FA*IR's m-table of each query, shape (n_queries, k), for one group: all that is protected."""
 
     needed: IntArray
+    n_groups = 1
 
     @classmethod
     def of(cls, tables: Sequence[MTable | None], k: int) -> BinomialPrefixes:
@@ -55,11 +34,6 @@ class BinomialPrefixes:
     def k(self) -> int:
         """Length of the longest prefix that is tested."""
         return int(self.needed.shape[1])
-
-    @property
-    def n_groups(self) -> int:
-        """One: all protected documents together."""
-        return 1
 
     def margin(self, query: IntArray, length: int, counts: IntArray) -> FloatArray:
         """Return how many documents more than needed a prefix has, and 1."""
@@ -102,5 +76,8 @@ class MultinomialPrefixes:
 
     def margin(self, query: IntArray, length: int, counts: IntArray) -> FloatArray:
         """Return the distribution function at the counts, less the query's significance."""
-        result: FloatArray = multinomial_cdf(counts, length, self.p[query]) - self.limit[query]
-        return result
+        return np.asarray(multinomial_cdf(counts, length, self.p[query]) - self.limit[query])
+
+
+PrefixTest = BinomialPrefixes | MultinomialPrefixes
+"""A test of prefixes, of its own for each query."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fairtk.divergence import SparseRows
-from fairtk.errors import InputError, ParameterError, listed
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames import IntArray, ObjectArray
-from fairtk.groups import Groups, Target
-from fairtk.groups.levels import Level
-from fairtk_baselines.fa_star_ir.significance import check_share
+from fairtk.groups import Groups, Level, Target
+from fairtk_baselines.levels import checked_groups, levels_of, number_of_known
+from fairtk_baselines.settings import share
 
 Share = float | dict[Level, float] | Target
 """A minimum share: of all protected documents, of each level, or each query's own."""
@@ -43,11 +43,8 @@ class Protection:
             InputError: there is no such level, or fewer than two known ones.
             ParameterError: a share is out of range, or levels are given twice.
         """
-        if not isinstance(groups, Groups):
-            raise ParameterError(f"{where}: groups must be Groups; found {type(groups).__name__}")
-        space = groups.space
-        known = math.prod(int(space.known_levels(place).sum()) for place in range(len(space.names)))
-        levels = None if protected is None else _levels(groups, protected, where)
+        groups = checked_groups(groups, where)
+        levels = None if protected is None else _known_levels(groups, protected, where, "protected")
         if isinstance(p, Target):
             p = p.for_groups(groups)
         elif isinstance(p, Mapping):
@@ -55,10 +52,15 @@ class Protection:
                 raise ParameterError(
                     f"{where}: shares by level say what is protected; give protected=None with them"
                 )
-            levels = _levels(groups, list(p), where, "p")
-            p = _shares(p, groups, where)
+            levels = _known_levels(groups, list(p), where, "p")
+            p = {level: share(f"p[{level!r}]", p[level], where) for level in levels}
+            if (total := math.fsum(p.values())) > 1 + 1e-9:
+                raise ParameterError(
+                    f"{where}: the shares in p must be at most 1 in sum; found {total:g}"
+                )
         else:
-            p = check_share("p", p, where)
+            p = share("p", p, where)
+        known = number_of_known(groups)
         if levels is None and known < 2:
             raise InputError(
                 f"{where}: {groups.name!r} has {known} known level{'s' * (known != 1)}; every "
@@ -69,9 +71,7 @@ class Protection:
     @property
     def cells(self) -> IntArray | None:
         """The numbers of the protected levels."""
-        if self.levels is None:
-            return None
-        return np.array([self.groups.space.cell(level) for level in self.levels], dtype=np.int64)
+        return None if self.levels is None else _cells(self.groups, self.levels)
 
     @property
     def number(self) -> float:
@@ -82,57 +82,26 @@ class Protection:
         """Return the shares of the levels in each query, empty where there is no target.
 
         A target's rows sum to 1, with the unknown level. None: `p` is a number.
-
-        Args:
-            qids: the queries; shape (n_queries,).
         """
-        size = self.groups.space.size
         if isinstance(self.p, Target):
             return self.p.for_qids(qids).expanded().normalized()
-        if isinstance(self.p, dict):
-            cell = np.array([self.groups.space.cell(level) for level in self.p], dtype=np.int64)
-            share = np.array(list(self.p.values()))
-            return SparseRows.collect(
-                np.repeat(np.arange(len(qids)), len(cell)),
-                np.tile(cell, len(qids)),
-                np.tile(share, len(qids)),
-                len(qids),
-                size,
-            )
-        return None
+        if isinstance(self.p, float):
+            return None
+        n, cell = len(qids), _cells(self.groups, self.p)
+        row, weight = np.repeat(np.arange(n), len(cell)), np.tile(list(self.p.values()), n)
+        return SparseRows.collect(row, np.tile(cell, n), weight, n, self.groups.space.size)
 
 
-def _levels(
-    groups: Groups, protected: Any, where: str, name: str = "protected"
-) -> tuple[Level, ...]:
-    space = groups.space
-    # a tuple is one level of crossed attributes; whatever else holds several is a list of levels
-    one = isinstance(protected, str) or (space.crossed and isinstance(protected, tuple))
-    several = [protected] if one or not isinstance(protected, Iterable) else list(protected)
-    if not several:
-        raise ParameterError(f"{where}: {name} must name at least one level; found none")
-    cells = []
-    for level in several:
-        try:
-            cells.append(space.cell(level))
-        except (InputError, TypeError) as error:
-            raise InputError(f"{where}: {name} has the level {level!r}: {error}") from None
-    unknown = [level for level, cell in zip(several, cells, strict=True)
-               if not space.known(np.array([cell]))[0]]  # fmt: skip
-    if unknown:
+def _cells(groups: Groups, levels: Any) -> IntArray:
+    return np.array([groups.space.cell(level) for level in levels], dtype=np.int64)
+
+
+def _known_levels(groups: Groups, given: Any, where: str, name: str) -> tuple[Level, ...]:
+    levels = levels_of(groups, given, where, name)
+    known = groups.space.known(_cells(groups, levels))
+    if not known.all():
         raise ParameterError(
-            f"{where}: {unknown[0]!r} in {name} stands for documents whose group is not known and "
-            "cannot be protected"
+            f"{where}: {levels[int(np.argmin(known))]!r} in {name} stands for documents whose "
+            "group is not known and cannot be protected"
         )
-    twice = [level for i, level in enumerate(several) if cells[i] in cells[:i]]
-    if twice:
-        raise ParameterError(f"{where}: {name} names {listed(twice)} twice")
-    return tuple(space.label(cell) for cell in sorted(cells))
-
-
-def _shares(p: Mapping[Any, Any], groups: Groups, where: str) -> dict[Level, float]:
-    given = {level: check_share(f"p[{level!r}]", share, where) for level, share in p.items()}
-    total = math.fsum(given.values())
-    if total > 1 + 1e-9:
-        raise ParameterError(f"{where}: the shares in p must be at most 1 in sum; found {total:g}")
-    return dict(sorted(given.items(), key=lambda item: groups.space.cell(item[0])))
+    return levels

@@ -1,4 +1,27 @@
-"""FAStarIR: FA*IR as a reranker."""
+"""FAStarIR: FA*IR as a reranker.
+
+The test is a floor: no prefix gets fewer protected documents than it had, and it asks for fewer
+than p times the length by what chance allows (with several groups, one group's documents may make
+room for another's). "Fair" means that the test does not reject, and no more: labels of documents
+are moved into prefixes; whether that serves anyone it does not tell. What the papers leave open:
+
+* Attributes of more than two levels. ``"binomial"`` knows protected or not: `protected` says which
+  levels count, together. ``"multinomial"`` keeps the protected levels apart; levels with a share
+  below `merge_below` make one group, because a test of k documents hardly ever asks for them one by
+  one, and every further group makes the joint test weaker.
+* Documents of several levels: one that belongs to protected levels at least by half counts as
+  protected, apart for the level it belongs to most (of several: the one with the smallest share in
+  the query).
+* Documents without a row, or of the unknown level, are not protected, and the unknown level cannot
+  be: who is not known cannot be asked for. They take ranks all the same, so shares of a target are
+  of all documents, the unknown ones included.
+* Input from which no fair order can be made, mostly because it has too few protected documents: the
+  longest prefix that can be fair is, the places below are filled as the test comes nearest
+  (``"binomial"``: by score, as in the authors' package), and a `DataWarning` names the queries.
+  `check` shows which prefix. Lists shorter than `cutoff` are tested as far as they go.
+* A query without a target keeps its order, with a `DataWarning`. A target made from relevance
+  judgments is an oracle. Below rank `cutoff` the documents that are left keep their order.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +32,23 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, ParameterError, listed, suggestion
-from fairtk.frames import IntArray
-from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
-from fairtk.frames.rankings import Rankings, encode_run
-from fairtk.groups import Groups, Target
-from fairtk.groups.levels import Level
+from fairtk.errors import DataWarning, ParameterError, listed
+from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Rankings, encode_run
+from fairtk.groups import Groups, Level, Target
 from fairtk.renamed import refuses_old_words
-from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.settings import whole
+from fairtk.transformers import FairTransformer, whole
 from fairtk_baselines.fa_star_ir.binomial import MTable, mtable
-from fairtk_baselines.fa_star_ir.calibration import MultinomialTest, multinomial_test
+from fairtk_baselines.fa_star_ir.corrections import ADJUST
 from fairtk_baselines.fa_star_ir.counting import Counted, count_apart, count_together
 from fairtk_baselines.fa_star_ir.merging import first_unfair, merge
+from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest, multinomial_test
 from fairtk_baselines.fa_star_ir.prefix_tests import (
     BinomialPrefixes,
     MultinomialPrefixes,
     PrefixTest,
 )
 from fairtk_baselines.fa_star_ir.protection import Protection
-from fairtk_baselines.fa_star_ir.significance import check_adjust, check_alpha, check_share
+from fairtk_baselines.settings import choice, number, share
 
 TESTS = ("binomial", "multinomial")
 """The two forms of FA*IR."""
@@ -37,64 +57,28 @@ TESTS = ("binomial", "multinomial")
 class FAStarIR(FairTransformer):
     """R -> R: FA*IR, the order nearest to the input whose prefixes hold enough protected documents.
 
-    Zehlike, Bonchi, Castillo, Hajian, Megahed and Baeza-Yates (CIKM 2017): every prefix of the
-    first `cutoff` documents is tested against chance with a minimum share `p` of protected ones,
-    and documents move up where a prefix would be rejected (`mtable`, `merge`). That is a floor: no
-    prefix gets fewer protected documents than it had, and it asks for fewer than p times the length
-    by what chance allows. With ``test="multinomial"`` several groups are tested together (Zehlike,
-    Suehr, Baeza-Yates, Bonchi, Castillo and Hajian, IPM 2022; `multinomial_test`); there one
-    group's documents may make room for another's.
-
-    "Fair" means below that the test does not reject, and no more: labels of documents are moved
-    into prefixes; whether that serves anyone it does not tell.
-
-    Output: the columns of the input and ``rank``; the same documents, ``score`` 0, -1, -2, ... by
-    rank. Below rank `cutoff` the documents that are left keep their order.
-
-    What the papers leave open, and what is done here:
-
-    * Attributes of more than two levels. ``"binomial"`` knows protected or not: `protected` says
-      which levels count, together. ``"multinomial"`` keeps the protected levels apart; levels with
-      a share below `merge_below` make one group, because a test of k documents hardly ever asks
-      for them one by one, and every further group makes the joint test weaker.
-    * Documents of several levels: one that belongs to protected levels at least by half counts as
-      protected, apart for the level it belongs to most (of several: the one with the smallest
-      share in the query).
-    * Documents without a row, or of the unknown level, are not protected, and the unknown level
-      cannot be: who is not known cannot be asked for. They take ranks all the same, so shares of a
-      target are of all documents, the unknown ones included.
-    * Input from which no fair order can be made, mostly because it has too few protected documents:
-      the longest prefix that can be fair is, the places below are filled as the test comes
-      nearest (``"binomial"``: by score, as in the authors' package), and a `DataWarning` names
-      the queries. `check` shows which prefix. Lists shorter than `cutoff` are tested as far as
-      they go.
-    * A query without a target keeps its order, with a `DataWarning`.
+    Zehlike et al. (CIKM 2017; several groups: IPM 2022): every prefix of the first `cutoff`
+    documents is tested against chance with a minimum share `p` of protected ones, and documents
+    move up where a prefix would be rejected. Output: the input's documents and columns, ``rank``,
+    and ``score`` 0, -1, -2, ...; what the papers leave open is answered in the module's docstring.
 
     Args:
         groups: the groups of the documents.
-        p: the minimum share of protected documents: a number in [0, 1] for all of them together;
-            numbers by level, which are then the protected ones (``"binomial"`` takes their sum); or
-            a `Target`, from which each query takes its own. A target made from relevance judgments
-            is an oracle.
+        p: the minimum share of protected documents: a number for all of them together; numbers by
+            level, which are then the protected ones; or a `Target`, each query's own shares.
         cutoff: ranks that are tested; 20, the cutoff that such rankings are mostly measured at.
-        alpha: probability of rejecting a ranking that chance makes from the share p, in (0, 1); the
-            papers use 0.1.
-        protected: a level or a list of levels; None: in each query every known level but the one
-            with the most exposure (1 / log2(max(rank, 2))) in the first `cutoff` documents of the
-            input.
+        alpha: probability of rejecting a ranking that chance makes from p, in (0, 1).
+        protected: a level or several; None: in each query every known level but the one with the
+            most exposure (1 / log2(max(rank, 2))) in the first `cutoff` documents of the input.
         test: ``"binomial"`` or ``"multinomial"``.
-        adjust: the correction for testing every prefix: ``"nearest"``, ``"below"`` or ``"none"``;
-            see `mtable`.
+        adjust: the correction for testing every prefix; see `mtable`.
         merge_below: for ``"multinomial"``, the share below which levels make one group; None:
             1 / cutoff, less than one document among the first cutoff.
-        samples: for ``"multinomial"``, see `multinomial_test`.
-        seed: of these.
+        samples, seed: for ``"multinomial"``, see `multinomial_test`.
 
     Raises:
-        ParameterError: a setting is out of its range.
-        InputError: a level is not one of the groups', the target does not fit the groups, or there
-            are fewer than two known levels. In `transform`: a missing column, a run that is
-            sampled, or broken rankings.
+        InputError: a setting is out of its range or does not fit the groups; in `transform`: a
+            missing column, a sampled run or broken rankings.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = (
@@ -118,23 +102,17 @@ class FAStarIR(FairTransformer):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        if test not in TESTS:
-            raise ParameterError(
-                f"{name}: test must be one of {list(TESTS)}; found {test!r}"
-                f"{suggestion(str(test), TESTS)}"
-            )
         self._protection = Protection.of(groups, p, protected, name)
         self.groups = groups
         self.p = self._protection.p
         self.cutoff = whole("cutoff", cutoff, name)
-        self.alpha = check_alpha(alpha, name)
+        self.alpha = number("alpha", alpha, name, 0, 1, "()")
         by_level = isinstance(self.p, dict)
         self.protected = None if by_level else self._protection.levels
-        self.test = test
-        self.adjust = check_adjust(adjust, name)
-        self.merge_below = (
-            None if merge_below is None else check_share("merge_below", merge_below, name)
-        )
+        self.test = choice("test", test, TESTS, name)
+        self.adjust = choice("adjust", adjust, ADJUST, name)
+        least = None if merge_below is None else share("merge_below", merge_below, name)
+        self.merge_below = least
         self.samples = whole("samples", samples, name, least=100)
         self.seed = whole("seed", seed, name, least=0)
         if test == "multinomial" and isinstance(self.p, float):

@@ -8,10 +8,10 @@ from typing import Any
 from fairtk.frames.columns import TEXT
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk_baselines.deltr import DELTR
-from fairtk_baselines.deltr.frames import FEATURES
 from fairtk_baselines.features import Features
 from fairtk_baselines.study.options import check_names
 from fairtk_baselines.study.vector_search import encoder_of
+from fairtk_baselines.vectors import FEATURES
 from fairtk_baselines.without_columns import WithoutColumns
 
 _ENCODER = ("encoder", "dimensions")

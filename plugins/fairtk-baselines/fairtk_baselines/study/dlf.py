@@ -8,9 +8,9 @@ from typing import Any
 from fairtk.frames.columns import TEXT
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk_baselines.dlf import DLF
-from fairtk_baselines.dlf.pairs import DOC_VEC, QUERY_VEC
 from fairtk_baselines.study.options import check_names
 from fairtk_baselines.study.vector_search import encoder_of
+from fairtk_baselines.vectors import DOC_VEC, QUERY_VEC
 
 _ENCODER = ("encoder", "dimensions")
 _SETTINGS = ("groups", "target", "seed", "drop")

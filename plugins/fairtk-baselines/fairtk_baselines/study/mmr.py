@@ -6,9 +6,10 @@ from typing import Any
 
 from fairtk.frames.columns import TEXT
 from fairtk.studies.fair_qr.setting import Setting
-from fairtk_baselines.mmr import DOC_VEC, MMR
+from fairtk_baselines.mmr import MMR
 from fairtk_baselines.study.options import check_names
 from fairtk_baselines.study.vector_search import encoder_of
+from fairtk_baselines.vectors import DOC_VEC
 from fairtk_baselines.without_columns import WithoutColumns
 
 _OPTIONS = ("lambda", "normalize", "encoder", "dimensions")

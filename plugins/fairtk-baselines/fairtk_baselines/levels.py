@@ -1,0 +1,66 @@
+"""The levels that a baseline is to protect, as its settings name them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fairtk.errors import InputError, ParameterError, listed, suggestion
+from fairtk.groups import Groups, Level
+
+
+def checked_groups(groups: Any, where: str) -> Groups:
+    """Return groups; a `ParameterError` if they are something else."""
+    if not isinstance(groups, Groups):
+        raise ParameterError(
+            f"{where}: groups must be fairtk.Groups (Groups.from_frame, Groups.read); found "
+            f"{type(groups).__name__}"
+        )
+    return groups
+
+
+def levels_of(
+    groups: Groups, given: Any, where: str, name: str = "protected", rules: Sequence[str] = ()
+) -> tuple[Level, ...]:
+    """Return one or several levels in the groups' order.
+
+    Args:
+        groups: the groups.
+        given: a level or several; of crossed attributes, a tuple is one level.
+        where: the transformer, for messages.
+        name: the setting, for messages.
+        rules: words that the setting may be instead, to be suggested.
+
+    Raises:
+        ParameterError: a level does not exist or is given twice, or there is none.
+    """
+    space = groups.space
+    one = isinstance(given, str) or (space.crossed and isinstance(given, tuple))
+    several = [given] if one or not isinstance(given, Iterable) else list(given)
+    if not several:
+        raise ParameterError(f"{where}: {name} must name at least one level; found none")
+    cells = []
+    for level in several:
+        try:
+            cells.append(space.cell(level))
+        except (InputError, TypeError) as error:
+            near = suggestion(str(level), [*rules, *map(str, groups.levels[:100])])
+            raise ParameterError(
+                f"{where}: {name} has the level {level!r}: {error}{near}"
+            ) from None
+    twice = [level for i, level in enumerate(several) if cells[i] in cells[:i]]
+    if twice:
+        raise ParameterError(f"{where}: {name} names {listed(twice)} twice")
+    return tuple(space.label(cell) for cell in sorted(cells))
+
+
+def number_of_known(groups: Groups) -> int:
+    """Return how many levels do not stand for documents whose group is not known."""
+    space = groups.space
+    return math.prod(n - (u >= 0) for n, u in zip(space.shape, space.unknown, strict=True))
+
+
+def shown(level: Level) -> str:
+    """Return a level as people read it."""
+    return level if isinstance(level, str) else " x ".join(level)
