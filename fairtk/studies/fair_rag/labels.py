@@ -115,7 +115,7 @@ def utility_labels(
             f"utility_labels: no gold answer for {len(lacking)} of {len(topics)} queries "
             f"({listed(lacking)})"
         )
-    systems = {WITHOUT: generator, ALONE: candidates >> EachDocument() >> generator}
+    systems = label_systems(candidates, generator)
     results = Experiment(systems, topics, save_dir=save_dir, **engine)
     baseline = results.rankings(WITHOUT)[[QID, QANSWER]]
     baseline.insert(1, GOLD_ANSWER, baseline[QID].map(golds))
@@ -127,6 +127,16 @@ def utility_labels(
     documents[GAIN] = documents[UTILITY] - without
     documents[LABEL] = _labels(documents, grades)
     return UtilityLabels(documents, baseline, results.failures)
+
+
+def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:
+    """Return the two pipelines whose answers labels are made of, by name.
+
+    Args:
+        candidates: Q -> R.
+        generator: as in the study.
+    """
+    return {WITHOUT: generator, ALONE: candidates >> EachDocument() >> generator}
 
 
 def _labels(documents: pd.DataFrame, grades: str) -> Any:

@@ -1,0 +1,195 @@
+"""What the study found: values, tables, and the folder in which they lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fairtk.errors import FormatError, NotFoundError
+from fairtk.experiment.versions import environment
+from fairtk.files import atomic_text, read_json, read_parquet, write_parquet
+from fairtk.files.renderings import csv_text, latex_text, markdown_text, texts
+from fairtk.frames.columns import QID
+from fairtk.studies.fair_rag.intervals import fairness_intervals
+from fairtk.studies.fair_rag.points import (
+    ALPHA,
+    DETERMINISTIC,
+    EE_D,
+    EE_R,
+    EU,
+    GENERATOR,
+    MEASURE,
+    MODEL,
+    ORACLE,
+    TASK,
+    VALUE,
+)
+from fairtk.studies.fair_rag.published import PAPER, TABLE, paper_numbers
+from fairtk.studies.fair_rag.settings import Settings
+from fairtk.studies.fair_rag.trade_offs import trade_offs, uniform_end
+
+NDCG, UTILITY = "nDCG", "utility"
+MEASURES = (EE_D, EE_R, NDCG, UTILITY, EU)
+SETTINGS = "settings"
+_STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", "percent useful")
+_STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15}
+
+
+@dataclass(frozen=True)
+class RagResults:
+    """The results of a `Study`.
+
+    Attributes:
+        values: one row per model, policy, query and measure: ``task``, ``retriever``,
+            ``generator``, ``alpha`` (a number, ``"oracle"`` or ``"deterministic"``), ``qid``,
+            ``measure`` (``EE_D``, ``EE_R``, ``nDCG``, ``utility``: the expected utility, ``EU``:
+            normalized), ``value``. EE_D: lower is more even; all others: higher is better.
+        sizes: ``task``, ``generator``, ``qid``, ``documents``, ``useful``.
+        collections: per task and generator where the labels are from, queries looked at and left
+            out, the statistics of Tables 13 to 15, agreement with published labels.
+        notes: what could not be done, and what to do.
+        seconds: of each stage.
+        settings: how it was done.
+        licenses: of the data.
+        environment: with which versions.
+    """
+
+    values: pd.DataFrame
+    sizes: pd.DataFrame
+    collections: pd.DataFrame
+    notes: list[str]
+    seconds: Mapping[str, float]
+    settings: Settings
+    licenses: list[str]
+    environment: Mapping[str, Any] = field(default_factory=environment)
+
+    @property
+    def means(self) -> pd.DataFrame:
+        """One row per model and policy: means over the queries whose value is defined, and n."""
+        order = list(self.settings.systems)
+        names = {alpha: name for name, alpha in self.settings.systems.items()}
+        policy = pd.Categorical(self.values[ALPHA].map(names), order, ordered=True)
+        models = self.values[MODEL].drop_duplicates()
+        rows = self.values.assign(policy=policy).groupby([*MODEL, "policy", MEASURE], observed=True)
+        means = rows[VALUE].mean().unstack(MEASURE)[list(MEASURES)]
+        means["queries"] = rows[QID].nunique().unstack(MEASURE).max(axis=1)
+        return models.merge(means.reset_index(), on=MODEL).astype({"policy": str})
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return the paper's tables by name.
+
+        ``means``; ``fairness_intervals`` (Tables 1, 6 to 12); ``trade_offs`` (3 to 5);
+        ``collections`` (13 to 15); ``uniform_end`` (the check of the left end of the curves).
+        """
+        cutoff = self.settings.cutoff
+        return {
+            "means": self.means,
+            "fairness_intervals": fairness_intervals(
+                self.values, cutoff=cutoff, sizes=self.sizes, seed=self.settings.seed
+            ),
+            "trade_offs": trade_offs(self.values, seed=self.settings.seed),
+            "collections": self._collections(),
+            "uniform_end": uniform_end(self.values, self.sizes, cutoff=cutoff),
+        }
+
+    def _collections(self) -> pd.DataFrame:
+        """Return the statistics with what the paper prints beside them."""
+        table = self.collections.copy()
+        printed = paper_numbers()
+        printed = printed[printed[TABLE].isin(_STATISTICS_TABLES.values())]
+        printed = printed.set_index([TABLE, TASK, GENERATOR, "statistic"])[VALUE]
+        for name in _STATISTICS:
+            keys = [
+                (_STATISTICS_TABLES.get(generator, 0), task, generator, name)
+                for task, generator in zip(table[TASK], table[GENERATOR], strict=True)
+            ]
+            paper = printed.reindex(pd.MultiIndex.from_tuples(keys)).to_numpy()
+            table.insert(list(table.columns).index(name) + 1, f"{name}, {PAPER}", paper)
+        return table
+
+    # Files ------------------------------------------------------------------------------------
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write values, tables (CSV, Markdown, LaTeX) and settings.
+
+        Args:
+            folder: the study's; results of other settings lie beside these.
+
+        Returns:
+            The folder of these settings in it.
+        """
+        place = Path(folder) / SETTINGS / self.settings.name
+        (place / "tables").mkdir(parents=True, exist_ok=True)
+        write_parquet(self.values.assign(**{ALPHA: self.values[ALPHA].map(str)}),
+                      place / "values.parquet")  # fmt: skip
+        write_parquet(self.sizes, place / "sizes.parquet")
+        for name, frame in self.tables().items():
+            rows = frame.astype(object).to_numpy().tolist()
+            columns = list(frame.columns)
+            for suffix, text in (
+                ("csv", csv_text(columns, rows)),
+                ("md", markdown_text(texts(columns, rows))),
+                ("tex", latex_text(texts(columns, rows))),
+            ):
+                with atomic_text(place / "tables" / f"{name}.{suffix}") as stream:
+                    stream.write(text)
+        facts = {
+            "settings": self.settings.as_json(),
+            "notes": self.notes,
+            "seconds": dict(self.seconds),
+            "licenses": self.licenses,
+            "collections": self.collections.to_dict("records"),
+            "environment": dict(self.environment),
+        }
+        with atomic_text(place / "study.json") as stream:
+            json.dump(facts, stream, indent=1, ensure_ascii=False)
+        return place
+
+    @staticmethod
+    def load(folder: str | PathLike[str], setting: str | None = None) -> RagResults:
+        """Read what `save` wrote.
+
+        Args:
+            folder: the study's folder.
+            setting: the name of the settings; None: the only ones.
+
+        Raises:
+            FormatError: there are no results in the folder, or a file is damaged.
+            NotFoundError: there are results of several settings, and none or another is named.
+        """
+        there = saved_settings(folder)
+        if not there:
+            raise FormatError("expected results of fairtk rag; there are none", folder)
+        if setting is None and len(there) == 1:
+            setting = there[0]
+        if setting not in there:
+            raise NotFoundError("setting (--setting)", setting or "", there)
+        place = Path(folder) / SETTINGS / str(setting)
+        facts = read_json(place / "study.json")
+        values = read_parquet(place / "values.parquet")[0]
+        given = dict(facts["settings"])
+        return RagResults(
+            values=values.assign(**{ALPHA: values[ALPHA].map(_alpha)}),
+            sizes=read_parquet(place / "sizes.parquet")[0],
+            collections=pd.DataFrame(facts["collections"]),
+            notes=facts["notes"],
+            seconds=facts["seconds"],
+            settings=Settings(**{**given, "alphas": tuple(given["alphas"])}),
+            licenses=facts["licenses"],
+            environment=facts["environment"],
+        )
+
+
+def saved_settings(folder: str | PathLike[str]) -> list[str]:
+    """Return the names of the settings of which a study's folder has results."""
+    return sorted(p.parent.name for p in Path(folder).glob(f"{SETTINGS}/*/study.json"))
+
+
+def _alpha(text: str) -> float | str:
+    return text if text in (DETERMINISTIC, ORACLE) else float(text)

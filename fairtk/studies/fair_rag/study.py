@@ -1,0 +1,305 @@
+"""The study: tasks x retrievers x (alphas, oracle, deterministic) x generators, on the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from ir_measures import nDCG
+from pyterrier._ops import RankCutoff
+
+from fairtk.errors import InputError, ParameterError
+from fairtk.experiment import Experiment, Results
+from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, SAMPLE
+from fairtk import measures
+from fairtk.measures import E
+from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics, utility_labels
+from fairtk.studies.fair_rag.normalizing import normalized_utility
+from fairtk.studies.fair_rag.planning import Plan, make_plan
+from fairtk.studies.fair_rag.points import (
+    ALPHA,
+    DETERMINISTIC,
+    EE_D,
+    EE_R,
+    EU,
+    GENERATOR,
+    MEASURE,
+    MODEL,
+    ORACLE,
+    RETRIEVER,
+    TASK,
+    VALUE,
+    sizes,
+)
+from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults
+from fairtk.studies.fair_rag.settings import Settings
+from fairtk.studies.fair_rag.specs import MakeGenerator
+from fairtk.studies.fair_rag.tasks import UTILITIES, Task
+from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """A task's labels for a generator.
+
+    Attributes:
+        qrels: of the queries that are kept: ``qid``, ``docno``, ``label``, ``gold_answer``.
+        queries: how many were looked at.
+        facts: where the labels are from, Tables 13 to 15, agreement with published ones.
+        own: gains, answers and utilities; None for published labels.
+    """
+
+    qrels: pd.DataFrame
+    queries: int
+    facts: dict[str, Any]
+    own: UtilityLabels | None
+
+
+class Study:
+    """The experiment of *Towards Fair RAG* (Kim and Diaz 2024, sections 3 to 5).
+
+    Per task and generator, documents are labeled by what they gain the generator; per retriever,
+    rankings are sampled at each alpha, by an oracle, and taken as they are; the generator answers
+    from each. All answers are in one store in `folder`, so that labels, alphas and systems share
+    them and a run that was killed goes on where it stopped.
+
+    Args:
+        tasks: the tasks.
+        retrievers: name to scorer of candidates, e.g. ``{"BM25": BM25Scorer()}``.
+        generators: name to what makes a task's generator: called with the number of the task and
+            the cutoff, e.g. `fairtk.studies.fair_rag.make_generator("t5:my/model")`.
+        folder: where store and results go; may be shared with studies of other settings.
+        settings: how the study is done.
+        **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``threads``,
+            ``batch_size``.
+
+    Raises:
+        ParameterError: there is nothing to do, or two tasks have one name.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        retrievers: Mapping[str, Any],
+        generators: Mapping[str, MakeGenerator],
+        folder: str | PathLike[str],
+        settings: Settings | None = None,
+        **engine: Any,
+    ) -> None:
+        for what, given in (("task", tasks), ("retriever", retrievers), ("generator", generators)):
+            if not given:
+                raise ParameterError(f"the study needs at least one {what}")
+        names = [task.name for task in tasks]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ParameterError(
+                f"the study: two tasks are called {twice[0]!r}; give Task(..., name=...)"
+            )
+        self.tasks = list(tasks)
+        self.retrievers = dict(retrievers)
+        self.generators = dict(generators)
+        self.folder = Path(folder)
+        self.settings = Settings() if settings is None else settings
+        self.engine = engine
+
+    def plan(self, speed: float | None = None) -> Plan:
+        """Return what a run would do, without writing anything.
+
+        Args:
+            speed: prompts per second; None: as measured by the last run in this folder.
+        """
+        return make_plan(self, speed)
+
+    def run(self, say: Callable[[str], None] = lambda text: None) -> RagResults:
+        """Run the study, or what is missing of it.
+
+        Args:
+            say: told what is begun.
+
+        Raises:
+            InputError: no query of any task has enough useful documents.
+        """
+        values: list[pd.DataFrame] = []
+        counts: list[pd.DataFrame] = []
+        facts: list[dict[str, Any]] = []
+        notes: list[str] = []
+        clock = Clock()
+        for task in self.tasks:
+            for name, make in self.generators.items():
+                generator = make(task.number, self.settings.cutoff)
+                say(f"{task.name}, {name}: labels")
+                with clock.stage("labels"):
+                    labeled = self.labeled(task, generator)
+                facts.append({"task": task.name, "generator": name, **labeled.facts})
+                if labeled.qrels.empty:
+                    notes.append(self._nothing_useful(task, name, labeled))
+                    continue
+                counts.append(sizes(labeled.qrels, task.name, name))
+                utilities = []
+                for retriever in self.retrievers:
+                    say(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
+                    with clock.stage("rankings, answers, measures"):
+                        results = self.experiment(task, retriever, generator, labeled.qrels)
+                        own, drawn = self._values(task, results)
+                    model = {TASK: task.name, RETRIEVER: retriever, GENERATOR: name}
+                    values.append(own.assign(**model))
+                    utilities.append(drawn.assign(**model))
+                normalized = normalized_utility(
+                    pd.concat(utilities, ignore_index=True),
+                    over=self.settings.eu_over,
+                    deterministic=self.settings.eu_deterministic,
+                )
+                values.append(normalized.assign(**{MEASURE: EU})[list(values[-1].columns)])
+        if not values:
+            raise InputError("; ".join(notes))
+        return RagResults(
+            values=pd.concat(values, ignore_index=True)[[*MODEL, ALPHA, QID, MEASURE, VALUE]],
+            sizes=pd.concat(counts, ignore_index=True),
+            collections=pd.DataFrame(facts),
+            notes=notes,
+            seconds=clock.seconds,
+            settings=self.settings,
+            licenses=sorted({task.license for task in self.tasks}),
+        )
+
+    # One group --------------------------------------------------------------------------------
+
+    def systems(
+        self, task: Task, retriever: str, qrels: pd.DataFrame, last: Sequence[Any] = ()
+    ) -> dict[str, Any]:
+        """Return the systems of a group by name: rankings, and what comes behind them.
+
+        Args:
+            task: the task.
+            retriever: name of the retriever.
+            qrels: what the oracle knows.
+            last: stages behind the rankings: the generator.
+        """
+        settings = self.settings
+        drawn = {"n_samples": settings.n_samples, "cutoff": settings.cutoff, "seed": settings.seed}
+        policies: dict[str, Any] = {
+            name: FairSampler(alpha=alpha, **drawn)
+            for name, alpha in settings.systems.items()
+            if name not in (ORACLE, DETERMINISTIC)
+        }
+        policies[ORACLE] = OracleSampler(qrels, **drawn)
+        policies[DETERMINISTIC] = RankCutoff(settings.cutoff)
+        found = {}
+        for name, policy in policies.items():
+            pipeline = Candidates(task.dataset) >> self.retrievers[retriever] >> policy
+            for stage in last:
+                pipeline = pipeline >> stage
+            found[name] = pipeline
+        return found
+
+    def experiment(
+        self, task: Task, retriever: str, generator: Generator, qrels: pd.DataFrame, **more: Any
+    ) -> Any:
+        """Run one group: the results of its systems.
+
+        Args:
+            task: the task.
+            retriever: name of the retriever.
+            generator: of the task.
+            qrels: of the queries that are measured.
+            **more: further arguments of `fairtk.Experiment`, e.g. ``dry_run``.
+        """
+        k = self.settings.cutoff
+        exposure = [measures.EE_D @ k, measures.EE_R @ k]
+        quality = [E(nDCG @ k), UTILITIES[task.number].measure]
+        return Experiment(
+            self.systems(task, retriever, qrels, [generator]),
+            task.topics[task.topics[QID].isin(set(qrels[QID]))],
+            qrels,
+            [*exposure, *quality],
+            save_dir=self.folder,
+            **{**self.engine, **more},
+        )
+
+    def labeled(self, task: Task, generator: Generator) -> Labeled:
+        """Return a task's labels for a generator: published ones, or the generator's own."""
+        settings = self.settings
+        topics = task.topics[: settings.limit]
+        published = task.published
+        if published is not None:
+            published = published[published[QID].isin(set(topics[QID]))]
+        if settings.labels == "published" and published is not None:
+            useful = (published[LABEL] > 0).groupby(published[QID]).transform("sum")
+            kept = published[useful >= settings.min_useful].reset_index(drop=True)
+            golds = task.answers.set_index(QID)[GOLD_ANSWER]
+            qrels = kept.assign(**{GOLD_ANSWER: kept[QID].map(golds)})
+            facts = self._facts("published", qrels, len(topics))
+            return Labeled(qrels, len(topics), facts, None)
+        utility = settings.utility_of_labels(task.number)
+        own = utility_labels(
+            topics,
+            Candidates(task.dataset),
+            task.answers,
+            generator,
+            utility.name,
+            upper_bound=utility.upper_bound,
+            grades=settings.grades,
+            save_dir=self.folder,
+            **self.engine,
+        )
+        qrels = own.qrels(settings.min_useful)
+        facts = self._facts(f"gains in {utility.name}", qrels, len(topics))
+        if published is not None:
+            pairs = own.documents[[QID, DOCNO, LABEL]]
+            found = agreement(pairs, published)
+            facts |= {f"published: {key}": value for key, value in found.items()}
+        return Labeled(qrels, len(topics), facts, own)
+
+    def _facts(self, source: str, qrels: pd.DataFrame, queries: int) -> dict[str, Any]:
+        found = statistics(qrels)
+        return {"labels": source, "looked at": queries, "left out": queries - int(found["queries"]),
+                **found}  # fmt: skip
+
+    def _nothing_useful(self, task: Task, generator: str, labeled: Labeled) -> str:
+        found = "none"
+        if labeled.own is not None:
+            gained = labeled.own.documents[LABEL] > 0
+            found = str(labeled.own.documents[QID][gained].nunique())
+        return (
+            f"{task.name}, {generator}: no query of {labeled.queries} has "
+            f"{self.settings.min_useful} useful documents ({found} have one or more): the "
+            "generator answers no better with a document than without. Take a generator that was "
+            "made for the task, more queries (limit), or min_useful=1"
+        )
+
+    def _values(self, task: Task, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the values of each query, and the utility of each answer."""
+        names = dict(zip(results.measures, (EE_D, EE_R, NDCG, UTILITY), strict=True))
+        values = results.per_query.assign(
+            **{
+                ALPHA: results.per_query["system"].map(self.settings.systems),
+                MEASURE: results.per_query[MEASURE].map(names),
+            }
+        )
+        drawn = results.per_sample
+        drawn = drawn[drawn[MEASURE].map(names) == UTILITY]
+        drawn = drawn.assign(**{ALPHA: drawn["system"].map(self.settings.systems)})
+        return values.drop(columns="system"), drawn[[ALPHA, QID, SAMPLE, VALUE]]
+
+
+class Clock:
+    """Seconds of each stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the block's time to a stage."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            took = time.perf_counter() - began
+            self.seconds[name] = self.seconds.get(name, 0.0) + took
