@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from fairtk.studies.fair_rag.configuration import Configuration, read_configuration
 from fairtk.studies.fair_rag.intervals import baselines, fairness_intervals
+from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics, utility_labels
 from fairtk.studies.fair_rag.normalizing import normalized_utility
 from fairtk.studies.fair_rag.published import beside_paper, paper_numbers
+from fairtk.studies.fair_rag.results import RagResults, saved_settings
+from fairtk.studies.fair_rag.settings import Settings
 from fairtk.studies.fair_rag.slopes import trade_offs, uniform_end
+from fairtk.studies.fair_rag.specs import make_generator, make_retriever
+from fairtk.studies.fair_rag.study import Study
+from fairtk.studies.fair_rag.tasks import Task, read_tasks
 
 __all__ = [
+    "Configuration",
+    "RagResults",
+    "Settings",
+    "Study",
+    "Task",
+    "UtilityLabels",
+    "agreement",
     "baselines",
     "beside_paper",
     "fairness_intervals",
+    "make_generator",
+    "make_retriever",
     "normalized_utility",
     "paper_numbers",
+    "read_configuration",
+    "read_tasks",
+    "saved_settings",
+    "statistics",
     "trade_offs",
     "uniform_end",
+    "utility_labels",
 ]

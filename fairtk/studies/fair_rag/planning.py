@@ -67,7 +67,9 @@ def make_plan(study: Study, speed: float | None) -> Plan:
         ParameterError: the speed is not above 0.
     """
     if speed is not None and not speed > 0:
-        raise ParameterError(f"the study: speed (prompts per second) must be above 0; found {speed}")
+        raise ParameterError(
+            f"the study: speed (prompts per second) must be above 0; found {speed}"
+        )
     rows: list[tuple[Any, ...]] = []
     for task in study.tasks:
         topics = task.topics[: study.settings.limit]

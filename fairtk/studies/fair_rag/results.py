@@ -32,7 +32,7 @@ from fairtk.studies.fair_rag.points import (
 )
 from fairtk.studies.fair_rag.published import PAPER, TABLE, paper_numbers
 from fairtk.studies.fair_rag.settings import Settings
-from fairtk.studies.fair_rag.trade_offs import trade_offs, uniform_end
+from fairtk.studies.fair_rag.slopes import trade_offs, uniform_end
 
 NDCG, UTILITY = "nDCG", "utility"
 MEASURES = (EE_D, EE_R, NDCG, UTILITY, EU)

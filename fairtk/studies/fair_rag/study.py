@@ -14,10 +14,10 @@ import pandas as pd
 from ir_measures import nDCG
 from pyterrier._ops import RankCutoff
 
+from fairtk import measures
 from fairtk.errors import InputError, ParameterError
 from fairtk.experiment import Experiment, Results
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, SAMPLE
-from fairtk import measures
 from fairtk.measures import E
 from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics, utility_labels
 from fairtk.studies.fair_rag.normalizing import normalized_utility
@@ -186,7 +186,7 @@ class Study:
         policies: dict[str, Any] = {
             name: FairSampler(alpha=alpha, **drawn)
             for name, alpha in settings.systems.items()
-            if name not in (ORACLE, DETERMINISTIC)
+            if not isinstance(alpha, str)
         }
         policies[ORACLE] = OracleSampler(qrels, **drawn)
         policies[DETERMINISTIC] = RankCutoff(settings.cutoff)

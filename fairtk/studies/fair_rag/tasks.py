@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from fairtk.datasets import get_answers, get_topics, lamp
-from fairtk.errors import DataWarning, InputError, ParameterError
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames.columns import DOCNO, LABEL, QID
 from fairtk.io.dataset_ids import resolve_dataset
 from fairtk.measures import EU
@@ -83,7 +82,7 @@ class Task:
 
     @cached_property
     def published(self) -> pd.DataFrame | None:
-        """The labels that came with the data, ``qid``, ``docno``, ``label``; None: there are none."""
+        """The labels that came with the data: ``qid``, ``docno``, ``label``; None: no labels."""
         if not self.dataset.has_qrels():
             return None
         rows = [(q.query_id, q.doc_id, q.relevance) for q in self.dataset.qrels_iter()]

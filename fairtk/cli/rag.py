@@ -1,0 +1,153 @@
+"""``fairtk rag``: the study of Towards Fair RAG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fairtk.cli.output import echo_rows, echo_table, format_option
+
+
+@click.command("rag")
+@click.argument("source", metavar="FOLDER|DATASET|CONFIG")
+@click.option("-o", "--output", metavar="DIR", help="Where results go.  [default: fair-rag-study]")
+@click.option("-t", "--task", "tasks", type=int, multiple=True,
+              help="A LaMP task of FOLDER, 1 to 7. Repeatable.")  # fmt: skip
+@click.option("-r", "--retriever", "retrievers", multiple=True,
+              help="bm25, contriever[:MODEL], splade[:MODEL] (a hub name or a folder). "
+              "Repeatable.  [default: bm25]")  # fmt: skip
+@click.option("-g", "--generator", "generators", multiple=True, metavar="KIND:MODEL",
+              help="t5:MODEL, causal:MODEL or openai:MODEL. Repeatable.  "
+              "[default: t5:google/flan-t5-small]")  # fmt: skip
+@click.option("-a", "--alpha", "alphas", type=float, multiple=True,
+              help="Of the sampler. Repeatable.  [default: 1, 2, 4, 8]")  # fmt: skip
+@click.option("-n", "--samples", type=int, help="Rankings per query and alpha.  [default: 100]")
+@click.option("-k", "--cutoff", type=int, help="Documents that are read.  [default: 5]")
+@click.option("--seed", type=int, help="Of the samplers.  [default: 42]")
+@click.option("--limit", type=int, metavar="Q",
+              help="The first Q queries of each task.  [default: 1000]")  # fmt: skip
+@click.option("--labels", type=click.Choice(["published", "own"]),
+              help="Labels that came with the data, or the generator's own gains.  "
+              "[default: published, if there are any]")  # fmt: skip
+@click.option("--executor", type=click.Choice(["serial", "processes", "dask"]),
+              help="Where answers are generated.  [default: serial]")  # fmt: skip
+@click.option("--workers", type=int, help="Worker processes.  [default: one per core]")
+@click.option("--dry-run", is_flag=True, help="Say what it takes; generate and write nothing.")
+@click.option("--status", is_flag=True, help="Say what is done; generate and write nothing.")
+@click.option("--speed", type=float, help="Prompts per second, for the hours of --dry-run.")
+@format_option
+def command(
+    source: str,
+    output: str | None,
+    tasks: tuple[int, ...],
+    retrievers: tuple[str, ...],
+    generators: tuple[str, ...],
+    alphas: tuple[float, ...],
+    samples: int | None,
+    cutoff: int | None,
+    seed: int | None,
+    limit: int | None,
+    labels: str | None,
+    executor: str | None,
+    workers: int | None,
+    dry_run: bool,
+    status: bool,
+    speed: float | None,
+    form: str,
+) -> None:
+    """Measure what fair rankings do to a generator's answers, as Towards Fair RAG does.
+
+    Each document is labeled by what it gains the generator; rankings of each user's documents are
+    sampled at each alpha, by an oracle, and taken as they are; the generator answers from each.
+    Tables 1 and 3 to 15 of the paper go to the output folder, beside its own numbers. What was
+    done is kept there in experiment.sqlite: run the same command again to go on after a stop.
+
+    FOLDER has LaMP's files (dev_questions.json and dev_outputs.json; with several tasks, in
+    LaMP_1 to LaMP_7), or the published label archives; DATASET is an id such as lamp/4/dev.
+    CONFIG is a TOML file; all keys but the first are optional, and options given here win:
+
+    \b
+      folder = "lamp"                       # or datasets = ["lamp/4/dev"]
+      tasks = [4]                           # of the folder
+      retrievers = ["bm25", "contriever:models/contriever"]
+      generators = ["t5:google/flan-t5-small"]
+      output = "study"
+      alphas = [1, 2, 4, 8]
+      n_samples = 100
+      cutoff = 5
+      seed = 42
+      limit = 1000                          # queries of a task
+      labels = "published"                  # or own
+      label_utility = "paper"               # or code: LaMP-3 is labeled by accuracy
+      grades = "binary"                     # or gain
+      min_useful = 2                        # queries with fewer useful documents are left out
+      eu_over = "retriever"                 # whose best ranking EU is divided by; or generator
+      eu_deterministic = false              # whether the deterministic ranking is among them
+      [options."contriever:models/contriever"]
+      allow_pickled_weights = true
+      [engine]                              # executor, workers, threads, batch_size
+
+    \b
+    Examples:
+      fairtk rag my/lamp4 --task 4 --limit 20 --samples 10
+      fairtk rag study.toml --dry-run --speed 200
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.studies.fair_rag.configuration import of_source
+
+    settings: dict[str, Any] = {
+        "alphas": alphas or None,
+        "n_samples": samples,
+        "cutoff": cutoff,
+        "seed": seed,
+        "limit": limit,
+        "labels": labels,
+    }
+    configuration = of_source(source)
+    engine = {"executor": executor, "workers": workers}
+    chosen = {key: value for key, value in engine.items() if value is not None}
+    study = configuration.changed(
+        settings,
+        output=output,
+        tasks=tasks,
+        retrievers=retrievers,
+        generators=generators,
+        engine={**configuration.engine, **chosen},
+    ).study()
+    if dry_run or status:
+        _echo_plan(study.plan(speed), status, form)
+        return
+    results = study.run(lambda text: click.echo(text, err=True))
+    place = results.save(study.folder)
+    for note in results.notes:
+        click.echo(f"Note: {note}", err=True)
+    _echo(results.means, form)
+    if form == "table":
+        click.echo(
+            "\nEE_D: lower is more even exposure; the others: higher is better. utility: expected "
+            "utility of the answers; EU: divided by the best single ranking's."
+        )
+        click.echo("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in results.seconds.items()))
+        click.echo(f"Tables: {place / 'tables'}")
+
+
+def _echo_plan(plan: Any, status: bool, form: str) -> None:
+    _echo(plan.status.drop(columns="kind") if status else plan.rows, form)
+    if form != "table" or status:
+        return
+    hours = "unknown; give --speed" if plan.hours is None else f"about {plan.hours:.1f}"
+    click.echo(
+        f"\nAbout {plan.missing:,.0f} prompts are still to be answered. Hours: {hours}. Equal "
+        "prompts of all systems count once; the oracle's are counted at most."
+    )
+
+
+def _echo(frame: Any, form: str) -> None:
+    rows = frame.astype(object).to_numpy().tolist()
+    columns = list(frame.columns)
+    if form != "table":
+        echo_rows(form, columns, rows)
+        return
+    numbers = [i for i, row in enumerate(zip(*rows, strict=True)) if not isinstance(row[0], str)]
+    shown = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
+    echo_table(columns, shown, numbers=numbers)

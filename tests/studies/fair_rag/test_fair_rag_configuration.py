@@ -1,0 +1,141 @@
+"""Settings and configuration files of fairtk rag: what is refused, and with which words."""
+
+import pytest
+
+from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
+from fairtk.studies.fair_rag import Settings, read_configuration, read_tasks
+from fairtk.studies.fair_rag.configuration import Configuration, of_source
+from fairtk.studies.fair_rag.specs import make_generator, make_retriever
+
+
+def test_the_defaults_are_the_paper():
+    settings = Settings()
+    assert (settings.alphas, settings.n_samples, settings.cutoff) == ((1.0, 2.0, 4.0, 8.0), 100, 5)
+    assert list(settings.systems) == [
+        *("alpha 1", "alpha 2", "alpha 4", "alpha 8", "oracle", "deterministic"),
+    ]
+    assert settings.utility_of_labels(3).name == "mae"
+    assert Settings(label_utility="code").utility_of_labels(3).name == "accuracy"
+
+
+def test_names_tell_settings_apart():
+    names = {Settings().name, Settings(seed=1).name, Settings(min_useful=1).name}
+    assert len(names) == 3
+    assert Settings(alphas=(2, 1)).name == Settings(alphas=(1.0, 2.0)).name
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"alphas": (1, 2, 1.0)}, "alpha 1 is given twice"),
+        ({"alphas": ()}, "alphas must be a list"),
+        ({"alphas": (-1,)}, "numbers from 0"),
+        ({"alphas": (float("nan"),)}, "numbers from 0"),
+        ({"n_samples": 0}, "n_samples"),
+        ({"cutoff": 2.5}, "cutoff"),
+        ({"limit": 0}, "limit"),
+        ({"labels": "mine"}, "labels must be one of"),
+        ({"grades": "all"}, "grades must be one of"),
+        ({"eu_over": "all"}, "eu_over must be one of"),
+    ],
+)
+def test_settings_out_of_range(given, said):
+    with pytest.raises(ParameterError, match=said):
+        Settings(**given)
+
+
+def written(tmp_path, text):
+    path = tmp_path / "study.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_says_all(tmp_path):
+    path = written(
+        tmp_path,
+        """
+        folder = "lamp"
+        tasks = [4, 7]
+        retrievers = ["bm25", "contriever:local"]
+        generators = ["t5:models/a"]
+        alphas = [0, 3]
+        n_samples = 7
+        output = "out"
+        [options."t5:models/a"]
+        num_beams = 1
+        [engine]
+        workers = 2
+        """,
+    )
+    found = read_configuration(path)
+    assert found.folder == str(tmp_path / "lamp") and found.output == str(tmp_path / "out")
+    assert found.tasks == (4, 7) and found.retrievers == ("bm25", "contriever:local")
+    assert found.settings == Settings(alphas=(0, 3), n_samples=7)
+    assert found.options == {"t5:models/a": {"num_beams": 1}} and found.engine == {"workers": 2}
+    changed = found.changed({"seed": 3, "cutoff": None}, tasks=(), output="other")
+    assert (changed.settings.seed, changed.settings.cutoff, changed.tasks) == (3, 5, (4, 7))
+    assert changed.output == "other"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("folder = 'a'\ncutof = 3", "unknown key 'cutof'.*cutoff"),
+        ("folder = 'a'\ndatasets = ['lamp/4/dev']", "either 'folder'"),
+        ("seed = 3", "either 'folder'"),
+        ("folder = 'a'\ntasks = '4'", "'tasks' must be a list of numbers"),
+        ("folder = 'a'\nalphas = [1, 1]", "alpha 1 is given twice"),
+        ("folder = 'a'\n[engine]\nworker = 2", r"unknown key 'worker' in \[engine\].*workers"),
+        ("folder = 'a'\noptions = 3", r"'options' must be a table"),
+        ("folder = [", "not TOML"),
+    ],
+)
+def test_files_that_are_wrong(tmp_path, text, said):
+    path = written(tmp_path, text)
+    with pytest.raises(FormatError, match=said) as error:
+        read_configuration(path)
+    assert str(path) in str(error.value)
+
+
+def test_sources(tmp_path):
+    assert of_source(str(tmp_path)).folder == str(tmp_path)
+    assert of_source("lamp/4/dev").datasets == ("lamp/4/dev",)
+    assert of_source(str(written(tmp_path, "folder = 'x'"))).folder == str(tmp_path / "x")
+    with pytest.raises(InputError, match="no file or folder"):
+        of_source("./nowhere")
+
+
+def test_tasks_of_folders_and_ids(tmp_path):
+    with pytest.raises(InputError, match="--task 4"):
+        read_tasks(tmp_path)
+    with pytest.raises(InputError, match="says which task it is"):
+        read_tasks("lamp/4/dev", (4,))
+    with pytest.raises(NotFoundError, match="lamp/4/dev"):
+        read_tasks("lamp/4/deev")
+    with pytest.raises(ParameterError, match="given twice"):
+        read_tasks(tmp_path, (4, 4))
+
+
+def test_retrievers_and_generators_by_name():
+    with pytest.raises(NotFoundError, match="did you mean 'bm25'"):
+        make_retriever("bm52")
+    with pytest.raises(ParameterError, match="no model"):
+        make_retriever("bm25:x")
+    with pytest.raises(NotFoundError, match="generator"):
+        make_generator("gpt:4")
+    with pytest.raises(ParameterError, match="expected t5:MODEL"):
+        make_generator("t5")
+
+
+def test_what_is_made_has_short_names(tmp_path):
+    given = Configuration(
+        folder=str(tmp_path), generators=("t5:a/small", "t5:b/small", "t5:c/base")
+    )
+    from fairtk.studies.fair_rag.configuration import _made
+
+    found = _made("generator", given.generators, make_generator, {})
+    assert list(found) == ["t5:a/small", "t5:b/small", "base"]
+    with pytest.raises(ParameterError, match="'bm25' is given twice"):
+        _made("retriever", ("bm25", "bm25"), make_retriever, {})
+    with pytest.raises(NotFoundError, match="t5:a/smal"):
+        Configuration(folder=str(tmp_path), options={"t5:a/smal": {}}).study()

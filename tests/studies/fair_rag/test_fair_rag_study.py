@@ -1,0 +1,143 @@
+"""The study of Towards Fair RAG on the packaged collection and model."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from fairtk import BM25Scorer, demo
+from fairtk.datasets import lamp
+from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
+from fairtk.studies.fair_rag import RagResults, Settings, Study, Task, make_generator
+from fairtk.studies.fair_rag.study import Labeled
+
+SMALL = Settings(alphas=(0, 8), n_samples=3, limit=3)
+
+
+def generator(**options):
+    fast = {"max_new_tokens": 8, "batch_tokens": 4096, "device": "cpu"}
+    return make_generator(f"t5:{demo.model_folder()}", **{**fast, **options})
+
+
+def study(folder, settings=SMALL, dataset=None, **engine):
+    task = Task(demo.load().dataset if dataset is None else dataset)
+    return Study([task], {"BM25": BM25Scorer()}, {"tiny": generator()}, folder, settings, **engine)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rag")
+    own = study(folder)
+    before = own.plan(speed=10)
+    results = own.run()
+    return own, before, results, results.save(folder)
+
+
+def test_each_policy_has_each_value_of_each_query(done):
+    _, _, results, _ = done
+    values = results.values
+    assert set(values["alpha"]) == {0.0, 8.0, "oracle", "deterministic"}
+    assert set(values["measure"]) == {"EE_D", "EE_R", "nDCG", "utility", "EU"}
+    kept = results.collections["queries"].iloc[0]
+    assert len(values) == 4 * 5 * kept and not values["value"].isna().any()
+    fixed = values[(values["alpha"] == "deterministic") & (values["measure"] == "EE_D")]
+    assert (fixed["value"] == 1).all()
+    oracle = values[(values["alpha"] == "oracle") & (values["measure"] == "EE_R")]
+    assert oracle["value"].to_numpy() == pytest.approx(1, abs=0.2)
+
+
+def test_a_second_run_generates_nothing_and_finds_the_same(done):
+    own, _, results, place = done
+    tables = {path.name: path.read_bytes() for path in (place / "tables").iterdir()}
+    assert own.plan().missing == 0
+    again = own.run()
+    pd.testing.assert_frame_equal(again.values, results.values)
+    again.save(own.folder)
+    assert {path.name: path.read_bytes() for path in (place / "tables").iterdir()} == tables
+
+
+def test_the_plan_before_the_run(done, tmp_path):
+    own, before, _, _ = done
+    # 3 queries x (2 alphas and the oracle, 3 samples each, and 1 deterministic ranking)
+    rankings = before.rows.set_index("retriever")["rankings"]
+    assert rankings.to_dict() == {"labels": 0, "BM25": 3 * (3 * 3 + 1)}
+    docs = len(own.labeled(own.tasks[0], generator()(2, 5)).own.documents)
+    assert before.rows["prompts"].iloc[0] == 3 + docs
+    assert before.status["done"].sum() == 0 and before.missing == before.rows["prompts"].sum()
+    assert before.hours == pytest.approx(before.missing / 10 / 3600)
+    empty = tmp_path / "nothing"
+    assert study(empty).plan().hours is None and not empty.exists()
+    with pytest.raises(ParameterError, match="speed"):
+        own.plan(speed=0)
+
+
+def test_the_tables_are_the_papers(done):
+    _, _, results, place = done
+    assert {path.stem for path in (place / "tables").iterdir()} == set(results.tables())
+    assert results.means["policy"].tolist() == ["alpha 0", "alpha 8", "oracle", "deterministic"]
+    facts = json.loads((place / "study.json").read_text(encoding="utf-8"))
+    assert facts["collections"][0]["left out"] == 3 - facts["collections"][0]["queries"]
+    assert "CC BY-NC-SA" in facts["licenses"][0]
+
+
+def test_what_was_saved_is_read_again(done):
+    own, _, results, _ = done
+    again = RagResults.load(own.folder)
+    pd.testing.assert_frame_equal(again.values, results.values)
+    pd.testing.assert_frame_equal(again.sizes, results.sizes)
+    assert again.settings == results.settings and again.notes == results.notes
+    pd.testing.assert_frame_equal(again.means, results.means)
+
+
+def test_results_of_several_settings_lie_side_by_side(done, tmp_path):
+    _, _, results, _ = done
+    results.save(tmp_path)
+    name = results.save(tmp_path).name
+    other = RagResults(**{**vars(results), "settings": Settings(seed=1)})
+    other.save(tmp_path)
+    with pytest.raises(NotFoundError, match="--setting") as error:
+        RagResults.load(tmp_path)
+    assert name in str(error.value) and other.settings.name in str(error.value)
+    assert RagResults.load(tmp_path, name).settings == results.settings
+    with pytest.raises(FormatError, match="no"):
+        RagResults.load(tmp_path / "tables")
+
+
+def test_labels_that_came_with_the_data_are_taken_and_agree_with_own_ones(done, tmp_path):
+    own, _, _, _ = done
+    task = own.tasks[0]
+    labels = own.labeled(task, generator()(2, 5)).own
+    lamp.write_folder(task.dataset, labels.qrels(1), tmp_path)
+    labeled = lamp.from_folder(tmp_path, task=2)
+    published = study(own.folder, dataset=labeled).labeled(Task(labeled), generator()(2, 5))
+    assert published.facts["labels"] == "published" and published.own is None
+    expected = labels.qrels(2).sort_values(["qid", "docno"], ignore_index=True)
+    found = published.qrels.sort_values(["qid", "docno"], ignore_index=True)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    settings = Settings(**{**vars(SMALL), "labels": "own"})
+    both = study(tmp_path / "own", settings, labeled).labeled(Task(labeled), generator()(2, 5))
+    assert both.facts["published: kappa"] == 1.0 and both.facts["published: share"] == 1.0
+
+
+def test_no_useful_document_anywhere(done, tmp_path):
+    own, _, _, _ = done
+    none = Settings(**{**vars(SMALL), "min_useful": 1000})
+    with pytest.raises(InputError, match=r"no query of 3 has 1000 useful.*min_useful=1"):
+        study(own.folder, none).run()
+
+
+def test_what_a_study_needs(tmp_path):
+    task = Task(demo.load().dataset)
+    with pytest.raises(ParameterError, match="at least one retriever"):
+        Study([task], {}, {"tiny": generator()}, tmp_path)
+    with pytest.raises(ParameterError, match="two tasks are called 'LaMP-2'"):
+        Study([task, task], {"BM25": BM25Scorer()}, {"tiny": generator()}, tmp_path)
+    with pytest.raises(InputError, match="expected a LaMP dataset"):
+        Task("vaswani")
+
+
+def test_graded_labels_make_a_graded_oracle(done):
+    own, _, _, _ = done
+    graded = Settings(**{**vars(SMALL), "grades": "gain"})
+    found = study(own.folder, graded).labeled(own.tasks[0], generator()(2, 5))
+    assert isinstance(found, Labeled) and set(found.qrels["label"]) == {0, 1}  # accuracy: one gain
