@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "DaskExecutor": "executors",
     "Experiment": "entry",
-    "DryRun": "plan",
+    "DryRun": "dry_run",
     "ProcessExecutor": "executors",
     "Results": "results",
     "SerialExecutor": "executors",

@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ir_measures
+
 from fairtk.backends.adapter import CallableBackend
 from fairtk.backends.model import HuggingFaceModel
 from fairtk.backends.weights import find_folder, model_digest
@@ -18,6 +20,7 @@ from fairtk.files.fingerprints import folder_digest
 from fairtk.frames import digest
 from fairtk.llm import ChatBackend, ChatModel, LocalChat
 from fairtk.llm.recorded import Recorded
+from fairtk.measures import FairMeasure
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.generator import Generator
 from fairtk.transformers.neural import NeuralScorer
@@ -222,6 +225,13 @@ def _recorded(model: Recorded) -> dict[str, Any]:
     return {"model": model.llm}
 
 
+def _measure(measure: Any) -> dict[str, Any]:
+    if "<" in type(measure).__qualname__:  # of ir_measures.define: its function may be any
+        refuse(f"the measure {measure!r} is a function")
+    own = isinstance(measure, FairMeasure)  # whose objects and defaults count
+    return {name: measure[name] for name in (measure.SUPPORTED_PARAMS if own else measure.params)}
+
+
 def _function(backend: CallableBackend) -> dict[str, Any]:
     owner = getattr(backend.function, "__self__", None)
     method = getattr(backend.function, "__name__", "")
@@ -248,6 +258,7 @@ _BY_BASE: tuple[tuple[type, Adapter], ...] = (
     (ChatModel, _chat_model),
     (HuggingFaceModel, _hugging_face),
     (CallableBackend, _function),
+    (ir_measures.Measure, _measure),
     (Generator, _generator),
     (NeuralScorer, _neural_scorer),
     (FairTransformer, _settings),

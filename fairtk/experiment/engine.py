@@ -10,21 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from fairtk.experiment.answers import Asker
-from fairtk.experiment.cells import Made, StoredCell
 from fairtk.experiment.chains import Node, Tree
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.generation import Wanted, generate
 from fairtk.experiment.identity import describe, key_of
-from fairtk.experiment.packing import with_answers
+from fairtk.experiment.packing import Span, Table, spans_of, with_answers
 from fairtk.experiment.progress import ProgressBar
 from fairtk.experiment.recording import Recording
-from fairtk.experiment.store import Store
+from fairtk.experiment.store import Made, Store, StoredCell
+from fairtk.experiment.tasks import Prompts, StageStep, StageTask, TaskResult
 from fairtk.experiment.topics import BATCH, Topics
-from fairtk.experiment.work import Prompts, StageStep, StageTask, TaskResult, run_task
+from fairtk.experiment.work import run_task
 from fairtk.llm import ChatBackend, Recorded
 
 TOPICS = -1
@@ -65,7 +62,7 @@ class Engine:
         self.batches = topics.batches(self.batch_size)
         self.chains = {node.number: store.number_of(node.key) for node in tree.nodes}
         self.wanted: dict[int, Wanted] = {}
-        self._prompts: dict[int, list[tuple[list[str], Prompts]]] = {}
+        self._prompts: dict[int, list[Prompts]] = {}
 
     # What there is ----------------------------------------------------------------------------
 
@@ -169,32 +166,32 @@ class Engine:
     ) -> StageTask | None:
         """Return what is missing of a batch, or None; looked up anew, another run may have it."""
         topics = {qid: self.topics.digests[qid] for qid in batch}
-        parents = {n.parent.number: n.parent for n in [*nodes, *asking] if n.parent is not None}
+        looked_up = [*nodes, *asking]
+        looked_up += [n.parent for n in looked_up if n.parent is not None]
         cells = {
-            n.number: self.store.cells(self.chains[n.number], topics)
-            for n in {**parents, **{n.number: n for n in [*nodes, *asking]}}.values()
-            if n.keep
+            number: self.store.cells(self.chains[number], topics)
+            for number in {n.number for n in looked_up if n.keep}
         }
         there = {
             number: {qid for qid, cell in found.items() if cell.error is None}
             for number, found in cells.items()
         }
-        nothing: set[str] = set()
         needed: dict[int, set[str]] = {}  # rows that a child reads
         steps: list[StageStep] = []
         for node in [*reversed(asking), *reversed(nodes)]:
-            ask = node.stage.generator is not None
             missing = set(batch) - there[node.number] if node.keep else set()
-            missing |= needed.get(node.number, nothing) - there.get(node.number, nothing)
+            missing |= needed.get(node.number, set()) - there.get(node.number, set())
             if not missing:
                 continue
             parent = TOPICS if node.parent is None else node.parent.number
             needed.setdefault(parent, set()).update(missing)
             qids = tuple(qid for qid in batch if qid in missing)
-            steps.append(
+            ask = node.stage.generator is not None
+            steps.insert(
+                0,
                 StageStep(
                     node.number, parent, node.stage.key, node.stage.name, qids, node.keep, ask
-                )
+                ),
             )
         if not steps:
             return None
@@ -205,31 +202,32 @@ class Engine:
                 inputs[number] = self.topics.table(batch)
                 continue
             found = cells.get(number, {})
-            ready = wanted & there.get(number, nothing)
-            table = self.store.read([found[qid] for qid in batch if qid in ready])
+            ready = wanted & there.get(number, set())
+            table = self.store.read([cell for qid, cell in found.items() if qid in ready])
             if table is not None:
                 inputs[number] = table
             if number not in made:  # a generator's, whose failures are final in this run
-                errors[number] = {
-                    q: cell.error for q, cell in found.items() if cell.error is not None
-                }
-        return StageTask(inputs, steps[::-1], errors, self.durable, self.fail_fast, self.threads)
+                errors[number] = {q: cell.error for q, cell in found.items() if cell.error}
+        return StageTask(inputs, steps, errors, self.durable, self.fail_fast, self.threads)
 
     def _keep(self, task: StageTask, outcome: TaskResult) -> None:
         made = []
         for step in task.steps:
-            errors = outcome.errors.get(step.node, {})
-            if step.keep and (outcome.spans.get(step.node) or errors):
-                chain = self.chains[step.node]
-                assert chain is not None  # set when the run begins
-                spans = outcome.spans.get(step.node, [])
-                made.append(Made(chain, spans, outcome.tables.get(step.node), errors))
+            errors = outcome.errors[step.node]
+            table, spans = outcome.tables.get(step.node, (None, []))
+            if step.keep and (spans or errors):
+                made.append(Made(self._chain(step.node), table, spans, errors))
             if step.ask:
                 prompts = outcome.prompts[step.node]
-                self._prompts.setdefault(step.node, []).append((outcome.asked[step.node], prompts))
+                self._prompts.setdefault(step.node, []).append(prompts)
                 lengths = self.wanted[step.node].lengths
                 lengths.update(zip(prompts.texts, prompts.lengths, strict=True))
         self.store.commit(made, self.topics.digests)
+
+    def _chain(self, node: int) -> int:
+        chain = self.chains[node]
+        assert chain is not None  # set when the run begins
+        return chain
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -248,45 +246,34 @@ class Engine:
                 progress.add,
             )
         for node in nodes:
-            for qids, prompts in self._prompts.pop(node.number):
-                self._put_answers(node, qids, prompts)
+            for prompts in self._prompts.pop(node.number):
+                self._put_answers(node, prompts)
 
-    def _put_answers(self, node: Node, qids: list[str], prompts: Prompts) -> None:
+    def _put_answers(self, node: Node, prompts: Prompts) -> None:
         """Commit the rows of a generator: those that it read, and the answers."""
         wanted = self.wanted[node.number]
         found = self.store.answers.get(wanted.asker, prompts.texts)
-        assert node.parent is None or node.parent.keep  # a generator's input always is
-        spans, table = self._input(node, qids)
+        spans, table = self._input(node, prompts.qids)
+        lost = {i: text for i, text in enumerate(prompts.texts) if text not in found}
         errors = {}
-        if any(text not in found for text in prompts.texts):
-            for qid, first, size in spans:
-                texts = {prompts.texts[i] for i in prompts.rows[first : first + size].tolist()}
-                lost = sorted(text for text in texts if text not in found)
-                if lost:
-                    reason = wanted.errors.get(lost[0], "the model gave no answer")
-                    errors[qid] = f"{node.stage.name}: {reason}"
-        answers = pa.array([found.get(text) for text in prompts.texts], pa.string())
-        column = pa.DictionaryArray.from_arrays(pa.array(prompts.rows.astype(np.int32)), answers)
-        table = with_answers(table, column)
+        for qid, first, size in spans if lost else ():
+            asked = lost.keys() & set(prompts.rows[first : first + size].tolist())
+            if asked:
+                reason = wanted.errors.get(lost[min(asked)], "the model gave no answer")
+                errors[qid] = f"{node.stage.name}: {reason}"
+        table = with_answers(table, [found.get(text) for text in prompts.texts], prompts.rows)
         spans = [span for span in spans if span[0] not in errors]
-        chain = self.chains[node.number]
-        assert chain is not None  # set when the run begins
-        self.store.commit([Made(chain, spans, table, errors)], self.topics.digests)
+        made = Made(self._chain(node.number), table, spans, errors)
+        self.store.commit([made], self.topics.digests)
 
-    def _input(self, node: Node, qids: list[str]) -> tuple[list[tuple[str, int, int]], Any]:
-        """Return the rows that a generator read, and where each query's are."""
+    def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table]:
+        """Return where the rows of queries are that a generator read, and the rows."""
         if node.parent is None:
             table = self.topics.table(qids, self.durable)
             column = table.column("qid").to_pylist()
-            sizes = [(qid, column.count(qid)) for qid in qids]
-        else:
-            cells = self.store.cells(
-                self.chains[node.parent.number], {q: self.topics.digests[q] for q in qids}
-            )
-            table = self.store.read(cells.values())
-            sizes = [(qid, cell.size) for qid, cell in cells.items()]
-        spans, first = [], 0
-        for qid, size in sizes:
-            spans.append((qid, first, size))
-            first += size
-        return spans, table
+            return spans_of([(qid, column.count(qid)) for qid in qids]), table
+        assert node.parent.keep  # a generator's input always is
+        topics = {qid: self.topics.digests[qid] for qid in qids}
+        cells = self.store.cells(self.chains[node.parent.number], topics)
+        sizes = [(qid, cell.size) for qid, cell in cells.items()]
+        return spans_of(sizes), self.store.read(cells.values())

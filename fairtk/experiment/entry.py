@@ -13,16 +13,16 @@ import pyterrier as pt
 
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, StageError, listed
 from fairtk.experiment.chains import Node, Tree
-from fairtk.experiment.data import from_dataset
+from fairtk.experiment.database import FILE
 from fairtk.experiment.dry_run import plan
 from fairtk.experiment.engine import Engine
 from fairtk.experiment.evaluation import COLUMNS, Evaluation
 from fairtk.experiment.executors import Executor, as_executor
 from fairtk.experiment.identity import differences
 from fairtk.experiment.results import Results
-from fairtk.experiment.rows import StoredRows
-from fairtk.experiment.store import FILE, Store
-from fairtk.experiment.topics import Topics
+from fairtk.experiment.rows import stored_rows
+from fairtk.experiment.store import Store
+from fairtk.experiment.topics import Topics, from_dataset
 from fairtk.experiment.versions import environment
 from fairtk.frames import as_strings
 from fairtk.frames.columns import QID, require
@@ -129,18 +129,23 @@ def _results(
     _warn_of_failures(failures, len(order) * len(engine.topics.qids))
     wanted = set(engine.topics.qids)
     given = {n: f[f[QID].isin(wanted)].reset_index(drop=True) for n, f in frames.items()}
-    rows = StoredRows(engine.store, {n: list(c.values()) for n, c in cells.items()}, given)
-    parts, means = [], {}
-    for name in order:
-        if evaluation.measures:
-            values, means[name] = evaluation.values(name, rows.frame(name, evaluation.inputs))
-            parts.append(values)
+    rows = stored_rows(engine.store, {n: list(c.values()) for n, c in cells.items()}, given)
+    values = pd.DataFrame(columns=COLUMNS)
+    means: dict[str, dict[str, float]] = {}
+    if evaluation.measures:
+        tree = engine.tree
+        content = {
+            n: given[n] if n in given else [tree.ends[n].key, list(cells[n].items())] for n in order
+        }
+        values, means = evaluation.all_values(
+            content, lambda name: rows(name, evaluation.inputs, codes=True), engine.store
+        )
     labels = list(evaluation.labels.values())
     index = pd.Index(order, name="system")
     return Results(
         rows=rows,
         evaluation=evaluation,
-        per_query=pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS),
+        per_query=values,
         means=pd.DataFrame.from_dict(means, orient="index", columns=labels).reindex(index),
         failures=failures,
         baseline=baseline,

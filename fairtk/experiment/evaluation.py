@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, FairtkError, InputError, UndefinedWarning, listed
-from fairtk.frames import as_strings
+from fairtk import errors
+from fairtk.errors import DataWarning, FairtkError, FairtkWarning, IdentityError, InputError, listed
+from fairtk.experiment.identity import describe, key_of
+from fairtk.experiment.packing import pack
+from fairtk.experiment.store import Store
+from fairtk.experiment.versions import environment
+from fairtk.frames import FloatArray, as_strings, digest
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, TO_IR_MEASURES, require
-from fairtk.measures import parse, written
+from fairtk.measures import FairMeasure, parse, written
+from fairtk.measures.provider import FairEvaluator
+from fairtk.measures.samples import refuse_samples
 
 COLUMNS = ["system", QID, "measure", "value"]
 _OURS = {theirs: ours for ours, theirs in TO_IR_MEASURES.items()}
+_listening = threading.Lock()  # who hears warnings is the process, not the thread
 
 
 class Evaluation:
@@ -27,6 +36,12 @@ class Evaluation:
         measures: measures, or strings that `fairtk.measures.parse` reads.
         qrels: ``qid``, ``docno``, ``label``, ``gold_answer``: what the measures read.
         qids: the queries; labels of others are left out. None: those of the labels.
+
+    Attributes:
+        measures: the measures.
+        labels: how each is written.
+        qids: the queries that have labels.
+        inputs: the columns of a run that the measures read.
 
     Raises:
         ParameterError: a string is no measure.
@@ -58,17 +73,26 @@ class Evaluation:
         self.qids = [qid for qid in qids if qid in judged]
         _warn_of_unlabeled([qid for qid in qids if qid not in judged], len(qids))
         self.qrels = labels.reset_index(drop=True)
+        place = {qid: i for i, qid in enumerate(self.qids)}
+        # means are summed up in this order, whatever the order of the topics
+        self._order = [place[qid] for qid in dict.fromkeys(labels[QID])]
         # as pt.Experiment: who asks for the inputs is about to compare systems
-        self.inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(self.measures)} | {
-            QID,
-            DOCNO,
-            SCORE,
-            RANK,
-            SAMPLE,
-        }
-        self._evaluator = ir_measures.evaluator(
-            self.measures, self.qrels.rename(columns=TO_IR_MEASURES)
-        )
+        inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(self.measures)}
+        self.inputs = inputs | {QID, DOCNO, SCORE, RANK, SAMPLE}
+        ours = [m for m in self.measures if isinstance(m, FairMeasure)]
+        theirs = [m for m in self.measures if not isinstance(m, FairMeasure)]
+        renamed = self.qrels.rename(columns=TO_IR_MEASURES)
+        ours.sort(key=lambda measure: measure.text)
+        self._ours = FairEvaluator(ours, renamed) if ours else None
+        self._theirs = ir_measures.evaluator(theirs, renamed) if theirs else None
+
+    def refuse_samples(self, system: str, run: pd.DataFrame) -> None:
+        """Raise if a system's rows are sampled and a measure would read them as one ranking.
+
+        Raises:
+            InputError: names the system and the measure.
+        """
+        refuse_samples(self.measures, run, f"system {system!r}")
 
     def values(self, system: str, run: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, float]]:
         """Return a system's values and their means over the queries that have one.
@@ -85,34 +109,85 @@ class Evaluation:
         Raises:
             InputError: the run cannot be measured; names the system.
         """
-        place = {qid: i for i, qid in enumerate(self.qids)}
-        found = {m: np.full(len(self.qids), math.nan) for m in self.measures}
-        totals = {m: m.aggregator() for m in self.measures}
-        given = run.rename(columns=TO_IR_MEASURES)
-        last: Any = None  # values come measure by measure; to find one by its hash is slow
+        return self._tables(system, self._values(system, run))
+
+    def all_values(
+        self,
+        content: dict[str, Any],
+        frame: Callable[[str], pd.DataFrame],
+        store: Store,
+    ) -> tuple[pd.DataFrame, dict[str, dict[str, float]]]:
+        """Return the values of all systems, those of the store where it has them, and the means.
+
+        Args:
+            content: what tells a system's rows from others, by name.
+            frame: returns the rows of a system.
+            store: keeps the values if it has a file.
+        """
+        key = self._key(content) if store.path is not None else None
+        known = None if key is None else store.values(key)
+        shape = (len(content), len(self.measures), len(self.qids))
+        if known is not None:
+            found = known[0].column("value").to_numpy().reshape(shape)
+            for category, text in known[1]:
+                warnings.warn(text, getattr(errors, category), stacklevel=4)
+        elif key is None:
+            found = np.stack([self._values(system, frame(system)) for system in content])
+        else:
+            with _listening, warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                found = np.stack([self._values(system, frame(system)) for system in content])
+            for one in heard:
+                warnings.warn(one.message, one.category, stacklevel=4)
+            if all(issubclass(one.category, FairtkWarning) for one in heard):
+                said = [(one.category.__name__, str(one.message)) for one in heard]
+                table = pack(pd.DataFrame({"value": found.ravel()}), "values", durable=True)
+                store.keep_values(key, table, said)
+        tables = {system: self._tables(system, found[i]) for i, system in enumerate(content)}
+        frames = [values for values, _ in tables.values()]
+        return pd.concat(frames, ignore_index=True), {s: means for s, (_, means) in tables.items()}
+
+    def _key(self, content: dict[str, Any]) -> str | None:
+        """Return the digest of all that values depend on; None: a measure has no identity."""
         try:
-            for metric in self._evaluator.iter_calc(given):
-                if metric.measure is not last:
-                    last = metric.measure
-                    values, total = found[last], totals[last]
-                values[place[metric.query_id]] = metric.value
-                if not math.isnan(metric.value):
-                    total.add(metric.value)
+            told = [describe(measure, repr(measure)) for measure in self.measures]
+        except IdentityError:
+            return None
+        return digest([content, key_of(told), self.qids, self.qrels, environment()["packages"]], 16)
+
+    def _values(self, system: str, run: pd.DataFrame) -> FloatArray:
+        """Return the values of a run; shape (n_measures, n_queries)."""
+        place = {qid: i for i, qid in enumerate(self.qids)}
+        found = {measure: np.full(len(place), math.nan) for measure in self.measures}
+        given = run.rename(columns=TO_IR_MEASURES)
+        try:
+            if self._ours:
+                for measure, values in self._ours.values(given):
+                    found[measure][self._order] = values
+            for metric in self._theirs.iter_calc(given) if self._theirs else ():
+                found[metric.measure][place[metric.query_id]] = metric.value
         except FairtkError as error:
             raise InputError(f"system {system!r}: {error}") from error
+        return np.array([found[measure] for measure in self.measures])
+
+    def _tables(self, system: str, values: FloatArray) -> tuple[pd.DataFrame, dict[str, float]]:
         n = len(self.qids)
         frame = pd.DataFrame(
             {
-                "system": np.repeat(np.array([system], dtype=object), n * len(self.measures)),
-                QID: np.tile(np.array(self.qids, dtype=object), len(self.measures)),
+                "system": np.repeat(np.array([system], dtype=object), values.size),
+                QID: np.tile(np.array(self.qids, dtype=object), len(values)),
                 "measure": np.repeat(np.array(list(self.labels.values()), dtype=object), n),
-                "value": np.concatenate([found[m] for m in self.measures]),
+                "value": values.ravel(),
             }
         ).astype({"system": "str", QID: "str", "measure": "str"})
-        return frame, {
-            self.labels[m]: math.nan if np.isnan(found[m]).all() else float(totals[m].result())
-            for m in self.measures
-        }
+        means = {}
+        for (measure, label), own in zip(self.labels.items(), values, strict=True):
+            total = measure.aggregator()
+            defined = [value for value in own[self._order].tolist() if not math.isnan(value)]
+            for value in defined:
+                total.add(value)
+            means[label] = float(total.result()) if defined else math.nan
+        return frame, means
 
 
 def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterator[pd.DataFrame]:
@@ -141,7 +216,8 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
         part = plain.iloc[rows]
         here = set(part[TO_IR_MEASURES[QID]])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UndefinedWarning)  # said with the values of queries
+            # said with the values of queries
+            warnings.simplefilter("ignore", errors.UndefinedWarning)
             metrics = [m for m in evaluator.iter_calc(part) if m.query_id in here]
         for measure, one in wanted.items():
             mine = [m for m in metrics if m.measure == one]

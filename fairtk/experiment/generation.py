@@ -14,9 +14,10 @@ from typing import Any
 
 from fairtk.backends.batching import cost
 from fairtk.backends.hugging_face import HuggingFaceBackend
-from fairtk.experiment.answering import PromptBatch, run_batch
 from fairtk.experiment.answers import Answers, Asker
 from fairtk.experiment.executors import Session
+from fairtk.experiment.tasks import PromptBatch
+from fairtk.experiment.work import run_batch
 from fairtk.frames import digest
 
 _TOKENS_CPU = 8192  # of a batch where the backend says nothing: about what a cache holds
@@ -103,8 +104,8 @@ def generate(
                 if left:
                     yield PromptBatch(key, left, threads, fail_fast)
 
-    for batch, found in session.map(run_batch, missing()):
+    for batch, (texts, errors) in session.map(run_batch, missing()):
         one = by_key[batch.backend]
-        answers.put(one.asker, found.texts)
-        one.errors.update(found.errors)
+        answers.put(one.asker, texts)
+        one.errors.update(errors)
         tell(len(batch.prompts))

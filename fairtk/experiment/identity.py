@@ -155,7 +155,7 @@ def _described_object(value: Any, where: str) -> Any:
 def _described_function(function: types.FunctionType, where: str) -> Description:
     """Return the identity of a function of an installed package; others are refused."""
     name = f"{function.__module__}.{function.__qualname__}"
-    owners = _distributions().get(function.__module__.partition(".")[0])
+    owners = _owners(function.__module__.partition(".")[0])
     if not owners or "<" in function.__qualname__:
         raise NoIdentityError(f"{where} is the function {function.__qualname__}")
     return {"function": name, "made by": _versions(owners)}
@@ -190,7 +190,7 @@ def made_by(cls: type, where: str) -> str:
         from fairtk import __version__
 
         return f"fairtk {__version__}"
-    owners = _distributions().get(top, [])
+    owners = _owners(top)
     if owners:
         return _versions(owners)
     if top in sys.stdlib_module_names and top != "__main__":
@@ -204,8 +204,15 @@ def made_by(cls: type, where: str) -> str:
 
 
 @functools.cache
-def _distributions() -> Mapping[str, list[str]]:
-    return importlib.metadata.packages_distributions()
+def _owners(package: str) -> list[str]:
+    """Return the distributions that a package comes from: packages_distributions, but for one."""
+    found = []
+    for distribution in importlib.metadata.distributions():
+        names = (distribution.read_text("top_level.txt") or "").split()
+        files = "" if names else "\n" + (distribution.read_text("RECORD") or "")
+        if package in names or f"\n{package}/" in files or f"\n{package}.py," in files:
+            found.append(distribution.metadata["Name"])
+    return found
 
 
 def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:

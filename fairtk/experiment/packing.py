@@ -1,15 +1,16 @@
 """Frames as Arrow tables: compact in memory, on their way to a worker, and in the store.
 
-Text columns are dictionary-encoded, for the rankings of a query repeat the same few documents.
-A column of other objects is kept as JSON or as a list of numbers; what is neither is refused in a
-store, and pickled where the bytes never leave this run.
+Text columns are dictionary-encoded, for the rankings of a query repeat the same few documents;
+whole numbers take the fewest bytes. A column of other objects is kept as JSON or as a list of
+numbers; what is neither is refused in a store, and pickled where the bytes never leave this run.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,36 @@ import pandas as pd
 import pyarrow as pa
 
 from fairtk.errors import ColumnError
-from fairtk.frames.columns import QANSWER
+from fairtk.frames.columns import DOCNO, QANSWER, QID
 
 Table = Any
 """A `pyarrow.Table`."""
+
+Span = tuple[str, int, int]
+"""A query's rows in a table: qid, first row, number of rows."""
 
 _KIND = b"fairtk"
 _DTYPE = b"dtype"
 
 
-def pack(frame: pd.DataFrame, where: str, durable: bool) -> Table:
+def spans_of(sizes: Sequence[tuple[str, int]]) -> list[Span]:
+    """Return where the rows of queries stand that follow each other.
+
+    Args:
+        sizes: qid and number of rows.
+    """
+    first = np.cumsum([0, *(size for _, size in sizes)]).tolist()
+    return [(qid, start, size) for (qid, size), start in zip(sizes, first, strict=False)]
+
+
+def pack(frame: pd.DataFrame, where: str, durable: bool, spans: Sequence[Span] = ()) -> Table:
     """Return a frame as a table.
 
     Args:
         frame: the frame; its index is dropped.
         where: the stage that made it, for messages.
         durable: whether the table may be stored, so that nothing in it is pickled.
+        spans: where the queries stand, if that is known: then no qid is looked at.
 
     Raises:
         ColumnError: two columns have one name, or a column holds what cannot be kept.
@@ -43,21 +58,30 @@ def pack(frame: pd.DataFrame, where: str, durable: bool) -> Table:
         raise ColumnError(f"{where}: two columns are called {twice!r}")
     fields, arrays = [], []
     for name in columns:
-        field, array = _packed(frame[name], str(name), where, durable)
+        if name == QID and spans and str(frame[name].dtype) == _text_dtype():
+            qids, _, sizes = zip(*spans, strict=True)
+            codes = np.repeat(np.arange(len(qids)), sizes)
+            array = pa.DictionaryArray.from_arrays(_small(codes), pa.array(qids, pa.string()))
+            field = text_field(QID, array.type)
+        else:
+            field, array = _packed(frame[name], str(name), where, durable)
         fields.append(field)
         arrays.append(array)
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def unpack(table: Table, columns: Sequence[str] | None = None) -> pd.DataFrame:
+def unpack(
+    table: Table, columns: Collection[str] | None = None, codes: bool = False
+) -> pd.DataFrame:
     """Return a table as the frame that it was made of, or some of its columns.
 
     Args:
         table: from `pack`.
         columns: the columns wanted; those that the table lacks are left out. None: all.
+        codes: whether ids are wanted as categories: smaller, and faster to look up.
     """
     wanted = [n for n in table.column_names if columns is None or n in columns]
-    return pd.DataFrame({name: _unpacked(table, name) for name in wanted})
+    return pd.DataFrame({name: _unpacked(table, name, codes) for name in wanted})
 
 
 def to_bytes(table: Table) -> bytes:
@@ -69,16 +93,10 @@ def to_bytes(table: Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def from_bytes(data: bytes, trusted: bool = False) -> Table:
-    """Return the table that `to_bytes` wrote.
-
-    Args:
-        data: the bytes.
-        trusted: whether they come from a worker of this run; a pickled column of a file, which
-            could run code, is an error.
-    """
+def from_bytes(data: bytes) -> Table:
+    """Return the table that `to_bytes` wrote; pickled columns, which could run code, are errors."""
     table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
-    if not trusted and any((f.metadata or {}).get(_KIND) == b"pickle" for f in table.schema):
+    if any((field.metadata or {}).get(_KIND) == b"pickle" for field in table.schema):
         raise ColumnError("a stored frame has a pickled column: no version of fairtk writes one")
     return table
 
@@ -87,9 +105,16 @@ def joined(tables: Sequence[Table]) -> Table:
     """Return tables below each other; columns that one lacks are missing there."""
     if len(tables) == 1:
         return tables[0]
-    schemas = {table.schema for table in tables}
-    if len(schemas) == 1:
-        return pa.concat_tables(tables)
+    if len({tuple((f.name, str(f.metadata)) for f in table.schema) for table in tables}) == 1:
+        table = pa.concat_tables(tables, promote_options="permissive")
+        # together the dictionaries may be longer than each of them
+        fields = [
+            f.with_type(pa.dictionary(pa.int32(), f.type.value_type))
+            if pa.types.is_dictionary(f.type)
+            else f
+            for f in table.schema
+        ]
+        return table.cast(pa.schema(fields))
     frames = [unpack(table) for table in tables]
     filled = [frame for frame in frames if len(frame)] or frames[:1]
     return pack(pd.concat(filled, ignore_index=True), "stored frames", durable=False)
@@ -102,71 +127,96 @@ def text_field(name: str, kind: Any) -> Any:
         name: the column's name.
         kind: its Arrow type.
     """
-    dtype = str(pd.Series([""], dtype="str").dtype)
-    return pa.field(name, kind, metadata={_KIND: b"plain", _DTYPE: dtype.encode()})
+    return pa.field(name, kind, metadata={_KIND: b"plain", _DTYPE: _text_dtype().encode()})
 
 
-def with_answers(table: Any, answers: Any) -> Any:
+def with_answers(table: Table, answers: Sequence[str | None], rows: Any) -> Table:
     """Return a table with the column ``qanswer``, in the place of an earlier one.
 
     Args:
         table: rows.
-        answers: one answer per row, dictionary-encoded.
+        answers: the answers.
+        rows: place among `answers` for each row.
     """
-    column = text_field(QANSWER, answers.type)
+    column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(answers, pa.string()))
+    field = text_field(QANSWER, column.type)
     if QANSWER in table.column_names:
-        return table.set_column(table.column_names.index(QANSWER), column, answers)
-    return table.append_column(column, answers)
+        return table.set_column(table.column_names.index(QANSWER), field, column)
+    return table.append_column(field, column)
+
+
+@functools.cache
+def _text_dtype() -> str:
+    return str(pd.Series([""], dtype="str").dtype)
+
+
+def _small(values: Any) -> Any:
+    """Return whole numbers as an Arrow array of the fewest bytes, at least two."""
+    largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
+    kind = next((k for k in (np.int16, np.int32) if largest <= np.iinfo(k).max), np.int64)
+    return pa.array(values.astype(kind, copy=False))
+
+
+def _encoded(array: Any) -> Any:
+    found = array.cast(pa.string()).dictionary_encode()
+    codes = found.indices
+    if len(found.dictionary) < 1 << 15:
+        codes = codes.cast(pa.int16())
+    return pa.DictionaryArray.from_arrays(codes, found.dictionary)
 
 
 def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[Any, Any]:
     """Return a column's field and array."""
-    dtype = str(column.dtype)
-    if column.dtype != object:
+    kind, dtype = b"plain", str(column.dtype)
+    if column.dtype in (np.int64, np.int32):
+        array = _small(column.to_numpy())
+    elif column.dtype != object:
         array = pa.Array.from_pandas(column)
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-            array = array.cast(pa.string()).dictionary_encode()
-        return pa.field(name, array.type, metadata={_KIND: b"plain", _DTYPE: dtype.encode()}), array
-    values = column.tolist()
-    if all(isinstance(v, str) or v is None for v in values):
-        kind, array = b"text", pa.array(values, pa.string()).dictionary_encode()
-    elif values and all(isinstance(v, np.ndarray) and v.ndim == 1 for v in values):
-        kind, array = b"arrays", pa.array(values)
-        dtype = str(values[0].dtype)
-    elif (texts := _as_json(values)) is not None:
-        kind, array = b"json", pa.array(texts, pa.string()).dictionary_encode()
-    elif not durable:
-        kind, array = b"pickle", pa.array([pickle.dumps(v) for v in values], pa.binary())
+            array = _encoded(array)
     else:
-        odd = next(v for v in values if _as_json([v]) is None)
-        raise ColumnError(
-            f"{where}: the column {name!r} holds a {type(odd).__name__}, which cannot be kept in a "
-            "store: drop the column behind the stage (pt.apply.<column>(drop=True)), or run "
-            "without save_dir"
-        )
+        values = column.tolist()
+        if all(isinstance(v, str) or v is None for v in values):
+            kind, array = b"text", _encoded(pa.array(values, pa.string()))
+        elif all(isinstance(v, np.ndarray) and v.ndim == 1 for v in values):
+            kind, dtype, array = b"arrays", str(values[0].dtype), pa.array(values)
+        elif (texts := _as_json(values)) is not None:
+            kind, array = b"json", _encoded(pa.array(texts, pa.string()))
+        elif not durable:
+            kind, array = b"pickle", pa.array([pickle.dumps(v) for v in values], pa.binary())
+        else:
+            odd = next(v for v in values if _as_json([v]) is None)
+            raise ColumnError(
+                f"{where}: the column {name!r} holds a {type(odd).__name__}, which cannot be kept "
+                "in a store: drop the column behind the stage (pt.apply.<column>(drop=True)), or "
+                "run without save_dir"
+            )
     return pa.field(name, array.type, metadata={_KIND: kind, _DTYPE: dtype.encode()}), array
 
 
-def _unpacked(table: Table, name: str) -> Any:
+def _unpacked(table: Table, name: str, codes: bool) -> Any:
     """Return a column's values as pandas takes them."""
     notes = table.schema.field(name).metadata or {}
     kind, dtype = notes.get(_KIND, b"plain"), notes.get(_DTYPE, b"").decode()
     array = table.column(name)
+    if codes and name in (QID, DOCNO) and pa.types.is_dictionary(array.type):
+        return array.unify_dictionaries().to_pandas()
     if kind == b"plain":
         if pa.types.is_dictionary(array.type) and dtype != "category":
             array = array.cast(pa.string())
         series = array.to_pandas()
         return series if str(series.dtype) == dtype else series.astype(dtype)
-    if kind == b"text":
-        return pd.Series(array.cast(pa.string()).to_pylist(), dtype=object)
-    if kind == b"arrays":
-        return pd.Series([np.array(v, dtype=dtype) for v in array.to_pylist()], dtype=object)
-    if kind == b"json":
-        texts = array.cast(pa.string()).to_pylist()
-        known = {text: json.loads(text) for text in set(texts)}
-        return pd.Series([known[text] for text in texts], dtype=object)
-    return pd.Series([pickle.loads(v) for v in array.to_pylist()], dtype=object)  # noqa: S301
+    if kind == b"pickle":
+        found = [pickle.loads(v) for v in array.to_pylist()]  # noqa: S301 - of this run
+    elif kind == b"arrays":
+        found = [np.array(v, dtype=dtype) for v in array.to_pylist()]
+    else:
+        found = array.cast(pa.string()).to_pylist()
+        if kind == b"json":
+            known = {text: json.loads(text) for text in set(found)}
+            found = [known[text] for text in found]
+    return pd.Series(found, dtype=object)
 
 
 def _as_json(values: list[Any]) -> list[str] | None:

@@ -14,7 +14,7 @@ from fairtk.errors import ColumnError, NotFoundError, ParameterError
 from fairtk.evaluation import COLUMNS, tested
 from fairtk.experiment import figures, saved
 from fairtk.experiment.evaluation import Evaluation, per_sample
-from fairtk.experiment.rows import SystemRows
+from fairtk.experiment.rows import Rows
 from fairtk.experiment.tables import html_text
 from fairtk.files.renderings import Table, aligned_lines, latex_text, markdown_text, texts
 from fairtk.frames.columns import QANSWER, QID, SAMPLE
@@ -38,7 +38,7 @@ class Results:
 
     def __init__(
         self,
-        rows: SystemRows,
+        rows: Rows,
         evaluation: Evaluation,
         per_query: pd.DataFrame,
         means: pd.DataFrame,
@@ -97,7 +97,7 @@ class Results:
             for system in self.systems
             if self.measures
             for part in per_sample(
-                system, self._rows.frame(system, self._evaluation.inputs), self._evaluation
+                system, self._rows(system, self._evaluation.inputs), self._evaluation
             )
         ]
         filled = [part for part in parts if len(part)]
@@ -114,7 +114,7 @@ class Results:
             NotFoundError: there is no such system.
         """
         self._check(name)
-        return self._rows.frame(name)
+        return self._rows(name)
 
     def answers(self, name: str) -> pd.DataFrame:
         """Return a system's answers: ``qid``, ``sample`` if sampled, ``qanswer``.
@@ -127,7 +127,7 @@ class Results:
             ColumnError: the system gives no answers.
         """
         self._check(name)
-        frame = self._rows.frame(name, [QID, SAMPLE, QANSWER])
+        frame = self._rows(name, [QID, SAMPLE, QANSWER])
         if QANSWER not in frame.columns:
             raise ColumnError(
                 f"system {name!r} gives no answers (no column {QANSWER!r}): its pipeline needs a "

@@ -8,28 +8,33 @@ from typing import Protocol
 
 import pandas as pd
 
-from fairtk.experiment.cells import StoredCell
 from fairtk.experiment.packing import unpack
-from fairtk.experiment.store import Store
+from fairtk.experiment.store import Store, StoredCell
+from fairtk.files import read_parquet
 from fairtk.frames.columns import DOCNO, QID, SCORE
 
 _EMPTY = {QID: "str", DOCNO: "str", SCORE: "float64"}
 
 
-class SystemRows(Protocol):
-    """Gives the rows of systems by name."""
+class Rows(Protocol):
+    """Returns a system's rows, queries in the order of the topics."""
 
-    def frame(self, system: str, columns: Collection[str] | None = None) -> pd.DataFrame:
-        """Return a system's rows, queries in the order of the topics.
+    def __call__(
+        self, system: str, columns: Collection[str] | None = None, codes: bool = False
+    ) -> pd.DataFrame:
+        """Return a system's rows.
 
         Args:
             system: its name.
             columns: the columns wanted; those that are not there are left out. None: all.
+            codes: whether ids may be categories, where that is cheaper.
         """
 
 
-class StoredRows:
-    """Rows in a store, and frames that the user gave as systems.
+def stored_rows(
+    store: Store, cells: Mapping[str, Sequence[StoredCell]], given: Mapping[str, pd.DataFrame]
+) -> Rows:
+    """Return what gives the rows of a store, and frames that the user gave as systems.
 
     Args:
         store: the store.
@@ -37,43 +42,32 @@ class StoredRows:
         given: frames by system.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        cells: Mapping[str, Sequence[StoredCell]],
-        given: Mapping[str, pd.DataFrame],
-    ) -> None:
-        self.store = store
-        self.cells = cells
-        self.given = given
-
-    def frame(self, system: str, columns: Collection[str] | None = None) -> pd.DataFrame:
-        """Return a system's rows."""
-        if system in self.given:
-            return _some(self.given[system], columns)
-        wanted = None if columns is None else sorted(columns)
-        found = [cell for cell in self.cells[system] if cell.error is None]
-        table = self.store.read(found, wanted)
+    def rows(
+        system: str, columns: Collection[str] | None = None, codes: bool = False
+    ) -> pd.DataFrame:
+        if system in given:
+            return _some(given[system], columns)
+        table = store.read(cells[system], None if columns is None else sorted(columns))
         if table is None:
             return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _EMPTY.items()})
-        return unpack(table)
+        return unpack(table, codes=codes)
+
+    return rows
 
 
-class SavedRows:
-    """Rows in Parquet files.
+def saved_rows(files: Mapping[str, Path]) -> Rows:
+    """Return what gives the rows of Parquet files.
 
     Args:
         files: the file of each system.
     """
 
-    def __init__(self, files: Mapping[str, Path]) -> None:
-        self.files = files
+    def rows(
+        system: str, columns: Collection[str] | None = None, codes: bool = False
+    ) -> pd.DataFrame:
+        return _some(read_parquet(files[system])[0], columns)
 
-    def frame(self, system: str, columns: Collection[str] | None = None) -> pd.DataFrame:
-        """Return a system's rows."""
-        from fairtk.files import read_parquet
-
-        return _some(read_parquet(self.files[system])[0], columns)
+    return rows
 
 
 def _some(frame: pd.DataFrame, columns: Collection[str] | None) -> pd.DataFrame:

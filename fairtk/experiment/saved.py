@@ -11,7 +11,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, StoreError
 from fairtk.experiment.evaluation import Evaluation
-from fairtk.experiment.rows import SavedRows, SystemRows
+from fairtk.experiment.rows import Rows, saved_rows
 from fairtk.files import atomic_text, read_parquet, write_parquet
 
 FORM = 1
@@ -23,7 +23,7 @@ CONFIG, ENVIRONMENT = "config.json", "environment.json"
 def save(
     folder: Path,
     systems: Sequence[str],
-    rows: SystemRows,
+    rows: Rows,
     evaluation: Evaluation,
     tables: dict[str, pd.DataFrame],
     environment: dict[str, Any],
@@ -44,7 +44,7 @@ def save(
     try:
         (folder / "rankings").mkdir(parents=True, exist_ok=True)
         for name, file in files.items():
-            write_parquet(rows.frame(name), folder / file)
+            write_parquet(rows(name), folder / file)
         for name, table in tables.items():
             write_parquet(table, folder / f"{name}.parquet")
         if evaluation.measures:
@@ -79,7 +79,7 @@ def load(folder: Path) -> dict[str, Any]:
     means = counts.pivot(index="system", columns="measure", values="mean").rename_axis(columns=None)
     qrels = _read(folder / "qrels.parquet") if measures else None
     return {
-        "rows": SavedRows({name: folder / file for name, file in config["systems"].items()}),
+        "rows": saved_rows({name: folder / file for name, file in config["systems"].items()}),
         "evaluation": Evaluation(config["measures"].values(), qrels, None),
         "per_query": per_query,
         "means": means.reindex(index=pd.Index(systems, name="system"), columns=measures),

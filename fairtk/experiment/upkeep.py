@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from os import PathLike
@@ -13,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import NotFoundError, ParameterError, StoreError
-from fairtk.experiment.cells import StoredCell
+from fairtk.experiment.database import FILE, checksum
 from fairtk.experiment.packing import unpack
-from fairtk.experiment.store import FILE, Store, checksum
+from fairtk.experiment.store import Store, StoredCell
 from fairtk.files import write_parquet
 from fairtk.frames.columns import QID
 
@@ -35,34 +34,17 @@ def stored(save_dir: str | PathLike[str]) -> pd.DataFrame:
     Raises:
         StoreError: there is no store.
     """
-    with closing(_database(save_dir)) as database:
-        names: dict[int, list[str]] = {}
-        for name, chain in database.execute("SELECT name, chain FROM systems ORDER BY name"):
-            names.setdefault(chain, []).append(name)
-        counts = {
-            chain: (there, failed)
-            for chain, there, failed in database.execute(
-                "SELECT chain, count(*) - count(error), count(error) FROM cells GROUP BY chain"
-            )
-        }
-        sizes = dict(
-            database.execute(
-                "SELECT chain, sum(length(data)) FROM "
-                "(SELECT DISTINCT chain, frame FROM cells) JOIN frames USING (frame) GROUP BY chain"
-            )
+    with closing(_store(save_dir)) as store:
+        chains = store.select(
+            "SELECT key, stages, (SELECT group_concat(name, ', ') FROM (SELECT name FROM systems "
+            "WHERE systems.chain = chains.chain ORDER BY name)), count(cells.qid) - count(error), count(error), "
+            "coalesce((SELECT sum(length(data)) FROM frames WHERE frame IN (SELECT frame FROM "
+            "cells WHERE cells.chain = chains.chain)), 0) / 1e6, created "
+            "FROM chains LEFT JOIN cells USING (chain) GROUP BY chains.chain ORDER BY chains.chain"
         )
-        chains = database.execute("SELECT chain, key, stages, created FROM chains").fetchall()
     rows = [
-        {
-            "chain": key[:_SHORT],
-            "stages": " >> ".join(_name(stage) for stage in json.loads(stages)),
-            "systems": ", ".join(names.get(chain, [])),
-            "queries": counts.get(chain, (0, 0))[0],
-            "failed": counts.get(chain, (0, 0))[1],
-            "megabytes": sizes.get(chain, 0) / 1e6,
-            "created": created,
-        }
-        for chain, key, stages, created in chains
+        (key[:_SHORT], " >> ".join(map(_name, json.loads(stages))), systems or "", *rest)
+        for key, stages, systems, *rest in chains
     ]
     columns = ["chain", "stages", "systems", "queries", "failed", "megabytes", "created"]
     return pd.DataFrame(rows, columns=columns)
@@ -91,35 +73,33 @@ def prune(
     Raises:
         NotFoundError: there is no such chain or system.
         ParameterError: nothing is to be removed.
-        StoreError: there is no store, or it cannot be written.
+        StoreError: there is no store, or it cannot be written; then nothing was removed.
     """
     wanted, named = list(chains), list(systems)
     if not (wanted or named or failed or damaged):
         raise ParameterError("prune: say what to remove: chains, systems, failed or damaged")
-    try:
-        with closing(_database(save_dir)) as database:
-            database.execute("BEGIN IMMEDIATE")
-            numbers = [_chain(database, start) for start in wanted]
-            numbers += [n for name in named for n in _chains_of(database, name)]
+    with closing(_store(save_dir)) as store:
+        with store.transaction() as database:
+
+            def delete(what: str, *values: Any) -> int:
+                return int(database.execute(f"DELETE FROM {what}", values).rowcount)
+
+            numbers = [_chain(store, start) for start in wanted]
+            numbers += [n for name in named for n in _chains_of(store, name)]
             removed = 0
             for number in numbers:
-                removed += _deleted(database, "cells WHERE chain = ?", number)
-                database.execute("DELETE FROM systems WHERE chain = ?", (number,))
-                database.execute("DELETE FROM chains WHERE chain = ?", (number,))
+                removed += delete("cells WHERE chain = ?", number)
+                delete("systems WHERE chain = ?", number)
+                delete("chains WHERE chain = ?", number)
             if failed:
-                removed += _deleted(database, "cells WHERE error IS NOT NULL")
+                removed += delete("cells WHERE error IS NOT NULL")
             if damaged:
                 frames = database.execute("SELECT frame, digest, data FROM frames")
                 for frame in [f for f, kept, data in frames if checksum(data) != kept]:
-                    removed += _deleted(database, "cells WHERE frame = ?", frame)
-            database.execute(
-                "DELETE FROM frames WHERE frame NOT IN "
-                "(SELECT frame FROM cells WHERE frame IS NOT NULL)"
-            )
-            database.execute("COMMIT")
-            database.execute("VACUUM")
-    except sqlite3.Error as error:
-        raise StoreError(f"{Path(save_dir) / FILE}: nothing was removed ({error})") from error
+                    removed += delete("cells WHERE frame = ?", frame)
+            delete("frames WHERE frame NOT IN (SELECT frame FROM cells WHERE frame IS NOT NULL)")
+            delete("evaluations")
+        store.vacuum()
     return removed
 
 
@@ -135,58 +115,45 @@ def export(save_dir: str | PathLike[str], folder: str | PathLike[str]) -> list[P
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    with closing(_database(save_dir)) as database:
-        found = database.execute(
-            "SELECT name, chain, key FROM systems JOIN chains USING (chain) ORDER BY name, chain"
-        ).fetchall()
-        cells = {
-            chain: database.execute(
-                "SELECT frame, first, size, error FROM cells WHERE chain = ? AND error IS NULL "
-                "ORDER BY frame, first",
-                (chain,),
-            ).fetchall()
-            for _, chain, _ in found
-        }
     written = []
-    store = Store(Path(save_dir))
-    try:
-        for name, chain, key in found:
-            table = store.read([StoredCell(*row) for row in cells[chain]])
+    with closing(_store(save_dir)) as store:
+        for name, chain, key in store.select(
+            "SELECT name, chain, key FROM systems JOIN chains USING (chain) ORDER BY name, chain"
+        ):
+            cells = store.select(
+                "SELECT frame, first, size, error FROM cells WHERE chain = ? ORDER BY frame, first",
+                (chain,),
+            )
+            table = store.read(StoredCell(*cell) for cell in cells)
             if table is not None:
                 safe = "".join(sign if sign.isalnum() else "-" for sign in name)[:80]
                 path = target / f"{safe}-{key[:_SHORT]}.parquet"
                 write_parquet(unpack(table).sort_values(QID, kind="stable"), path)
                 written.append(path)
-    finally:
-        store.close()
     return written
 
 
-def _database(save_dir: str | PathLike[str]) -> sqlite3.Connection:
+def _store(save_dir: str | PathLike[str]) -> Store:
     path = Path(save_dir) / FILE
     if not path.exists():
         raise StoreError(f"{path}: there is no store of an experiment here")
-    return sqlite3.connect(path, timeout=120, isolation_level=None)
+    return Store(Path(save_dir))
 
 
-def _chain(database: sqlite3.Connection, start: str) -> int:
-    keys = dict(database.execute("SELECT key, chain FROM chains"))
+def _chain(store: Store, start: str) -> int:
+    keys = dict(store.select("SELECT key, chain FROM chains"))
     found = [number for key, number in keys.items() if start and key.startswith(start)]
     if len(found) != 1:
         raise NotFoundError("chain", start, [key[:_SHORT] for key in keys])
     return int(found[0])
 
 
-def _chains_of(database: sqlite3.Connection, name: str) -> list[int]:
-    found = database.execute("SELECT chain FROM systems WHERE name = ?", (name,)).fetchall()
+def _chains_of(store: Store, name: str) -> list[int]:
+    found = store.select("SELECT chain FROM systems WHERE name = ?", (name,))
     if not found:
-        known = [row[0] for row in database.execute("SELECT DISTINCT name FROM systems")]
+        known = [row[0] for row in store.select("SELECT DISTINCT name FROM systems")]
         raise NotFoundError("system", name, known)
     return [int(row[0]) for row in found]
-
-
-def _deleted(database: sqlite3.Connection, what: str, *values: Any) -> int:
-    return int(database.execute(f"DELETE FROM {what}", values).rowcount)
 
 
 def _name(stage: dict[str, Any]) -> str:

@@ -1,19 +1,21 @@
 """What a worker does: stages over a batch of queries, prompts from rankings, answers to prompts.
 
-The functions get the stages by key and everything else as data, so that they run alike in this
-process, in a worker process and on a cluster. A query that fails does not cost its batch: the batch
-is halved until the query stands alone.
+The functions get stages and backends by key and everything else as data, so that they run alike in
+this process, in a worker process and on a cluster. A query or prompt that fails does not cost its
+batch: the batch is halved until what fails stands alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from fairtk.backends import NoAnswerError, PromptLengthError
+from fairtk.backends.adapter import texts
 from fairtk.errors import (
     ColumnError,
     IdentityError,
@@ -23,8 +25,10 @@ from fairtk.errors import (
     StageError,
     StoreError,
 )
-from fairtk.experiment.packing import Table, pack, unpack
+from fairtk.experiment.packing import pack, spans_of, unpack
+from fairtk.experiment.tasks import PromptBatch, Prompts, StageStep, StageTask, TaskResult
 from fairtk.experiment.threads import limited_threads
+from fairtk.frames import IntArray
 from fairtk.frames.columns import QID
 from fairtk.llm.errors import LLMError, OfflineError
 from fairtk.prompts.tokens import count
@@ -38,87 +42,37 @@ FATAL = (
 )
 
 
-@dataclass(frozen=True)
-class StageStep:
-    """One stage over some queries.
+def run_batch(
+    backends: Mapping[str, Any], batch: PromptBatch
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the answers to a batch of prompts, and why there is none, by prompt.
 
-    Attributes:
-        node: the chain that ends with the stage.
-        parent: the chain whose rows it reads; -1: the topics.
-        stage: the stage's key.
-        name: the stage's name, for messages.
-        qids: the queries.
-        keep: whether the rows are wanted.
-        ask: whether the stage's prompts are wanted instead of its rows.
+    Args:
+        backends: the backends, by key.
+        batch: what to do.
+
+    Raises:
+        StageError: a prompt failed, and the first failure is to end the work.
+        FairtkError: what would fail for every prompt.
     """
+    backend = backends[batch.backend]
+    errors: dict[str, str] = {}
 
-    node: int
-    parent: int
-    stage: str
-    name: str
-    qids: tuple[str, ...]
-    keep: bool
-    ask: bool
+    def attempt(prompts: list[str]) -> list[str]:
+        return texts(backend.generate(prompts), len(prompts), backend.name)
 
+    def blame(_: list[str], error: Exception) -> int | None:
+        if isinstance(error, PromptLengthError | NoAnswerError):
+            if batch.fail_fast:
+                raise error
+            return error.index
+        if batch.fail_fast:
+            raise StageError(f"{backend.name}: {said(error)}") from error
+        return None
 
-@dataclass(frozen=True)
-class StageTask:
-    """Stages over one batch of queries.
-
-    Attributes:
-        inputs: rows that are there already, by node; -1: the topics.
-        steps: what to do, parents before children.
-        errors: why queries failed before, by node.
-        durable: whether the rows go into a file.
-        fail_fast: whether the first failure ends the work.
-        threads: the threads to use.
-    """
-
-    inputs: Mapping[int, Table]
-    steps: Sequence[StageStep]
-    errors: Mapping[int, Mapping[str, str]]
-    durable: bool
-    fail_fast: bool
-    threads: int
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The keys of the stages."""
-        return tuple(dict.fromkeys(step.stage for step in self.steps))
-
-
-@dataclass(frozen=True)
-class Prompts:
-    """The prompts of a batch of queries.
-
-    Attributes:
-        texts: the prompts.
-        lengths: tokens of each (characters where the backend has no tokenizer).
-        rows: place among `texts` for each row of the rankings.
-    """
-
-    texts: list[str]
-    lengths: list[int]
-    rows: np.ndarray[Any, Any]
-
-
-@dataclass
-class TaskResult:
-    """What a task made.
-
-    Attributes:
-        tables: rows of each node that was to be kept, query after query.
-        spans: qid, first row and number of rows of each query of these.
-        prompts: of the nodes that were asked for prompts.
-        asked: the queries that `prompts` are for.
-        errors: why queries failed, by node.
-    """
-
-    tables: dict[int, Table] = field(default_factory=dict)
-    spans: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)
-    prompts: dict[int, Prompts] = field(default_factory=dict)
-    asked: dict[int, list[str]] = field(default_factory=dict)
-    errors: dict[int, dict[str, str]] = field(default_factory=dict)
+    with limited_threads(batch.threads, backend):
+        parts = _in_parts(list(batch.prompts), attempt, blame, errors)
+    return {p: a for some, found in parts for p, a in zip(some, found, strict=True)}, errors
 
 
 def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
@@ -138,23 +92,21 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
     with limited_threads(task.threads):
         for step in task.steps:
             lost = outcome.errors.get(step.parent, {})
-            errors = outcome.errors.setdefault(step.node, {})
-            errors |= {qid: lost[qid] for qid in step.qids if qid in lost}
+            errors = {qid: lost[qid] for qid in step.qids if qid in lost}
             qids = [qid for qid in step.qids if qid not in lost]
             inp = frames.get(step.parent, _NO_ROWS)
             if ordered.get(step.parent) != qids:
                 inp = _rows_of(inp, qids)
-            stage = stages[step.stage]
+            parts = _stage_parts(stages[step.stage], step, inp, qids, task.fail_fast, errors)
+            outcome.errors.setdefault(step.node, {}).update(errors)
             if step.ask:
-                _ask(stage, step, inp, qids, task, outcome)
+                outcome.prompts[step.node] = _prompts(parts, stages[step.stage].backend.tokenizer)
                 continue
-            parts = _parts(_naming_failures(stage, errors), step, inp, qids, task, errors)
             made = [_ordered(part, some, step.name) for some, part in parts]
             rows = _below([frame for frame, _ in made], inp)
             if step.keep:
-                sizes = [size for _, counts in made for size in counts.items()]
-                outcome.spans[step.node] = _spans(sizes)
-                outcome.tables[step.node] = pack(rows, step.name, task.durable)
+                spans = spans_of([size for _, sizes in made for size in sizes])
+                outcome.tables[step.node] = pack(rows, step.name, task.durable, spans), spans
             # beside what was there already of other queries
             if step.node in frames:
                 frames[step.node] = _below([frames[step.node], rows], rows)
@@ -167,78 +119,87 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
 _NO_ROWS = pd.DataFrame({QID: pd.Series(dtype="str")})
 
 
-def _naming_failures(stage: Any, errors: dict[str, str]) -> Callable[[pd.DataFrame], Any]:
-    """Return a stage's `transform`, after which `errors` has the queries that it gave up.
+def _stage_parts(
+    stage: Any,
+    step: StageStep,
+    inp: pd.DataFrame,
+    qids: list[str],
+    fail_fast: bool,
+    errors: dict[str, str],
+) -> list[tuple[list[str], Any]]:
+    """Return what a stage makes of the queries, in parts where some of them fail.
 
     A stage says in ``missing`` (``qid``, ``reason``; as `fairtk.FairQR` does) which queries of its
     last call have no result: they failed, whatever rows about them it returns.
     """
 
-    def transform(inp: pd.DataFrame) -> Any:
-        out = stage.transform(inp)
+    def attempt(some: list[str]) -> Any:
+        rows = inp if some is qids else _rows_of(inp, some)
+        if step.ask:
+            return stage.asked(rows)
+        out = stage.transform(rows)
         missing = getattr(stage, "missing", None)
         if isinstance(missing, pd.DataFrame):
             errors.update(zip(missing[QID], missing["reason"], strict=True))
         return out
 
-    return transform
+    def blame(some: list[str], error: Exception) -> None:
+        if fail_fast:
+            others = f" or one of {len(some) - 1} others" if len(some) > 1 else ""
+            raise StageError(
+                f"{step.name} failed for qid {some[0]!r}{others}: {said(error)}"
+            ) from error
+
+    reasons: dict[str, str] = {}
+    parts = _in_parts(qids, attempt, blame, reasons)
+    errors.update({qid: f"{step.name}: {reason}" for qid, reason in reasons.items()})
+    return parts
 
 
-def _ask(
-    stage: Any,
-    step: StageStep,
-    inp: pd.DataFrame,
-    qids: list[str],
-    task: StageTask,
-    outcome: TaskResult,
-) -> None:
-    parts = _parts(stage.asked, step, inp, qids, task, outcome.errors[step.node])
-    tokenizer = stage.backend.tokenizer
-    texts_of: list[str] = []
-    rows = [np.zeros(0, dtype=np.int64)]
-    for _, asked in parts:
-        rows.append(asked.prompt_of_row + len(texts_of))
-        texts_of.extend(asked.prompts)
-    lengths = [len(t) if tokenizer is None else count(t, tokenizer) for t in texts_of]
-    outcome.prompts[step.node] = Prompts(texts_of, lengths, np.concatenate(rows))
-    outcome.asked[step.node] = [qid for some, _ in parts for qid in some]
-
-
-def _parts(
-    function: Callable[[pd.DataFrame], T],
-    step: StageStep,
-    inp: pd.DataFrame,
-    qids: list[str],
-    task: StageTask,
+def _in_parts(
+    items: list[str],
+    attempt: Callable[[list[str]], T],
+    blame: Callable[[list[str], Exception], int | None],
     errors: dict[str, str],
 ) -> list[tuple[list[str], T]]:
-    """Return what a function makes of the queries, in parts where some of them fail.
+    """Return what is made of items, with the items, in parts where some of them fail.
 
     Args:
-        function: from rows to a result.
-        step: for messages.
-        inp: the rows of the queries, in their order.
-        qids: the queries.
-        task: says whether a failure ends the work.
-        errors: gets the reasons of failed queries.
+        items: queries or prompts.
+        attempt: makes something of some of them.
+        blame: returns the place of the item that an error is about; None: nobody knows. Raises
+            what is to end the work.
+        errors: gets the reasons of failed items.
     """
     done = []
-    waiting = [qids] if qids else []
+    waiting = [items] if items else []
     while waiting:
         some = waiting.pop()
         try:
-            done.append((some, function(inp if some is qids else _rows_of(inp, some))))
+            done.append((some, attempt(some)))
         except FATAL:
             raise
         except Exception as error:
-            if task.fail_fast:
-                raise StageError(f"{step.name} failed for {_these(some)}: {said(error)}") from error
-            if len(some) == 1:
-                errors[some[0]] = f"{step.name}: {said(error)}"
-            else:
+            at = blame(some, error)
+            if at is None and len(some) > 1:
                 middle = len(some) // 2
                 waiting += [some[middle:], some[:middle]]
+                continue
+            errors[some[at or 0]] = said(error)
+            rest = [item for place, item in enumerate(some) if place != (at or 0)]
+            waiting += [rest] if rest else []
     return done
+
+
+def _prompts(parts: Sequence[tuple[list[str], Any]], tokenizer: Any) -> Prompts:
+    found: list[str] = []
+    rows = [np.zeros(0, dtype=np.int64)]
+    for _, asked in parts:
+        rows.append(asked.prompt_of_row + len(found))
+        found.extend(asked.prompts)
+    lengths = [len(text) if tokenizer is None else count(text, tokenizer) for text in found]
+    qids = [qid for some, _ in parts for qid in some]
+    return Prompts(qids, found, lengths, np.concatenate(rows))
 
 
 def _rows_of(frame: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:
@@ -246,20 +207,12 @@ def _rows_of(frame: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:
     place = _places(frame, qids)
     if (place < 0).any():
         frame, place = frame[place >= 0], place[place >= 0]
-    if (place[1:] < place[:-1]).any():
-        frame = frame.iloc[np.argsort(place, kind="stable")]
-    return frame.reset_index(drop=True)
+    return _sorted_by(frame, place)
 
 
-def _places(frame: pd.DataFrame, qids: Sequence[str]) -> np.ndarray[Any, Any]:
-    code, values = pd.factorize(frame[QID])
-    known = pd.Index(list(qids), dtype=object).get_indexer(pd.Index(values, dtype=object))
-    # a missing qid has the code -1, and is nobody's
-    place: np.ndarray[Any, Any] = np.append(known, -1)[code]
-    return place
-
-
-def _ordered(frame: Any, qids: Sequence[str], name: str) -> tuple[pd.DataFrame, dict[str, int]]:
+def _ordered(
+    frame: Any, qids: Sequence[str], name: str
+) -> tuple[pd.DataFrame, list[tuple[str, int]]]:
     """Return a stage's rows query after query, and the number of rows of each query."""
     if not isinstance(frame, pd.DataFrame) or QID not in frame.columns:
         found = list(frame.columns) if isinstance(frame, pd.DataFrame) else type(frame).__name__
@@ -268,10 +221,31 @@ def _ordered(frame: Any, qids: Sequence[str], name: str) -> tuple[pd.DataFrame, 
     if (place < 0).any():
         odd = frame[QID].iloc[int(np.argmin(place))]
         raise InputError(f"{name} returned the qid {odd!r}, which is not in its input")
+    sizes = np.bincount(place, minlength=len(qids)).tolist()
+    return _sorted_by(frame, place), list(zip(qids, sizes, strict=True))
+
+
+def _places(frame: pd.DataFrame, qids: Sequence[str]) -> IntArray:
+    """Return the place among the qids of each row's; -1: none."""
+    place = {qid: i for i, qid in enumerate(qids)}
+    column = frame[QID]
+    if str(column.dtype) == "str":  # rows of a query mostly stand together
+        array = pa.Array.from_pandas(column)
+        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+        runs = pa.compute.run_end_encode(array)
+        known = np.array([place.get(qid, -1) for qid in runs.values.to_pylist()], dtype=np.int64)
+        code = np.arange(len(known)).repeat(np.diff(np.asarray(runs.run_ends), prepend=0))
+    else:
+        code, values = pd.factorize(column)
+        known = np.array([*(place.get(qid, -1) for qid in values), -1], dtype=np.int64)
+    found: IntArray = known[code]  # a missing qid has the code -1, and is nobody's
+    return found
+
+
+def _sorted_by(frame: pd.DataFrame, place: IntArray) -> pd.DataFrame:
     if (place[1:] < place[:-1]).any():
         frame = frame.iloc[np.argsort(place, kind="stable")]
-    sizes = np.bincount(place, minlength=len(qids)).tolist()
-    return frame.reset_index(drop=True), dict(zip(qids, sizes, strict=True))
+    return frame.reset_index(drop=True)
 
 
 def _below(frames: Sequence[pd.DataFrame], inp: pd.DataFrame) -> pd.DataFrame:
@@ -280,21 +254,9 @@ def _below(frames: Sequence[pd.DataFrame], inp: pd.DataFrame) -> pd.DataFrame:
     return filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
 
 
-def _spans(sizes: Sequence[tuple[str, int]]) -> list[tuple[str, int, int]]:
-    spans, first = [], 0
-    for qid, size in sizes:
-        spans.append((qid, first, size))
-        first += size
-    return spans
-
-
 def said(error: BaseException) -> str:
     """Return an error on one line, with its class unless it is one of ours."""
     text = " ".join(str(error).split())
     ours = type(error).__module__.startswith("fairtk")
     shown = text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
     return shown if len(shown) <= 500 else shown[:497] + "..."
-
-
-def _these(qids: Sequence[str]) -> str:
-    return f"qid {qids[0]!r}" + (f" or one of {len(qids) - 1} others" if len(qids) > 1 else "")

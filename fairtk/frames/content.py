@@ -57,7 +57,13 @@ def _feed(state: hashlib.blake2b, value: Any) -> None:
     elif isinstance(value, np.ndarray):
         state.update(f"array{value.shape}".encode())
         if value.dtype == object:
-            for item in value.ravel().tolist():
+            items = value.ravel().tolist()
+            if all(type(item) is str for item in items):  # texts at once: there may be many
+                sizes = np.fromiter(map(len, items), np.int64, len(items))
+                state.update(b"texts" + sizes.tobytes())
+                state.update("".join(items).encode("utf-8", "surrogatepass"))
+                return
+            for item in items:
                 _feed(state, item)
         else:
             state.update(str(value.dtype).encode() + np.ascontiguousarray(value).tobytes())

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
-from fairtk.frames.columns import RANK, SAMPLE
+from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE
 from fairtk.frames.matching import warn_of_other_qids, warn_of_strangers
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import Rankings, rankings_of
@@ -105,6 +105,9 @@ class Evidence:
         frame = self.frame.iloc[ranked.order].copy()
         frame[SAMPLE] = ranked.ranking_sample[ranked.ranking]
         frame[RANK] = ranked.position
+        for name, ids in ((QID, ranked.qids[ranked.query]), (DOCNO, ranked.docnos[ranked.doc])):
+            if isinstance(frame[name].dtype, pd.CategoricalDtype):  # not what authors expect
+                frame[name] = ids
         keep = np.ones(len(frame), bool) if cutoff is None else ranked.position < cutoff
         query = self.query_of_run[ranked.query][keep]
         frame = frame[keep].reset_index(drop=True)

@@ -16,7 +16,8 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import EE_D, E, FairSampler, Generator, experiment
 from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
-from fairtk.experiment.store import FILE, Store
+from fairtk.experiment.database import FILE
+from fairtk.experiment.store import Store
 
 MEASURES = [EE_D @ 3, E(nDCG @ 3)]
 
