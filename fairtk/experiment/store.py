@@ -133,7 +133,8 @@ class Store(StoreFile):
         with self.transaction() as database:
             for chain, table, spans, errors in made:
                 frame = self._keep(database, table) if spans else None
-                cells = {qid: (None, 0, 0) for qid in errors}
+                cells: dict[str, tuple[int | None, int, int]]
+                cells = dict.fromkeys(errors, (None, 0, 0))
                 cells |= {qid: (frame, first, size) for qid, first, size in spans}
                 rows = [(chain, q, topics[q], *cell, errors.get(q)) for q, cell in cells.items()]
                 database.executemany(

@@ -37,9 +37,9 @@ def stored(save_dir: str | PathLike[str]) -> pd.DataFrame:
     with closing(_store(save_dir)) as store:
         chains = store.select(
             "SELECT key, stages, (SELECT group_concat(name, ', ') FROM (SELECT name FROM systems "
-            "WHERE systems.chain = chains.chain ORDER BY name)), count(cells.qid) - count(error), count(error), "
-            "coalesce((SELECT sum(length(data)) FROM frames WHERE frame IN (SELECT frame FROM "
-            "cells WHERE cells.chain = chains.chain)), 0) / 1e6, created "
+            "WHERE systems.chain = chains.chain ORDER BY name)), count(qid) - count(error), "
+            "count(error), coalesce((SELECT sum(length(data)) FROM frames WHERE frame IN "
+            "(SELECT frame FROM cells WHERE cells.chain = chains.chain)), 0) / 1e6, created "
             "FROM chains LEFT JOIN cells USING (chain) GROUP BY chains.chain ORDER BY chains.chain"
         )
     rows = [
