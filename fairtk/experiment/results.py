@@ -14,7 +14,7 @@ from fairtk.errors import ColumnError, NotFoundError, ParameterError
 from fairtk.evaluation import COLUMNS, tested
 from fairtk.experiment import figures, saved
 from fairtk.experiment.evaluation import Evaluation, per_sample
-from fairtk.experiment.rows import Rows
+from fairtk.experiment.rows import SystemRows
 from fairtk.experiment.tables import html_text
 from fairtk.files.renderings import Table, aligned_lines, latex_text, markdown_text, texts
 from fairtk.frames.columns import QANSWER, QID, SAMPLE
@@ -38,7 +38,7 @@ class Results:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: SystemRows,
         evaluation: Evaluation,
         per_query: pd.DataFrame,
         means: pd.DataFrame,

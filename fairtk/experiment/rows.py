@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import pandas as pd
 
@@ -16,24 +15,17 @@ from fairtk.frames.columns import DOCNO, QID, SCORE
 _EMPTY = {QID: "str", DOCNO: "str", SCORE: "float64"}
 
 
-class Rows(Protocol):
-    """Returns a system's rows, queries in the order of the topics."""
+SystemRows = Callable[..., pd.DataFrame]
+"""Returns a system's rows, queries in the order of the topics.
 
-    def __call__(
-        self, system: str, columns: Collection[str] | None = None, codes: bool = False
-    ) -> pd.DataFrame:
-        """Return a system's rows.
-
-        Args:
-            system: its name.
-            columns: the columns wanted; those that are not there are left out. None: all.
-            codes: whether ids may be categories, where that is cheaper.
-        """
+It takes the system's name, ``columns`` (None: all; those that are not there are left out), and
+``codes``: whether ids may be categories, where that is cheaper.
+"""
 
 
 def stored_rows(
     store: Store, cells: Mapping[str, Sequence[StoredCell]], given: Mapping[str, pd.DataFrame]
-) -> Rows:
+) -> SystemRows:
     """Return what gives the rows of a store, and frames that the user gave as systems.
 
     Args:
@@ -55,7 +47,7 @@ def stored_rows(
     return rows
 
 
-def saved_rows(files: Mapping[str, Path]) -> Rows:
+def saved_rows(files: Mapping[str, Path]) -> SystemRows:
     """Return what gives the rows of Parquet files.
 
     Args:

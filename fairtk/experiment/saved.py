@@ -11,7 +11,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, StoreError
 from fairtk.experiment.evaluation import Evaluation
-from fairtk.experiment.rows import Rows, saved_rows
+from fairtk.experiment.rows import SystemRows, saved_rows
 from fairtk.files import atomic_text, read_parquet, write_parquet
 
 FORM = 1
@@ -23,7 +23,7 @@ CONFIG, ENVIRONMENT = "config.json", "environment.json"
 def save(
     folder: Path,
     systems: Sequence[str],
-    rows: Rows,
+    rows: SystemRows,
     evaluation: Evaluation,
     tables: dict[str, pd.DataFrame],
     environment: dict[str, Any],
