@@ -32,7 +32,7 @@ COMMANDS = {
     "compare": "Compare run files with a baseline: paired tests, intervals.",
     "groups": "Inspect groups of documents, and how much of a run they know.",
     "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
-    "rag": "Measure what fair rankings do to a generator's answers, as Towards Fair RAG does.",
+    "rag": "Compare fair rankings by what a generator answers from them.",
     "measures": "List measures, string utilities and browsing models.",
     "datasets": "List the data sets that fairtk adds to ir_datasets.",
     "plugins": "List plugins, what each gave, and what is wrong with it.",

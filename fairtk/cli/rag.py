@@ -93,6 +93,7 @@ def command(
       fairtk rag my/lamp4 --task 4 --limit 20 --samples 10
       fairtk rag study.toml --dry-run --speed 200
     """  # noqa: D301 - click reads the backslash
+    from fairtk.studies.fair_rag import make_plan
     from fairtk.studies.fair_rag.configuration import of_source
 
     settings: dict[str, Any] = {
@@ -115,7 +116,7 @@ def command(
         engine={**configuration.engine, **chosen},
     ).study()
     if dry_run or status:
-        _echo_plan(study.plan(speed), status, form)
+        _echo_plan(make_plan(study, speed), status, form)
         return
     results = study.run(lambda text: click.echo(text, err=True))
     place = results.save(study.folder)

@@ -6,26 +6,29 @@ from fairtk.studies.fair_rag.configuration import Configuration, read_configurat
 from fairtk.studies.fair_rag.intervals import baselines, fairness_intervals
 from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics, utility_labels
 from fairtk.studies.fair_rag.normalizing import normalized_utility
+from fairtk.studies.fair_rag.planning import RagPlan, make_plan
 from fairtk.studies.fair_rag.published import beside_paper, paper_numbers
 from fairtk.studies.fair_rag.results import RagResults, saved_settings
-from fairtk.studies.fair_rag.settings import Settings
+from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.slopes import trade_offs, uniform_end
 from fairtk.studies.fair_rag.specs import make_generator, make_retriever
-from fairtk.studies.fair_rag.study import Study
-from fairtk.studies.fair_rag.tasks import Task, read_tasks
+from fairtk.studies.fair_rag.study import RagStudy
+from fairtk.studies.fair_rag.tasks import LampTask, read_tasks
 
 __all__ = [
     "Configuration",
+    "RagPlan",
     "RagResults",
-    "Settings",
-    "Study",
-    "Task",
+    "RagSettings",
+    "RagStudy",
+    "LampTask",
     "UtilityLabels",
     "agreement",
     "baselines",
     "beside_paper",
     "fairness_intervals",
     "make_generator",
+    "make_plan",
     "make_retriever",
     "normalized_utility",
     "paper_numbers",

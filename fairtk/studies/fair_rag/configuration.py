@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError, suggestion
-from fairtk.studies.fair_rag.settings import Settings
+from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.specs import make_generator, make_retriever
-from fairtk.studies.fair_rag.study import Study
-from fairtk.studies.fair_rag.tasks import Task, read_tasks
+from fairtk.studies.fair_rag.study import RagStudy
+from fairtk.studies.fair_rag.tasks import LampTask, read_tasks
 
 OUTPUT = "fair-rag-study"
 _NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
 _ENGINE = ("executor", "workers", "threads", "batch_size")
-_SETTINGS = tuple(f.name for f in fields(Settings))
+_SETTINGS = tuple(f.name for f in fields(RagSettings))
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Configuration:
     split: str = "dev"
     retrievers: tuple[str, ...] = ("bm25",)
     generators: tuple[str, ...] = ("t5:google/flan-t5-small",)
-    settings: Settings = field(default_factory=Settings)
+    settings: RagSettings = field(default_factory=RagSettings)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     engine: Mapping[str, Any] = field(default_factory=dict)
     output: str = OUTPUT
 
-    def study(self) -> Study:
+    def study(self) -> RagStudy:
         """Return the study.
 
         Raises:
@@ -60,7 +60,7 @@ class Configuration:
             if owner not in (*self.retrievers, *self.generators):
                 known = [*self.retrievers, *self.generators]
                 raise NotFoundError("retriever or generator with [options]", owner, known)
-        return Study(
+        return RagStudy(
             self._tasks(),
             _made("retriever", self.retrievers, make_retriever, self.options),
             _made("generator", self.generators, make_generator, self.options),
@@ -69,7 +69,7 @@ class Configuration:
             **self.engine,
         )
 
-    def _tasks(self) -> list[Task]:
+    def _tasks(self) -> list[LampTask]:
         found = [task for name in self.datasets for task in read_tasks(name)]
         if self.folder is not None:
             found += read_tasks(self.folder, self.tasks, self.split)
@@ -81,7 +81,7 @@ class Configuration:
         """Return the configuration with what is not None in place of what it has.
 
         Args:
-            settings: of `Settings`.
+            settings: of `RagSettings`.
             **given: other fields.
         """
         chosen = {key: value for key, value in settings.items() if value is not None}
@@ -181,7 +181,7 @@ def read_configuration(path: str | PathLike[str]) -> Configuration:
         key: tuple(v) if key in lists else v for key, v in found.items() if key in plain
     }
     try:
-        settings = Settings(**{key: found[key] for key in _SETTINGS if key in found})
+        settings = RagSettings(**{key: found[key] for key in _SETTINGS if key in found})
     except ParameterError as error:
         raise FormatError(str(error), place) from None
     return Configuration(settings=settings, **given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -12,11 +12,9 @@ from fairtk.experiment import Experiment
 from fairtk.frames.columns import DOCNO, LABEL, QID, RANK, SAMPLE
 from fairtk.studies.fair_rag.labels import label_systems
 from fairtk.studies.fair_rag.points import DETERMINISTIC, GENERATOR, ORACLE, RETRIEVER, TASK
+from fairtk.studies.fair_rag.study import RagStudy
+from fairtk.studies.fair_rag.tasks import LampTask
 from fairtk.transformers import Candidates, Generator
-
-if TYPE_CHECKING:
-    from fairtk.studies.fair_rag.study import Study
-    from fairtk.studies.fair_rag.tasks import Task
 
 LOOKED_AT = 20
 """From so many queries the number of distinct rankings is estimated."""
@@ -26,7 +24,7 @@ STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class RagPlan:
     """What a study takes.
 
     Attributes:
@@ -56,7 +54,7 @@ class Plan:
         return None if self.speed is None else self.missing / self.speed / 3600
 
 
-def make_plan(study: Study, speed: float | None) -> Plan:
+def make_plan(study: RagStudy, speed: float | None = None) -> RagPlan:
     """Return what a study takes.
 
     Args:
@@ -86,10 +84,10 @@ def make_plan(study: Study, speed: float | None) -> Plan:
                     (task.name, retriever, generator, len(topics), per_query * len(topics),
                      round(distinct * len(topics)))
                 )  # fmt: skip
-    return Plan(pd.DataFrame(rows, columns=PLAN), status(study), speed)
+    return RagPlan(pd.DataFrame(rows, columns=PLAN), status(study), speed)
 
 
-def _distinct(study: Study, task: Task, retriever: str, topics: pd.DataFrame) -> float:
+def _distinct(study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame) -> float:
     """Return how many distinct rankings a query has, in the mean of some queries.
 
     What the oracle draws is unknown before documents are labeled: all of its rankings count.
@@ -106,8 +104,8 @@ def _distinct(study: Study, task: Task, retriever: str, topics: pd.DataFrame) ->
     return len(found) / len(topics) + study.settings.n_samples
 
 
-def status(study: Study) -> pd.DataFrame:
-    """Return what of a study is done, as `Plan.status`."""
+def status(study: RagStudy) -> pd.DataFrame:
+    """Return what of a study is done, as `RagPlan.status`."""
     rows: list[list[Any]] = []
     for task in study.tasks:
         topics = task.topics[: study.settings.limit]
@@ -129,7 +127,7 @@ def status(study: Study) -> pd.DataFrame:
 
 
 def _groups(
-    study: Study, task: Task, name: str, generator: Generator, labeled: bool
+    study: RagStudy, task: LampTask, name: str, generator: Generator, labeled: bool
 ) -> list[list[Any]]:
     qrels = study.labeled(task, generator).qrels if labeled else None
     rows: list[list[Any]] = []
@@ -144,7 +142,7 @@ def _groups(
     return rows
 
 
-def _cells(task: Task, generator: str, kind: str, cells: pd.DataFrame) -> list[list[Any]]:
+def _cells(task: LampTask, generator: str, kind: str, cells: pd.DataFrame) -> list[list[Any]]:
     rows = cells[["system", "queries", "there", "failed", "missing"]].to_numpy(object).tolist()
     return [
         [task.name, generator, f"{kind}, {system}", *numbers, kind] for system, *numbers in rows

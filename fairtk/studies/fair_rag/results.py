@@ -31,7 +31,7 @@ from fairtk.studies.fair_rag.points import (
     VALUE,
 )
 from fairtk.studies.fair_rag.published import PAPER, TABLE, paper_numbers
-from fairtk.studies.fair_rag.settings import Settings
+from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.slopes import trade_offs, uniform_end
 
 NDCG, UTILITY = "nDCG", "utility"
@@ -43,7 +43,7 @@ _STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15
 
 @dataclass(frozen=True)
 class RagResults:
-    """The results of a `Study`.
+    """The results of a `RagStudy`.
 
     Attributes:
         values: one row per model, policy, query and measure: ``task``, ``retriever``,
@@ -65,7 +65,7 @@ class RagResults:
     collections: pd.DataFrame
     notes: list[str]
     seconds: Mapping[str, float]
-    settings: Settings
+    settings: RagSettings
     licenses: list[str]
     environment: Mapping[str, Any] = field(default_factory=environment)
 
@@ -180,7 +180,7 @@ class RagResults:
             collections=pd.DataFrame(facts["collections"]),
             notes=facts["notes"],
             seconds=facts["seconds"],
-            settings=Settings(**{**given, "alphas": tuple(given["alphas"])}),
+            settings=RagSettings(**{**given, "alphas": tuple(given["alphas"])}),
             licenses=facts["licenses"],
             environment=facts["environment"],
         )

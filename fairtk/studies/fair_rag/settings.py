@@ -20,7 +20,7 @@ LABEL_UTILITIES = ("paper", "code")
 
 
 @dataclass(frozen=True)
-class Settings:
+class RagSettings:
     """How the study is done; the defaults are the paper's.
 
     Attributes:

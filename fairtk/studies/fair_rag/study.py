@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -21,7 +19,6 @@ from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, SAMPLE
 from fairtk.measures import E
 from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics, utility_labels
 from fairtk.studies.fair_rag.normalizing import normalized_utility
-from fairtk.studies.fair_rag.planning import Plan, make_plan
 from fairtk.studies.fair_rag.points import (
     ALPHA,
     DETERMINISTIC,
@@ -38,9 +35,10 @@ from fairtk.studies.fair_rag.points import (
     sizes,
 )
 from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults
-from fairtk.studies.fair_rag.settings import Settings
+from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.specs import MakeGenerator
-from fairtk.studies.fair_rag.tasks import UTILITIES, Task
+from fairtk.studies.fair_rag.stage_clock import StageClock
+from fairtk.studies.fair_rag.tasks import UTILITIES, LampTask
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
 
 
@@ -61,7 +59,7 @@ class Labeled:
     own: UtilityLabels | None
 
 
-class Study:
+class RagStudy:
     """The experiment of *Towards Fair RAG* (Kim and Diaz 2024, sections 3 to 5).
 
     Per task and generator, documents are labeled by what they gain the generator; per retriever,
@@ -85,11 +83,11 @@ class Study:
 
     def __init__(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[LampTask],
         retrievers: Mapping[str, Any],
         generators: Mapping[str, MakeGenerator],
         folder: str | PathLike[str],
-        settings: Settings | None = None,
+        settings: RagSettings | None = None,
         **engine: Any,
     ) -> None:
         for what, given in (("task", tasks), ("retriever", retrievers), ("generator", generators)):
@@ -99,22 +97,14 @@ class Study:
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise ParameterError(
-                f"the study: two tasks are called {twice[0]!r}; give Task(..., name=...)"
+                f"the study: two tasks are called {twice[0]!r}; give LampTask(..., name=...)"
             )
         self.tasks = list(tasks)
         self.retrievers = dict(retrievers)
         self.generators = dict(generators)
         self.folder = Path(folder)
-        self.settings = Settings() if settings is None else settings
+        self.settings = RagSettings() if settings is None else settings
         self.engine = engine
-
-    def plan(self, speed: float | None = None) -> Plan:
-        """Return what a run would do, without writing anything.
-
-        Args:
-            speed: prompts per second; None: as measured by the last run in this folder.
-        """
-        return make_plan(self, speed)
 
     def run(self, say: Callable[[str], None] = lambda text: None) -> RagResults:
         """Run the study, or what is missing of it.
@@ -129,7 +119,7 @@ class Study:
         counts: list[pd.DataFrame] = []
         facts: list[dict[str, Any]] = []
         notes: list[str] = []
-        clock = Clock()
+        clock = StageClock()
         for task in self.tasks:
             for name, make in self.generators.items():
                 generator = make(task.number, self.settings.cutoff)
@@ -171,7 +161,7 @@ class Study:
     # One group --------------------------------------------------------------------------------
 
     def systems(
-        self, task: Task, retriever: str, qrels: pd.DataFrame, last: Sequence[Any] = ()
+        self, task: LampTask, retriever: str, qrels: pd.DataFrame, last: Sequence[Any] = ()
     ) -> dict[str, Any]:
         """Return the systems of a group by name: rankings, and what comes behind them.
 
@@ -199,7 +189,7 @@ class Study:
         return found
 
     def experiment(
-        self, task: Task, retriever: str, generator: Generator, qrels: pd.DataFrame, **more: Any
+        self, task: LampTask, retriever: str, generator: Generator, qrels: pd.DataFrame, **more: Any
     ) -> Any:
         """Run one group: the results of its systems.
 
@@ -222,7 +212,7 @@ class Study:
             **{**self.engine, **more},
         )
 
-    def labeled(self, task: Task, generator: Generator) -> Labeled:
+    def labeled(self, task: LampTask, generator: Generator) -> Labeled:
         """Return a task's labels for a generator: published ones, or the generator's own."""
         settings = self.settings
         topics = task.topics[: settings.limit]
@@ -261,7 +251,7 @@ class Study:
         return {"labels": source, "looked at": queries, "left out": queries - int(found["queries"]),
                 **found}  # fmt: skip
 
-    def _nothing_useful(self, task: Task, generator: str, labeled: Labeled) -> str:
+    def _nothing_useful(self, task: LampTask, generator: str, labeled: Labeled) -> str:
         found = "none"
         if labeled.own is not None:
             gained = labeled.own.documents[LABEL] > 0
@@ -273,7 +263,7 @@ class Study:
             "made for the task, more queries (limit), or min_useful=1"
         )
 
-    def _values(self, task: Task, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def _values(self, task: LampTask, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the values of each query, and the utility of each answer."""
         names = dict(zip(results.measures, (EE_D, EE_R, NDCG, UTILITY), strict=True))
         values = results.per_query.assign(
@@ -286,20 +276,3 @@ class Study:
         drawn = drawn[drawn[MEASURE].map(names) == UTILITY]
         drawn = drawn.assign(**{ALPHA: drawn["system"].map(self.settings.systems)})
         return values.drop(columns="system"), drawn[[ALPHA, QID, SAMPLE, VALUE]]
-
-
-class Clock:
-    """Seconds of each stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the block's time to a stage."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            took = time.perf_counter() - began
-            self.seconds[name] = self.seconds.get(name, 0.0) + took

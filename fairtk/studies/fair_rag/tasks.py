@@ -53,7 +53,7 @@ LICENSES = {6: "Avocado Research Email Collection (LDC2015T03), which needs a li
 LICENSE = "CC BY-NC-SA 4.0 (LaMP)"
 
 
-class Task:
+class LampTask:
     """One task of the study.
 
     Args:
@@ -96,7 +96,7 @@ class Task:
 
 def read_tasks(
     source: str | PathLike[str], numbers: tuple[int, ...] = (), split: str = "dev"
-) -> list[Task]:
+) -> list[LampTask]:
     """Return the tasks in a folder, or of a dataset's id.
 
     Args:
@@ -117,7 +117,7 @@ def read_tasks(
                 f"the id {str(source)!r} says which task it is; tasks are chosen for folders, and "
                 "there is no such folder"
             )
-        return [Task(str(source))]
+        return [LampTask(str(source))]
     if not numbers:
         raise InputError(
             f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. --task 4"
@@ -127,5 +127,5 @@ def read_tasks(
     found = []
     for number in numbers:
         own = [p for p in (place / f"LaMP_{number}", place / f"lamp-{number}") if p.is_dir()]
-        found.append(Task(lamp.from_folder(own[0] if own else place, task=number, split=split)))
+        found.append(LampTask(lamp.from_folder(own[0] if own else place, task=number, split=split)))
     return found

@@ -1,27 +1,27 @@
-"""Settings and configuration files of fairtk rag: what is refused, and with which words."""
+"""RagSettings and configuration files of fairtk rag: what is refused, and with which words."""
 
 import pytest
 
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
-from fairtk.studies.fair_rag import Settings, read_configuration, read_tasks
+from fairtk.studies.fair_rag import RagSettings, read_configuration, read_tasks
 from fairtk.studies.fair_rag.configuration import Configuration, of_source
 from fairtk.studies.fair_rag.specs import make_generator, make_retriever
 
 
 def test_the_defaults_are_the_paper():
-    settings = Settings()
+    settings = RagSettings()
     assert (settings.alphas, settings.n_samples, settings.cutoff) == ((1.0, 2.0, 4.0, 8.0), 100, 5)
     assert list(settings.systems) == [
         *("alpha 1", "alpha 2", "alpha 4", "alpha 8", "oracle", "deterministic"),
     ]
     assert settings.utility_of_labels(3).name == "mae"
-    assert Settings(label_utility="code").utility_of_labels(3).name == "accuracy"
+    assert RagSettings(label_utility="code").utility_of_labels(3).name == "accuracy"
 
 
 def test_names_tell_settings_apart():
-    names = {Settings().name, Settings(seed=1).name, Settings(min_useful=1).name}
+    names = {RagSettings().name, RagSettings(seed=1).name, RagSettings(min_useful=1).name}
     assert len(names) == 3
-    assert Settings(alphas=(2, 1)).name == Settings(alphas=(1.0, 2.0)).name
+    assert RagSettings(alphas=(2, 1)).name == RagSettings(alphas=(1.0, 2.0)).name
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_names_tell_settings_apart():
 )
 def test_settings_out_of_range(given, said):
     with pytest.raises(ParameterError, match=said):
-        Settings(**given)
+        RagSettings(**given)
 
 
 def written(tmp_path, text):
@@ -70,7 +70,7 @@ def test_a_file_says_all(tmp_path):
     found = read_configuration(path)
     assert found.folder == str(tmp_path / "lamp") and found.output == str(tmp_path / "out")
     assert found.tasks == (4, 7) and found.retrievers == ("bm25", "contriever:local")
-    assert found.settings == Settings(alphas=(0, 3), n_samples=7)
+    assert found.settings == RagSettings(alphas=(0, 3), n_samples=7)
     assert found.options == {"t5:models/a": {"num_beams": 1}} and found.engine == {"workers": 2}
     changed = found.changed({"seed": 3, "cutoff": None}, tasks=(), output="other")
     assert (changed.settings.seed, changed.settings.cutoff, changed.tasks) == (3, 5, (4, 7))

@@ -8,10 +8,17 @@ import pytest
 from fairtk import BM25Scorer, demo
 from fairtk.datasets import lamp
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
-from fairtk.studies.fair_rag import RagResults, Settings, Study, Task, make_generator
+from fairtk.studies.fair_rag import (
+    LampTask,
+    RagResults,
+    RagSettings,
+    RagStudy,
+    make_generator,
+    make_plan,
+)
 from fairtk.studies.fair_rag.study import Labeled
 
-SMALL = Settings(alphas=(0, 8), n_samples=3, limit=3)
+SMALL = RagSettings(alphas=(0, 8), n_samples=3, limit=3)
 
 
 def generator(**options):
@@ -20,15 +27,17 @@ def generator(**options):
 
 
 def study(folder, settings=SMALL, dataset=None, **engine):
-    task = Task(demo.load().dataset if dataset is None else dataset)
-    return Study([task], {"BM25": BM25Scorer()}, {"tiny": generator()}, folder, settings, **engine)
+    task = LampTask(demo.load().dataset if dataset is None else dataset)
+    return RagStudy(
+        [task], {"BM25": BM25Scorer()}, {"tiny": generator()}, folder, settings, **engine
+    )
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rag")
     own = study(folder)
-    before = own.plan(speed=10)
+    before = make_plan(own, 10)
     results = own.run()
     return own, before, results, results.save(folder)
 
@@ -49,7 +58,7 @@ def test_each_policy_has_each_value_of_each_query(done):
 def test_a_second_run_generates_nothing_and_finds_the_same(done):
     own, _, results, place = done
     tables = {path.name: path.read_bytes() for path in (place / "tables").iterdir()}
-    assert own.plan().missing == 0
+    assert make_plan(own).missing == 0
     again = own.run()
     pd.testing.assert_frame_equal(again.values, results.values)
     again.save(own.folder)
@@ -66,9 +75,9 @@ def test_the_plan_before_the_run(done, tmp_path):
     assert before.status["done"].sum() == 0 and before.missing == before.rows["prompts"].sum()
     assert before.hours == pytest.approx(before.missing / 10 / 3600)
     empty = tmp_path / "nothing"
-    assert study(empty).plan().hours is None and not empty.exists()
+    assert make_plan(study(empty)).hours is None and not empty.exists()
     with pytest.raises(ParameterError, match="speed"):
-        own.plan(speed=0)
+        make_plan(own, 0)
 
 
 def test_the_tables_are_the_papers(done):
@@ -93,7 +102,7 @@ def test_results_of_several_settings_lie_side_by_side(done, tmp_path):
     _, _, results, _ = done
     results.save(tmp_path)
     name = results.save(tmp_path).name
-    other = RagResults(**{**vars(results), "settings": Settings(seed=1)})
+    other = RagResults(**{**vars(results), "settings": RagSettings(seed=1)})
     other.save(tmp_path)
     with pytest.raises(NotFoundError, match="--setting") as error:
         RagResults.load(tmp_path)
@@ -109,35 +118,35 @@ def test_labels_that_came_with_the_data_are_taken_and_agree_with_own_ones(done, 
     labels = own.labeled(task, generator()(2, 5)).own
     lamp.write_folder(task.dataset, labels.qrels(1), tmp_path)
     labeled = lamp.from_folder(tmp_path, task=2)
-    published = study(own.folder, dataset=labeled).labeled(Task(labeled), generator()(2, 5))
+    published = study(own.folder, dataset=labeled).labeled(LampTask(labeled), generator()(2, 5))
     assert published.facts["labels"] == "published" and published.own is None
     expected = labels.qrels(2).sort_values(["qid", "docno"], ignore_index=True)
     found = published.qrels.sort_values(["qid", "docno"], ignore_index=True)
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
-    settings = Settings(**{**vars(SMALL), "labels": "own"})
-    both = study(tmp_path / "own", settings, labeled).labeled(Task(labeled), generator()(2, 5))
+    settings = RagSettings(**{**vars(SMALL), "labels": "own"})
+    both = study(tmp_path / "own", settings, labeled).labeled(LampTask(labeled), generator()(2, 5))
     assert both.facts["published: kappa"] == 1.0 and both.facts["published: share"] == 1.0
 
 
 def test_no_useful_document_anywhere(done, tmp_path):
     own, _, _, _ = done
-    none = Settings(**{**vars(SMALL), "min_useful": 1000})
+    none = RagSettings(**{**vars(SMALL), "min_useful": 1000})
     with pytest.raises(InputError, match=r"no query of 3 has 1000 useful.*min_useful=1"):
         study(own.folder, none).run()
 
 
 def test_what_a_study_needs(tmp_path):
-    task = Task(demo.load().dataset)
+    task = LampTask(demo.load().dataset)
     with pytest.raises(ParameterError, match="at least one retriever"):
-        Study([task], {}, {"tiny": generator()}, tmp_path)
+        RagStudy([task], {}, {"tiny": generator()}, tmp_path)
     with pytest.raises(ParameterError, match="two tasks are called 'LaMP-2'"):
-        Study([task, task], {"BM25": BM25Scorer()}, {"tiny": generator()}, tmp_path)
+        RagStudy([task, task], {"BM25": BM25Scorer()}, {"tiny": generator()}, tmp_path)
     with pytest.raises(InputError, match="expected a LaMP dataset"):
-        Task("vaswani")
+        LampTask("vaswani")
 
 
 def test_graded_labels_make_a_graded_oracle(done):
     own, _, _, _ = done
-    graded = Settings(**{**vars(SMALL), "grades": "gain"})
+    graded = RagSettings(**{**vars(SMALL), "grades": "gain"})
     found = study(own.folder, graded).labeled(own.tasks[0], generator()(2, 5))
     assert isinstance(found, Labeled) and set(found.qrels["label"]) == {0, 1}  # accuracy: one gain
