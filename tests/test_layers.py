@@ -23,7 +23,7 @@ LAYERS = [
     {"llm"},
     {"prompts"},
     {"measures", "transformers", "datasets"},
-    {"fair_qr", "evaluation"},
+    {"fair_qr", "evaluation", "report"},
     {"explanation", "experiment"},
     {"studies"},
     {"demo", "builtin", "testing"},

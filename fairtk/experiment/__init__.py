@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairtk.experiment.entry import Experiment
     from fairtk.experiment.executors import DaskExecutor, ProcessExecutor, SerialExecutor
     from fairtk.experiment.identity import identified
+    from fairtk.experiment.opening import open_results
     from fairtk.experiment.progress import telling
     from fairtk.experiment.results import Results
     from fairtk.experiment.upkeep import export, prune, stored
@@ -33,6 +34,7 @@ _MODULES = {
     "SerialExecutor": "executors",
     "export": "upkeep",
     "identified": "identity",
+    "open_results": "opening",
     "prune": "upkeep",
     "stored": "upkeep",
     "telling": "progress",
@@ -47,6 +49,7 @@ __all__ = [
     "SerialExecutor",
     "export",
     "identified",
+    "open_results",
     "prune",
     "stored",
     "telling",

@@ -12,6 +12,8 @@ from fairtk.errors import NotFoundError
 from fairtk.frames.columns import QID
 from fairtk.statistics import mean_intervals
 
+_LONGEST = 28  # letters of a name beside its point
+
 
 def trade_off(
     means: pd.DataFrame, per_query: pd.DataFrame, better: Callable[[str], str], x: str, y: str
@@ -50,9 +52,15 @@ def trade_off(
     )  # fmt: skip
     for system, row in means.iterrows():
         axes.annotate(
-            str(system), (row[x], row[y]), xytext=(5, 5), textcoords="offset points", fontsize=8
-        )
-    axes.set_xlabel(f"{x} ({better(x)} is better)")
-    axes.set_ylabel(f"{y} ({better(y)} is better)")
+            _shorten(str(system)), (row[x], row[y]), xytext=(5, 5), textcoords="offset points",
+            fontsize=8, parse_math=False,
+        )  # fmt: skip
+    axes.set_xlabel(f"{x} ({better(x)} is better)", parse_math=False)
+    axes.set_ylabel(f"{y} ({better(y)} is better)", parse_math=False)
     open_axes(axes)
     return figure
+
+
+def _shorten(name: str) -> str:
+    """Return a name that leaves room for the axes."""
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"

@@ -18,6 +18,7 @@ from fairtk.experiment.rows import SystemRows
 from fairtk.experiment.tables import html_text
 from fairtk.files.renderings import Table, aligned_lines, latex_text, markdown_text, texts
 from fairtk.frames.columns import QANSWER, QID, SAMPLE
+from fairtk.report import write_report
 
 
 class Results:
@@ -57,8 +58,6 @@ class Results:
         self._rows = rows
         self._evaluation = evaluation
         self._means = means
-
-    # Values -----------------------------------------------------------------------------------
 
     @property
     def means(self) -> pd.DataFrame:
@@ -104,6 +103,11 @@ class Results:
         table = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)
         return table.sort_values(["system", QID, SAMPLE, "measure"], ignore_index=True)
 
+    @property
+    def qrels(self) -> pd.DataFrame | None:
+        """The labels that the measures read; None without measures."""
+        return self._evaluation.qrels if self._evaluation.measures else None
+
     def rankings(self, name: str) -> pd.DataFrame:
         """Return all rows of a system, queries in the order of the topics.
 
@@ -146,8 +150,6 @@ class Results:
         if found is None:
             raise NotFoundError("measure", measure, self.measures)
         return str(getattr(found, "better", "higher"))
-
-    # Comparisons ------------------------------------------------------------------------------
 
     def compare(
         self,
@@ -193,8 +195,6 @@ class Results:
         table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
         return table
 
-    # Tables and figures -----------------------------------------------------------------------
-
     def to_markdown(self) -> str:
         """Return the means as a Markdown table, with notes of undefined and failed queries."""
         return markdown_text(self._table())
@@ -223,6 +223,15 @@ class Results:
         """
         return figures.trade_off(self.means, self.per_query, self.better, x, y)
 
+    def report(self, path: str | PathLike[str], **options: Any) -> None:
+        """Write one file of HTML that shows everything, single queries too.
+
+        Args:
+            path: the file; its folder must exist.
+            options: those of `fairtk.report.page_text`, e.g. ``title`` or ``sections``.
+        """
+        write_report(self, path, **options)
+
     def _repr_html_(self) -> str:
         return html_text(self._table())
 
@@ -230,8 +239,6 @@ class Results:
         table = self._table()
         lines = aligned_lines(table, numbers=range(1, len(table.columns)))
         return "\n".join([*lines, *([table.caption] if table.caption else [])])
-
-    # Files ------------------------------------------------------------------------------------
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write everything to a folder: values, rankings and qrels as Parquet, the rest as JSON.

@@ -1,0 +1,85 @@
+"""``fairtk report``: results as one page of HTML."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from fairtk.statistics import CORRECTIONS, TESTS
+
+
+@click.command("report")
+@click.argument("folder")
+@click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE",
+              type=click.Path(dir_okay=False), help="The page; its folder must exist.")  # fmt: skip
+@click.option("--title", default="Report", show_default=True, help="Of the page.")
+@click.option("--baseline", metavar="SYSTEM",
+              help="What the others are compared with.  [default: as in the results]")  # fmt: skip
+@click.option("--test", type=click.Choice(TESTS), default="t", show_default=True,
+              help="The paired test.")  # fmt: skip
+@click.option("--correction", type=click.Choice(CORRECTIONS), default="holm", show_default=True,
+              help="Of the p-values of a measure, for the number of systems.")  # fmt: skip
+@click.option("--cutoff", type=click.IntRange(min=1), default=10, show_default=True,
+              help="Ranks that are shown of each ranking.")  # fmt: skip
+@click.option("--license", metavar="TEXT",
+              help="Of the data.  [default: what the results say]")  # fmt: skip
+@click.option("--qrels", metavar="FILE|DATASET", help="Labels, for the folder of a store.")
+@click.option("--gold", metavar="FILE", help="Gold answers, if the qrels have none.")
+@click.option("-m", "--measure", "measures", multiple=True,
+              help="A measure, for the folder of a store. Repeatable.")  # fmt: skip
+def command(
+    folder: str,
+    output: str,
+    title: str,
+    baseline: str | None,
+    test: str,
+    correction: str,
+    cutoff: int,
+    license: str | None,
+    qrels: str | None,
+    gold: str | None,
+    measures: tuple[str, ...],
+) -> None:
+    """Show the results in FOLDER as a page: one file of HTML, which asks the network for nothing.
+
+    FOLDER is what `Results.save` wrote, or the save_dir of an experiment. A save_dir holds what
+    systems gave, and not what was measured: give --qrels and measures, or the page has rankings and
+    answers only. The page has a summary in words, tables, figures, single queries with their
+    rankings and answers, settings and versions; all but sorting and single queries works without
+    JavaScript. `Results.report` does the same in Python.
+
+    \b
+    Examples:
+      fairtk report results -o report.html
+      fairtk report study --qrels qrels.txt -m EE_D@5 -m "E(nDCG@5)" --baseline bm25
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.experiment import open_results
+    from fairtk.report import load_sections
+
+    results = open_results(folder, qrels, measures, gold=gold)
+    given = {
+        "--title": None if title == "Report" else title,
+        "--baseline": baseline,
+        "--test": None if test == "t" else test,
+        "--correction": None if correction == "holm" else correction,
+        "--cutoff": None if cutoff == 10 else str(cutoff),
+        "--license": license,
+        "--qrels": qrels,
+        "--gold": gold,
+    }
+    words = ["fairtk", "report", folder, "-o", output]
+    words += [word for name, value in given.items() if value for word in (name, value)]
+    words += [word for measure in measures for word in ("-m", measure)]
+    results.report(
+        output,
+        title=title,
+        baseline=baseline,
+        test=test,
+        correction=correction,
+        cutoff=cutoff,
+        license=license,
+        command=shlex.join(words),
+        sections=load_sections(folder),
+    )
+    click.echo(f"Report: {output}")

@@ -1,0 +1,117 @@
+"""Results from a folder: those that were saved, or what a store holds."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tempfile
+from collections.abc import Iterable
+from contextlib import closing
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fairtk.errors import InputError, StoreError, listed
+from fairtk.evaluation.reading import as_labels
+from fairtk.experiment.database import FILE
+from fairtk.experiment.entry import Experiment
+from fairtk.experiment.results import Results
+from fairtk.experiment.saved import CONFIG
+from fairtk.experiment.upkeep import export
+from fairtk.files import read_parquet
+from fairtk.frames.columns import QID
+from fairtk.measures import parse
+
+_KEY = 12  # letters of a chain's key in the names of exported files
+
+
+def open_results(
+    folder: str | PathLike[str],
+    qrels: Any = None,
+    measures: Iterable[Any] = (),
+    *,
+    gold: Any = None,
+) -> Results:
+    """Return the results in a folder of `Results.save`, or of ``Experiment(save_dir=...)``.
+
+    A store holds what systems gave, and not what was measured: labels and measures are given here,
+    or the results have rankings only. Two systems of one name are told apart by their key.
+
+    Args:
+        folder: the folder.
+        qrels: labels, for a store: a frame, a file or the id of a dataset.
+        measures: measures, for a store.
+        gold: gold answers, if the qrels have none: a frame or a file.
+
+    Raises:
+        InputError: there are no results here, or saved results are to be measured anew.
+        StoreError: the store is damaged.
+    """
+    place, wanted = Path(folder), [parse(measure) for measure in measures]
+    if (place / CONFIG).exists():
+        if wanted or qrels is not None:
+            raise InputError(
+                f"{folder}: these saved results have measures and labels of their own; give "
+                "measures and qrels with the folder of a store only"
+            )
+        return Results.load(place)
+    if not (place / FILE).exists():
+        raise InputError(_nothing(place))
+    frames, stages, failures = _stored(place)
+    if not frames:
+        raise InputError(f"{place / FILE}: no system has finished a query yet; run it again")
+    qids = dict.fromkeys(qid for frame in frames.values() for qid in frame[QID])
+    topics = pd.DataFrame({QID: list(dict.fromkeys([*qids, *failures[QID]]))})
+    labels = None if qrels is None else as_labels(qrels, gold, wanted)
+    results: Results = Experiment(frames, topics, labels, wanted)
+    results.failures = failures
+    results.config = {"stages": stages, "queries": len(topics), "store": FILE}
+    return results
+
+
+def _stored(
+    folder: Path,
+) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.DataFrame]:
+    """Return the rows and the stages of each system, and the queries that failed."""
+    frames, stages, lost = {}, {}, []
+    try:
+        with closing(sqlite3.connect(folder / FILE)) as database:
+            found = database.execute(
+                "SELECT name, chain, key, stages FROM systems JOIN chains USING (chain) "
+                "ORDER BY chain, name"
+            ).fetchall()
+            names = [name for name, *_ in found]
+            with tempfile.TemporaryDirectory() as exported:
+                files = {path.stem: path for path in export(folder, exported)}
+                for name, chain, key, said in found:
+                    shown = name if names.count(name) == 1 else f"{name} ({key[:_KEY]})"
+                    file = next((p for stem, p in files.items() if stem.endswith(key[:_KEY])), None)
+                    errors = database.execute(
+                        "SELECT qid, error FROM cells WHERE chain = ? AND error IS NOT NULL",
+                        (chain,),
+                    ).fetchall()
+                    if file is None:
+                        continue
+                    frames[shown] = read_parquet(file)[0]
+                    stages[shown] = json.loads(said)
+                    lost += [(shown, qid, error) for qid, error in errors]
+    except (sqlite3.Error, ValueError) as error:
+        raise StoreError(
+            f"{folder / FILE}: the store of the experiment cannot be read ({error})"
+        ) from error
+    return frames, stages, pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
+
+
+def _nothing(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"{folder}: there is no such folder"
+    inside = sorted(
+        path.parent.name for name in (CONFIG, FILE) for path in folder.glob(f"*/{name}")
+    )
+    there = f"; results are in its folders {listed(inside)}: give one of them" if inside else ""
+    return (
+        f"{folder}: neither saved results ({CONFIG} of Results.save) nor a store ({FILE} of "
+        f"Experiment(save_dir=...)) is in this folder{there}"
+    )

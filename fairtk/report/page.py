@@ -1,0 +1,199 @@
+"""The page: everything in one file of HTML, which asks for nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from os import PathLike
+from typing import Any
+
+from fairtk.errors import FairtkWarning, MissingExtraError, ParameterError
+from fairtk.files import atomic_text
+from fairtk.files.renderings import Table
+from fairtk.report.queries import drill_down
+from fairtk.report.reported import Reported
+from fairtk.report.sections import Section
+from fairtk.report.summary import measured, overview, unsaid, warned
+from fairtk.report.svg import inline_svg
+from fairtk.report.tables import comparison_table, coverage_table, mean_table
+
+_MOST_FIGURES = 6
+_NUMBER = re.compile(r"(?:[<+-]?\d[\d.,]*(?: \[.*\])?|\[.*\]|undefined|none|unknown)?")
+
+
+def write_report(results: Reported, path: str | PathLike[str], **options: Any) -> None:
+    """Write the report of results as one file of HTML, in one step.
+
+    Args:
+        results: `fairtk.Results`.
+        path: the file; its folder must exist.
+        options: those of `page_text`.
+    """
+    text = page_text(results, **options)
+    with atomic_text(path) as stream:
+        stream.write(text)
+
+
+def page_text(
+    results: Reported,
+    *,
+    title: str = "Report",
+    baseline: str | None = None,
+    test: str = "t",
+    correction: str | None = "holm",
+    cutoff: int = 10,
+    sections: Iterable[Section] = (),
+    license: str | None = None,
+    command: str | None = None,
+) -> str:
+    """Return the report of results as HTML; equal results give equal texts.
+
+    Args:
+        results: `fairtk.Results`.
+        title: of the page.
+        baseline: what others are compared with; None: the results' baseline, or the first system.
+        test: see `fairtk.Results.compare`.
+        correction: see there.
+        cutoff: the ranks that are shown of each ranking.
+        sections: what is shown after the comparisons.
+        license: of the data; None: what the results' configuration has as ``license``.
+        command: that makes this page again, if one does.
+
+    Raises:
+        ParameterError: `cutoff` is less than 1.
+        NotFoundError: there is no such baseline, test or correction.
+        MissingExtraError: Jinja2 or matplotlib is not installed.
+    """
+    if cutoff < 1:
+        raise ParameterError(f"a report's cutoff must be at least 1; found {cutoff}")
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingExtraError("Jinja2", "report", "a report") from None
+    how = correction or "none"
+    first = baseline or results.baseline or results.systems[0]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        several = results.measures and len(results.systems) > 1
+        compared = results.compare(first, test, correction) if several else None
+        details = drill_down(results, cutoff)
+        measures = measured(results, compared, first, test, how)
+        figures = list(_figures(results))
+    said = warned(results, details.systems)
+    for warning in caught:
+        if isinstance(warning.message, FairtkWarning):
+            said.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    folder = files("fairtk.report") / "page"
+    parts = {name: (folder / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")}
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["right"] = _right
+    text: str = environment.get_template("page.html").render(
+        title=title,
+        policy=_policy(parts["page.css"], parts["page.js"]),
+        css=parts["page.css"],
+        js=parts["page.js"],
+        overview=overview(results, details.systems),
+        measures=measures,
+        unsaid=unsaid(results, details.systems),
+        warnings=list(dict.fromkeys(said)),
+        means=mean_table(results) if results.measures else None,
+        comparison=None if compared is None else comparison_table(compared, first, test, how),
+        named=baseline or results.baseline,
+        first=first,
+        figures=figures,
+        sections=[_shown(section, i) for i, section in enumerate(sections)],
+        details=details,
+        cutoff=cutoff,
+        coverage=coverage_table(results, details.systems),
+        failures=results.failures.to_dict("records"),
+        settings=_settings(results),
+        stages=_stages(results),
+        environment=results.environment,
+        license=license or results.config.get("license"),
+        made_by=results.config.get("command"),
+        command=command,
+    )
+    return text
+
+
+def _policy(css: str, js: str) -> str:
+    """Return what the page may do: run and look as its own two texts say, and show pictures."""
+    digests = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, js)
+    ]
+    return (
+        f"default-src 'none'; style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _figures(results: Reported) -> Iterator[tuple[str, str, str]]:
+    """Yield pictures, names and captions: one measure, of cost if there is one, and each other."""
+    measures = results.measures
+    if len(measures) < 2:
+        return
+    x = next((m for m in measures if results.better(m) == "lower"), measures[0])
+    others = [m for m in measures if m != x][:_MOST_FIGURES]
+    for i, y in enumerate(others):
+        means = results.means[[x, y]]
+        points = "; ".join(
+            f"{name}: {means.loc[name, x]:.3f}, {means.loc[name, y]:.3f}" for name in means.index
+        )
+        caption = (
+            f"{y} ({results.better(y)} is better) against {x} ({results.better(x)} is better): a "
+            f"point per system, lines are 95% intervals over queries. {x}, {y} of {points}."
+        )
+        name = f"figure-{i + 1}"
+        yield inline_svg(results.plot_trade_off(x, y), name), name, caption
+
+
+def _shown(section: Section, number: int) -> dict[str, Any]:
+    name = f"section-{number + 1}"
+    figure = None if section.figure is None else inline_svg(section.figure, name)
+    return {"section": section, "name": name, "figure": figure}
+
+
+def _settings(results: Reported) -> dict[str, str]:
+    """Return the settings of the experiment that are not those of its stages."""
+    said = {"baseline": results.baseline} if results.baseline else {}
+    left_out = ("stages", "systems", "warnings", "license", "command")
+    said |= {k: v for k, v in results.config.items() if k not in left_out}
+    return {
+        k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in said.items()
+    }
+
+
+def _stages(results: Reported) -> list[tuple[str, str, str]]:
+    """Return name, pipeline and settings of each system; settings are known of durable runs."""
+    stages, labels = results.config.get("stages", {}), results.config.get("systems", {})
+    found = []
+    for name in results.systems:
+        known = [stage for stage in stages.get(name, []) if stage is not None]
+        said = json.dumps(known, indent=2, ensure_ascii=False) if known else ""
+        if said or name in labels:
+            found.append((name, str(labels.get(name, "")), said))
+    return found
+
+
+def _right(table: Table) -> list[bool]:
+    """Return for each column whether it has numbers, which are aligned to the right."""
+    if not table.rows:
+        return [False] * len(table.columns)
+    return [
+        all(_NUMBER.fullmatch(cell) for cell in column) for column in zip(*table.rows, strict=True)
+    ]

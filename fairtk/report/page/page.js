@@ -1,0 +1,284 @@
+"use strict";
+(() => {
+  const PAGE = 25;
+
+  const make = (tag, text = "", name = "") => {
+    const element = document.createElement(tag);
+    if (text !== "") element.textContent = text;
+    if (name) element.className = name;
+    return element;
+  };
+
+  // Sorting: each head of a table becomes a button.
+
+  const number = (text) => parseFloat(text.replace(/^[<\[]/, "").replace(/,/g, ""));
+
+  const sort = (table, column, head) => {
+    const down = head.getAttribute("aria-sort") === "ascending";
+    const body = table.tBodies[0];
+    const rows = [...body.rows].map((row) => [row.cells[column].textContent.trim(), row]);
+    const numeric = head.classList.contains("n");
+    const last = (text) => text === "" || (numeric && Number.isNaN(number(text)));
+    rows.sort(([a], [b]) => {
+      if (last(a) || last(b)) return last(a) - last(b);
+      const order = numeric ? number(a) - number(b) : a.localeCompare(b, "en", { numeric: true });
+      return down ? -order : order;
+    });
+    for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    body.append(...rows.map(([, row]) => row));
+  };
+
+  const sortable = (table) => {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const button = make("button", head.textContent);
+      button.type = "button";
+      button.addEventListener("click", () => sort(table, column, head));
+      head.replaceChildren(button);
+    });
+  };
+
+  document.querySelectorAll("table.sortable").forEach(sortable);
+
+  // Queries: blocks of compressed JSON, read when one of their queries is opened.
+
+  const place = document.getElementById("drill-down");
+  if (!place) return;
+  const blocks = [...document.querySelectorAll("script.drill-down-block")];
+  const unpacked = new Map();
+
+  const unpack = async (element) => {
+    const bytes = Uint8Array.from(atob(element.textContent), (sign) => sign.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+
+  const block = (i) => {
+    if (!unpacked.has(i)) unpacked.set(i, unpack(blocks[i]));
+    return unpacked.get(i);
+  };
+
+  const query = async (index, i) => {
+    const at = index.ends.findIndex((end) => i < end);
+    return (await block(at))[i - (at ? index.ends[at - 1] : 0)];
+  };
+
+  const shown = (value) => (value === null ? "undefined" : value.toFixed(4));
+
+  const table = (caption, heads, rows) => {
+    const around = make("div", "", "scroll");
+    around.tabIndex = 0;
+    around.setAttribute("role", "region");
+    around.setAttribute("aria-label", caption);
+    const found = make("table");
+    found.setAttribute("aria-label", caption);
+    found.append(make("thead"), make("tbody"));
+    const top = make("tr");
+    heads.forEach(([text, name]) => {
+      const head = make("th", text, name);
+      head.scope = "col";
+      top.append(head);
+    });
+    found.tHead.append(top);
+    for (const cells of rows) {
+      const row = make("tr");
+      cells.forEach((cell, i) => {
+        const kind = i ? "td" : "th";
+        const part = make(kind, cell instanceof Node ? "" : cell, i ? heads[i][1] : "");
+        if (cell instanceof Node) part.append(cell);
+        if (!i) part.scope = "row";
+        row.append(part);
+      });
+      found.tBodies[0].append(row);
+    }
+    around.append(found);
+    const whole = make("div");
+    whole.append(around, make("p", caption, "caption"));
+    return whole;
+  };
+
+  const values = (index, i) => table(
+    "Values of this query",
+    [["system", ""], ...index.measures.map((measure) => [measure, "n"])],
+    index.systems.map((name, s) => [name, ...index.values.map((rows) => shown(rows[s][i]))]),
+  );
+
+  const exposure = (index, one) => {
+    const shares = one.s.map((entries) => {
+      const counts = new Array(one.d.length).fill(0);
+      let total = 0;
+      for (const [count, docs] of entries || []) {
+        total += count;
+        for (const doc of docs) counts[doc] += count;
+      }
+      return counts.map((count) => (total ? count / total : 0));
+    });
+    const some = one.s.map((entries, s) => s).filter((s) => one.s[s]);
+    const mean = one.d.map((_, doc) => some.reduce((sum, s) => sum + shares[s][doc], 0));
+    const order = one.d.map((_, doc) => doc);
+    order.sort((a, b) => one.l[b] - one.l[a] || mean[b] - mean[a] || a - b);
+    const most = 30;
+    const caption = `Who is seen: the share of a system's rankings that have the document among the first ${index.cutoff}; useful documents first` +
+      (order.length > most ? `. The first ${most} of ${order.length} documents` : "");
+    return table(
+      caption,
+      [["document", ""], ...some.map((s) => [index.systems[s], "n"])],
+      order.slice(0, most).map((doc) => [
+        named(one, doc), ...some.map((s) => shares[s][doc].toFixed(2)),
+      ]),
+    );
+  };
+
+  const named = (one, doc) => {
+    const around = make("span", "", "named");
+    around.append(make("span", one.d[doc], one.l[doc] > 0 ? "useful" : ""));
+    if (one.l[doc] > 0) around.append(` (useful, ${one.l[doc]})`);
+    if (one.t[doc]) around.append(" ", make("span", one.t[doc], "title"));
+    return around;
+  };
+
+  const rankings = (index, one, s) => {
+    const entries = one.s[s];
+    const total = entries.reduce((sum, [count]) => sum + count, 0);
+    const around = make("details");
+    const answered = entries.some(([, , answer]) => answer !== null);
+    const answers = new Set(entries.map(([, , answer]) => answer)).size;
+    const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+    around.append(make("summary", `${index.systems[s]}: ${plural(total, "ranking")}, ${entries.length} distinct` +
+      (answered ? `, ${plural(answers, "distinct answer")}` : "")));
+    around.addEventListener("toggle", () => {
+      if (!around.open || around.childElementCount > 1) return;
+      const rows = entries.map(([count, docs, answer]) => {
+        const list = make("ol", "", "docs");
+        for (const doc of docs) {
+          const item = make("li");
+          item.append(named(one, doc));
+          list.append(item);
+        }
+        return [String(count), list, ...(answered ? [one.a[answer] ?? ""] : [])];
+      });
+      const heads = [["times", ""], ["documents", ""], ...(answered ? [["answer", ""]] : [])];
+      around.append(table(`Rankings of ${index.systems[s]}`, heads, rows));
+    });
+    return around;
+  };
+
+  const answersOf = (index, one) => {
+    const rows = [];
+    one.s.forEach((entries, s) => {
+      const counts = new Map();
+      for (const [count, , answer] of entries || []) {
+        if (answer !== null) counts.set(answer, (counts.get(answer) || 0) + count);
+      }
+      const sorted = [...counts].sort((a, b) => b[1] - a[1]);
+      for (const [answer, count] of sorted.slice(0, 3)) {
+        rows.push([index.systems[s], String(count), one.a[answer]]);
+      }
+    });
+    return rows;
+  };
+
+  const fill = async (index, i, around) => {
+    const inside = make("div", "", "opened");
+    around.append(inside);
+    if (i >= (index.ends.at(-1) || 0)) {
+      inside.append(make("p", "The rankings of this query are not in the page; they are in the folder of the results."));
+      return;
+    }
+    const one = await query(index, i);
+    if (one.q) inside.append(make("p", one.q));
+    if (one.g.length) inside.append(make("p", `Gold answer: ${one.g.join(" | ")}`));
+    for (const [s, error] of Object.entries(one.e)) {
+      inside.append(make("p", `${index.systems[s]} failed: ${error}`));
+    }
+    if (index.measures.length) inside.append(values(index, i));
+    const said = answersOf(index, one);
+    if (said.length) {
+      inside.append(table("Most frequent answers, at most three per system", [["system", ""], ["times", "n"], ["answer", ""]], said));
+    }
+    if (one.d.length) inside.append(exposure(index, one));
+    one.s.forEach((entries, s) => {
+      if (entries) inside.append(rankings(index, one, s));
+    });
+    if (one.s.every((entries) => !entries)) inside.append(make("p", "No system has rows for this query."));
+  };
+
+  const spread = (index, m, i) => {
+    const found = index.values[m].map((row) => row[i]).filter((value) => value !== null);
+    return found.length ? Math.max(...found) - Math.min(...found) : -1;
+  };
+
+  const list = (index) => {
+    const controls = make("div", "", "controls");
+    const search = make("input");
+    search.type = "search";
+    const order = make("select");
+    order.append(new Option("as in the topics", "-1"));
+    index.measures.forEach((measure, m) => order.append(new Option(`systems differ most by ${measure}`, String(m))));
+    for (const [text, input] of [["Find a query", search], ["Order", order]]) {
+      const label = make("label", text);
+      label.append(input);
+      controls.append(label);
+    }
+    const status = make("p");
+    status.setAttribute("role", "status");
+    const found = make("div");
+    const more = make("button", `Show ${PAGE} more`, "more");
+    more.type = "button";
+    let places = [];
+    let done = 0;
+
+    const add = () => {
+      const m = Number(order.value);
+      for (const i of places.slice(done, done + PAGE)) {
+        const around = make("details", "", "query");
+        const summary = make("summary");
+        summary.append(make("span", index.qids[i], "qid"), index.texts[i]);
+        if (m >= 0 && spread(index, m, i) >= 0) {
+          summary.append(make("span", `from ${shown(Math.min(...index.values[m].map((row) => row[i] ?? Infinity)))} to ${shown(Math.max(...index.values[m].map((row) => row[i] ?? -Infinity)))}`, "gist"));
+        }
+        around.append(summary);
+        around.addEventListener("toggle", () => {
+          if (around.open && around.childElementCount === 1) fill(index, i, around);
+        });
+        found.append(around);
+      }
+      done = Math.min(done + PAGE, places.length);
+      more.hidden = done >= places.length;
+      status.textContent = `${done} of ${places.length} queries are listed.`;
+    };
+
+    const update = () => {
+      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const m = Number(order.value);
+      places = index.qids.map((_, i) => i).filter((i) => {
+        const text = `${index.qids[i]} ${index.texts[i]}`.toLowerCase();
+        return words.every((word) => text.includes(word));
+      });
+      if (m >= 0) {
+        const spreads = index.qids.map((_, i) => spread(index, m, i));
+        places.sort((a, b) => spreads[b] - spreads[a] || a - b);
+      }
+      done = 0;
+      found.replaceChildren();
+      add();
+    };
+
+    search.addEventListener("input", update);
+    order.addEventListener("change", update);
+    more.addEventListener("click", () => {
+      const next = found.childElementCount;
+      add();
+      found.children[next]?.querySelector("summary").focus();
+    });
+    place.append(controls, status, found, more);
+    update();
+  };
+
+  place.hidden = false;
+  if (typeof DecompressionStream === "undefined") {
+    place.append(make("p", "This browser is too old to show single queries; the folder of the results has all of them."));
+    return;
+  }
+  unpack(document.getElementById("drill-down-index")).then(list);
+})();

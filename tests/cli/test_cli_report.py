@@ -1,0 +1,85 @@
+"""``fairtk report``: the page of a folder."""
+
+import pandas as pd
+import pytest
+from report_world import hostile_results
+
+pytest.importorskip("jinja2")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Saved results, and the folder of their store."""
+    where = tmp_path_factory.mktemp("report")
+    results = hostile_results(where / "study", n_queries=6)
+    results.save(where / "saved")
+    results.qrels.to_csv(where / "qrels.tsv", sep="\t", index=False)
+    return where
+
+
+def test_the_page_of_saved_results(fairtk, folders):
+    page = folders / "page.html"
+    found = fairtk("report", folders / "saved", "-o", page, "--title", "Mine & yours")
+    assert (found.exit_code, found.output) == (0, f"Report: {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "<title>Mine &amp; yours</title>" in text
+    assert f"fairtk report {folders / 'saved'} -o {page} --title &#39;Mine &amp; yours&#39;" in text
+    again = fairtk("report", folders / "saved", "-o", page, "--title", "Mine & yours")
+    assert again.exit_code == 0 and page.read_text(encoding="utf-8") == text
+
+
+def test_the_page_of_a_store_is_measured_with_given_labels(fairtk, folders):
+    page = folders / "store.html"
+    options = ("--qrels", folders / "qrels.tsv", "-m", "EE_D@3", "-m", "EU(utility='accuracy')")
+    found = fairtk("report", folders / "study", "-o", page, *options, "--baseline", "fixed <i>")
+    assert found.exit_code == 0, found.output
+    text = page.read_text(encoding="utf-8")
+    saved = folders / "saved.html"
+    fairtk("report", folders / "saved", "-o", saved)
+    interval = text.partition("EE_D@3</td>")[2][:200]
+    assert interval in saved.read_text(encoding="utf-8")
+    assert fairtk("report", folders / "study", "-o", page).exit_code == 0
+    assert "Nothing was measured" in page.read_text(encoding="utf-8")
+
+
+def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
+    (tmp_path / "empty").mkdir()
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "experiment.sqlite").write_text("no database")
+    half = tmp_path / "half"
+    half.mkdir()
+    (half / "config.json").write_text('{"form": 1, "systems": {}, "measures": {}}')
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for path in (folders / "saved").glob("*.*"):
+        (damaged / path.name).write_bytes(path.read_bytes())
+    for words, said in (
+        ([tmp_path / "nowhere"], "there is no such folder"),
+        ([tmp_path / "empty"], "neither saved results (config.json of Results.save) nor a store"),
+        ([folders], "results are in its folders 'saved', 'study': give one of them"),
+        ([broken], "experiment.sqlite"),
+        ([half], "per_query.parquet: this file of the saved results is missing"),
+        ([damaged], "000.parquet"),
+        ([folders / "saved", "-o", tmp_path / "no" / "page.html"], "the folder does not exist"),
+        ([folders / "saved", "-m", "EE_D@3"], "have measures and labels of their own"),
+        ([folders / "saved", "--baseline", "fixe"], "unknown system 'fixe'; did you mean"),
+        ([folders / "study", "-m", "EE_D@3"], "measures need qrels"),
+    ):
+        if "-o" not in words:
+            words = [*words, "-o", tmp_path / "page.html"]
+        found = fairtk("report", *words)
+        assert found.exit_code in (1, 2), (words, found.output)
+        assert said in found.output and found.output.count("\n") == 1, (words, found.output)
+        assert not (tmp_path / "page.html").exists()
+
+
+def test_failed_queries_of_a_store_are_counted(folders, tmp_path):
+    from fairtk.experiment import open_results
+
+    hostile_results(tmp_path / "study", n_queries=12)
+    results = open_results(tmp_path / "study")
+    assert len(results.systems) == 3
+    assert results.failures[["system", "qid"]].to_numpy().tolist() == [[results.systems[2], "q1"]]
+    assert "no luck" in results.failures["error"].iloc[0]
+    assert isinstance(results.rankings("fair"), pd.DataFrame)

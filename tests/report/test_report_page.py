@@ -1,0 +1,241 @@
+"""The page of a report: what it says, that nothing in it is markup, that nothing is asked for."""
+
+import base64
+import json
+import re
+import zlib
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from report_world import MARKUP
+
+import fairtk
+from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.files.renderings import Table
+from fairtk.report import Section, load_sections, page_text, save_sections
+
+
+class Page(HTMLParser):
+    """The elements and the text of a page."""
+
+    VOID = {"meta", "link", "br", "img", "input"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.words = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def said(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def unpacked(text):
+    """Return the index and the queries of a page."""
+    index = re.search(r'id="drill-down-index">([^<]*)<', text)[1]
+    blocks = re.findall(r'class="drill-down-block">([^<]*)<', text)
+    read = [json.loads(zlib.decompress(base64.b64decode(packed))) for packed in [index, *blocks]]
+    return read[0], [query for block in read[1:] for query in block]
+
+
+@pytest.fixture(scope="module")
+def text(results):
+    return page_text(results, title=f"Study {MARKUP}", license="CC BY-NC-SA 4.0", command="make")
+
+
+def test_every_element_is_closed_and_no_text_is_markup(text):
+    page = Page(text)
+    assert page.open == []
+    assert text.count("document.title=") == text.count("document.title=&#39;")  # all escaped
+    tags = [tag for tag, _ in page.elements]
+    scripts = [attrs for tag, attrs in page.elements if tag == "script"]
+    assert "img" not in tags and "b" not in tags and "i" not in tags
+    assert [attrs for attrs in scripts if attrs.get("type") != "text/plain"] == [{}]  # ours
+    assert not any(name.startswith("on") for _, attrs in page.elements for name in attrs)
+    ids = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    named = {n for _, attrs in page.elements for n in attrs.get("aria-labelledby", "").split()}
+    assert named <= set(ids)
+    links = {attrs["href"] for tag, attrs in page.elements if tag == "a"}
+    assert {link.removeprefix("#") for link in links} <= set(ids)
+
+
+def test_nothing_is_asked_for(text):
+    page = Page(text)
+    for tag, attrs in page.elements:
+        assert not {"src", "srcset", "action", "poster", "style"} & set(attrs), (tag, attrs)
+        for name in ("href", "xlink:href"):
+            assert attrs.get(name, "#").startswith(("#", "data:,")), (tag, attrs)
+    assert "@import" not in text and "url(http" not in text
+    policy = dict(page.elements)["meta"]  # the last meta
+    policy = next(a["content"] for t, a in page.elements if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy and "http" not in policy
+
+
+def test_the_page_says_what_was_found(text, results):
+    said = Page(text).said
+    assert "3 systems on 30 queries, by 3 measures." in said
+    assert "2 systems of these are stochastic: 12 or 3 sampled rankings per query." in said
+    for measure in results.measures:
+        best = results.means[measure].agg("idxmin" if measure == "EE_D@3" else "idxmax")
+        assert f"{best} is best with a mean of {results.means.loc[best, measure]:.4f}" in said
+    row = results.compare().set_index(["measure", "system"]).loc[("EE_D@3", "fair")]
+    assert f"{row['difference']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]" in said
+    assert "EE_R@3 is undefined for up to 1 query" in said
+    assert "1 result failed and count with the worst value" in said
+    assert "lacks 1 query that have labels" in said
+    assert "License of the data: CC BY-NC-SA 4.0" in said
+    assert "None of the numbers says that a system is fair" in said
+    assert "the command that made this page: make" in said.lower()
+    assert fairtk.__version__ in text and pd.__version__ in said
+    assert '"n_samples": 12' in said  # settings of stages
+
+
+def test_equal_results_give_equal_pages(results, text, tmp_path):
+    again = page_text(results, title=f"Study {MARKUP}", license="CC BY-NC-SA 4.0", command="make")
+    assert again == text
+    results.save(tmp_path / "saved")
+    loaded = fairtk.Results.load(tmp_path / "saved")
+    assert page_text(loaded) == page_text(results)
+
+
+def test_a_query_has_all_its_rankings_and_answers(text, results):
+    index, queries = unpacked(text)
+    assert index["systems"] == results.systems
+    values = results.per_query.set_index(["measure", "system", "qid"])["value"]
+    assert index["values"][0][1][5] == pytest.approx(values["EE_D@3", "fair", "q5"], rel=1e-4)
+    assert index["values"][1][1][2] is None  # EE_R without a useful document
+    query = queries[index["qids"].index("q5")]
+    assert query["q"].startswith("words of q5 </script>")
+    assert query["g"] == [f"it is q5-d0<b>{MARKUP}"]
+    assert [d for d, label in zip(query["d"], query["l"], strict=True) if label] == [
+        f"q5-d{j}<b>" for j in (0, 3, 6)
+    ]
+    counts = {}
+    rankings = results.rankings("fair")
+    for _, rows in rankings[rankings["qid"] == "q5"].groupby("sample"):
+        rows = rows.sort_values("rank")
+        key = (tuple(rows["docno"]), rows["qanswer"].iloc[0])
+        counts[key] = counts.get(key, 0) + 1
+    shown = {
+        (tuple(query["d"][d] for d in docs), query["a"][answer]): count
+        for count, docs, answer in query["s"][1]
+    }
+    assert shown == counts
+    assert sum(shown.values()) == 12
+    failed = queries[index["qids"].index("q1")]
+    assert failed["s"][2] is None and "no luck" in failed["e"]["2"]
+
+
+def test_deep_rankings_are_cut_and_counted_at_that_depth(results):
+    index, queries = unpacked(page_text(results, cutoff=2))
+    assert index["cutoff"] == 2
+    assert {len(docs) for q in queries for s in q["s"] for _, docs, _ in s or []} == {2}
+
+
+def test_a_page_has_no_more_queries_than_there_is_room(results, monkeypatch):
+    from fairtk.report import queries
+
+    monkeypatch.setattr(queries, "BLOCK", 1)  # a query in each block
+    whole = queries.drill_down(results, 3)
+    assert (whole.shown, whole.queries) == (30, 30)
+    room = sum(map(len, whole.blocks[:7]))
+    some = queries.drill_down(results, 3, most=room)
+    assert some.shown == 7 and some.blocks == whole.blocks[:7]
+    monkeypatch.setattr(queries.drill_down, "__defaults__", (room,))
+    assert "Only the first 7 of 30 queries" in Page(page_text(results, cutoff=3)).said
+
+
+def test_results_without_measures_rankings_or_a_second_system(answered):
+    topics = pd.DataFrame({"qid": ["a", "b"], "query": ["x", "y"]})
+    plain = fairtk.Experiment(
+        {"one": topics.assign(docno=["d", "e"], score=1.0), "two": topics.assign(qanswer="yes")},
+        topics,
+    )
+    said = Page(page_text(plain)).said
+    assert "Nothing was measured" in said and "There are no measures" in said
+    assert "Comparisons" not in said
+    index, queries = unpacked(page_text(plain))
+    assert queries[0]["s"] == [[[1, [0], None]], [[1, [], 0]]]
+    assert queries[0]["a"] == ["yes"]
+    empty = fairtk.Experiment({"none": topics[:0].assign(docno="", score=0.0)}, topics)
+    assert "no rankings and no answers to look at" in Page(page_text(empty)).said
+    alone = Page(page_text(one_system(answered)))
+    assert "fair: " in alone.said and "is best" not in alone.said
+
+
+def one_system(results):
+    frame = results.rankings("fair")
+    return fairtk.Experiment({"fair": frame}, qrels=results.qrels, measures=["EE_D@3"])
+
+
+def test_a_baseline_that_was_not_named_is_said(answered):
+    frames = {name: answered.rankings(name) for name in answered.systems}
+    unnamed = fairtk.Experiment(frames, qrels=answered.qrels, measures=["EE_D@3"])
+    assert "No baseline was named; the first system, fixed <i>" in Page(page_text(unnamed)).said
+    said = Page(page_text(unnamed, baseline="fair", test="wilcoxon", correction=None)).said
+    assert "No baseline was named" not in said
+    assert "Differences from fair; Wilcoxon signed-rank test, two-sided; p corrected: not" in said
+
+
+def test_sections_are_shown_as_they_are_and_kept_with_results(results, tmp_path):
+    pytest.importorskip("matplotlib")
+    figure = results.plot_trade_off("EE_D@3", "E(nDCG@3)")
+    sections = [
+        Section("Slopes <b>", ("One <b>.", "Two."), Table(["a", "n"], [["x<b>", "1.5"]], "What?")),
+        Section("Drawn", figure=figure, alternative="Points & words."),
+    ]
+    text = page_text(results, sections=sections)
+    said = Page(text).said
+    assert "Slopes <b> One <b>. Two." in said and "x<b> 1.5" in said
+    assert "Points & words." in said and text.count("<svg") == 3
+    save_sections(tmp_path, sections)
+    assert page_text(results, sections=load_sections(tmp_path)) == text
+    assert load_sections(tmp_path / "nowhere") == []
+
+
+def test_sections_that_cannot_be_shown_are_refused(results, tmp_path):
+    with pytest.raises(ParameterError, match="'Drawn': a figure needs a text alternative"):
+        Section("Drawn", figure="<svg/>")
+    with pytest.raises(ParameterError, match="needs a title"):
+        Section(" ")
+    with pytest.raises(ParameterError, match="must be a tuple of paragraphs"):
+        Section("Prose", prose="letters")
+    for wrong in ("[", "{}x", '[{"title": "t"}]', "[1]"):
+        (tmp_path / "sections.json").write_text(wrong)
+        with pytest.raises(InputError, match="sections.json: not the sections of a report"):
+            load_sections(tmp_path)
+    with pytest.raises(InputError, match="section-1' of the report is not SVG"):
+        page_text(results, sections=[Section("t", figure="<p>", alternative="w")])
+
+
+def test_settings_out_of_range(results, tmp_path):
+    with pytest.raises(ParameterError, match="cutoff must be at least 1; found 0"):
+        page_text(results, cutoff=0)
+    with pytest.raises(NotFoundError, match="unknown system 'fiar'; did you mean 'fair'"):
+        page_text(results, baseline="fiar")
+    with pytest.raises(InputError, match="the folder does not exist"):
+        results.report(tmp_path / "no" / "report.html")
+
+
+def test_a_report_replaces_a_file_in_one_step(answered, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("before")
+    answered.report(path)
+    assert path.read_text(encoding="utf-8") == page_text(answered)
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
