@@ -14,7 +14,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, listed
 from fairtk.files.content import MARK
-from fairtk.frames.arrays import BoolArray, FloatArray
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; Python's ``float`` reads ``1_000`` and the digits of other scripts, too."""
@@ -159,12 +159,17 @@ class Rows:
                 numbers[row] = number
         return numbers
 
-    def unique(self, columns: list[str], what: str) -> None:
-        """Raise a `FormatError` if two rows agree in all the columns."""
+    def codes(self, columns: list[str]) -> IntArray:
+        """Return a number for each row, the same where two rows agree in all the columns."""
         codes = np.zeros(len(self.frame), dtype=np.int64)
         for column in columns:
             part, values = pd.factorize(self.frame[column])
             codes = codes * max(1, len(values)) + part
+        return codes
+
+    def unique(self, columns: list[str], what: str) -> None:
+        """Raise a `FormatError` if two rows agree in all the columns."""
+        codes = self.codes(columns)
         twice = pd.Series(codes).duplicated().to_numpy()
         if not twice.any():
             return

@@ -7,12 +7,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError
+from fairtk.errors import FormatError, InputError, listed
 from fairtk.files.content import CHUNK, MARK, Watched, first_line, opened, text_lines
 from fairtk.files.rows import NUMBER, Rows, shown
 
@@ -25,6 +25,24 @@ _MARKS = re.compile(rb"\xef\xbb\xbf|\r[^\n]")
 def fields_of(line: str) -> list[str]:
     """Return the fields of a line."""
     return [field for field in _BLANKS.split(line.strip(" \t\r\n")) if field]
+
+
+def refuse_spaces(names: Any, what: str, where: str, remedy: str = "") -> None:
+    """Raise an `InputError` for names that such a file cannot hold: empty ones, or with spaces.
+
+    Args:
+        names: the names.
+        what: what they are, for the message.
+        where: who writes them, for the message.
+        remedy: what to do about it.
+    """
+    texts = pd.Series(names, dtype="str")
+    wrong = texts[texts.str.contains(r"[\s\ufeff]|^$")]
+    if len(wrong):
+        raise InputError(
+            f"{where}: TREC's format separates columns by spaces, so a {what} cannot be empty or "
+            f"have spaces; found {listed(wrong, 3)}{remedy}"
+        )
 
 
 def read_whitespace(

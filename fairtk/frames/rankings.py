@@ -7,6 +7,7 @@ ties broken by docno, descending (trec_eval's rule).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -210,14 +211,30 @@ def _sorted_order(
     step = key[1:] - key[:-1]
     if bool(((step > 0) | ((step == 0) & (within[1:] > within[:-1]))).all()):
         return None
-    order = np.lexsort((within, key))
-    if rank is None:
-        tied = (key[order][1:] == key[order][:-1]) & (within[order][1:] == within[order][:-1])
-        if tied.any():
-            by_name = np.empty(len(docnos), dtype=np.int64)
-            by_name[np.argsort(docnos.astype(str), kind="stable")] = np.arange(len(docnos))
-            order = np.lexsort((-by_name[doc], within, key))
-    return order.astype(np.int64, copy=False)
+    if rank is not None:
+        return np.lexsort((within, key))
+    return order_by((within, key), lambda rows: docnos[doc[rows]])
+
+
+def order_by(
+    keys: tuple[Any, ...], names: Callable[[IntArray], Any], descending: bool = True
+) -> IntArray:
+    """Return the order of rows by keys, with ties broken by name.
+
+    Args:
+        keys: as for `numpy.lexsort`: the last one counts first; shape (n_rows,) each.
+        names: gives the names of some rows, mostly their docnos.
+        descending: whether the last of tied names comes first (trec_eval's rule).
+    """
+    order: IntArray = np.lexsort(keys)
+    tied = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in keys])
+    if not tied.any():
+        return order
+    # names are compared only where they are tied: sorting strings is slow
+    rows = order[np.append(tied, False) | np.append(False, tied)]
+    place = np.zeros(len(order), dtype=np.int64)
+    place[rows] = pd.factorize(names(rows), sort=True)[0]
+    return np.lexsort((-place if descending else place, *keys))
 
 
 def _known(score: FloatArray | None) -> FloatArray:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pandas as pd
 
 from fairtk.errors import DataWarning
 from fairtk.files.rows import Rows
-from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
+from fairtk.frames.rankings import order_by
 
 
 def place(rows: Rows, order: str) -> None:
@@ -31,9 +30,9 @@ def place(rows: Rows, order: str) -> None:
     rank = frame[RANK].to_numpy(np.int64) if given else np.zeros(len(frame), dtype=np.int64)
     used = np.zeros_like(rank) if order == "score" else rank
     score = frame[SCORE].to_numpy(np.float64)
-    ranking = _rankings(frame)
+    ranking = rows.codes([QID, *([SAMPLE] if SAMPLE in frame.columns else [])])
 
-    sorted_rows = _sorted(ranking, used, score, frame[DOCNO])
+    sorted_rows = order_by((-score, used, ranking), lambda tied: frame[DOCNO].iloc[tied])
     ranking, score = ranking[sorted_rows], score[sorted_rows]
     same = ranking[1:] == ranking[:-1]
     rising = same & (score[1:] > score[:-1])
@@ -65,32 +64,3 @@ def place(rows: Rows, order: str) -> None:
         # ties too: evaluators of other measures would break them by docno
         frame = frame.assign(**{SCORE: ranks.max() + 1.0 - ranks})
     rows.frame = frame.assign(**{RANK: ranks})
-
-
-def _rankings(frame: pd.DataFrame) -> IntArray:
-    codes: IntArray = pd.factorize(frame[QID])[0].astype(np.int64)
-    if SAMPLE in frame.columns:
-        samples, distinct = pd.factorize(frame[SAMPLE])
-        codes = codes * max(1, len(distinct)) + samples
-    return codes
-
-
-def _sorted(
-    ranking: IntArray,
-    rank: IntArray,
-    score: FloatArray,
-    docno: pd.Series,
-) -> IntArray:
-    order = np.lexsort((-score, rank, ranking))
-    keys = [key[order] for key in (ranking, rank, score)]
-    tied = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
-    if not tied.any():
-        return order
-    # names are compared only for the documents that are tied: sorting strings is slow
-    involved = np.zeros(len(order), dtype=bool)
-    involved[1:] |= tied
-    involved[:-1] |= tied
-    rows = order[involved]
-    name = np.zeros(len(order), dtype=np.int64)
-    name[rows] = -pd.factorize(docno.iloc[rows], sort=True)[0]
-    return np.lexsort((name, -score, rank, ranking))

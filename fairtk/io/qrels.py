@@ -12,7 +12,7 @@ from fairtk.files.atomic import atomic_text
 from fairtk.files.content import is_parquet_name, kind_of
 from fairtk.files.rows import Rows
 from fairtk.files.tables import has_header, read_table, strings_or_lists, write_table
-from fairtk.files.whitespace import Type, read_whitespace
+from fairtk.files.whitespace import Type, read_whitespace, refuse_spaces
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, require
 from fairtk.frames.qrels import Qrels
 
@@ -77,14 +77,8 @@ def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             f"write_qrels: TREC's format has no place for the columns {listed(lost)}; write "
             ".tsv, .jsonl or .parquet, or drop them"
         )
-    for ids in (qrels.qids, qrels.docnos):
-        texts = pd.Series(ids, dtype="str")
-        wrong = texts[texts.str.contains(r"[\s\ufeff]|^$")]
-        if len(wrong):
-            raise InputError(
-                "write_qrels: TREC's format separates columns by spaces, so an id cannot be empty "
-                f"or have spaces; found {listed(wrong, 3)}: write .tsv or .parquet instead"
-            )
+    for what, ids in ((QID, qrels.qids), (DOCNO, qrels.docnos)):
+        refuse_spaces(ids, what, "write_qrels", ": write .tsv or .parquet instead")
     qids, docnos = qrels.qids[qrels.query].tolist(), qrels.docnos[qrels.doc].tolist()
     with atomic_text(path) as stream:
         for qid, docno, label in zip(qids, docnos, qrels.labels.tolist(), strict=True):

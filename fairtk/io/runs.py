@@ -16,13 +16,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, InputError, ParameterError, listed
+from fairtk.errors import DataWarning, ParameterError
 from fairtk.files.atomic import atomic_text
 from fairtk.files.content import is_parquet_name, kind_of
 from fairtk.files.parquet import write_parquet
 from fairtk.files.rows import Rows, shown
 from fairtk.files.tables import has_header, read_table
-from fairtk.files.whitespace import Type, read_whitespace
+from fairtk.files.whitespace import Type, read_whitespace, refuse_spaces
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 from fairtk.frames.rankings import encode_run
 from fairtk.io.order import place
@@ -37,7 +37,6 @@ _TYPES: dict[str, Type] = {
 }  # fmt: skip
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
-_NOT_AN_ID = r"[\s\ufeff]|^$"
 
 
 def read_run(
@@ -120,13 +119,7 @@ def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk
         write_parquet(frame, path)
         return
     for what, names in ((QID, coded.qids), (DOCNO, coded.docnos), ("tag", [tag])):
-        texts = pd.Series(names, dtype="str")
-        wrong = texts[texts.str.contains(_NOT_AN_ID)]
-        if len(wrong):
-            raise InputError(
-                f"write_run: TREC's format separates columns by spaces, so a {what} cannot be "
-                f"empty or have spaces; found {listed(wrong, 3)}: write Parquet instead"
-            )
+        refuse_spaces(names, what, "write_run", ": write Parquet instead")
     scores = frame[SCORE].to_numpy(dtype=np.float64)[coded.order].tolist()
     samples = coded.ranking_sample[coded.ranking].tolist() if coded.sampled else None
     qids, docnos = coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()

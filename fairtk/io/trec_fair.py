@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, ParameterError, listed
+from fairtk.errors import FormatError, ParameterError
 from fairtk.files.atomic import atomic_text
 from fairtk.files.content import first_line, kind_of
 from fairtk.files.rows import Rows
-from fairtk.files.whitespace import Type, fields_of, read_whitespace
+from fairtk.files.whitespace import Type, fields_of, read_whitespace, refuse_spaces
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 from fairtk.frames.rankings import encode_run
 
@@ -111,13 +111,7 @@ def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """
     coded = encode_run(frame, "write_task_run")
     for what, ids in ((QID, coded.qids), (DOCNO, coded.docnos)):
-        texts = pd.Series(ids, dtype="str")
-        wrong = texts[texts.str.contains(r"\s|^$")]
-        if len(wrong):
-            raise InputError(
-                f"write_task_run: a {what} cannot be empty or have white space; found "
-                f"{listed(wrong, 3)}"
-            )
+        refuse_spaces(ids, what, "write_task_run")
     columns = [coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()]
     names = COLUMNS["task1"]
     if coded.sampled:

@@ -9,8 +9,9 @@ import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
 from fairtk.errors import ColumnError
-from fairtk.frames.columns import SAMPLE, plain_columns
+from fairtk.frames.columns import DOCNO, QID, SAMPLE, SCORE, plain_columns
 from fairtk.frames.content import ByContent, digest
+from fairtk.frames.rankings import Rankings, encode_run
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 
@@ -96,14 +97,27 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
             reasons,
         )
 
-    def refuse_samples(self, inp: pd.DataFrame) -> None:
-        """Raise unless the frame is a plain run, without the column ``sample``."""
+    def refuse_samples(self, inp: pd.DataFrame, remedy: str = "") -> None:
+        """Raise unless the frame is a plain run, without the column ``sample``.
+
+        Args:
+            inp: the frame that `transform` got.
+            remedy: what to do about it, if not what rerankers do.
+        """
         if SAMPLE in inp.columns:
+            name = type(self).__name__
+            remedy = remedy or f"put {name} before the sampler, or wrap a reranker in PerSample"
             raise ColumnError(
-                f"{type(self).__name__} takes one ranking per query, but its input has the column "
-                f"{SAMPLE!r}: it is sampled already; put {type(self).__name__} before the sampler, "
-                "or wrap a reranker in PerSample"
+                f"{name} takes one ranking per query, but its input has the column {SAMPLE!r}: it "
+                f"is sampled already; {remedy}"
             )
+
+    def plain_run(self, inp: pd.DataFrame) -> Rankings:
+        """Return the run that a sampler starts from, which has one ranking per query."""
+        self.check_inputs(inp, [QID, DOCNO, SCORE])
+        remedy = "sample the retriever's run, or drop the column from a single sample"
+        self.refuse_samples(inp, remedy)
+        return encode_run(inp, type(self).__name__)
 
 
 def _mode(missing: list[str], name: str) -> Any:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
-from fairtk.frames.rankings import encode_run
+from fairtk.frames.columns import RANK, SAMPLE
 from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.sampled import refuse_sampled
 
 
 class EachDocument(FairTransformer):
@@ -28,8 +26,6 @@ class EachDocument(FairTransformer):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the rankings."""
-        self.check_inputs(inp, [QID, DOCNO, SCORE])
-        refuse_sampled(inp, type(self).__name__)
-        run = encode_run(inp, type(self).__name__)
+        run = self.plain_run(inp)
         out = inp.take(run.order).reset_index(drop=True)
         return out.assign(**{RANK: np.int64(0), SAMPLE: run.position.astype(np.int64)})

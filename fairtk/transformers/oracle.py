@@ -7,16 +7,13 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from fairtk.frames.columns import DOCNO, QID, SCORE
 from fairtk.frames.qrels import Qrels
-from fairtk.frames.rankings import encode_run
-from fairtk.plackett_luce import SURE, draw_rankings
-from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.sampled import refuse_sampled, sampled_frame
-from fairtk.transformers.settings import depth, whole
+from fairtk.frames.rankings import order_by
+from fairtk.plackett_luce import SURE
+from fairtk.transformers.sampled import Sampler
 
 
-class OracleSampler(FairTransformer):
+class OracleSampler(Sampler):
     """Ranks useful documents first, each block uniformly shuffled: R -> S.
 
     The optimal policy of expected exposure (*Towards Fair RAG*, section 3.3; Diaz et al. 2020):
@@ -52,33 +49,19 @@ class OracleSampler(FairTransformer):
         cutoff: int | None = None,
         seed: int = 42,
     ) -> None:
-        name = type(self).__name__
-        self.qrels = Qrels(qrels, name).plain()  # in one form: equal labels, equal samplers
-        self.n_samples = whole("n_samples", n_samples, name)
-        self.cutoff = depth(cutoff, name)
-        self.seed = whole("seed", seed, name, least=None)
+        super().__init__(n_samples, cutoff, seed)
+        # in one form: equal labels, equal samplers
+        self.qrels = Qrels(qrels, type(self).__name__).plain()
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return `n_samples` rankings per query of the run."""
-        self.check_inputs(inp, [QID, DOCNO, SCORE])
-        refuse_sampled(inp, type(self).__name__)
-        run = encode_run(inp, type(self).__name__)
-        by_name = np.empty(len(run.docnos), dtype=np.int64)
-        by_name[np.argsort(run.docnos.astype(str), kind="stable")] = np.arange(len(run.docnos))
+        run = self.plain_run(inp)
         grade = np.maximum(np.nan_to_num(self._labels.labels_of(run)), 0.0)
-        within = np.lexsort((by_name[run.doc], -grade, run.query))
+        within = order_by((-grade, run.query), lambda rows: run.docnos[run.doc[rows]], False)
         gaps = np.zeros(len(grade))
         gaps[1:] = np.where(grade[within][1:] < grade[within][:-1], SURE, 0.0)
         gaps[run.ranking_start[:-1]] = 0.0
-        draws = draw_rankings(
-            gaps,
-            run.ranking_start,
-            run.qids[run.ranking_query].tolist(),
-            self.n_samples,
-            self.cutoff,
-            self.seed,
-        )
-        return sampled_frame(inp, run, run.order[within], draws)
+        return self.drawn(inp, run, run.order[within], gaps)
 
     @cached_property
     def _labels(self) -> Qrels:

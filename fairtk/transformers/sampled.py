@@ -1,24 +1,41 @@
-"""The frame S that samplers return: rows of a run, once per sample that places them."""
+"""Samplers: from a run to the frame S, rows of the run once per sample that places them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ColumnError
-from fairtk.frames.arrays import IntArray
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import RANK, SAMPLE, SCORE
 from fairtk.frames.rankings import Rankings
-from fairtk.plackett_luce import Draws
+from fairtk.plackett_luce import Draws, draw_rankings
+from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.settings import depth, whole
 
 
-def refuse_sampled(inp: pd.DataFrame, where: str) -> None:
-    """Raise unless the run has one ranking per query, without the column ``sample``."""
-    if SAMPLE in inp.columns:
-        raise ColumnError(
-            f"{where} expects one ranking per query, but the run has the column {SAMPLE!r}: it is "
-            "sampled already; sample the retriever's run, or drop the column from a single sample"
-        )
+class Sampler(FairTransformer):
+    """What samplers share: how many rankings are drawn from which run, and from which numbers.
+
+    Args:
+        n_samples: rankings per query, >= 1.
+        cutoff: documents per ranking, >= 1; None for all.
+        seed: the seed, any integer.
+    """
+
+    def __init__(self, n_samples: int, cutoff: int | None, seed: int) -> None:
+        name = type(self).__name__
+        self.n_samples = whole("n_samples", n_samples, name)
+        self.cutoff = depth(cutoff, name)
+        self.seed = whole("seed", seed, name, least=None)
+
+    def drawn(
+        self, inp: pd.DataFrame, run: Rankings, order: IntArray, gaps: FloatArray
+    ) -> pd.DataFrame:
+        """Return rankings of a run; see `sampled_frame` and `fairtk.plackett_luce.score_gaps`."""
+        keys = run.qids[run.ranking_query].tolist()
+        start = run.ranking_start
+        draws = draw_rankings(gaps, start, keys, self.n_samples, self.cutoff, self.seed)
+        return sampled_frame(inp, run, order, draws)
 
 
 def sampled_frame(inp: pd.DataFrame, run: Rankings, order: IntArray, draws: Draws) -> pd.DataFrame:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.frames.columns import DOCNO, QID, SCORE
-from fairtk.frames.rankings import Rankings, encode_run
-from fairtk.plackett_luce import draw_rankings, score_gaps
-from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.sampled import refuse_sampled, sampled_frame
-from fairtk.transformers.settings import depth, exponent, whole
+from fairtk.frames.columns import SCORE
+from fairtk.frames.rankings import order_by
+from fairtk.plackett_luce import score_gaps
+from fairtk.transformers.sampled import Sampler
+from fairtk.transformers.settings import exponent
 
 
-class FairSampler(FairTransformer):
+class FairSampler(Sampler):
     """Draws rankings from a Plackett-Luce policy: R -> S (*Towards Fair RAG*, Eqs. 1 and 2).
 
     The scores of each query are min-max scaled to [1, 2], raised to ``alpha``, and used as
@@ -57,41 +55,13 @@ class FairSampler(FairTransformer):
         cutoff: int | None = None,
         seed: int = 42,
     ) -> None:
-        name = type(self).__name__
-        self.alpha = exponent(alpha, name)
-        self.n_samples = whole("n_samples", n_samples, name)
-        self.cutoff = depth(cutoff, name)
-        self.seed = whole("seed", seed, name, least=None)
+        super().__init__(n_samples, cutoff, seed)
+        self.alpha = exponent(alpha, type(self).__name__)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return `n_samples` rankings per query of the run."""
-        self.check_inputs(inp, [QID, DOCNO, SCORE])
-        refuse_sampled(inp, type(self).__name__)
-        run = encode_run(inp, type(self).__name__)
+        run = self.plain_run(inp)
         score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
-        order = run.order[_ties_by_docno(run, score)]
-        draws = draw_rankings(
-            score_gaps(score, run.ranking_start, self.alpha),
-            run.ranking_start,
-            run.qids[run.ranking_query].tolist(),
-            self.n_samples,
-            self.cutoff,
-            self.seed,
-        )
-        return sampled_frame(inp, run, order, draws)
-
-
-def _ties_by_docno(run: Rankings, score: FloatArray) -> IntArray | slice:
-    """Return the order of sorted rows in which equal scores of a query stand by docno."""
-    tied = (run.ranking[1:] == run.ranking[:-1]) & (score[1:] == score[:-1])
-    if not tied.any():
-        return slice(None)
-    rows = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
-    opens = np.append(True, ~tied)  # a group of equal scores of one query starts here
-    group = np.cumsum(opens)[rows]
-    used, code = np.unique(run.doc[rows], return_inverse=True)
-    by_name = np.empty(len(used), dtype=np.int64)
-    by_name[np.argsort(run.docnos[used].astype(str), kind="stable")] = np.arange(len(used))
-    order = np.arange(len(score))
-    order[rows] = rows[np.lexsort((by_name[code], group))]
-    return order
+        order = order_by((-score, run.ranking), lambda rows: run.docnos[run.doc[rows]], False)
+        gaps = score_gaps(score, run.ranking_start, self.alpha)
+        return self.drawn(inp, run, run.order[order], gaps)

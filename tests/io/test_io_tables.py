@@ -125,7 +125,7 @@ class TestQrels:
         qrels = pd.DataFrame({"qid": ["q"], "docno": ["a"], "label": [1], "gold_answer": ["x"]})
         with pytest.raises(InputError, match="no place for the columns 'gold_answer'"):
             write_qrels(qrels, tmp_path / "qrels.txt")
-        with pytest.raises(InputError, match="an id cannot be empty or have spaces; found 'a b'"):
+        with pytest.raises(InputError, match="a docno cannot be empty or have spaces; found 'a b'"):
             write_qrels(qrels[["qid", "docno", "label"]].assign(docno="a b"), tmp_path / "q.txt")
         with pytest.raises(ColumnError):
             write_qrels(qrels[["qid", "docno"]], tmp_path / "qrels.txt")

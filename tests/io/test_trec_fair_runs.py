@@ -160,7 +160,7 @@ def test_only_runs_are_written(tmp_path):
     with pytest.raises(ColumnError):
         write_task_run(pd.DataFrame({"qid": ["1"], "docno": ["2"]}), path)
     spaced = pd.DataFrame({"qid": ["1"], "docno": ["a b"], "score": [1.0], "rank": [0]})
-    with pytest.raises(InputError, match="docno cannot be empty or have white space.*'a b'"):
+    with pytest.raises(InputError, match="docno cannot be empty or have spaces.*'a b'"):
         write_task_run(spaced, path)
     assert not path.exists()
 

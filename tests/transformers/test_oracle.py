@@ -134,7 +134,7 @@ def test_broken_settings_and_runs():
         OracleSampler(QRELS, n_samples=0)
     with pytest.raises(ParameterError, match="OracleSampler: cutoff must be"):
         OracleSampler(QRELS, cutoff=-1)
-    with pytest.raises(ColumnError, match="OracleSampler expects one ranking"):
+    with pytest.raises(ColumnError, match="OracleSampler takes one ranking"):
         OracleSampler(QRELS)(RUN.assign(sample=0))
     with pytest.raises(InputError, match="OracleSampler: the score of qid 'q1', docno 'a'"):
         OracleSampler(QRELS)(RUN.assign(score=math.nan))

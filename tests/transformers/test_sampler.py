@@ -268,7 +268,7 @@ def test_missing_column():
 
 def test_sampled_run():
     sampled = FairSampler(n_samples=2)(make_run([1.0, 2.0]))
-    with pytest.raises(ColumnError, match="FairSampler expects one ranking .* sampled already"):
+    with pytest.raises(ColumnError, match="FairSampler takes one ranking .* sampled already"):
         FairSampler()(sampled)
 
 
