@@ -27,7 +27,7 @@ from fairtk.frames.columns import (
 )
 from fairtk.frames.content import ByContent, digest
 from fairtk.frames.ids import as_strings, distinct_ids, encode_ids
-from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids, warn_of_strangers
+from fairtk.frames.matching import warn_of_other_qids, warn_of_strangers
 from fairtk.frames.numbers import as_numbers
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import LOST_SAMPLES, Rankings, describe, encode_run, rankings_of
@@ -72,7 +72,6 @@ __all__ = [
     "is_sampled",
     "rankings_of",
     "require",
-    "warn_of_other_docnos",
     "warn_of_other_qids",
     "warn_of_strangers",
 ]

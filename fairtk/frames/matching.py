@@ -37,20 +37,6 @@ def warn_of_other_qids(qrels: Qrels, run: Run, where: str) -> None:
         )
 
 
-def warn_of_other_docnos(qrels: Qrels, run: Run, where: str) -> None:
-    """Warn if hardly any query of the run has a judged document in its rankings.
-
-    Args:
-        qrels: the labels.
-        run: the run; queries without labels do not count.
-        where: the measures, for the message.
-    """
-    doc, docnos = run.documents
-    query = qrels.query_index.get_indexer(run.qids)[run.query]
-    known = qrels.doc_index.get_indexer(docnos)[doc]
-    warn_of_strangers(qrels, query, docnos[doc], qrels.place(query, known) >= 0, where)
-
-
 def warn_of_strangers(
     qrels: Qrels, query: IntArray, docno: ObjectArray, judged: BoolArray, where: str
 ) -> None:

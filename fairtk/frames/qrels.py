@@ -57,31 +57,27 @@ class Qrels:
         self.qids: ObjectArray
         self.query, self.qids = encode_ids(frame[QID], QID, self._place)
         if DOCNO in frame.columns:
-            self._doc, self._docnos = encode_ids(frame[DOCNO], DOCNO, self._place)
             self._refuse_twice()
         if LABEL in frame.columns:
-            self._labels = self._numbers()
+            _ = self.labels
 
     def __len__(self) -> int:
         return len(self.query)
 
+    @cached_property
+    def _documents(self) -> tuple[IntArray, ObjectArray]:
+        self._need(DOCNO)
+        return encode_ids(self.frame[DOCNO], DOCNO, self._place)
+
     @property
     def doc(self) -> IntArray:
         """Index into `docnos` of each label; shape (n_labels,)."""
-        self._need(DOCNO)
-        return self._doc
+        return self._documents[0]
 
     @property
     def docnos(self) -> ObjectArray:
         """The documents as text, in order of first appearance; shape (n_documents,)."""
-        self._need(DOCNO)
-        return self._docnos
-
-    @property
-    def labels(self) -> FloatArray:
-        """The labels; shape (n_labels,)."""
-        self._need(LABEL)
-        return self._labels
+        return self._documents[1]
 
     @cached_property
     def query_index(self) -> pd.Index:
@@ -148,9 +144,9 @@ class Qrels:
             part.__dict__.pop(made, None)
         part.frame, part.query, part.cache = self.frame[rows], self.query[rows], {}
         if DOCNO in self.frame.columns:
-            part._doc = self._doc[rows]
+            part._documents = self.doc[rows], self.docnos
         if LABEL in self.frame.columns:
-            part._labels = self._labels[rows]
+            part.labels = self.labels[rows]
         return part
 
     def labels_of(self, rankings: Rankings) -> FloatArray:
@@ -169,25 +165,27 @@ class Qrels:
             twice = self.pairs.duplicated()
             row = int(np.flatnonzero(twice)[0])
             raise DuplicateError(
-                f"{self.where}: the qrels label docno {self._docnos[self._doc[row]]!r} twice for "
+                f"{self.where}: the qrels label docno {self.docnos[self.doc[row]]!r} twice for "
                 f"qid {self.qids[self.query[row]]!r} ({such_rows(int(twice.sum()))}); keep one "
                 "label per document"
             )
 
-    def _numbers(self) -> FloatArray:
+    @cached_property
+    def labels(self) -> FloatArray:
+        """The labels; shape (n_labels,)."""
+        self._need(LABEL)
         labels = as_numbers(self.frame[LABEL])
         strange = np.flatnonzero(~(np.abs(labels) < LIMIT))
         if len(strange):
             row = int(strange[0])
             value = self.frame[LABEL].iloc[row]
             value = value.item() if isinstance(value, np.generic) else value
+            where = f"qid {self.qids[self.query[row]]!r}"
+            if DOCNO in self.frame.columns:
+                where += f", docno {self.docnos[self.doc[row]]!r}"
             raise InputError(
-                f"{self.where}: the label of {self._describe(row)} is {value!r} "
+                f"{self.where}: the label of {where} is {value!r} "
                 f"({such_rows(len(strange))}); labels must be finite numbers below 2^53: "
                 "leave documents without a label out"
             )
         return labels
-
-    def _describe(self, row: int) -> str:
-        doc = f", docno {self._docnos[self._doc[row]]!r}" if DOCNO in self.frame.columns else ""
-        return f"qid {self.qids[self.query[row]]!r}{doc}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairtk.divergence import Distributions, SparseRows, js_divergence, spread
 from fairtk.exposure.bounds import HIGHER_IS_BETTER, LOWER_IS_BETTER, Bounded, ExposureValues
-from fairtk.exposure.browsing import GERR, RBP, TREC
+from fairtk.exposure.browsing import GERR, RBP
 from fairtk.exposure.expected import Grades, target_exposure, total
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.rankings import Rankings
@@ -95,8 +95,8 @@ def shown_documents(rankings: Rankings, weight: FloatArray, *, amortize: bool = 
 def group_exposure(shown: Shown, memberships: Memberships) -> SparseRows:
     """Return the exposure of each group in each row: sum over documents of weight x membership.
 
-    TREC Fair Ranking 2022's epsilon, before division by the attention of known documents
-    (`known_attention`). Documents without a row add nothing, but the others keep their ranks.
+    TREC Fair Ranking 2022's epsilon, before division by the attention of known documents.
+    Documents without a row add nothing, but the others keep their ranks.
     """
     item, entry = spread(memberships.start[shown.doc], memberships.size[shown.doc])
     return SparseRows.collect(
@@ -108,12 +108,6 @@ def group_exposure(shown: Shown, memberships: Memberships) -> SparseRows:
     )
 
 
-def known_attention(shown: Shown, memberships: Memberships) -> FloatArray:
-    """Return the attention that documents with known groups get in each row; shape (n_rows,)."""
-    weight = shown.weight * memberships.known[shown.doc]
-    return total(shown.row, weight, shown.n_rows)
-
-
 def free_attention(shown: Shown, memberships: Memberships) -> FloatArray:
     """Return the attention of which no group is known, for ``unlabeled="bounds"``; (n_rows,)."""
     weight = shown.weight * memberships.free[shown.doc]
@@ -123,15 +117,6 @@ def free_attention(shown: Shown, memberships: Memberships) -> FloatArray:
 def rank_fairness(system: SparseRows, target: Distributions, base: float | str = "e") -> FloatArray:
     """Return AWRF, 1 - JSD(exposure of the groups, target), of each row; NaN: one is empty."""
     return 1.0 - js_divergence(system, target, base)
-
-
-def attention_of_ranks(n: int) -> float:
-    """Return the attention that n ranks get in total under `TREC`: sum of 1 / log2(max(k, 2)).
-
-    The target of TREC 2022's Task 2 is scaled by it, whatever the length of the rankings; n is 20
-    there.
-    """
-    return float(TREC().weights(np.arange(n, dtype=np.int64)).sum())
 
 
 def loss_parts(
@@ -146,7 +131,7 @@ def loss_parts(
     Args:
         system: exposure of the groups.
         target: exposure that they should get.
-        scale: factor of the target, e.g. `attention_of_ranks` for a target that is a distribution.
+        scale: factor of the target; TREC 2022's Task 2 takes the attention of 20 ranks.
     """
     disparity = system.square()
     found = target.lookup(system.row, system.cell)

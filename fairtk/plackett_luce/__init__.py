@@ -7,8 +7,7 @@ own random numbers, `race` draws the rankings of one query, `batch` those of man
 """
 
 from fairtk.plackett_luce.batch import Draws, draw_rankings
-from fairtk.plackett_luce.sampling import sample_rankings
-from fairtk.plackett_luce.scaling import SURE, log_weights, score_gaps, weight_gaps
+from fairtk.plackett_luce.scaling import SURE, score_gaps
 from fairtk.plackett_luce.streams import Stream
 
 __all__ = [
@@ -16,8 +15,5 @@ __all__ = [
     "Draws",
     "Stream",
     "draw_rankings",
-    "log_weights",
-    "sample_rankings",
     "score_gaps",
-    "weight_gaps",
 ]

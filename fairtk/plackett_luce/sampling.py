@@ -22,14 +22,11 @@ Times are compared as logarithms, log E - log w, so weights may span any number 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from fairtk.errors import InputError
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.plackett_luce.arrivals import DRAWS, HEAVY, Placed, exponential, take
 from fairtk.plackett_luce.flat import race_flat
 from fairtk.plackett_luce.mixed import count_heavy, race_mixed
-from fairtk.plackett_luce.scaling import weight_gaps
 from fairtk.plackett_luce.streams import Stream
 
 # numbers held at once by the last stage
@@ -38,45 +35,11 @@ CHUNK = 1 << 22
 LAST = -1
 
 
-def sample_rankings(
-    log_weights: npt.ArrayLike,
-    n_samples: int,
-    cutoff: int | None = None,
-    *,
-    seed: int = 42,
-    key: str = "",
-) -> IntArray:
-    """Draw rankings of one query from the Plackett-Luce policy with the given log-weights.
-
-    Args:
-        log_weights: finite log-weights in nats, in any order; shape (n,).
-        n_samples: number of rankings.
-        cutoff: places per ranking; all n if None or larger than n.
-        seed: the seed.
-        key: the name of the stream, e.g. the qid.
-
-    Returns:
-        Indexes into `log_weights`, best first; shape (n_samples, min(cutoff, n)).
-
-    Raises:
-        InputError: a log-weight is NaN or infinite.
-    """
-    weights = np.asarray(log_weights, dtype=np.float64)
-    if weights.ndim != 1:
-        raise InputError(f"log-weights must be one-dimensional; found shape {weights.shape}")
-    descending = np.argsort(-weights, kind="stable")
-    stream = Stream(seed)
-    stream.open(key)
-    places = len(weights) if cutoff is None else min(cutoff, len(weights))
-    drawn = race(weight_gaps(weights[descending]), n_samples, places, stream)
-    return descending.astype(np.int64)[drawn]
-
-
 def race(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntArray:
     """Draw rankings from gaps of log-weights.
 
     Args:
-        gaps: as `score_gaps` and `weight_gaps` give them for one query; shape (n,).
+        gaps: as `score_gaps` gives them for one query; shape (n,).
         n_samples: number of rankings.
         places: places per ranking, at most n.
         stream: the random numbers, opened at the query.

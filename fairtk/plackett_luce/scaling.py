@@ -9,9 +9,7 @@ A gap computed from the scores keeps its full relative precision at any size.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from fairtk.errors import InputError
 from fairtk.frames.arrays import FloatArray, IntArray
 
 SURE = 80.0
@@ -23,29 +21,11 @@ show, so cutting every larger gap to `SURE` changes no distribution and keeps th
 """
 
 
-def log_weights(scores: npt.ArrayLike, alpha: float) -> FloatArray:
-    """Return the log-weights of one query: scores scaled to [1, 2], to the power of alpha.
-
-    These are the numbers of the paper's Eq. 2 and its footnote (proper min-max, also where scores
-    are negative). They are for showing and checking; `score_gaps` is what the sampler uses.
-
-    Args:
-        scores: finite retrieval scores of the documents of one query; shape (n,).
-        alpha: exponent >= 0; 0 makes all log-weights equal.
-
-    Returns:
-        Log-weights in nats, shape (n,), in the order of `scores`; all 1 if all scores are equal.
-    """
-    values = np.asarray(scores, dtype=np.float64)
-    if len(values) == 0:
-        return np.zeros(0)
-    values, low, spread = _spread(values, np.array([0, len(values)]), values.max(), values.min())
-    return np.asarray((1.0 + (values - low) / spread) ** alpha, dtype=np.float64)
-
-
 def score_gaps(scores: FloatArray, start: IntArray, alpha: float) -> FloatArray:
     """Return the gaps between the log-weights of neighbors, for many queries at once.
 
+    A log-weight is the score scaled to [1, 2] within its query (proper min-max, also where scores
+    are negative; 1 if all are equal), to the power of alpha: the paper's Eq. 2 and its footnote.
     With s the scaled score, the gap s'^a - s^a is taken as s'^a * -expm1(a * log1p(-(s' - s)/s'))
     with s' - s from the raw scores: relative error about 1e-14, also for nearly equal scores.
 
@@ -72,28 +52,6 @@ def score_gaps(scores: FloatArray, start: IntArray, alpha: float) -> FloatArray:
         gap = above**alpha * -np.expm1(alpha * np.log1p(-step / above))
     np.minimum(gap, SURE, out=gaps[1:], where=inside)
     return gaps
-
-
-def weight_gaps(weights: npt.ArrayLike) -> FloatArray:
-    """Return the gaps of log-weights that are given as they are, sorted descending.
-
-    Args:
-        weights: finite log-weights of one query in nats, in descending order; shape (n,).
-
-    Returns:
-        Gaps as in `score_gaps`; shape (n,).
-
-    Raises:
-        InputError: a log-weight is NaN or infinite, or they are not in descending order.
-    """
-    values = np.asarray(weights, dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise InputError(f"log-weights must be finite; found {values[~np.isfinite(values)][0]}")
-    with np.errstate(over="ignore"):
-        gaps = -np.diff(values, prepend=values[:1])
-    if (gaps < 0).any():
-        raise InputError("log-weights must be in descending order; sort them first")
-    return np.asarray(np.minimum(gaps, SURE), dtype=np.float64)
 
 
 def _spread(

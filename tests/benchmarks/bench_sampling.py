@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.plackett_luce import draw_rankings, log_weights, score_gaps
+from fairtk.plackett_luce import draw_rankings, score_gaps
 from fairtk.transformers.oracle import OracleSampler
 from fairtk.transformers.sampler import FairSampler
 
@@ -77,6 +77,11 @@ def invented_run(scores: Scores, own_documents: bool) -> pd.DataFrame:
             "rank": np.tile(np.arange(CANDIDATES), n_queries),
         }
     )
+
+
+def log_weights(scores: Scores, alpha: float) -> Scores:
+    """Return scores scaled to [1, 2], to the power of alpha."""
+    return (1 + (scores - scores.min()) / (scores.max() - scores.min())) ** alpha
 
 
 def bench_kernel(n_queries: int) -> None:

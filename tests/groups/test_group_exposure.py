@@ -15,12 +15,10 @@ from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target
 from fairtk.groups.exposure import (
     Shown,
-    attention_of_ranks,
     expeval_group_values,
     expeval_target,
     free_attention,
     group_exposure,
-    known_attention,
     loss_parts,
     shown_documents,
 )
@@ -41,12 +39,10 @@ def test_exposure_by_hand():
     members = groups.memberships(rankings.docnos)
     exposure = group_exposure(shown, members)
     assert exposure.dense()[0] == pytest.approx([1 + third / 2, third / 2])
-    assert known_attention(shown, members) == pytest.approx([1 + third])
     free = groups.memberships(rankings.docnos, "bounds")
     assert free_attention(shown, free) == pytest.approx([1])
-    assert attention_of_ranks(3) == pytest.approx(2 + third)
     disparity, relevance, loss = loss_parts(
-        exposure, Target.uniform(groups).for_qids(["q"]), attention_of_ranks(3)
+        exposure, Target.uniform(groups).for_qids(["q"]), 2 + third
     )
     s, t = np.array([1 + third / 2, third / 2]), np.full(2, (2 + third) / 2)
     assert disparity[0] == pytest.approx(s @ s)
@@ -110,7 +106,7 @@ def test_order_of_documents_and_names_of_levels_do_not_count(levels, random):
     want = exposure(Groups.from_frame(frame))
     assert exposure(Groups.from_frame(shuffled)) == pytest.approx(want)
     assert exposure(Groups.from_frame(renamed)) == pytest.approx(want)
-    assert want.sum() == pytest.approx(attention_of_ranks(len(docnos)))
+    assert want.sum() == pytest.approx(TREC().weights(np.arange(len(docnos))).sum())
 
 
 def model_of(case):

@@ -9,8 +9,9 @@ from trec_worlds import exposure_of, groups_of, qrels_of, run_of, target_of, wei
 
 from fairtk.divergence import js_divergence
 from fairtk.errors import DuplicateError
+from fairtk.exposure.browsing import TREC
 from fairtk.groups import Target, factored
-from fairtk.groups.exposure import attention_of_ranks, loss_parts
+from fairtk.groups.exposure import loss_parts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -77,7 +78,7 @@ def test_task_2(world, case):
     counts = rel
     if not case["options"]["only_rel"] and rel.intersection(run["docno"]):
         counts = None  # the reference counts nothing at all where nothing relevant is shown
-    scale = attention_of_ranks(case["options"]["target_len"])
+    scale = TREC().weights(np.arange(case["options"]["target_len"])).sum()
     values = loss_parts(exposure_of(groups, run, counts), target.for_qids(["q"]), scale)
     if "error" in case["expected"]:  # marked: the reference stumbles over one relevant document
         assert np.isfinite(values).all()

@@ -11,20 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from fairtk.errors import InputError
-from fairtk.plackett_luce import (
-    SURE,
-    Stream,
-    draw_rankings,
-    log_weights,
-    sample_rankings,
-    score_gaps,
-    weight_gaps,
-)
+from fairtk.plackett_luce import SURE, Stream, draw_rankings, score_gaps
 from fairtk.plackett_luce.mixed import count_heavy
 
 # All seeds are fixed, so a p-value below this is a defect and not chance.
 LEAST = 1e-5
+
+
+def log_weights(scores, alpha):
+    """Return scores scaled to [1, 2], to the power of alpha (the paper's Eq. 2, its footnote)."""
+    values = np.asarray(scores, dtype=float)
+    return (1 + (values - values.min()) / (np.ptp(values) or 1)) ** alpha
+
+
+def gaps_of(weights):
+    """Return the gaps of log-weights in descending order."""
+    return np.minimum(-np.diff(weights, prepend=weights[:1]), SURE)
+
+
+def sample_rankings(weights, n_samples, cutoff=None, *, seed=42, key=""):
+    """Draw rankings of one query from log-weights in any order; shape (n_samples, places)."""
+    weights = np.asarray(weights, dtype=float)
+    descending = np.argsort(-weights, kind="stable")
+    start = np.array([0, len(weights)])
+    draws = draw_rankings(gaps_of(weights[descending]), start, [key], n_samples, cutoff, seed)
+    places = min(len(weights), cutoff or len(weights))
+    return descending[draws.row].reshape(n_samples, places)
 
 
 def p_value(counts, probabilities, n_draws):
@@ -58,26 +70,22 @@ def rank_p_values(rankings, probabilities):
 # --- scaling
 
 
-def test_log_weights_of_three_scores():
-    # min-max: (1, 2, 5) -> (0, 1/4, 1) -> (1, 1.25, 2); squared: (1, 1.5625, 4)
-    assert log_weights([1.0, 2.0, 5.0], 2).tolist() == [1.0, 1.5625, 4.0]
-
-
-def test_log_weights_agree_with_the_reference(golden):
+def test_gaps_agree_with_the_reference(golden):
     for case in golden("pl_sampling")["cases"]:
         if case["oracle"]:
             continue
         expected = case["log_scores_paper"] or [1.0] * len(case["scores"])
-        found = log_weights(case["scores"], case["alpha"])
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9, err_msg=str(case["id"]))
+        scores = -np.sort(-np.array(case["scores"]))
+        found = score_gaps(scores, np.array([0, len(scores)]), case["alpha"])
+        wanted = gaps_of(-np.sort(-np.array(expected)))
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-9, err_msg=str(case["id"]))
 
 
 @pytest.mark.parametrize("alpha", [0, 1, 64])
-def test_equal_scores_and_a_single_score_have_equal_weights(alpha):
-    assert log_weights([3.0, 3.0], alpha).tolist() == [1.0, 1.0]
-    assert log_weights([-7.0], alpha).tolist() == [1.0]
-    assert log_weights([], alpha).tolist() == []
+def test_equal_scores_and_a_single_score_have_no_gaps(alpha):
     assert score_gaps(np.array([3.0, 3.0]), np.array([0, 2]), alpha).tolist() == [0.0, 0.0]
+    assert score_gaps(np.array([-7.0]), np.array([0, 1]), alpha).tolist() == [0.0]
+    assert score_gaps(np.zeros(0), np.array([0]), alpha).tolist() == []
 
 
 def test_gaps_of_two_queries_do_not_run_into_each_other():
@@ -136,17 +144,6 @@ def test_any_finite_alpha_is_right():
     assert gaps.tolist() == [0.0, SURE, 0.0, SURE]
 
 
-def test_weights_must_be_finite_and_descending():
-    assert weight_gaps([3.0, 3.0, -1e308]).tolist() == [0.0, 0.0, SURE]
-    assert weight_gaps([]).tolist() == []
-    with pytest.raises(InputError, match="must be finite; found nan"):
-        weight_gaps([1.0, math.nan])
-    with pytest.raises(InputError, match="descending order"):
-        weight_gaps([1.0, 2.0])
-    with pytest.raises(InputError, match="one-dimensional"):
-        sample_rankings(np.zeros((2, 2)), 3)
-
-
 # --- the distribution
 
 
@@ -195,7 +192,7 @@ POLICIES = {
 def test_first_two_places_in_every_branch(name):
     weights, heavy = POLICIES[name]
     size = len(weights)
-    ordered = -np.cumsum(weight_gaps(-np.sort(-weights)))
+    ordered = -np.cumsum(gaps_of(-np.sort(-weights)))
     if heavy is not None:
         assert count_heavy(ordered, np.exp(ordered), 64) == heavy
     pairs = exact_pairs(weights)
