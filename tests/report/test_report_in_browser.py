@@ -1,0 +1,218 @@
+"""The page in headless Chromium: nothing is asked for, the keyboard is enough, no script is needed.
+
+`.ci/run` installs Chromium, its driver and axe-core, and names axe's file in FAIRTK_AXE; then none
+of these tests may be skipped.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from report_world import MARKUP, N_SAMPLES
+
+from fairtk.files.renderings import Table
+from fairtk.report import Section
+
+AXE = os.environ.get("FAIRTK_AXE", "")
+OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+WIDTHS = {"phone": 390, "desk": 1280}
+
+pytestmark = pytest.mark.slow
+if not AXE:
+    pytest.importorskip("selenium")
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("Chromium and its driver are not installed", allow_module_level=True)
+
+from selenium import webdriver  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.select import Select  # noqa: E402
+from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
+
+
+@contextlib.contextmanager
+def chromium(folder, width):
+    """Give a browser with a new profile, whose window is as wide as a device."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for option in (*OPTIONS, f"--user-data-dir={folder}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    driver = webdriver.Chrome(options, service)
+    try:
+        driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+        )
+        driver.get_log("performance")  # the page that the browser begins with
+        driver.get_log("browser")
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(params=WIDTHS, scope="module")
+def driver(request, tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile"), WIDTHS[request.param]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(results, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    table = Table(["who", "n"], [["b", "10"], ["a", "9"]], "Two rows")
+    section = Section("More", ("Prose.",), table)
+    results.report(path, sections=[section], license="CC BY-NC-SA 4.0", title=f"Study {MARKUP}")
+    return path
+
+
+def opened(driver, page):
+    """Open the page and wait for the list of queries."""
+    driver.get_log("performance")
+    driver.get(page.as_uri())
+    return wait(driver, "details.query > summary")
+
+
+def wait(driver, selector):
+    WebDriverWait(driver, 20).until(lambda d: d.find_elements(By.CSS_SELECTOR, selector))
+    return driver.find_elements(By.CSS_SELECTOR, selector)
+
+
+def requests(driver):
+    logged = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return [
+        entry["params"]["request"]["url"]
+        for entry in logged
+        if entry["method"] == "Network.requestWillBeSent"
+    ]
+
+
+def press(driver, key):
+    driver.switch_to.active_element.send_keys(key)
+
+
+def tab_to(driver, test):
+    """Press the tabulator until the focus is on an element that passes a test."""
+    for _ in range(400):
+        press(driver, Keys.TAB)
+        focused = driver.switch_to.active_element
+        if test(focused):
+            return focused
+    raise AssertionError("the keyboard does not reach it")
+
+
+def test_nothing_is_asked_for_and_no_error_is_logged(driver, page):
+    first = opened(driver, page)[0]
+    first.click()
+    wait(driver, ".opened details > summary")[0].click()
+    wait(driver, ".opened details[open] table")
+    driver.find_element(By.CSS_SELECTOR, "button.more").click()
+    assert [url for url in requests(driver) if url != page.as_uri()] == []
+    assert driver.get_log("browser") == []
+    assert driver.title == f"Study {MARKUP}"  # and nothing has changed it
+    assert driver.find_elements(By.CSS_SELECTOR, "img, b, i") == []
+
+
+def test_tables_are_sorted_by_keyboard(driver, page):
+    opened(driver, page)
+    driver.execute_script("document.querySelector('#section-1 h2').scrollIntoView()")
+    head = tab_to(driver, lambda e: e.tag_name == "button" and e.text == "n")
+    column = head.find_element(By.XPATH, "..")
+    for order, names in (("ascending", ["a", "b"]), ("descending", ["b", "a"])):
+        press(driver, Keys.ENTER)
+        assert column.get_attribute("aria-sort") == order
+        rows = driver.find_elements(By.CSS_SELECTOR, "#section-1 tbody th")
+        assert [row.text for row in rows] == names  # 9 before 10: as numbers
+    assert driver.switch_to.active_element == head
+
+
+def test_queries_are_found_and_opened_by_keyboard(driver, page, results):
+    opened(driver, page)
+    tab_to(driver, lambda e: e.get_attribute("type") == "search").send_keys("q17")
+    status = driver.find_element(By.CSS_SELECTOR, "[role=status]")
+    WebDriverWait(driver, 5).until(lambda d: status.text == "1 of 1 queries are listed.")
+    tab_to(driver, lambda e: e.tag_name == "summary" and "q17" in e.text)
+    press(driver, Keys.ENTER)
+    systems = wait(driver, ".opened details > summary")
+    assert f"fair: {N_SAMPLES} rankings" in systems[1].text
+    tab_to(driver, lambda e: e.tag_name == "summary" and e.text.startswith("fair:"))
+    press(driver, Keys.ENTER)
+    rows = wait(driver, ".opened details[open] tbody tr")
+    cells = [row.find_elements(By.CSS_SELECTOR, "th, td") for row in rows]
+    assert sum(int(count.text) for count, *_ in cells) == N_SAMPLES
+    frame = results.rankings("fair")
+    frame = frame[frame["qid"] == "q17"]
+    top = {d.split("<")[0] for d in frame.loc[frame["rank"] == 0, "docno"]}
+    assert {docs.text.split("<")[0] for _, docs, _ in cells} == top
+    assert all(MARKUP in answer.text for *_, answer in cells)
+
+
+def test_queries_can_be_ordered_by_what_differs(driver, page, results):
+    opened(driver, page)
+    values = results.per_query[results.per_query["measure"] == "EE_D@3"]
+    spread = values.groupby("qid", sort=False)["value"].agg(lambda v: v.max() - v.min())
+    order = driver.find_element(By.CSS_SELECTOR, ".controls select")
+    Select(order).select_by_visible_text("systems differ most by EE_D@3")
+    shown = driver.find_element(By.CSS_SELECTOR, "details.query .qid").text
+    assert spread[shown] == spread.max()
+
+
+def test_all_else_works_without_scripts(driver, page):
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        driver.get(page.as_uri())
+        said = driver.find_element(By.TAG_NAME, "body").text
+        for words in (
+            "is best with a mean of",
+            "This part needs JavaScript",
+            "License of the data",
+        ):
+            assert words in said
+        assert len(driver.find_elements(By.CSS_SELECTOR, "#means tbody tr")) == 3
+        assert all(e.size["height"] > 100 for e in driver.find_elements(By.TAG_NAME, "svg"))
+        assert driver.find_elements(By.CSS_SELECTOR, "th button, details.query") == []
+        driver.find_element(By.CSS_SELECTOR, "#settings details > summary").click()
+        assert driver.find_element(By.CSS_SELECTOR, "#settings pre").is_displayed()
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_nothing_is_wider_than_the_screen_or_the_paper(driver, page):
+    opened(driver, page)[0].click()
+    wait(driver, ".opened details > summary")[1].click()
+    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert driver.execute_script(wide) == 0
+    printed = driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    assert printed["data"].startswith("JVBER")  # %PDF
+
+
+def test_axe_finds_no_violation(driver, page):
+    if not AXE:
+        pytest.skip("FAIRTK_AXE does not name axe.min.js of axe-core")
+    opened(driver, page)[0].click()
+    wait(driver, ".opened details > summary")[1].click()
+    driver.execute_script(Path(AXE).read_text(encoding="utf-8"))
+    found = driver.execute_async_script(
+        "const done = arguments[0]; axe.run({resultTypes: ['violations']}).then(done)"
+    )
+    assert found["passes"] or found["testEngine"]["name"] == "axe-core"
+    assert [(v["id"], v["nodes"][0]["html"][:300]) for v in found["violations"]] == []
+
+
+def test_old_browsers_are_told(driver, answered, tmp_path):
+    path = tmp_path / "page.html"
+    answered.report(path)
+    source = {"source": "delete window.DecompressionStream"}
+    script = driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", source)
+    try:
+        driver.get(path.as_uri())
+        assert "This browser is too old" in driver.find_element(By.ID, "drill-down").text
+    finally:
+        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
