@@ -6,13 +6,12 @@ import contextlib
 import hashlib
 import os
 import sys
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from fairtk.errors import MissingExtraError, WorkerError
 from fairtk.experiment.executors.processes import checked_workers
-from fairtk.experiment.executors.protocol import Function
+from fairtk.experiment.executors.sessions import Function, RemoteSession
 from fairtk.experiment.executors.travel import from_parent, to_worker
 from fairtk.experiment.executors.worker import answer, portable
 from fairtk.experiment.threads import VARIABLES
@@ -50,13 +49,13 @@ class DaskExecutor:
         return 1
 
     @contextlib.contextmanager
-    def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[_Cluster]:
+    def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[RemoteSession]:
         """Give the session; a cluster that was started ends with the block.
 
         Raises:
             WorkerError: the scheduler cannot be reached.
         """
-        from distributed import Client
+        from distributed import Client, KilledWorker
 
         with contextlib.ExitStack() as stack:
             address: Any = self.scheduler
@@ -71,7 +70,15 @@ class DaskExecutor:
                     f"no Dask scheduler answers at {self.scheduler} ({error}); start one, or leave "
                     "scheduler out for a cluster on this machine"
                 ) from error
-            yield _Cluster(client, stages)
+            workers = len(client.scheduler_info(n_workers=-1)["workers"])
+            try:
+                yield RemoteSession(_Sent(client, stages).submit, 2 * max(1, workers))
+            except KilledWorker as error:
+                raise WorkerError(
+                    "workers of the Dask cluster ended again and again over one task "
+                    f"({error}); memory may not suffice: use fewer workers per machine or a "
+                    "smaller batch_size"
+                ) from error
 
     def __repr__(self) -> str:
         place = "" if self.scheduler is None else f", scheduler={self.scheduler!r}"
@@ -113,62 +120,33 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-class _Cluster:
+class _Sent:
+    """Stages on their way to a cluster: each is sent once.
+
+    Args:
+        client: of the cluster.
+        stages: by key.
+    """
+
     def __init__(self, client: Any, stages: Mapping[str, Any]) -> None:
         self.client = client
         self.stages = stages
-        self._sent: dict[str, tuple[str, Any]] = {}
+        self.known: dict[str, tuple[str, Any]] = {}
+        # a worker's death is retried by the scheduler; what a task raises is not
+        self.executor = client.get_executor(pure=False)
 
-    def map(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        from distributed import as_completed
-
-        left = iter(tasks)
-        running: dict[Any, Any] = {}
-        ended: Any = cast(Any, as_completed)(raise_errors=False, loop=self.client.loop)
-        workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
-        for _ in range(2 * max(1, workers)):
-            self._submit(function, left, running, ended)
-        for future in ended:
-            value, said = _result(future)
-            task = running.pop(future.key)
-            for category, text in said:
-                warnings.warn(text, category, stacklevel=2)
-            self._submit(function, left, running, ended)
-            yield task, value
-
-    def _submit(
-        self, function: Function, left: Iterator[Any], running: dict[Any, Any], ended: Any
-    ) -> None:
-        for task in left:
-            packed = {key: self._there(key) for key in task.needs}
-            # a worker's death is retried by the scheduler; what a task raises is not
-            future = self.client.submit(run_there, function, task, packed, pure=False)
-            running[future.key] = task
-            ended.add(future)
-            return
+    def submit(self, function: Function, task: Any) -> Any:
+        """Start a task."""
+        packed = {key: self._there(key) for key in task.needs}
+        return self.executor.submit(run_there, function, task, packed)
 
     def _there(self, key: str) -> tuple[str, Any]:
         """Return a stage's name on the cluster, and where its bytes are."""
-        if key not in self._sent:
+        if key not in self.known:
             data = to_worker(self.stages[key])
             name = hashlib.blake2b(data, digest_size=16).hexdigest()
-            self._sent[key] = name, self.client.scatter(data, hash=False)
-        return self._sent[key]
-
-
-def _result(future: Any) -> Any:
-    from distributed import KilledWorker
-
-    try:
-        kind, value, said = future.result()
-    except KilledWorker as error:
-        raise WorkerError(
-            f"workers of the Dask cluster ended again and again over one task ({error}); memory "
-            "may not suffice: use fewer workers per machine or a smaller batch_size"
-        ) from error
-    if kind == "failed":
-        raise value
-    return value, said
+            self.known[key] = name, self.client.scatter(data, hash=False)
+        return self.known[key]
 
 
 # The stages of this worker process by their bytes' digest, so that each model is loaded once.

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
+import pickle
 import subprocess
 import sys
 import threading
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fairtk.errors import ParameterError, WorkerError
-from fairtk.experiment.executors.protocol import Function
+from fairtk.experiment.executors.sessions import Function, RemoteSession
 from fairtk.experiment.executors.travel import to_worker
-from fairtk.experiment.executors.worker import read_message, write_message
+from fairtk.experiment.executors.worker import send
 from fairtk.experiment.threads import VARIABLES, cores
 
 ATTEMPTS = 3
@@ -26,7 +26,6 @@ _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from fairtk.experiment.executors.worker import main; main()"
 )
-_NOTHING = object()
 
 
 class ProcessExecutor:
@@ -52,13 +51,17 @@ class ProcessExecutor:
         return 1
 
     @contextlib.contextmanager
-    def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[_Pool]:
+    def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[RemoteSession]:
         """Give the session; processes start with their first task and end with the block."""
-        pool = _Pool(stages, self.workers, threads)
-        try:
-            yield pool
-        finally:
-            pool.close()
+        pool = _Pool(stages, threads)
+        # a thread per worker waits for it, so that this one can be interrupted
+        with ThreadPoolExecutor(self.workers) as waiting:
+            try:
+                yield RemoteSession(
+                    lambda function, task: waiting.submit(pool.run, function, task), self.workers
+                )
+            finally:
+                pool.close()
 
     def __repr__(self) -> str:
         return f"ProcessExecutor({self.workers})"
@@ -78,128 +81,69 @@ def checked_workers(workers: Any) -> int:
 
 
 class _Pool:
-    def __init__(self, stages: Mapping[str, Any], workers: int, threads: int) -> None:
-        packed = _Packed(stages)
-        self.workers = [_Worker(packed, threads) for _ in range(workers)]
+    """A worker process for each thread that asks for one."""
 
-    def map(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        left = iter(tasks)
-        free = list(self.workers)
-        ended: queue.Queue[tuple[_Worker, Any, Any]] = queue.Queue()
-        busy = 0
-        while True:
-            while free:
-                task = next(left, _NOTHING)
-                if task is _NOTHING:
-                    break
-                busy += 1
-                call = (free.pop(), function, task, ended)
-                # a thread per call waits for the worker, so that this one can be interrupted
-                threading.Thread(target=_call, args=call, daemon=True).start()
-            if not busy:
-                return
-            worker, task, result = ended.get()
-            busy -= 1
-            free.append(worker)
-            if isinstance(result, Exception):
-                raise result
-            value, said = result
-            for category, text in said:
-                warnings.warn(text, category, stacklevel=2)
-            yield task, value
-
-    def close(self) -> None:
-        for worker in self.workers:
-            worker.end()
-
-
-def _call(worker: _Worker, function: Function, task: Any, ended: queue.Queue[Any]) -> None:
-    try:
-        result: Any = worker.run(function, task)
-    except Exception as error:
-        result = error
-    ended.put((worker, task, result))
-
-
-class _Packed:
-    """Stages as bytes, each packed once, when it is first needed."""
-
-    def __init__(self, stages: Mapping[str, Any]) -> None:
+    def __init__(self, stages: Mapping[str, Any], threads: int) -> None:
         self.stages = stages
-        self._bytes: dict[str, bytes] = {}
+        self.environment = {**os.environ, **dict.fromkeys(VARIABLES, str(threads))}
+        self._packed: dict[str, bytes] = {}
         self._lock = threading.Lock()
+        self._own = threading.local()
+        self._processes: list[subprocess.Popen[bytes]] | None = []  # None: no more of them
 
-    def __getitem__(self, key: str) -> bytes:
-        with self._lock:
-            if key not in self._bytes:
-                self._bytes[key] = to_worker(self.stages[key])
-            return self._bytes[key]
-
-
-class _Worker:
-    """One process, which is started when there is something to do."""
-
-    def __init__(self, packed: _Packed, threads: int) -> None:
-        self.packed = packed
-        self.threads = threads
-        self.process: subprocess.Popen[bytes] | None = None
-        self.ended = False
-        self.there: set[str] = set()
-
-    def run(self, function: Function, task: Any) -> tuple[Any, list[Any]]:
-        """Return a task's result and the warnings that came with it.
+    def run(self, function: Function, task: Any) -> Any:
+        """Return what `worker.answer` gives in this thread's process.
 
         Raises:
             WorkerError: the process died over the task again and again.
         """
         for _ in range(ATTEMPTS):
-            if self.ended:
-                break
+            if getattr(self._own, "process", None) is None:
+                self._own.process, self._own.there = self._started(), set()
+            process: Any = self._own.process
+            fresh = {key: self._bytes(key) for key in task.needs if key not in self._own.there}
             try:
-                kind, value, said = self._ask(function, task)
-            except (EOFError, BrokenPipeError, ConnectionResetError, ValueError):
-                self._stop()
-                continue
-            if kind == "failed":
-                raise value
-            return value, said
+                send(process.stdin, (function, task, fresh))
+                self._own.there |= set(fresh)
+                return pickle.load(process.stdout)  # noqa: S301 - of this run
+            except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+                _end(process)
+                self._own.process = None
         raise WorkerError(
             f"a worker process ended {ATTEMPTS} times over the same task; memory may not suffice: "
             "use fewer workers, a smaller batch_size, or executor='serial', which shows more"
         )
 
-    def _ask(self, function: Function, task: Any) -> Any:
-        process: Any = self._started()
-        fresh = {key: self.packed[key] for key in task.needs if key not in self.there}
-        write_message(process.stdin, (function, task, fresh))
-        self.there |= set(fresh)
-        return read_message(process.stdout)
+    def close(self) -> None:
+        """End all processes; a thread that waits for one sees its output end."""
+        with self._lock:
+            processes, self._processes = self._processes or [], None
+        for process in processes:
+            _end(process)
+
+    def _bytes(self, key: str) -> bytes:
+        with self._lock:
+            if key not in self._packed:
+                self._packed[key] = to_worker(self.stages[key])
+            return self._packed[key]
 
     def _started(self) -> subprocess.Popen[bytes]:
-        if self.process is None:
-            self.process = subprocess.Popen(
+        with self._lock:
+            if self._processes is None:
+                raise WorkerError("the experiment has ended")
+            process = subprocess.Popen(
                 [sys.executable, "-c", _START, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, **dict.fromkeys(VARIABLES, str(self.threads))},
+                env=self.environment,
                 # Ctrl-C is for the parent, which ends its workers in order
                 start_new_session=True,
             )
-        return self.process
+            self._processes.append(process)
+        return process
 
-    def _stop(self) -> None:
-        process, self.process = self.process, None
-        self.there = set()
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
 
-    def end(self) -> None:
-        """End the process for good; a thread that waits for it sees its output end."""
-        self.ended = True
-        self._stop()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    with contextlib.suppress(OSError), process:  # closes its streams, and waits for it
+        pass

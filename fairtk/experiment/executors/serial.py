@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fairtk.experiment.executors.protocol import Function
+from fairtk.experiment.executors.sessions import Session
 from fairtk.experiment.threads import allowed_threads
 
 
@@ -19,19 +19,9 @@ class SerialExecutor:
         return allowed_threads()
 
     @contextlib.contextmanager
-    def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[_Here]:
-        """Give the session; nothing is started."""
-        del threads  # the tasks say it themselves
-        yield _Here(stages)
+    def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[Session]:
+        """Give the session; nothing is started, and tasks say their threads themselves."""
+        yield Session(stages)
 
     def __repr__(self) -> str:
         return "SerialExecutor()"
-
-
-class _Here:
-    def __init__(self, stages: Mapping[str, Any]) -> None:
-        self.stages = stages
-
-    def map(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        for task in tasks:
-            yield task, function(self.stages, task)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import queue
-import struct
 import sys
 import threading
 import warnings
@@ -17,34 +16,14 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from fairtk.errors import FairtkError
-from fairtk.experiment.executors.protocol import Function
+from fairtk.experiment.executors.sessions import Function
 from fairtk.experiment.executors.travel import from_parent
 
-_SIZE = struct.Struct("<Q")
 
-
-def write_message(stream: BinaryIO, message: Any) -> None:
-    """Write an object, its length in front of it."""
-    data = pickle.dumps(message, protocol=5)
-    stream.write(_SIZE.pack(len(data)))
-    stream.write(data)
+def send(stream: BinaryIO, message: Any) -> None:
+    """Write an object; the other side is a process of the same run, and reads it by pickle."""
+    stream.write(pickle.dumps(message, protocol=5))
     stream.flush()
-
-
-def read_message(stream: BinaryIO) -> Any:
-    """Return the next object; the other side is a process of the same run.
-
-    Raises:
-        EOFError: the other side has ended.
-    """
-    head = stream.read(_SIZE.size)
-    if len(head) < _SIZE.size:
-        raise EOFError
-    (size,) = _SIZE.unpack(head)
-    data = stream.read(size)
-    if len(data) < size:
-        raise EOFError
-    return pickle.loads(data)
 
 
 def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[str, Any, Any]:
@@ -88,15 +67,15 @@ def main() -> None:
         try:
             stages |= {key: from_parent(data) for key, data in fresh.items()}
         except Exception as error:
-            write_message(own, ("failed", portable(error), []))
+            send(own, ("failed", portable(error), []))
             continue
-        write_message(own, answer(function, stages, task))
+        send(own, answer(function, stages, task))
 
 
 def _listen(stream: BinaryIO, calls: queue.Queue[Any]) -> None:
     """Hand over calls as they come; end the process with its parent, whatever it does then."""
     try:
         while True:
-            calls.put(read_message(stream))
+            calls.put(pickle.load(stream))  # noqa: S301 - of this run's parent
     except EOFError:
         os._exit(0)
