@@ -75,8 +75,8 @@ def test_names_say_something(path):
     assert not FORBIDDEN_NAMES & set(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
-def test_pure_mathematics_needs_numpy_pandas_and_scipy_only():
-    allowed = {"numpy", "pandas", "scipy", "fairtk"} | set(sys.stdlib_module_names)
+def test_pure_mathematics_needs_numpy_scipy_and_what_holds_frames_only():
+    allowed = {"numpy", "pandas", "pyarrow", "scipy", "fairtk"} | set(sys.stdlib_module_names)
     for path in modules():
         if path.relative_to(PACKAGE).with_suffix("").parts[0] in PURE:
             used = {name.split(".")[0] for name in imports(path)}

@@ -17,7 +17,6 @@ from fairtk.explanation.cost_frames import System
 from fairtk.explanation.loss import loss_contributions
 from fairtk.explanation.names import Names
 from fairtk.explanation.result import Explanation
-from fairtk.frames.columns import from_ir_measures
 from fairtk.frames.qrels import Qrels
 from fairtk.measures import AWRF, EE_L, parse
 from fairtk.measures.evidence import Evidence
@@ -79,9 +78,9 @@ def explain(
     _check(measure, groups)
     names = Names.of(measure, groups)
     where = f"explain({measure!r})"
-    checked = Qrels(from_ir_measures(qrels, f"{where} (qrels)"), where)
+    checked = Qrels(qrels, where, either=True)
     frames = [run] if baseline is None else [run, baseline]
-    evidences = [Evidence(checked, from_ir_measures(f, f"{where} (run)"), where) for f in frames]
+    evidences = [Evidence(checked, f, where) for f in frames]
     depth = max(_depth(measure, evidence) for evidence in evidences)
     of_ranks = Bands.make(bands, depth)
     values = [measure.score_all(evidence) for evidence in evidences]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairtk.exposure.browsing import BrowsingModel
 from fairtk.exposure.expected import Grades, RankWeights, inner, total
 from fairtk.exposure.extremes import cascade_relevance, worst_relevance
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
@@ -112,7 +111,7 @@ def values_and_bounds(
     exposure: FloatArray,
     pair_query: IntArray,
     grades: Grades,
-    model: BrowsingModel,
+    ranks: RankWeights,
     cutoff: int | None,
     *,
     exact: bool,
@@ -132,14 +131,13 @@ def values_and_bounds(
         exposure: expected exposure of each pair; shape (n_pairs,).
         pair_query: query index of each pair; shape (n_pairs,).
         grades: of usefulness, with the one of what is not useful.
-        model: the browsing model.
-        cutoff: the measure's cutoff, or None. It is clipped to n.
+        ranks: the attention of the ranks, as many as the documents of a query or as the cutoff.
+        cutoff: the measure's cutoff, or None.
         exact: whether the bounds are the exact ones.
         closed: whether no ranking can have more documents than `grades`. If it can, the worst raw
             values are those over any number of documents; NaN if they have no end.
     """
     n_queries, n, n_useful = grades.n_queries, grades.n_documents, grades.n_useful
-    ranks = RankWeights.of(model, cutoff, int(n.max(initial=0)))
     target = ranks.target(grades)
     disparity = total(pair_query, exposure**2, n_queries)
     relevance = inner(exposure, target, pair_query, grades)

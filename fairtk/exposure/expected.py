@@ -74,16 +74,8 @@ def attention(
         useful: whether each row's document is useful (a cascade stops there); shape (n_rows,).
             None: none is.
     """
-    position = rankings.position
-    deepest = int(position.max(initial=-1)) + 1
-    weight = model.weights(np.arange(deepest, dtype=np.int64))[position]
-    if cutoff is not None:
-        weight = np.where(position < cutoff, weight, 0.0)
-    if model.stop > 0 and useful is not None:
-        before: IntArray = np.cumsum(useful) - useful
-        above = before - before[rankings.ranking_start[:-1]][rankings.ranking]
-        weight = weight * (1.0 - model.stop) ** above
-    return weight
+    deepest = int(rankings.position.max(initial=-1)) + 1
+    return RankWeights.of(model, cutoff, deepest).attention(rankings, useful)
 
 
 def expected_exposure(
@@ -176,6 +168,15 @@ class RankWeights:
             rest = float(weight[-1] ** 2) * (cutoff - most)  # weights do not rise
             whole = min(whole, float((weight**2).sum()) + rest)
         return cls(weight[:depth], stop, whole if np.isfinite(whole) else float("nan"))
+
+    def attention(self, rankings: Rankings, useful: BoolArray | None) -> FloatArray:
+        """Return the attention that each sorted row of a run gets; see `attention`."""
+        weight = np.append(self.weight, 0.0)[np.minimum(rankings.position, len(self.weight))]
+        if self.stop > 0 and useful is not None:
+            before: IntArray = np.cumsum(useful) - useful
+            above = before - before[rankings.ranking_start[:-1]][rankings.ranking]
+            weight = weight * (1.0 - self.stop) ** above
+        return weight
 
     @cached_property
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:

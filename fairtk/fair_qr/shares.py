@@ -12,6 +12,7 @@ from fairtk.exposure.browsing import BrowsingModel
 from fairtk.exposure.expected import attention, total
 from fairtk.exposure.ndcg import normalized_gain
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
+from fairtk.frames.ids import Ids
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target
@@ -124,7 +125,7 @@ class RelevanceMeter:
             ranked,
             self.qrels.labels_of(ranked) > 0,
             pd.Index(qids, dtype=object).get_indexer(ranked.qids),
-            counts[self.qrels.query_index.get_indexer(qids)],
+            counts[self.qrels.queries.find(Ids(qids))],
             self.browsing,
             self.depth,
             self.depth,

@@ -22,13 +22,13 @@ from fairtk.frames.columns import (
     TEXT,
     TO_IR_MEASURES,
     WEIGHT,
+    as_numbers,
     from_ir_measures,
     require,
 )
 from fairtk.frames.content import ByContent, digest
-from fairtk.frames.ids import as_strings, distinct_ids, encode_ids
+from fairtk.frames.ids import Ids, as_strings, distinct_ids, encode_ids
 from fairtk.frames.matching import warn_of_other_qids, warn_of_strangers
-from fairtk.frames.numbers import as_numbers
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import LOST_SAMPLES, Rankings, describe, encode_run, rankings_of
 from fairtk.frames.runs import Run, is_sampled
@@ -42,6 +42,7 @@ __all__ = [
     "FloatArray",
     "GOLD_ANSWER",
     "GROUP",
+    "Ids",
     "IntArray",
     "LABEL",
     "LOST_SAMPLES",

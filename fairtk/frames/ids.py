@@ -7,13 +7,17 @@ error here, at every door.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fairtk.errors import InputError
 from fairtk.frames.arrays import IntArray, ObjectArray
+from fairtk.frames.columns import QID
 
 _REMEDY = {
     float: "a number with a decimal point is another text than the whole one; convert the column "
@@ -23,8 +27,41 @@ _REMEDY = {
 }
 
 
+class Ids:
+    """Distinct ids, as text and for look-ups; the form that they did not come in is made late.
+
+    Args:
+        given: the ids: an array of Python strings, or Arrow's.
+    """
+
+    def __init__(self, given: ObjectArray | pa.LargeStringArray) -> None:
+        self.given = given
+        self.size = len(given)
+
+    @cached_property
+    def text(self) -> ObjectArray:
+        """The ids as Python strings; shape (n_ids,)."""
+        given = self.given
+        return given if isinstance(given, np.ndarray) else given.to_numpy(zero_copy_only=False)
+
+    @cached_property
+    def _table(self) -> pa.LargeStringArray:
+        return pa.array(self.given, pa.large_string())
+
+    def find(self, others: Ids) -> IntArray:
+        """Return the place of each of other ids among these; -1 where it is none of them."""
+        place = pc.index_in(others._table, value_set=self._table)
+        return np.asarray(place.fill_null(-1)).astype(np.int64)
+
+
 def encode_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, ObjectArray]:
-    """Return ids as codes, and the distinct ids as text in order of first appearance.
+    """Return ids as codes, and the distinct ids as text; see `coded_ids`."""
+    codes, ids = coded_ids(column, name, where)
+    return codes, ids.text
+
+
+def coded_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, Ids]:
+    """Return ids as codes, and the distinct ids in order of first appearance.
 
     Args:
         column: the ids; not changed.
@@ -35,6 +72,9 @@ def encode_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, Obje
         InputError: an id is missing, is no text and no whole number, or has a character that no
             file can hold; or two ids differ as they are and not as text, such as 1 and "1".
     """
+    given = _complete_text(column)
+    if given is not None:
+        return _coded_text(given, name, where)
     try:
         codes, values = pd.factorize(column)
     except TypeError:  # a list, a dict, an array: no id, and not to be compared
@@ -45,7 +85,60 @@ def encode_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, Obje
     if codes.min(initial=0) < 0:
         row = int(np.flatnonzero(codes < 0)[0])
         raise InputError(f"{where}: {name} is missing (NaN) in row {row}; every row needs one")
-    return codes.astype(np.int64, copy=False), distinct_ids(values, name, where)
+    return codes.astype(np.int64, copy=False), Ids(distinct_ids(values, name, where))
+
+
+def coded_among(
+    known: Ids, column: pd.Series, name: str, where: str
+) -> tuple[IntArray, Ids, IntArray]:
+    """Return ids as codes, the distinct ids in any order, and their places among known ones.
+
+    Args:
+        known: ids that most of the column are expected to be among.
+        column: as in `coded_ids`.
+        name: the same.
+        where: the same.
+    """
+    given = _complete_text(column)
+    if given is None:
+        codes, ids = coded_ids(column, name, where)
+        return codes, ids, known.find(ids)
+    found = pc.index_in(given, value_set=known._table)
+    whole, table = np.asarray(found.fill_null(-1)).astype(np.int64), known._table
+    rest = np.flatnonzero(whole < 0)
+    if len(rest):
+        codes, others = _coded_text(given.take(pa.array(rest)), name, where)
+        whole[rest] = known.size + codes
+        table = pa.concat_arrays([table, others._table])
+    used = np.flatnonzero(np.bincount(whole, minlength=len(table)))
+    number = np.zeros(len(table), dtype=np.int64)
+    number[used] = np.arange(len(used))
+    return number[whole], Ids(table.take(pa.array(used))), np.where(used < known.size, used, -1)
+
+
+def _complete_text(column: pd.Series) -> pa.LargeStringArray | None:
+    """Return a column of text as Arrow has it; None if it is kept otherwise, or some is missing."""
+    if getattr(column.dtype, "storage", "") != "pyarrow":
+        return None
+    given = pa.array(column.array)
+    if isinstance(given, pa.ChunkedArray):
+        given = given.combine_chunks()
+    return None if given.null_count else given.cast(pa.large_string())
+
+
+def _coded_text(given: pa.LargeStringArray, name: str, where: str) -> tuple[IntArray, Ids]:
+    if name == QID:  # rows of a query mostly stand together
+        runs = pc.run_end_encode(given)
+        coded, length = runs.values.dictionary_encode(), np.diff(runs.run_ends, prepend=0)
+        codes = np.repeat(np.asarray(coded.indices, dtype=np.int64), length)
+    else:
+        coded = given.dictionary_encode()
+        codes = np.asarray(coded.indices).astype(np.int64)
+    ids, content = Ids(coded.dictionary), coded.dictionary.buffers()[2]
+    raw = b"" if content is None else content.to_pybytes()
+    if b"\0" in raw or not raw.isascii():
+        _refuse_characters("".join(ids.text), ids.text, name, where)
+    return codes, ids
 
 
 def distinct_ids(values: Any, name: str, where: str) -> ObjectArray:

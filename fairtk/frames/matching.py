@@ -7,11 +7,12 @@ error follows from them, and every measure of relevance is about 0.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 
 from fairtk.errors import UnmatchedWarning
-from fairtk.frames.arrays import BoolArray, IntArray, ObjectArray
+from fairtk.frames.arrays import BoolArray, IntArray
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.runs import Run
 
@@ -27,7 +28,7 @@ def warn_of_other_qids(qrels: Qrels, run: Run, where: str) -> None:
         run: the run, with all of its queries.
         where: the measures, for the message.
     """
-    if len(qrels) and len(run) and (qrels.query_index.get_indexer(run.qids) < 0).all():
+    if len(qrels) and len(run) and (qrels.queries.find(run.queries) < 0).all():
         warnings.warn(
             f"{where}: none of the {len(run.qids)} queries of the run is among the "
             f"{len(qrels.qids)} of the qrels, so all count as missing; the run has qid "
@@ -38,14 +39,14 @@ def warn_of_other_qids(qrels: Qrels, run: Run, where: str) -> None:
 
 
 def warn_of_strangers(
-    qrels: Qrels, query: IntArray, docno: ObjectArray, judged: BoolArray, where: str
+    qrels: Qrels, query: IntArray, docno: Callable[[int], str], judged: BoolArray, where: str
 ) -> None:
     """Warn if queries that have useful documents have no judged one in the run, nearly all.
 
     Args:
         qrels: the labels.
         query: the query of each row among those of the labels, -1 for another; shape (n_rows,).
-        docno: the document of each row; shape (n_rows,).
+        docno: gives the document of a row.
         judged: whether it has a label; shape (n_rows,).
         where: the measures, for the message.
     """
@@ -67,7 +68,7 @@ def warn_of_strangers(
         f"{where}: no judged document is in the rankings of {n_strange} of the {n_counted} queries "
         f"that have useful documents and results; do qrels and run name documents alike? For qid "
         f"{qrels.qids[at]!r} the qrels have docno {qrels.docnos[qrels.doc[label]]!r}, the run has "
-        f"docno {docno[row]!r}",
+        f"docno {docno(row)!r}",
         UnmatchedWarning,
         stacklevel=2,
     )

@@ -11,9 +11,8 @@ import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, such_rows
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.frames.columns import DOCNO, LABEL, QID, require
-from fairtk.frames.ids import encode_ids
-from fairtk.frames.numbers import as_numbers
+from fairtk.frames.columns import DOCNO, LABEL, QID, as_numbers, from_ir_measures, require
+from fairtk.frames.ids import Ids, coded_ids
 
 if TYPE_CHECKING:
     from fairtk.frames.rankings import Rankings
@@ -33,11 +32,16 @@ class Qrels:
     Args:
         frame: qrels in PyTerrier's names: ``qid`` and mostly ``docno`` and ``label``; not changed.
         where: the transformer or measures that ask, for messages.
+        either: whether the columns may have ir_measures' names as well.
 
     Attributes:
         frame: the frame.
         qids: the queries as text, in order of first appearance; shape (n_queries,).
+        queries: the same, for look-ups.
         query: index into `qids` of each label; shape (n_labels,).
+        documents: the documents, in order of first appearance.
+        doc: index into `documents` of each label; shape (n_labels,).
+        labels: the labels; shape (n_labels,).
         cache: for measures, what they have made of the labels for any run.
 
     Raises:
@@ -47,52 +51,53 @@ class Qrels:
         DuplicateError: a query has two labels for a document.
     """
 
-    def __init__(self, frame: pd.DataFrame, where: str) -> None:
+    doc: IntArray
+    documents: Ids
+    labels: FloatArray
+
+    def __init__(self, frame: pd.DataFrame, where: str, *, either: bool = False) -> None:
         self.where = where
         self._place = f"{where} (qrels)"
+        self.frame = frame = from_ir_measures(frame, self._place) if either else frame
         require(frame, [QID], self._place)
-        self.frame = frame
         self.cache: dict[Any, Any] = {}
         self.query: IntArray
         self.qids: ObjectArray
-        self.query, self.qids = encode_ids(frame[QID], QID, self._place)
-        if DOCNO in frame.columns:
-            self._refuse_twice()
         if LABEL in frame.columns:
-            _ = self.labels
+            self.labels = as_numbers(frame[LABEL])
+        self.query, self.queries = coded_ids(frame[QID], QID, self._place)
+        self.qids = self.queries.text
+        if DOCNO in frame.columns:
+            self.doc, self.documents = coded_ids(frame[DOCNO], DOCNO, self._place)
+            self._refuse_twice()
+        if LABEL in frame.columns and not (np.abs(self.labels) < LIMIT).all():
+            self._refuse_labels()
 
     def __len__(self) -> int:
         return len(self.query)
 
-    @cached_property
-    def _documents(self) -> tuple[IntArray, ObjectArray]:
-        self._need(DOCNO)
-        return encode_ids(self.frame[DOCNO], DOCNO, self._place)
-
-    @property
-    def doc(self) -> IntArray:
-        """Index into `docnos` of each label; shape (n_labels,)."""
-        return self._documents[0]
+    def __getattr__(self, name: str) -> Any:  # for what the frame has no column of
+        if name in ("doc", "documents", "labels"):
+            require(self.frame, [QID, DOCNO, LABEL], self._place)
+        raise AttributeError(f"Qrels has no attribute {name!r}")
 
     @property
     def docnos(self) -> ObjectArray:
         """The documents as text, in order of first appearance; shape (n_documents,)."""
-        return self._documents[1]
-
-    @cached_property
-    def query_index(self) -> pd.Index:
-        """`qids` for look-ups."""
-        return pd.Index(self.qids, dtype=object)
-
-    @cached_property
-    def doc_index(self) -> pd.Index:
-        """`docnos` for look-ups."""
-        return pd.Index(self.docnos, dtype=object)
+        return self.documents.text
 
     @cached_property
     def pairs(self) -> pd.Index:
         """The (query, document) of each label as one number, for look-ups."""
-        return pd.Index(self.query * max(1, len(self.docnos)) + self.doc)
+        return pd.Index(self.query * max(1, self.documents.size) + self.doc)
+
+    @cached_property
+    def _one_label(self) -> tuple[IntArray, IntArray, BoolArray]:
+        """For each document, and for none: one of its labels, its query, whether it has others."""
+        none = self.documents.size
+        row, owner = np.full((2, none + 1), -2)
+        row[self.doc], owner[self.doc] = np.arange(len(self.query)), self.query
+        return row, owner, np.bincount(self.doc, minlength=none + 1) > 1
 
     def place(self, query: IntArray, doc: IntArray) -> IntArray:
         """Return the row of the label of each query and document; -1 without label.
@@ -101,8 +106,13 @@ class Qrels:
             query: indices into `qids`, -1 for another query; shape (n,).
             doc: indices into `docnos`, -1 for another document; shape (n,).
         """
-        pair = np.where((query >= 0) & (doc >= 0), query * max(1, len(self.docnos)) + doc, -1)
-        return np.asarray(self.pairs.get_indexer(pair), dtype=np.int64)
+        row, owner, several = self._one_label
+        found = np.where(owner[doc] == query, row[doc], -1)
+        if several.any():  # most documents have one label, and that was it
+            rest = np.flatnonzero(several[doc] & (found < 0) & (query >= 0))
+            pair = query[rest] * self.documents.size + doc[rest]
+            found[rest] = self.pairs.get_indexer(pair)
+        return found
 
     @cached_property
     def fingerprint(self) -> str:
@@ -140,28 +150,24 @@ class Qrels:
         """
         part = object.__new__(Qrels)
         part.__dict__.update(self.__dict__)
-        for made in ("fingerprint", "pairs"):
+        for made in ("fingerprint", "pairs", "_one_label"):
             part.__dict__.pop(made, None)
         part.frame, part.query, part.cache = self.frame[rows], self.query[rows], {}
         if DOCNO in self.frame.columns:
-            part._documents = self.doc[rows], self.docnos
+            part.doc = self.doc[rows]
         if LABEL in self.frame.columns:
             part.labels = self.labels[rows]
         return part
 
     def labels_of(self, rankings: Rankings) -> FloatArray:
         """Return the label of each sorted row of a run; shape (n_rows,), NaN without label."""
-        query = self.query_index.get_indexer(rankings.qids)[rankings.query]
-        doc = self.doc_index.get_indexer(rankings.docnos)[rankings.doc]
+        query = self.queries.find(Ids(rankings.qids))[rankings.query]
+        doc = self.documents.find(rankings.documents)[rankings.doc]
         found: FloatArray = np.append(self.labels, np.nan)[self.place(query, doc)]
         return found  # -1, not found, is the last
 
-    def _need(self, column: str) -> None:
-        if column not in self.frame.columns:
-            require(self.frame, [QID, DOCNO, LABEL], self._place)
-
     def _refuse_twice(self) -> None:
-        if not self.pairs.is_unique:
+        if self._one_label[2].any() and not self.pairs.is_unique:
             twice = self.pairs.duplicated()
             row = int(np.flatnonzero(twice)[0])
             raise DuplicateError(
@@ -170,22 +176,14 @@ class Qrels:
                 "label per document"
             )
 
-    @cached_property
-    def labels(self) -> FloatArray:
-        """The labels; shape (n_labels,)."""
-        self._need(LABEL)
-        labels = as_numbers(self.frame[LABEL])
-        strange = np.flatnonzero(~(np.abs(labels) < LIMIT))
-        if len(strange):
-            row = int(strange[0])
-            value = self.frame[LABEL].iloc[row]
-            value = value.item() if isinstance(value, np.generic) else value
-            where = f"qid {self.qids[self.query[row]]!r}"
-            if DOCNO in self.frame.columns:
-                where += f", docno {self.docnos[self.doc[row]]!r}"
-            raise InputError(
-                f"{self.where}: the label of {where} is {value!r} "
-                f"({such_rows(len(strange))}); labels must be finite numbers below 2^53: "
-                "leave documents without a label out"
-            )
-        return labels
+    def _refuse_labels(self) -> None:
+        strange = np.flatnonzero(~(np.abs(self.labels) < LIMIT))
+        row = int(strange[0])
+        value = self.frame[LABEL].iloc[row]
+        value = value.item() if isinstance(value, np.generic) else value
+        doc = f", docno {self.docnos[self.doc[row]]!r}" if DOCNO in self.frame.columns else ""
+        raise InputError(
+            f"{self.where}: the label of qid {self.qids[self.query[row]]!r}{doc} is {value!r} "
+            f"({such_rows(len(strange))}); labels must be finite numbers below 2^53: "
+            "leave documents without a label out"
+        )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ import pandas as pd
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, such_rows
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
-from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, require
-from fairtk.frames.numbers import as_numbers
+from fairtk.frames.columns import DOCNO, QID, RANK, SCORE, require
+from fairtk.frames.ids import Ids
 from fairtk.frames.runs import Run
 
 LOST_SAMPLES = (
@@ -27,6 +26,9 @@ LOST_SAMPLES = (
     "use fairtk.Experiment"
 )
 """What to do about a run whose rankings of a query cannot be told apart any more."""
+
+
+_SHORT = 40  # ranks up to which comparing rows finds a document twice faster than hashing them
 
 
 @dataclass(frozen=True)
@@ -38,37 +40,43 @@ class Rankings:
 
     Attributes:
         qids: the queries, in order of first appearance; shape (n_queries,).
-        docnos: the distinct documents; shape (n_documents,).
+        documents: the distinct documents.
         order: row number in the frame of each row; shape (n_rows,).
-        doc: index into `docnos` of each row; shape (n_rows,).
+        doc: index into `documents` of each row; shape (n_rows,).
+        query: index into `qids` of each row, non-decreasing; shape (n_rows,).
         ranking: index of the ranking of each row, non-decreasing; shape (n_rows,).
         position: 0-based rank inside the ranking of each row, without gaps; shape (n_rows,).
         ranking_start: first row of each ranking, and n_rows at the end; shape (n_rankings + 1,).
         ranking_query: index into `qids` of each ranking, non-decreasing; shape (n_rankings,).
         ranking_sample: sample number of each ranking; shape (n_rankings,).
+        n_samples: number of rankings of each query; shape (n_queries,).
         sampled: whether the frame has the column ``sample``.
+        place: of each of `documents` among those that were known, -1 for another; shape
+            (n_documents,); None if none were.
     """
 
     qids: ObjectArray
-    docnos: ObjectArray
+    documents: Ids
     order: IntArray
     doc: IntArray
+    query: IntArray
     ranking: IntArray
     position: IntArray
     ranking_start: IntArray
     ranking_query: IntArray
     ranking_sample: IntArray
+    n_samples: IntArray
     sampled: bool
+    place: IntArray | None = None
 
-    @cached_property
-    def query(self) -> IntArray:
-        """Index into `qids` of each row, non-decreasing; shape (n_rows,)."""
-        return self.ranking_query[self.ranking]
+    @property
+    def docnos(self) -> ObjectArray:
+        """The distinct documents as text; shape (n_documents,)."""
+        return self.documents.text
 
-    @cached_property
-    def n_samples(self) -> IntArray:
-        """Number of rankings of each query; shape (n_queries,)."""
-        return np.bincount(self.ranking_query, minlength=len(self.qids)).astype(np.int64)
+    def docno(self, row: int) -> str:
+        """Return the document of a row."""
+        return str(self.docnos[self.doc[row]])
 
     @property
     def n_rankings(self) -> int:
@@ -96,24 +104,29 @@ def encode_run(
     return rankings_of(Run(frame, where), scored=scored, use_rank=use_rank)
 
 
-def rankings_of(run: Run, *, scored: bool = True, use_rank: bool = True) -> Rankings:
-    """Return the same for a run whose ids are encoded already.
+def rankings_of(
+    run: Run, known: Ids | None = None, *, scored: bool = True, use_rank: bool = True
+) -> Rankings:
+    """Return the same for a run whose queries are encoded already.
 
     Args:
         run: the run.
+        known: documents among which those of the run have a place.
         scored: whether the column ``score`` must be there.
         use_rank: whether the column ``rank`` decides the order, where the frame has it.
     """
     frame, where, query, qids = run.frame, run.where, run.query, run.qids
     ranked = use_rank and RANK in frame.columns
-    require(frame, [QID, DOCNO, *([SCORE] if scored or not ranked else [])], where)
-    doc, docnos = run.documents
+    needed = [QID, DOCNO, *([SCORE] if scored or not ranked else [])]
+    if not set(needed) <= set(frame.columns):
+        require(frame, needed, where)
+    sample, rank = run.samples, run.ranks if ranked else None
     score = run.scores if SCORE in frame.columns else None
-    sample = _samples(frame, where)
-    rank = _ranks(frame, where) if ranked else None
+    place = None if known is None else run.encode_documents(known)
+    doc, documents = run.documents
 
     key = query if sample is None else query * (int(sample.max(initial=0)) + 1) + sample
-    order = _sorted_order(key, rank, score, docnos, doc)
+    order = _sorted_order(key, rank, score, documents, doc)
     if order is None:
         order = np.arange(len(frame), dtype=np.int64)
     else:
@@ -129,15 +142,18 @@ def rankings_of(run: Run, *, scored: bool = True, use_rank: bool = True) -> Rank
     first = start[:-1]
     result = Rankings(
         qids=qids,
-        docnos=docnos,
+        documents=documents,
         order=order,
         doc=doc,
+        query=query,
         ranking=ranking,
         position=np.arange(len(key), dtype=np.int64) - first[ranking],
         ranking_start=start,
         ranking_query=query[first],
         ranking_sample=np.zeros(len(first), dtype=np.int64) if sample is None else sample[first],
+        n_samples=np.bincount(query[first], minlength=len(qids)),
         sampled=sample is not None,
+        place=place,
     )
     _check_duplicates(result, where)
     _check_order(result, rank, score, where)
@@ -149,61 +165,14 @@ def describe(rankings: Rankings, row: int) -> str:
     ranking = rankings.ranking[row]
     qid = rankings.qids[rankings.ranking_query[ranking]]
     sample = f", sample {rankings.ranking_sample[ranking]}" if rankings.sampled else ""
-    return f"qid {str(qid)!r}{sample}, docno {str(rankings.docnos[rankings.doc[row]])!r}"
-
-
-def _samples(frame: pd.DataFrame, where: str) -> IntArray | None:
-    if SAMPLE not in frame.columns:
-        return None
-    column = frame[SAMPLE]
-    missing = column.isna().to_numpy()
-    if missing.any() and not missing.all():
-        row = frame.iloc[int(np.flatnonzero(missing)[0])]
-        raise InputError(
-            f"{where}: sampled and deterministic rows are mixed: {SAMPLE!r} is missing for qid "
-            f"{str(row[QID])!r}, docno {str(row[DOCNO])!r} and {int(missing.sum()) - 1} other "
-            "rows; evaluate the two runs one by one"
-        )
-    values = column.to_numpy()
-    if values.dtype == object and all(isinstance(v, int | np.integer) for v in values):
-        huge = [v for v in values if abs(int(v)) >= 2**62]
-        if huge:
-            bits = int(huge[0]).bit_length()
-            raise ColumnError(f"{where}: {SAMPLE!r} must be below 2^62; found one of {bits} bits")
-        values = values.astype(np.int64)
-    if not np.issubdtype(values.dtype, np.integer) and len(values):
-        raise ColumnError(
-            f"{where}: {SAMPLE!r} must be an integer from 0; found {values.dtype} "
-            f"({values[0]!r}); convert it with .astype(int)"
-        )
-    result: IntArray = values.astype(np.int64)
-    if len(result) and result.min() < 0:
-        raise ColumnError(f"{where}: {SAMPLE!r} must be an integer from 0; found {result.min()}")
-    return result
-
-
-def _ranks(frame: pd.DataFrame, where: str) -> IntArray:
-    column = frame[RANK]
-    if column.dtype.kind in "iu" and column.dtype.itemsize <= 8:
-        whole: IntArray = column.to_numpy(dtype=np.int64)
-        return whole
-    rank = as_numbers(column)
-    wrong = ~(np.abs(rank) < 2.0**53) | (rank != np.floor(rank))
-    if wrong.any():
-        row = frame.iloc[int(np.flatnonzero(wrong)[0])]
-        value = row[RANK].item() if isinstance(row[RANK], np.generic) else row[RANK]
-        raise ColumnError(
-            f"{where}: {RANK!r} must be an integer; found {value!r} for qid "
-            f"{str(row[QID])!r}, docno {str(row[DOCNO])!r}"
-        )
-    return rank.astype(np.int64)
+    return f"qid {str(qid)!r}{sample}, docno {rankings.docno(row)!r}"
 
 
 def _sorted_order(
     key: IntArray,
     rank: IntArray | None,
     score: FloatArray | None,
-    docnos: ObjectArray,
+    documents: Ids,
     doc: IntArray,
 ) -> IntArray | None:
     """Return the sorting permutation, or None if the rows are in order already."""
@@ -213,7 +182,7 @@ def _sorted_order(
         return None
     if rank is not None:
         return np.lexsort((within, key))
-    return order_by((within, key), lambda rows: docnos[doc[rows]])
+    return order_by((within, key), lambda rows: documents.text[doc[rows]])
 
 
 def order_by(
@@ -246,7 +215,7 @@ def _known(score: FloatArray | None) -> FloatArray:
 def _check_order(rankings: Rankings, rank: Any, score: FloatArray | None, where: str) -> None:
     if rank is None:
         return
-    same = rankings.ranking[1:] == rankings.ranking[:-1]
+    same = rankings.position[1:] > 0
     twice = same & (rank[1:] == rank[:-1])
     if twice.any():
         row = int(np.flatnonzero(twice)[0]) + 1
@@ -268,8 +237,17 @@ def _check_order(rankings: Rankings, rank: Any, score: FloatArray | None, where:
 
 
 def _check_duplicates(rankings: Rankings, where: str) -> None:
-    both = rankings.ranking * max(1, len(rankings.docnos)) + rankings.doc
-    twice = pd.Series(both).duplicated().to_numpy()
+    doc, position = rankings.doc, rankings.position
+    longest = int(position.max(initial=0)) + 1
+    twice = np.zeros(len(doc), dtype=bool)
+    if longest <= _SHORT:
+        small = doc.astype(np.int32)
+        for step in range(1, longest):
+            again = np.flatnonzero(small[step:] == small[:-step]) + step
+            twice[again[position[again] >= step]] = True  # in the same ranking, that is
+    else:
+        both = rankings.ranking * max(1, rankings.documents.size) + doc
+        twice = pd.Series(both).duplicated().to_numpy()
     if twice.any():
         row = int(np.flatnonzero(twice)[0])
         raise DuplicateError(

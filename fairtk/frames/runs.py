@@ -9,9 +9,17 @@ import pandas as pd
 
 from fairtk.errors import ColumnError, InputError, such_rows
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, from_ir_measures, require
-from fairtk.frames.ids import encode_ids
-from fairtk.frames.numbers import as_numbers
+from fairtk.frames.columns import (
+    DOCNO,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    as_numbers,
+    from_ir_measures,
+    require,
+)
+from fairtk.frames.ids import Ids, coded_among, coded_ids
 
 
 class Run:
@@ -20,10 +28,12 @@ class Run:
     Args:
         frame: R or S in PyTerrier's names, ``qid`` at least; not changed.
         where: the transformer or measures that ask, for messages.
+        either: whether the columns may have ir_measures' names as well.
 
     Attributes:
         frame: the frame.
         qids: the queries as text, in order of first appearance; shape (n_queries,).
+        queries: the same, for look-ups.
         query: index into `qids` of each row; shape (n_rows,).
 
     Raises:
@@ -32,27 +42,30 @@ class Run:
         InputError: an id is none, or a score is no finite number (when it is read).
     """
 
-    def __init__(self, frame: pd.DataFrame, where: str) -> None:
+    def __init__(self, frame: pd.DataFrame, where: str, *, either: bool = False) -> None:
         self.where = where
+        self.frame = frame = from_ir_measures(frame, where) if either else frame
         require(frame, [QID], where)
-        self.frame = frame
         self.query: IntArray
         self.qids: ObjectArray
-        self.query, self.qids = encode_ids(frame[QID], QID, where)
+        self.query, self.queries = coded_ids(frame[QID], QID, where)
+        self.qids = self.queries.text
 
     def __len__(self) -> int:
         return len(self.query)
 
     @cached_property
-    def documents(self) -> tuple[IntArray, ObjectArray]:
-        """Index into the documents of each row, and the documents as text."""
-        require(self.frame, [QID, DOCNO], self.where)
-        return encode_ids(self.frame[DOCNO], DOCNO, self.where)
+    def documents(self) -> tuple[IntArray, Ids]:
+        """Index into the documents of each row, and the documents."""
+        if DOCNO not in self.frame.columns:
+            require(self.frame, [QID, DOCNO], self.where)
+        return coded_ids(self.frame[DOCNO], DOCNO, self.where)
 
     @cached_property
     def scores(self) -> FloatArray:
         """The score of each row; shape (n_rows,)."""
-        require(self.frame, [QID, DOCNO, SCORE], self.where)
+        if SCORE not in self.frame.columns:
+            require(self.frame, [QID, DOCNO, SCORE], self.where)
         score = as_numbers(self.frame[SCORE])
         bad = np.flatnonzero(~np.isfinite(score))
         if len(bad):
@@ -69,15 +82,86 @@ class Run:
             )
         return score
 
+    @property
+    def samples(self) -> IntArray | None:
+        """The sample number of each row, shape (n_rows,); None without the column."""
+        frame, where = self.frame, self.where
+        if SAMPLE not in frame.columns:
+            return None
+        column = frame[SAMPLE]
+        missing = column.isna().to_numpy()
+        if missing.any() and not missing.all():
+            row = frame.iloc[int(np.flatnonzero(missing)[0])]
+            raise InputError(
+                f"{where}: sampled and deterministic rows are mixed: {SAMPLE!r} is missing for qid "
+                f"{str(row[QID])!r}, docno {str(row[DOCNO])!r} and {int(missing.sum()) - 1} other "
+                "rows; evaluate the two runs one by one"
+            )
+        values = column.to_numpy()
+        if values.dtype == object and all(isinstance(v, int | np.integer) for v in values):
+            huge = [v for v in values if abs(int(v)) >= 2**62]
+            if huge:
+                bits = int(huge[0]).bit_length()
+                raise ColumnError(
+                    f"{where}: {SAMPLE!r} must be below 2^62; found one of {bits} bits"
+                )
+            values = values.astype(np.int64)
+        if not np.issubdtype(values.dtype, np.integer) and len(values):
+            raise ColumnError(
+                f"{where}: {SAMPLE!r} must be an integer from 0; found {values.dtype} "
+                f"({values[0]!r}); convert it with .astype(int)"
+            )
+        result: IntArray = values.astype(np.int64)
+        if len(result) and result.min() < 0:
+            raise ColumnError(
+                f"{where}: {SAMPLE!r} must be an integer from 0; found {result.min()}"
+            )
+        return result
+
+    @property
+    def ranks(self) -> IntArray:
+        """The rank of each row; shape (n_rows,)."""
+        frame, where = self.frame, self.where
+        column = frame[RANK]
+        if column.dtype.kind in "iu" and column.dtype.itemsize <= 8:
+            whole: IntArray = column.to_numpy(dtype=np.int64)
+            return whole
+        rank = as_numbers(column)
+        wrong = ~(np.abs(rank) < 2.0**53) | (rank != np.floor(rank))
+        if wrong.any():
+            row = frame.iloc[int(np.flatnonzero(wrong)[0])]
+            value = row[RANK].item() if isinstance(row[RANK], np.generic) else row[RANK]
+            raise ColumnError(
+                f"{where}: {RANK!r} must be an integer; found {value!r} for qid "
+                f"{str(row[QID])!r}, docno {str(row[DOCNO])!r}"
+            )
+        return rank.astype(np.int64)
+
     @cached_property
     def is_sampled(self) -> bool:
         """Whether the run holds several rankings of a query; see `is_sampled`."""
         frame = self.frame
         if SAMPLE in frame.columns:
-            return _varies(self.query, pd.factorize(frame[SAMPLE])[0])
+            sample = frame[SAMPLE].to_numpy()
+            if sample.dtype.kind in "iu":  # samples of a query mostly stand one below the other
+                change = sample[1:] != sample[:-1]
+                if (change & (self.query[1:] == self.query[:-1])).any():
+                    return True
+            return _varies(self.query, pd.factorize(sample)[0])
         if DOCNO in frame.columns and _repeats(self.query, self.documents[0]):
             return True
         return RANK in frame.columns and _repeats(self.query, pd.factorize(frame[RANK])[0])
+
+    def encode_documents(self, known: Ids) -> IntArray:
+        """Return the place of each of `documents` among known ids; -1 for none of them.
+
+        What is not encoded yet is looked up first, which saves half of the time.
+        """
+        if "documents" in self.__dict__:
+            return known.find(self.documents[1])
+        *found, place = coded_among(known, self.frame[DOCNO], DOCNO, self.where)
+        self.__dict__["documents"] = tuple(found)  # in place of what cached_property would do
+        return place
 
     def kept(self, rows: BoolArray) -> Run:
         """Return some of the rows; queries without one are gone.
@@ -89,9 +173,10 @@ class Run:
         part.where, part.frame = self.where, self.frame[rows]
         codes, seen = pd.factorize(self.query[rows])
         part.query, part.qids = codes.astype(np.int64, copy=False), self.qids[seen]
+        part.queries = Ids(part.qids)
         if "documents" in self.__dict__:
             codes, seen = pd.factorize(self.documents[0][rows])
-            part.__dict__["documents"] = codes.astype(np.int64), self.documents[1][seen]
+            part.__dict__["documents"] = codes.astype(np.int64), Ids(self.documents[1].text[seen])
         return part
 
     def describe(self, row: int) -> str:
@@ -114,18 +199,7 @@ def is_sampled(frame: pd.DataFrame, where: str = "run") -> bool:
         ColumnError: the frame has no ``qid``, or columns of one name.
         InputError: an id is none.
     """
-    named = from_ir_measures(frame, where)
-    require(named, [QID], where)
-    if SAMPLE in named.columns:
-        sample, qid = named[SAMPLE].to_numpy(), named[QID]
-        if sample.dtype.kind in "iu":
-            change = np.flatnonzero(sample[1:] != sample[:-1])
-            if not len(change):
-                return False
-            first = int(change[0])  # samples of a query mostly stand one below the other
-            if qid.iloc[first] == qid.iloc[first + 1]:
-                return True
-    return Run(named, where).is_sampled
+    return Run(frame, where, either=True).is_sampled
 
 
 def _varies(query: IntArray, value: IntArray) -> bool:

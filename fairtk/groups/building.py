@@ -11,9 +11,8 @@ import pandas as pd
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
 from fairtk.files.rows import number_of, shown
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
-from fairtk.frames.columns import DOCNO, GROUP, WEIGHT, require
+from fairtk.frames.columns import DOCNO, GROUP, WEIGHT, as_numbers, require
 from fairtk.frames.ids import as_strings, encode_ids
-from fairtk.frames.numbers import as_numbers
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.documents import Documents
 

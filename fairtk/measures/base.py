@@ -92,7 +92,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             elif param.ready:
                 self.settings[name] = param.default_object
         self.validated = True
-        self.text = repr(self)
+        # `params` has no defaults in it, so all of them are printed (ir_measures drops more)
+        given = dict(self.params)
+        cutoff = given.pop(self.AT_PARAM, None)
+        options = f"({','.join(map('{}={!r}'.format, given, given.values()))})" if given else ""
+        self.text = f"{self.NAME}{options}{'' if cutoff is None else f'@{cutoff}'}"
         self.check_params()
 
     @property
@@ -107,11 +111,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return suggestion(name, cls.SUPPORTED_PARAMS) if cls.SUPPORTED_PARAMS else "; it has none"
 
     def __repr__(self) -> str:
-        # `params` has no defaults in it, so all of them are printed (ir_measures drops more)
-        given = [f"{k}={v!r}" for k, v in self.params.items() if k != self.AT_PARAM]
-        cutoff = self.params.get(self.AT_PARAM)
-        options = f"({','.join(given)})" if given else ""
-        return f"{self.NAME}{options}{'' if cutoff is None else f'@{cutoff}'}"
+        return self.text
 
     @property
     def SHORT_DESC(self) -> str:  # noqa: N802 - ir_measures' name
@@ -155,15 +155,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __rmul__(self, other: Any) -> Any:
         return _product(other, self)
 
-    def scored(self, evidence: Evidence) -> FloatArray:
-        """Return what `score_all` gives, checked: who asks a measure for values asks here.
-
-        Raises:
-            MeasureError: a value is no number, or infinite; or the measure calls ``sys.exit``.
-        """
-        with checked.named_failures(self):
-            values = self.score_all(evidence)
-        return checked.numbers(self, values, evidence.qids)
+    scored = checked.scored
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query of the qrels; shape (n_queries,).

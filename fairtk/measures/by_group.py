@@ -10,7 +10,7 @@ import pandas as pd
 
 from fairtk.errors import ParameterError, UndefinedWarning
 from fairtk.frames.arrays import FloatArray, ObjectArray
-from fairtk.frames.columns import GROUP, QID, from_ir_measures
+from fairtk.frames.columns import GROUP, QID
 from fairtk.frames.qrels import Qrels
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
@@ -133,8 +133,7 @@ class MeasureByGroup(FairMeasure):
             ``by="query"`` with ``group``, ``value`` and ``queries``, the number of queries that
             the mean is over.
         """
-        checked = Qrels(from_ir_measures(qrels, f"{self!r} (qrels)"), repr(self))
-        evidence = Evidence(checked, from_ir_measures(run, f"{self!r} (run)"), repr(self))
+        evidence = Evidence(Qrels(qrels, repr(self), either=True), run, repr(self))
         if self["by"] == "query":
             values = self.wrapped(_values(self.inner, evidence), evidence.qids)
             return means_of_groups(values)

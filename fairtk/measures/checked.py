@@ -47,6 +47,17 @@ def named_failures(measure: ir_measures.Measure) -> Iterator[Place]:
         raise
 
 
+def scored(measure: Any, evidence: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return what a measure's `score_all` gives, checked: who asks it for values asks here.
+
+    Raises:
+        MeasureError: a value is no number, or infinite; or the measure calls ``sys.exit``.
+    """
+    with named_failures(measure):
+        values = measure.score_all(evidence)
+    return numbers(measure, values, evidence.qids)
+
+
 def number(measure: ir_measures.Measure, value: Any, qid: str) -> float:
     """Return the value of one query.
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.frames import Ids, as_strings
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, QANSWER, QID, SAMPLE, require
 from fairtk.measures.base import FairMeasure
@@ -136,7 +137,7 @@ def _answers(evidence: Evidence, where: str) -> tuple[IntArray, list[str]]:
     if DOCNO in frame.columns and len(frame):
         _ = evidence.rankings  # validates samples and duplicates
     query_codes, qids = pd.factorize(frame[QID])
-    query = np.asarray(evidence.index.get_indexer([str(q) for q in qids]), dtype=np.int64)
+    query = evidence.qrels.queries.find(Ids(as_strings(qids)))
     sample = (
         frame[SAMPLE].to_numpy(dtype=np.int64)
         if SAMPLE in frame.columns

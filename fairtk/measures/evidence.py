@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE
 from fairtk.frames.matching import warn_of_other_qids, warn_of_strangers
 from fairtk.frames.qrels import Qrels
@@ -22,22 +22,30 @@ from fairtk.frames.runs import Run
 class Evidence:
     """One run beside the labels.
 
+    Attributes:
+        qrels: the labels.
+        qids: the queries of the labels; shape (n_queries,).
+        present: which of them the run has; shape (n_queries,).
+        query_of_run: for each query of the rankings, its index among `qids`.
+
     Args:
         qrels: the labels.
-        run: the run in PyTerrier's names; queries without labels are ignored, as ir_measures
-            does.
+        run: the run, in PyTerrier's or ir_measures' names; queries without labels are ignored, as
+            ir_measures does.
         where: the measures, for messages.
     """
 
     def __init__(self, qrels: Qrels, run: pd.DataFrame, where: str) -> None:
-        whole = Run(run, f"{where} (run)")
+        whole = Run(run, f"{where} (run)", either=True)
         self.qrels = qrels
         self.where = where
         self.qids = qrels.qids
-        self.index = qrels.query_index
-        warn_of_other_qids(qrels, whole, where)
-        known = self.index.get_indexer(whole.qids)
-        self._run = whole if (known >= 0).all() else whole.kept(known[whole.query] >= 0)
+        known = qrels.queries.find(whole.queries)
+        self._run = whole
+        if (known < 0).any():
+            warn_of_other_qids(qrels, whole, where)
+            self._run = whole.kept(known[whole.query] >= 0)
+        self.query_of_run: IntArray = known[known >= 0]
         self.frame = self._run.frame
         self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)
         self.present[known[known >= 0]] = True
@@ -47,7 +55,8 @@ class Evidence:
     @cached_property
     def rankings(self) -> Rankings:
         """The run, validated and sorted."""
-        return rankings_of(self._run)
+        labeled = self.qrels.documents if DOCNO in self.qrels.frame.columns else None
+        return rankings_of(self._run, labeled)
 
     @property
     def is_sampled(self) -> bool:
@@ -71,6 +80,7 @@ class Evidence:
                 ranked,
                 order=ranked.order[rows],
                 doc=ranked.doc[rows],
+                query=ranked.query[rows],
                 ranking=ranking,
                 position=ranked.position[rows],
                 ranking_start=np.searchsorted(ranking, np.arange(ranked.n_rankings + 1)),
@@ -79,18 +89,13 @@ class Evidence:
         return part
 
     @cached_property
-    def query_of_run(self) -> IntArray:
-        """For each query of the rankings, its index among the labels' queries."""
-        return np.asarray(self.index.get_indexer(self.rankings.qids), dtype=np.int64)
-
-    @cached_property
     def pairs(self) -> Pairs:
         """All (query, document) pairs that are labeled or retrieved."""
-        pairs = Pairs(self)
-        if self._whole:
-            ranked, judged = self.rankings, pairs.of_row < len(self.qrels)
-            query, docno = self.query_of_run[ranked.query], ranked.docnos[ranked.doc]
-            warn_of_strangers(self.qrels, query, docno, judged, self.where)
+        pairs, ranked = Pairs(self), self.rankings
+        judged = pairs.of_row < len(self.qrels.query)
+        if self._whole and not judged.all():
+            query = self.query_of_run[ranked.query]
+            warn_of_strangers(self.qrels, query, ranked.docno, judged, self.where)
         return pairs
 
     def by_query(
@@ -125,30 +130,35 @@ class Pairs:
     Attributes:
         query: query index of each pair; shape (n_pairs,).
         doc: index into `docnos` of each pair; shape (n_pairs,).
-        docnos: the documents that are labeled or retrieved.
         label: label of each pair, NaN for an unjudged one; shape (n_pairs,).
         of_row: pair index of each sorted row of the run; shape (n_rows,).
     """
 
     def __init__(self, evidence: Evidence) -> None:
         qrels, rankings = evidence.qrels, evidence.rankings
-        known = qrels.doc_index.get_indexer(rankings.docnos)
+        n_labeled, known = qrels.documents.size, np.array(rankings.place)
         run_query = evidence.query_of_run[rankings.query]
         of_row = qrels.place(run_query, known[rankings.doc])
-        other = known < 0  # documents without any label
-        known[other] = len(qrels.docnos) + np.arange(int(other.sum()))
+        other = np.flatnonzero(known < 0)  # documents without any label
+        known[other] = n_labeled + np.arange(len(other))
         fresh = of_row < 0
-        width = len(qrels.docnos) + int(other.sum())
+        width = n_labeled + len(other)
         codes, distinct = pd.factorize((run_query * width + known[rankings.doc])[fresh])
-        of_row[fresh] = len(qrels) + codes
+        of_row[fresh] = len(qrels.query) + codes
         self.query: IntArray = np.concatenate([qrels.query, distinct // max(1, width)])
         self.doc: IntArray = np.concatenate([qrels.doc, distinct % max(1, width)])
-        self.docnos = np.concatenate([qrels.docnos, rankings.docnos[other]])
         self.label: FloatArray = np.concatenate([qrels.labels, np.full(len(distinct), np.nan)])
         self.of_row: IntArray = of_row
+        self._documents = qrels.documents, rankings.documents, other
 
     def __len__(self) -> int:
         return len(self.query)
+
+    @cached_property
+    def docnos(self) -> ObjectArray:
+        """The documents that are labeled or retrieved."""
+        labeled, retrieved, other = self._documents
+        return np.concatenate([labeled.text, retrieved.text[other]])
 
 
 def _row_groups(codes: IntArray) -> Iterator[tuple[int, IntArray]]:

@@ -106,7 +106,8 @@ class Expectation(FairMeasure):
 
     def aggregator(self) -> Any:
         """Return what turns per-query values into one, as the measure does: NumRet's is a sum."""
-        return Floats(self.inner.aggregator())
+        inner = self.inner.aggregator()
+        return inner if type(inner) is MeanAgg else Floats(inner)
 
 
 class NoMean(float):

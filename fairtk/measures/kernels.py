@@ -107,7 +107,7 @@ def _share(part: FloatArray, whole: npt.NDArray[Any]) -> FloatArray:
 
 
 def _dcg(gain: FloatArray, position: IntArray) -> FloatArray:
-    result: FloatArray = gain / np.log2(position + 2.0)
+    result: FloatArray = gain / np.log2(np.arange(position.max(initial=0) + 1) + 2.0)[position]
     return result
 
 

@@ -17,7 +17,7 @@ from ir_measures import Metric, providers
 from ir_measures.util import QrelsConverter, RunConverter
 
 from fairtk.errors import PluginError
-from fairtk.frames.columns import TO_IR_MEASURES, from_ir_measures
+from fairtk.frames.columns import TO_IR_MEASURES
 from fairtk.frames.qrels import Qrels
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
@@ -67,7 +67,8 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
     def __init__(self, measures: list[FairMeasure], qrels: pd.DataFrame) -> None:
         self.where = ", ".join(measure.text for measure in measures)
-        self.qrels = Qrels(from_ir_measures(qrels, f"{self.where} (qrels)"), self.where)
+        self.qrels = Qrels(qrels, self.where, either=True)
+        self._expectations = [m for m in measures if isinstance(m, Expectation)]
         super().__init__(measures, set(self.qrels.qids))
 
     def values(self, run: Any) -> Iterator[tuple[FairMeasure, np.ndarray[Any, Any]]]:
@@ -77,17 +78,27 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             run: the run in any form that ir_measures takes.
         """
         run = RunConverter(run, strict=False).as_pd_dataframe()
-        frame = from_ir_measures(run, f"{self.where} (run)")
-        evidence = Evidence(self.qrels, frame, self.where)
-        evidence.cache["expectations"] = [m for m in self.measures if isinstance(m, Expectation)]
+        evidence = Evidence(self.qrels, run, self.where)
+        evidence.cache["expectations"] = self._expectations
         for measure in self.measures:
             yield measure, measure.scored(evidence)
 
-    def _iter_calc(self, run: Any) -> Iterator[Metric]:
+    def iter_calc(self, run: Any) -> Iterator[Metric]:
+        """Yield the value of each measure and query; every query of the labels has one."""
         for measure, values in self.values(run):
             listed = measure.wrapped(values, self.qrels.qids)
             for qid, value in zip(self.qrels.qids, listed, strict=True):
                 yield Metric(query_id=qid, measure=measure, value=value)
+
+    def calc_aggregate(self, run: Any) -> dict[FairMeasure, float]:
+        """Return the aggregate of each measure."""
+        result = {}
+        for measure, values in self.values(run):
+            aggregator = measure.aggregator()
+            for value in measure.wrapped(values, self.qrels.qids):
+                aggregator.add(value)
+            result[measure] = aggregator.result()
+        return result
 
 
 def _inputs(measures: Iterable[FairMeasure], attribute: str, of_others: Any) -> list[str]:
@@ -127,4 +138,4 @@ def connect() -> None:
     pipeline = ir_measures.DefaultPipeline.providers
     if not any(isinstance(p, FairProvider) for p in pipeline):
         pipeline.insert(pipeline.index(ir_measures.pytrec_eval), SafeTrecEval())
-        pipeline[:0] = [SampleProvider(), FairProvider()]
+        pipeline[:0] = [FairProvider(), SampleProvider()]

@@ -2,9 +2,9 @@
 
 A measure that knows no samples would take the rankings of a query for one, or the last of them for
 all. ir_measures asks the providers of its default pipeline in order, and `SampleProvider` stands
-first: it hands everything on to the others, and refuses such a measure when a run has several
-rankings of a query. So it sees what ``ir_measures.calc``, its evaluators, ``pt.Evaluate``,
-``pt.Experiment`` and fairtk's own measures made of others ask for.
+before all but fairtk's own: it hands everything on to the others, and refuses such a measure when a
+run has several rankings of a query. So it sees what ``ir_measures.calc``, its evaluators,
+``pt.Evaluate``, ``pt.Experiment`` and fairtk's own measures made of others ask for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ir_measures import Metric, providers
 from ir_measures.providers import FallbackProvider
 
 from fairtk.errors import InputError
-from fairtk.frames.columns import DOC_ID, QUERY_ID, RANK, SAMPLE, TO_IR_MEASURES, from_ir_measures
+from fairtk.frames.columns import DOC_ID, QUERY_ID, RANK, SAMPLE, TO_IR_MEASURES
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import LOST_SAMPLES
 from fairtk.frames.runs import is_sampled
@@ -119,7 +119,7 @@ class SampleProvider(providers.Provider):  # type: ignore[misc]
             return self._others.evaluator(wanted, qrels)
         if isinstance(qrels, pd.DataFrame):  # the rules for ids, labels and duplicates
             where = ", ".join(sorted(map(repr, plain)))
-            Qrels(from_ir_measures(qrels, f"{where} (qrels)"), where)
+            Qrels(qrels, where, either=True)
         return SampleEvaluator(self._others.evaluator(wanted, _theirs(qrels)), plain)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fairtk.frames.columns import from_ir_measures
 from fairtk.frames.qrels import Qrels
 
 
@@ -21,7 +20,7 @@ def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The rows of queries with a label above 0, in their order.
     """
-    known = Qrels(from_ir_measures(qrels, "drop_undefined"), "drop_undefined")
+    known = Qrels(qrels, "drop_undefined", either=True)
     useful = np.zeros(len(known.qids), dtype=bool)
     useful[known.query[known.labels > 0]] = True
     return qrels[useful[known.query]].reset_index(drop=True)

@@ -18,7 +18,7 @@ from ir_measures import nDCG
 from fairtk import EE_D, EE_R
 from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.browsing import MU
-from fairtk.exposure.expected import attention, expected_exposure, make_grades
+from fairtk.exposure.expected import RankWeights, expected_exposure, make_grades
 from fairtk.frames import Qrels, from_ir_measures
 from fairtk.measures.evidence import Evidence
 
@@ -91,11 +91,12 @@ def main() -> None:
     n_samples = ranked.n_samples[ranked.query]
 
     def kernel() -> None:
-        weight = attention(ranked, MU(), 5, grade[pairs.of_row] > 0)
+        ranks = RankWeights.of(MU(), 5, 5)
+        weight = ranks.attention(ranked, grade[pairs.of_row] > 0)
         exposure = expected_exposure(weight, pairs.of_row, len(pairs), n_samples)
         n = np.bincount(pairs.query, minlength=QUERIES)
         grades = make_grades(pairs.query, grade, QUERIES, n)
-        values_and_bounds(exposure, pairs.query, grades, MU(), 5, exact=False)
+        values_and_bounds(exposure, pairs.query, grades, ranks, 5, exact=False)
 
     alone = seconds(kernel)
     print(f"nDCG@5, plain run of {len(plain):,} rows: {reference:.3f} s")

@@ -3,9 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairtk.errors import InputError
-from fairtk.frames import encode_ids
+from fairtk.frames import Ids, encode_ids
+from fairtk.frames.ids import coded_among
 
 
 @pytest.mark.parametrize(
@@ -65,3 +68,23 @@ def test_letters_of_all_scripts_are_ids():
 def test_no_rows():
     codes, ids = encode_ids(pd.Series([], dtype=object), "qid", "here")
     assert codes.tolist() == ids.tolist() == []
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "é", "", "10", "2"]), max_size=12)
+
+
+@given(NAMES, NAMES, st.sampled_from(["str", object]))
+def test_ids_find_their_place_among_known_ones(known, column, dtype):
+    distinct = list(dict.fromkeys(known))
+    known = Ids(np.array(distinct, dtype=object))
+    codes, ids, place = coded_among(known, pd.Series(column, dtype=dtype), "docno", "here")
+    assert ids.text[codes].tolist() == column
+    assert sorted(ids.text) == sorted(set(column))
+    there = [distinct.index(i) if i in distinct else -1 for i in ids.text]
+    assert place.tolist() == known.find(ids).tolist() == there
+
+
+def test_ids_that_are_not_known_are_checked_alike():
+    known = Ids(np.array(["a"], dtype=object))
+    with pytest.raises(InputError, match=r"^here: docno '\\ufeffq' has the character U\+FEFF"):
+        coded_among(known, pd.Series(["a", "\ufeffq"]), "docno", "here")

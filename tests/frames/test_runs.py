@@ -91,6 +91,6 @@ def test_kept_rows():
     for _ in range(2):  # before the documents are encoded, and after
         part = whole.kept(np.array([False, True, True]))
         assert part.qids[part.query].tolist() == ["r", "q"]
-        assert part.documents[1][part.documents[0]].tolist() == ["b", "c"]
+        assert part.documents[1].text[part.documents[0]].tolist() == ["b", "c"]
         assert part.scores.tolist() == [2.0, 1.0]
-        assert whole.documents[1].tolist() == ["a", "b", "c"]
+        assert whole.documents[1].text.tolist() == ["a", "b", "c"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairtk.exposure.bounds import ExposureValues
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.exposure.expected import attention, expected_exposure
+from fairtk.exposure.expected import DEEPEST, RankWeights, expected_exposure
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.measures.evidence import Evidence
 
@@ -31,6 +31,8 @@ class Found:
         untargeted: queries that have no EE-R and EE-L because they have no target; None: none.
         undefined: why queries have no value at all, each with the queries.
         unbounded: why queries have no normalized value.
+        n: the numbers of documents that are judged or retrieved, if values depend on them.
+        disparity_has_n: whether EE-D depends on them, too.
     """
 
     values: ExposureValues
@@ -38,6 +40,8 @@ class Found:
     untargeted: BoolArray | None = None
     undefined: Reasons = ()
     unbounded: Reasons = ()
+    n: IntArray | None = None
+    disparity_has_n: bool = False
 
 
 class Form:
@@ -63,6 +67,8 @@ class Form:
         self.cutoff: int | None = measure.settings["cutoff"]
         self.graded: bool = measure.settings["graded"]
         self.rel: float | None = measure.settings["rel"]
+        few = self.cutoff is not None and self.cutoff <= DEEPEST
+        self._ranks = RankWeights.of(self.model, self.cutoff, self.cutoff or 0) if few else None
         self.lacking = ""
         if self.model.needs_cutoff and self.cutoff is None:
             self.lacking = (
@@ -74,9 +80,9 @@ class Form:
         """Return the values of all queries."""
         raise NotImplementedError
 
-    def depends_on_n(self, n: IntArray, part: str) -> bool:
-        """Return whether a value depends on how many documents are judged or retrieved."""
-        return False
+    def ranks(self, deepest: int) -> RankWeights:
+        """Return the attention of the first ranks, of `deepest` at most without a cutoff."""
+        return self._ranks or RankWeights.of(self.model, self.cutoff, deepest)
 
     def grades(self, label: FloatArray) -> FloatArray:
         """Return the grade of each label: above 0 is useful, NaN is not judged."""
@@ -92,7 +98,8 @@ class Form:
             useful: whether each pair's document is useful; shape (n_pairs,).
         """
         ranked, pair = evidence.rankings, evidence.pairs.of_row
-        weight = attention(ranked, self.model, self.cutoff, useful[pair])
+        deepest = int(ranked.position.max(initial=-1)) + 1
+        weight = self.ranks(deepest).attention(ranked, useful[pair])
         return expected_exposure(weight, pair, len(useful), ranked.n_samples[ranked.query])
 
 

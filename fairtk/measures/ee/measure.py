@@ -71,15 +71,11 @@ class ExpectedExposure(FairMeasure):
         found: Found | None = evidence.cache.get(self._shared)
         if found is None:
             found = evidence.cache[self._shared] = self.form.find(evidence)
-        if "sizes compared" not in evidence.cache:
-            # a warning if another system was measured with other n, where n decides
-            n = np.bincount(evidence.pairs.query, minlength=len(evidence.qids))
-            if self.form.depends_on_n(n, self.PART):
-                evidence.cache["sizes compared"] = True
-                collection_size.remember(self, evidence, n)
-        return self._pick(found, evidence)
-
-    def _pick(self, found: Found, evidence: Evidence) -> FloatArray:
+        n_decides = found.disparity_has_n or self.PART != "disparity"
+        if found.n is not None and n_decides and "sizes compared" not in evidence.cache:
+            # a warning if another system was measured with other n
+            evidence.cache["sizes compared"] = True
+            collection_size.remember(self, evidence, found.n)
         part: Bounded = getattr(found.values, self.PART)
         present, whole = evidence.present, self.PART == "disparity"
         reasons = []
@@ -87,10 +83,10 @@ class ExpectedExposure(FairMeasure):
             reasons.append(("there is no target", found.untargeted))
         if not whole or self.form.disparity_needs_useful:
             reasons.append(("no useful document in the labels", found.useless))
-        reasons += [(reason, mask & present) for reason, mask in found.undefined]
+        reasons.extend(found.undefined)
         if self.normalize:
             result = np.where(present, part.normalized(), part.worst_normalized)
-            reasons += [(reason, mask & present) for reason, mask in found.unbounded]
+            reasons.extend(found.unbounded)
             reasons.append((part.why, present & np.isnan(result)))
         else:
             result = np.where(present, part.value, part.worst)

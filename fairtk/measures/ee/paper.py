@@ -9,7 +9,7 @@ import numpy as np
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.expected import make_grades
-from fairtk.frames.arrays import BoolArray, IntArray
+from fairtk.frames.arrays import IntArray
 from fairtk.measures import collection_size
 from fairtk.measures.ee.form import Form, Found, Reasons, counts
 from fairtk.measures.evidence import Evidence
@@ -30,36 +30,37 @@ class PaperForm(Form):
 
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
+        n, is_open = self.n_documents(evidence), self.n == "judged+retrieved"
         pairs, n_queries = evidence.pairs, len(evidence.qids)
-        n = self.n_documents(evidence)
         grade = self.grades(pairs.label)
         useful = grade > 0
         n_useful = counts(pairs.query, useful, n_queries)
+        ranks = self.ranks(int(n.max(initial=0)))
         exposure = self.exposure(evidence, useful)
         values = values_and_bounds(
             exposure,
             pairs.query,
             make_grades(pairs.query, np.nan_to_num(grade), n_queries, n),
-            self.model,
+            ranks,
             self.cutoff,
             exact=self.exact,
-            closed=self.n != "judged+retrieved",
+            closed=not is_open,
         )
+        undefined: Reasons = ()
+        if self.n == "judged":
+            # documents without a label stand for labeled ones that are not useful, if there are any
+            read = counts(pairs.query, (exposure > 0) & ~useful, n_queries)
+            reason = "its rankings have more documents that are not useful than n='judged' counts"
+            undefined = ((reason, read > n - n_useful),)
         return Found(
             values,
             useless=n_useful == 0,
-            undefined=self._too_many(pairs.query, (exposure > 0) & ~useful, n - n_useful),
-            unbounded=self._short(evidence, n),
+            undefined=undefined,
+            unbounded=self._short(evidence, n) if self.exact else (),
+            n=n if is_open else None,
+            # with the paper's bounds EE-D knows n only where the cutoff exceeds it
+            disparity_has_n=self.exact or self.cutoff is None or bool((n < self.cutoff).any()),
         )
-
-    def depends_on_n(self, n: IntArray, part: str) -> bool:
-        """Return whether systems that retrieve other documents have other targets or bounds."""
-        if self.n != "judged+retrieved":
-            return False
-        # with the paper's bounds EE-D knows n only where the cutoff exceeds it
-        if part != "disparity" or self.exact or self.cutoff is None:
-            return True
-        return bool((n < self.cutoff).any())
 
     def n_documents(self, evidence: Evidence) -> IntArray:
         """Return the number n of documents of each query; shape (n_queries,).
@@ -92,8 +93,6 @@ class PaperForm(Form):
 
     def _short(self, evidence: Evidence, n: IntArray) -> Reasons:
         """Return where rankings are shorter than those that the exact bounds are made for."""
-        if not self.exact:
-            return ()
         ranked = evidence.rankings
         query = evidence.query_of_run[ranked.ranking_query]
         depth = n if self.cutoff is None else np.minimum(n, self.cutoff)
@@ -104,19 +103,3 @@ class PaperForm(Form):
             "rankings, do not hold"
         )
         return ((reason, counts(query, short, len(n)) > 0),)
-
-    def _too_many(self, query: IntArray, read: BoolArray, rest: IntArray) -> Reasons:
-        """Return where more documents are ranked than there are by ``n="judged"``.
-
-        Documents without a label stand for labeled ones that are not useful, as long as there are
-        enough of these.
-
-        Args:
-            query: query index of each pair; shape (n_pairs,).
-            read: which pairs are not useful and get attention; same shape.
-            rest: number of documents of each query that are not useful; shape (n_queries,).
-        """
-        if self.n != "judged":
-            return ()
-        reason = "its rankings have more documents that are not useful than n='judged' counts"
-        return ((reason, counts(query, read, len(rest)) > rest),)
