@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from ir_measures import calc_aggregate, iter_calc
 
-from fairtk import EU
+from fairtk import EE_D, EU
 from fairtk.errors import ColumnError, InputError, ParameterError, UndefinedWarning
+from fairtk.measures.provider import FairEvaluator
 
 QRELS = pd.DataFrame(
     {
@@ -97,3 +98,14 @@ def test_bad_input():
         EU(utility="rougel")
     with pytest.raises(ParameterError, match="needs a utility"):
         calc_aggregate([EU], QRELS, RUN)
+
+
+def test_labels_of_documents_are_not_needed():
+    gold = QRELS[["query_id", "gold_answer"]].drop_duplicates()
+    assert FairEvaluator([EU("accuracy")], gold).calc_aggregate(RUN) == pytest.approx(
+        {EU("accuracy"): 5 / 6}
+    )
+    with pytest.raises(
+        ColumnError, match=r"EE_D@2 \(qrels\) needs .* missing: \['docno', 'label'\]"
+    ):
+        FairEvaluator([EE_D @ 2], gold).calc_aggregate(RUN)
