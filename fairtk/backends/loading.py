@@ -69,7 +69,7 @@ def load_model(
         ModelError: it cannot be loaded, or the files lack some of its weights.
     """
     try:
-        with _quiet_bar():
+        with _quiet():
             # weights_only: a pickle gives tensors and nothing else; torch from 2.6 keeps to that
             loaded, found = auto_class.from_pretrained(
                 folder,
@@ -126,15 +126,18 @@ def one_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _quiet_bar() -> Iterator[None]:
-    """Hide transformers' bar over weights unless someone watches a terminal."""
+def _quiet() -> Iterator[None]:
+    """Hide transformers' list of weights, which is checked here, and its bar if nobody watches."""
     from transformers.utils import logging
 
     hide = logging.is_progress_bar_enabled() and not sys.stderr.isatty()
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
     if hide:
         logging.disable_progress_bar()
     try:
         yield
     finally:
+        logging.set_verbosity(before)
         if hide:
             logging.enable_progress_bar()

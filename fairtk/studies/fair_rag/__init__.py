@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairtk.studies.fair_rag.configuration import Configuration, read_configuration
+from fairtk.studies.fair_rag.figures import plot_requests, plot_spread, plot_trade_off
 from fairtk.studies.fair_rag.intervals import baselines, fairness_intervals
 from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics, utility_labels
 from fairtk.studies.fair_rag.normalizing import normalized_utility
@@ -32,6 +33,9 @@ __all__ = [
     "make_retriever",
     "normalized_utility",
     "paper_numbers",
+    "plot_requests",
+    "plot_spread",
+    "plot_trade_off",
     "read_configuration",
     "read_tasks",
     "saved_settings",

@@ -1,0 +1,296 @@
+"""The figures of *Towards Fair RAG*: levels of exposure, the trade-offs, and single requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.drawing import BLUE, GRAY, INK, LINE, new_figure, open_axes, series
+from fairtk.errors import InputError, ParameterError
+from fairtk.frames.arrays import FloatArray
+from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, require
+from fairtk.statistics import mean_intervals
+from fairtk.studies.fair_rag.points import (
+    ALPHA,
+    DETERMINISTIC,
+    EE_D,
+    EE_R,
+    EU,
+    GENERATOR,
+    RETRIEVER,
+    models,
+    needed,
+)
+
+NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", EU: "utility (EU)"}
+AXES = {
+    EE_D: "← more even exposure · disparity (EE-D)",
+    EE_R: "ranking quality (EE-R) · more useful →",
+    EU: "utility (EU) · better answers →",
+}
+"""Measures in words, with what is better where."""
+_COLUMNS = 4
+_SMALL = 8
+
+
+def plot_trade_off(
+    values: pd.DataFrame, x: str = EE_D, y: str = EU, by: str = RETRIEVER, points: bool = False
+) -> Any:
+    """Draw the means of two measures, a line per retriever (or generator) from alpha to alpha.
+
+    The paper's Figures 4 (EE_D and EE_R) and 5 (EE_R and EU; EE_D and EU), and appendices F to H:
+    one panel per task and generator. Bars are 95 % t intervals over the queries; the hollow mark is
+    the deterministic run.
+
+    Args:
+        values: a frame of values (see `fairtk.studies.fair_rag.points`).
+        x: the measure of the horizontal axis.
+        y: the measure of the vertical axis.
+        by: what the lines are: ``"retriever"`` or ``"generator"``; the other gives panels.
+        points: whether each query under each policy is a dot, too.
+
+    Returns:
+        A ``matplotlib.figure.Figure``; `fairtk.drawing.write_figure` writes SVG and PDF.
+
+    Raises:
+        ParameterError: `by` is neither.
+        NotFoundError: there are no values of a measure.
+        MissingExtraError: matplotlib is not installed.
+    """
+    if by not in (RETRIEVER, GENERATOR):
+        raise ParameterError(f"plot_trade_off: by must be 'retriever' or 'generator'; found {by!r}")
+    panels: dict[tuple[Any, Any], dict[Any, pd.DataFrame]] = {}
+    for (task, retriever, generator), wide in models(values, "plot_trade_off"):
+        needed(wide, (x, y), "plot_trade_off")
+        line, other = (retriever, generator) if by == RETRIEVER else (generator, retriever)
+        panels.setdefault((task, other), {})[line] = wide[[x, y]].dropna()
+    lines = list(dict.fromkeys(line for panel in panels.values() for line in panel))
+    figure, every = _panels(len(panels), "plot_trade_off")
+    for axes, (names, panel) in zip(every, panels.items(), strict=False):
+        for line, wide in panel.items():
+            _line(axes, wide, x, y, str(line), lines.index(line), points)
+        axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
+        axes.set_xlabel(AXES[x], fontsize=_SMALL, color=INK)
+        axes.set_ylabel(AXES[y], fontsize=_SMALL, color=INK)
+    handles = {
+        label: handle
+        for axes in every
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", fontsize=_SMALL,
+        ncols=min(len(handles), 4), frameon=False, labelcolor=INK,
+    )  # fmt: skip
+    run = dict.fromkeys(a for panel in panels.values() for w in panel.values() for a in _alphas(w))
+    said = ", ".join(_word(alpha) for alpha in run if alpha != DETERMINISTIC)
+    end = "; hollow: the fixed ranking" if DETERMINISTIC in run else ""
+    figure.suptitle(f"Along each line alpha {said}{end}", fontsize=_SMALL, color=INK)
+    return figure
+
+
+def plot_spread(
+    values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, EU), seed: int = 42
+) -> Any:
+    """Draw how queries spread at each alpha: boxes with a dot per query.
+
+    The paper's Figure 6; with ``measures=("EE_D",)`` its Figure 3. One column per model (of a large
+    study, give those of a task), one row per measure. Boxes hold the middle half of the queries,
+    lines the rest but outliers (beyond 1.5 times the box); dots are moved sideways at random, to
+    be seen.
+
+    Args:
+        values: a frame of values (see `fairtk.studies.fair_rag.points`).
+        measures: what is drawn, from the top.
+        seed: of the sideways moves.
+
+    Returns:
+        A ``matplotlib.figure.Figure``.
+
+    Raises:
+        NotFoundError: there are no values of a measure.
+        MissingExtraError: matplotlib is not installed.
+    """
+    found = list(models(values, "plot_spread"))
+    figure = new_figure((1.2 + 2.6 * len(found), 0.6 + 2.2 * len(measures)), "plot_spread")
+    grid = figure.subplots(len(measures), len(found), squeeze=False, sharey="row", sharex="col")
+    generator = np.random.default_rng(seed)
+    for column, (model, wide) in enumerate(found):
+        needed(wide, measures, "plot_spread")
+        alphas = _alphas(wide)
+        for row, measure in enumerate(measures):
+            axes = grid[row, column]
+            parts = [_of(wide, alpha)[measure].dropna().to_numpy() for alpha in alphas]
+            _boxes(axes, parts, [_word(alpha) for alpha in alphas], generator)
+            if column == 0:
+                axes.set_ylabel(AXES[measure].replace(" · ", "\n"), fontsize=_SMALL, color=INK)
+        grid[0, column].set_title("\n".join(map(str, model)), fontsize=_SMALL, color=INK)
+        grid[-1, column].set_xlabel(
+            "alpha · nearer to the fixed ranking →", fontsize=_SMALL, color=INK
+        )
+    return figure
+
+
+def plot_requests(
+    run: pd.DataFrame,
+    *,
+    cutoff: int,
+    candidates: int | None = None,
+    useful: Iterable[Any] = (),
+    requests: int = 30,
+    documents: int = 20,
+) -> Any:
+    """Draw what single requests for one query show, when each gets one sampled ranking.
+
+    The paper's Figure 7 and appendix E, on data: a column per request, a row per document in the
+    order of how often it is shown over all samples, which the bars give. One request shows
+    ``cutoff`` documents, whatever alpha; that exposure is even holds over many requests only.
+
+    Args:
+        run: a sampled run of one query, with ``sample`` and ``rank``: each sample is a request.
+        cutoff: how many documents a request shows.
+        candidates: how many documents could be shown: a line tells what each would get if all were
+            shown alike; None: no line.
+        useful: docnos of useful documents, whose marks are filled; without any, all are.
+        requests: how many columns are drawn, at most.
+        documents: how many rows are drawn, at most.
+
+    Returns:
+        A ``matplotlib.figure.Figure``.
+
+    Raises:
+        InputError: the run is not of one query.
+        MissingExtraError: matplotlib is not installed.
+    """
+    require(run, [QID, DOCNO, RANK, SAMPLE], "plot_requests")
+    if run[QID].nunique() != 1:
+        raise InputError(f"plot_requests draws one query; found {run[QID].nunique()} in the run")
+    samples = run[SAMPLE].nunique()
+    shown = run[run[RANK] < cutoff]
+    share = shown[DOCNO].value_counts() / samples
+    share = share.sort_index().sort_values(ascending=False, kind="stable")
+    names = list(share.index[:documents])
+    first = sorted(run[SAMPLE].unique())[:requests]
+    part = shown[shown[SAMPLE].isin(first) & shown[DOCNO].isin(names)]
+    x = part[SAMPLE].map({sample: place for place, sample in enumerate(first, 1)})
+    y = part[DOCNO].map({docno: place for place, docno in enumerate(names)})
+    marked = set(map(str, useful))
+    filled = part[DOCNO].astype(str).isin(marked).to_numpy() | (not marked)
+    figure = new_figure((2.6 + 0.16 * len(first) + 1.8, 1.3 + 0.22 * len(names)), "plot_requests")
+    grid = figure.subplots(1, 2, sharey=True, width_ratios=(0.16 * len(first) + 0.6, 1.8))
+    cells, bars = grid
+    cells.plot(x[filled], y[filled], "s", color=BLUE, markersize=6)
+    cells.plot(x[~filled], y[~filled], "s", color=GRAY, markersize=6, markerfacecolor="white")
+    labels = [f"{name} (useful)" if str(name) in marked else str(name) for name in names]
+    cells.set_yticks(range(len(names)), labels)
+    cells.set_ylim(len(names) - 0.4, -0.6)
+    cells.set_xlim(0.3, len(first) + 0.7)
+    cells.set_xlabel(f"request: the {cutoff} documents that it shows", fontsize=_SMALL, color=INK)
+    cells.grid(axis="y", color=LINE, linewidth=0.5)
+    cells.set_axisbelow(True)
+    bars.barh(range(len(names)), share[names], 0.7, color=BLUE)
+    bars.set_xlim(0, 1)
+    bars.set_xlabel(f"share of all {samples} requests", fontsize=_SMALL, color=INK)
+    if candidates is not None:
+        even = min(1.0, cutoff / candidates)
+        bars.axvline(even, color=GRAY, linestyle="--", linewidth=1)
+        bars.annotate(
+            "if all were\nshown alike", (even, len(names) - 1), xytext=(3, 0), va="bottom",
+            textcoords="offset points", fontsize=_SMALL - 1, color=INK,
+        )  # fmt: skip
+    for axes in grid:
+        open_axes(axes)
+        axes.tick_params(labelsize=_SMALL - 1, labelcolor=INK)
+    rest = len(share) - len(names)
+    title = f"query {run[QID].iloc[0]}: {len(first)} of {samples} requests"
+    if rest > 0:
+        title += f"; {rest} documents shown less often are left out"
+    figure.suptitle(title, fontsize=_SMALL + 1, color=INK)
+    return figure
+
+
+def _panels(count: int, where: str) -> tuple[Any, list[Any]]:
+    columns = min(count, _COLUMNS)
+    rows = -(-count // columns)
+    figure = new_figure((0.4 + 3.4 * columns, 0.7 + 2.9 * rows), where)
+    every = list(np.ravel(figure.subplots(rows, columns, squeeze=False)))
+    for axes in every[count:]:
+        axes.set_visible(False)
+    for axes in every[:count]:
+        open_axes(axes)
+        axes.tick_params(labelsize=_SMALL - 1)
+        axes.grid(color=LINE, linewidth=0.4)
+        axes.set_axisbelow(True)
+    return figure, every[:count]
+
+
+def _line(
+    axes: Any, wide: pd.DataFrame, x: str, y: str, label: str, place: int, points: bool
+) -> None:
+    style = series(place)
+    alphas = _alphas(wide)
+    ends = {name: _means(wide, name, alphas) for name in (x, y)}
+    if points:
+        axes.plot(
+            *(wide[x], wide[y], style.marker),
+            **{"color": style.color, "markersize": 2.5, "alpha": 0.3, "zorder": 1, "mew": 0},
+        )
+    middles = {name: found[0] for name, found in ends.items()}
+    axes.errorbar(
+        middles[x], middles[y], xerr=ends[x][1], yerr=ends[y][1], fmt="none",
+        ecolor=style.color, elinewidth=0.8, zorder=2,
+    )  # fmt: skip
+    axes.plot(
+        middles[x], middles[y], color=style.color, ls=style.dash, marker=style.marker,
+        markersize=5, linewidth=1.4, label=label, zorder=3,
+    )  # fmt: skip
+    if DETERMINISTIC in alphas:
+        last = alphas.index(DETERMINISTIC)
+        axes.plot(
+            middles[x][last], middles[y][last], style.marker, color=style.color, markersize=7,
+            markerfacecolor="white", markeredgewidth=1.4, zorder=4,
+        )  # fmt: skip
+
+
+def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray, FloatArray]:
+    """Return means by alpha, and how far their intervals reach below and above."""
+    middle, away = [], []
+    for alpha in alphas:
+        values = _of(wide, alpha)[name].to_numpy()
+        low, high = mean_intervals(values[None], method="t")
+        mean = float(values.mean())
+        middle.append(mean)
+        away.append(np.nan_to_num([mean - low[0], high[0] - mean]))
+    return np.array(middle), np.array(away).T
+
+
+def _of(wide: pd.DataFrame, alpha: Any) -> pd.DataFrame:
+    return wide[wide.index.get_level_values(ALPHA) == alpha]
+
+
+def _alphas(wide: pd.DataFrame) -> list[Any]:
+    return list(dict.fromkeys(wide.index.get_level_values(ALPHA)))
+
+
+def _word(alpha: Any) -> str:
+    return "fixed" if alpha == DETERMINISTIC else f"{alpha:g}"
+
+
+def _boxes(
+    axes: Any, parts: list[FloatArray], labels: list[str], generator: np.random.Generator
+) -> None:
+    line = {"color": INK, "linewidth": 1}
+    axes.boxplot(
+        parts, manage_ticks=False, widths=0.5, showfliers=False, boxprops=line, whiskerprops=line,
+        capprops=line, medianprops={"color": INK, "linewidth": 2}, zorder=3,
+    )  # fmt: skip
+    axes.set_xticks(range(1, len(labels) + 1), labels)
+    for place, part in enumerate(parts, 1):
+        moved = place + generator.uniform(-0.18, 0.18, len(part))
+        axes.plot(moved, part, ".", color=BLUE, alpha=0.35, markersize=3, zorder=2)
+    open_axes(axes)
+    axes.tick_params(labelsize=_SMALL - 1)
+    axes.grid(axis="y", color=LINE, linewidth=0.4)
+    axes.set_axisbelow(True)
