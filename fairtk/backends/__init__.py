@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fairtk.backends.adapter import CallableBackend, as_backend
 from fairtk.backends.causal import HuggingFaceCausal
+from fairtk.backends.ct2_seq2seq import CTranslate2Seq2Seq
 from fairtk.backends.encoders import Encoder, MeanEncoder, SpladeEncoder
 from fairtk.backends.loading import require_packages
 from fairtk.backends.protocol import Backend, NoAnswerError, PromptLengthError
@@ -15,6 +16,7 @@ from fairtk.backends.seq2seq import HuggingFaceSeq2Seq
 
 __all__ = [
     "Backend",
+    "CTranslate2Seq2Seq",
     "CallableBackend",
     "Encoder",
     "HuggingFaceCausal",

@@ -165,9 +165,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
     def _answer(self, tokens: list[list[int]]) -> list[str]:
         lengths: IntArray = np.array([len(row) for row in tokens], dtype=np.int64)
-        most = self.batch_tokens or fitting_tokens(
-            self._model, self._device, self.num_beams, self.max_new_tokens
-        )
+        most = self.batch_tokens or self._fitting_tokens()
         answers = [""] * len(tokens)
         for batch, texts in in_batches(
             lengths,
@@ -181,6 +179,9 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
             for i, text in zip(batch, texts, strict=True):
                 answers[i] = text.strip()
         return answers
+
+    def _fitting_tokens(self) -> int:
+        return fitting_tokens(self._model, self._device, self.num_beams, self.max_new_tokens)
 
     def _generate(self, rows: list[list[int]]) -> list[str]:
         import torch

@@ -34,6 +34,9 @@ class HuggingFaceModel:
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
 
+    LIBRARIES: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
+    """The packages on whose versions the numbers depend."""
+
     _pickled: bool | None = None
     """Whether pickled weights may be read; None: never, and there is no setting for it."""
 

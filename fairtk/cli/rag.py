@@ -18,7 +18,8 @@ from fairtk.cli.output import echo_rows, echo_table, format_option
               help="bm25, contriever[:MODEL], splade[:MODEL] (a hub name or a folder). "
               "Repeatable.  [default: bm25]")  # fmt: skip
 @click.option("-g", "--generator", "generators", multiple=True, metavar="KIND:MODEL",
-              help="t5:MODEL, causal:MODEL or openai:MODEL. Repeatable.  "
+              help="t5:MODEL, ct2:MODEL (the same by CTranslate2), causal:MODEL or "
+              "openai:MODEL. Repeatable.  "
               "[default: t5:google/flan-t5-small]")  # fmt: skip
 @click.option("-a", "--alpha", "alphas", type=float, multiple=True,
               help="Of the sampler. Repeatable.  [default: 1, 2, 4, 8]")  # fmt: skip

@@ -7,6 +7,7 @@ fairtk's transformers need no entry: their `SETTINGS` say all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -152,14 +153,14 @@ def _hugging_face(model: HuggingFaceModel) -> dict[str, Any]:
     # the files say more than their name, and how they may be read changes nothing
     files = ("model", "revision", "allow_pickled_weights")
     settings = {name: getattr(model, name) for name in model.SETTINGS if name not in files}
-    weights = _weights(model.content_digest())
+    weights = _weights(model.content_digest(), model.LIBRARIES)
     return settings | weights | {"device": _device_class(model.device)}
 
 
-def _weights(digest: str) -> dict[str, Any]:
+def _weights(digest: str, libraries: Iterable[str] = HuggingFaceModel.LIBRARIES) -> dict[str, Any]:
     import importlib.metadata as metadata
 
-    versions = {name: metadata.version(name) for name in ("torch", "transformers", "tokenizers")}
+    versions = {name: metadata.version(name) for name in libraries}
     return {"files": f"#{digest}", "libraries": versions}
 
 

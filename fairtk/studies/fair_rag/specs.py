@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fairtk.backends import CTranslate2Seq2Seq, HuggingFaceCausal
 from fairtk.errors import NotFoundError, ParameterError
 from fairtk.llm import OpenAICompatible, as_chat_model
 from fairtk.transformers import BM25Scorer, ContrieverScorer, FlanT5, Generator, SpladeScorer
@@ -14,7 +15,7 @@ RETRIEVERS: Mapping[str, Callable[..., Any]] = {
     "contriever": ContrieverScorer,
     "splade": SpladeScorer,
 }
-GENERATORS = ("t5", "causal", "openai")
+GENERATORS = ("t5", "ct2", "causal", "openai")
 
 MakeGenerator = Callable[[int, int], Generator]
 """From the number of a LaMP task and the cutoff to its generator."""
@@ -43,10 +44,11 @@ def make_generator(text: str, **options: Any) -> MakeGenerator:
     """Return what makes a generator for a task, with LaMP's prompt of the task.
 
     Args:
-        text: ``t5:MODEL`` (an encoder-decoder model: a hub name or a folder), ``causal:MODEL``, or
-            ``openai:MODEL`` (any server that speaks OpenAI's chat protocol).
-        **options: settings of `fairtk.FlanT5`, `fairtk.backends.HuggingFaceCausal` or
-            `fairtk.llm.OpenAICompatible`.
+        text: ``t5:MODEL`` (an encoder-decoder model: a hub name or a folder), ``ct2:MODEL`` (the
+            same by CTranslate2), ``causal:MODEL``, or ``openai:MODEL`` (any server that speaks
+            OpenAI's chat protocol).
+        **options: settings of `fairtk.FlanT5`, `fairtk.backends.CTranslate2Seq2Seq`,
+            `fairtk.backends.HuggingFaceCausal` or `fairtk.llm.OpenAICompatible`.
 
     Raises:
         NotFoundError: there is no such kind of generator.
@@ -58,11 +60,10 @@ def make_generator(text: str, **options: Any) -> MakeGenerator:
     if not model:
         raise ParameterError(f"expected {kind}:MODEL, e.g. t5:google/flan-t5-small; found {text!r}")
     if kind == "t5":
-        return lambda task, cutoff: FlanT5(model, f"lamp-{task}", cutoff, **options)
-    if kind == "causal":
-        from fairtk.backends import HuggingFaceCausal
-
-        backend: Any = HuggingFaceCausal(model, **options)
+        settings = {"dtype": "float32", **options}  # labels are signs of small differences
+        return lambda task, cutoff: FlanT5(model, f"lamp-{task}", cutoff, **settings)
+    if kind == "openai":
+        backend: Any = as_chat_model(OpenAICompatible(model, **options))
     else:
-        backend = as_chat_model(OpenAICompatible(model, **options))
+        backend = {"ct2": CTranslate2Seq2Seq, "causal": HuggingFaceCausal}[kind](model, **options)
     return lambda task, cutoff: Generator(backend, f"lamp-{task}", cutoff)
