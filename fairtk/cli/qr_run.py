@@ -6,6 +6,7 @@ import contextlib
 import math
 import sys
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import click
 
 from fairtk.cli.output import echo_rows, echo_table
-from fairtk.errors import InputError
+from fairtk.errors import DataWarning, InputError
 from fairtk.llm import Ledger
 from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
 from fairtk.studies.fair_qr.estimates import Plan
@@ -63,6 +64,9 @@ def run(given: Given, dry_run: bool, form: str) -> None:
         _mention_baselines(study)
         results = study.run(lambda text: click.echo(text, err=True))
         page = results.save(study.folder)
+        for text in results.warnings:  # of earlier runs and of measures: in the report, too
+            if text not in study.told:
+                warnings.warn(text, DataWarning, stacklevel=2)
     _echo_results(results, page, form)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from tqdm import tqdm
 
 from fairtk.fair_qr.parsing import AnswerError, parse_completion
 from fairtk.llm import ChatModel, Estimate, Failure, Prices, Recorded
@@ -35,14 +38,18 @@ def refine(
 ) -> list[Refined]:
     """Return one outcome for each request; calls overlap as far as the model allows.
 
+    On a terminal, how many calls are answered is shown after two seconds.
+
     Raises:
         LLMError: no call to the model would succeed.
         BudgetError: the ledger's budget does not allow the next call.
     """
     chats = [prompt(request) for request in requests]
-    outcomes = llm.complete(chats)
+    shown: Any = {"desc": f"asking {llm.name}", "unit": " calls", "delay": 2, "leave": False}
+    outcomes = dict(tqdm(llm.outcomes(chats), total=len(chats), disable=None, **shown))
     results = []
-    for request, chat, outcome in zip(requests, chats, outcomes, strict=True):
+    for place, (request, chat) in enumerate(zip(requests, chats, strict=True)):
+        outcome = outcomes.get(place, Failure("the model gave no answer"))
         if isinstance(outcome, Failure):
             results.append(Refined(None, outcome.reason))
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ class Loop:
         max_iterations: the most refinements of a query.
         choose: how the group is chosen; see `under_represented`.
         keep_failed: whether a query whose call failed keeps the list it has, or is missing.
+        waited: seconds that `refine` took so far.
     """
 
     retrieve: Callable[[Sequence[str], Sequence[str]], pd.DataFrame]
@@ -42,6 +44,7 @@ class Loop:
     max_iterations: int
     choose: str
     keep_failed: bool
+    waited: float = 0.0
 
     def run(
         self, qids: Sequence[str], texts: Sequence[str]
@@ -111,7 +114,9 @@ class Loop:
             Refinement(query.original, query.keywords, group, attribute)
             for (query, _), group in zip(asked, groups, strict=True)
         ]
+        begin = time.perf_counter()
         refined = self.refine(requests)
+        self.waited += time.perf_counter() - begin
         for (query, _), group, answer in zip(asked, groups, refined, strict=True):
             self._take(query, iteration, " & ".join(group), answer)
         return [query for query, _ in asked if query.active]

@@ -20,11 +20,13 @@ class Outcome:
         run: one ranking per query (R); queries that are missing have none.
         trace: what was done; see `fairtk.FairQR.trace`.
         missing: the queries without a result: ``qid``, ``iteration``, ``reason``.
+        waited: seconds of waiting for the model; calls overlap.
     """
 
     run: pd.DataFrame
     trace: pd.DataFrame
     missing: pd.DataFrame
+    waited: float = 0.0
 
     def __repr__(self) -> str:
         n, lost = self.trace["qid"].nunique(), len(self.missing)

@@ -237,7 +237,7 @@ class FairQR(FairTransformer):
         missing = missing_frame(queries)
         warn_of_gaps(queries, missing, self.depth)
         trace = trace_frame(queries, looking.columns)
-        return Outcome(with_topics(ranked, asked_for), trace, missing)
+        return Outcome(with_topics(ranked, asked_for), trace, missing, loop.waited)
 
     def estimate(self, topics: pd.DataFrame) -> Estimate:
         """Return the calls, tokens and price that queries take at most, without any call.

@@ -81,7 +81,14 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
         *("report.md", "study.json", "ledger.sqlite", "table.csv", "variations.csv"),
         *("per_query.csv", "table.parquet", "rankings.parquet", "traces.parquet"),
         *("costs.parquet", "iterations.parquet", "missing.parquet", "comparison.tex"),
-        *("intervals.tex", "variations.tex", "iterations.tex", "costs.tex", "figures", "cells"),
+        *(
+            "intervals.tex",
+            "variations.tex",
+            "iterations.tex",
+            "costs.tex",
+            "figures",
+            "experiment.sqlite",
+        ),
     }
     assert {p.name for p in (out / "figures").glob("*.png")} >= {
         "trade_off.png", "max_iterations.png", "iterations.png"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from fairtk.frames.columns import QID
 from fairtk.llm import ChatModel, Prices
-from fairtk.studies.fair_qr.saved import SavedCell
+from fairtk.studies.kept import KeptCell
 
 _QUARTILES = (0.25, 0.5, 0.75)
+_RECORDED = ["prompt_tokens", "completion_tokens", "seconds"]
 _COSTS = [
     *("calls", "prompt_tokens", "completion_tokens", "price", "model seconds", "own seconds"),
     *("latency", "training seconds"),
@@ -42,48 +42,25 @@ def iterations(traces: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def cost_row(saved: SavedCell, qids: Sequence[str], llm: ChatModel, prices: Prices) -> pd.DataFrame:
-    """Return the mean costs of a query, as one row; none if the cell took no time yet.
+def cost_row(kept: KeptCell, llm: ChatModel, prices: Prices) -> pd.DataFrame:
+    """Return the mean costs of a query, as one row.
 
     Args:
-        saved: the cell.
-        qids: the topics.
+        kept: what there is of the cell.
         llm: the model.
         prices: of models.
     """
-    spent = saved.noted("time", None)
-    if not spent or not spent["queries"]:
-        return pd.DataFrame(columns=_COSTS)
-    traces = saved.traces(qids)
-    own = (spent["seconds"] - spent["waited"]) / spent["queries"]
-    row = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "price": 0.0}
-    waited = 0.0
-    if len(traces):
-        calls = traces[traces["iteration"] > 0]
-        queries = traces[QID].nunique()
-        asked, told = (
-            calls[name].to_numpy(dtype=np.float64)
-            for name in ("prompt_tokens", "completion_tokens")
-        )
-        price = [prices.of(llm, _known(a), _known(t)) for a, t in zip(asked, told, strict=True)]
-        waited = float(calls["seconds"].fillna(0.0).sum()) / queries
-        row = {
-            "calls": len(calls) / queries,
-            "prompt_tokens": float(asked.sum()) / queries,
-            "completion_tokens": float(told.sum()) / queries,
-            "price": math.fsum(price) / queries,
-        }
-    return pd.DataFrame(
-        [
-            {
-                **row,
-                "model seconds": waited,
-                "own seconds": own,
-                "latency": waited + own,
-                "training seconds": float(saved.noted("training", 0.0)),
-            }
-        ]
-    )
+    traces = kept.traces
+    calls = traces[traces["iteration"] > 0] if len(traces) else pd.DataFrame(columns=_RECORDED)
+    asked, told, seconds = (calls[name].to_numpy(dtype=np.float64) for name in _RECORDED)
+    price = [prices.of(llm, _known(a), _known(t)) for a, t in zip(asked, told, strict=True)]
+    traced = traces[QID].nunique() or 1
+    queries = len(kept.records)
+    waited = float(np.nansum(seconds)) / traced
+    own = (kept.total("seconds") - kept.total("waited")) / queries
+    numbers = [len(calls), float(asked.sum()), float(told.sum()), math.fsum(price)]
+    rest = [waited, own, waited + own, kept.total("training")]
+    return pd.DataFrame([[*(number / traced for number in numbers), *rest]], columns=_COSTS)
 
 
 def _known(count: float) -> float | None:

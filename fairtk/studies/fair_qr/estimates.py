@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from fairtk.frames.columns import QID
 from fairtk.frames.content import digest
 from fairtk.llm import Ledger
 from fairtk.studies.fair_qr.cells import Cell
-from fairtk.studies.fair_qr.layout import Layout
+from fairtk.studies.fair_qr.layout import LEDGER, Layout
 
 _AFTER_THE_LOOP = ("pool", "k", "rerank", "reranker", "max_iterations", "qrels")
 """Settings that do not change which calls are made, or only how many of them."""
@@ -48,12 +49,13 @@ class Plan:
 
 def plan(study: Layout) -> Plan:
     """Return what a study takes at most, without any call and without a result."""
-    path = study.folder / "ledger.sqlite"
+    path = study.folder / LEDGER
     ledger = study.ledger
-    if ledger is None and path.exists():
-        with Ledger(path) as opened:
-            return _plan(study, opened)
-    return _plan(study, ledger)
+    with contextlib.ExitStack() as stack:
+        if ledger is None and path.exists():
+            ledger = stack.enter_context(Ledger(path))
+        stack.enter_context(study.opened())
+        return _plan(study, ledger)
 
 
 def _plan(study: Layout, ledger: Ledger | None) -> Plan:

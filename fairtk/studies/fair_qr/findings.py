@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
@@ -14,17 +13,17 @@ from fairtk.llm import ChatModel, Prices
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, Cell
 from fairtk.studies.fair_qr.costs import cost_row, iterations
 from fairtk.studies.fair_qr.data import StudyData
-from fairtk.studies.fair_qr.saved import SavedCell
 from fairtk.studies.fair_qr.settings import Settings
-from fairtk.studies.fair_qr.summaries import summary
 from fairtk.studies.fair_qr.values import (
     FAIRNESS,
     MEASURES,
     NDCG,
     PRODUCT,
-    experiment,
+    measured,
     measures,
+    summary,
 )
+from fairtk.studies.kept import KeptCell
 
 
 class Findings:
@@ -33,7 +32,7 @@ class Findings:
     Args:
         data: what the study is about.
         settings: how it was done.
-        saved: where the results of each cell are.
+        kept: what there is of each cell.
         llm: the model.
         prices: of models.
     """
@@ -42,14 +41,14 @@ class Findings:
         self,
         data: StudyData,
         settings: Settings,
-        saved: Mapping[Cell, SavedCell],
+        kept: Mapping[Cell, KeptCell],
         llm: ChatModel,
         prices: Prices,
     ) -> None:
         self.data = data
         self.settings = settings
         order = list(data.attributes)
-        self.saved = dict(sorted(saved.items(), key=lambda item: order.index(item[0].attribute)))
+        self.kept = dict(sorted(kept.items(), key=lambda item: order.index(item[0].attribute)))
         self.llm = llm
         self.prices = prices
 
@@ -58,12 +57,12 @@ class Findings:
     @cached_property
     def rankings(self) -> pd.DataFrame:
         """All rankings: ``attribute``, ``system``, ``variation``, ``setting``, and R's columns."""
-        return self._stacked(lambda saved: saved.rankings(self._qids))
+        return self._stacked(lambda kept: kept.rankings)
 
     @cached_property
     def traces(self) -> pd.DataFrame:
         """The traces of FAIR-QR: ``attribute``, ``system``, ..., and `fairtk.FairQR.trace`."""
-        return self._stacked(lambda saved: saved.traces(self._qids))
+        return self._stacked(lambda kept: kept.traces)
 
     @cached_property
     def missing(self) -> pd.DataFrame:
@@ -71,11 +70,11 @@ class Findings:
         ``qid``, ``reason``. They have the worst value in every table.
         """
 
-        def lost(saved: SavedCell) -> pd.DataFrame:
-            done = set(saved.done(self._qids))
-            reasons = saved.noted("missing", {})
+        def lost(kept: KeptCell) -> pd.DataFrame:
             rows = [
-                (qid, reasons.get(qid, "not done yet")) for qid in self._qids if qid not in done
+                (qid, kept.errors.get(qid, "not done yet"))
+                for qid in self.data.topics[QID]
+                if qid not in kept.done
             ]
             return pd.DataFrame(rows, columns=[QID, "reason"])
 
@@ -88,31 +87,31 @@ class Findings:
         """
         return self._measured[0]
 
-    @cached_property
+    @property
     def table(self) -> pd.DataFrame:
         """The comparison, one row per attribute and system.
 
-        For each measure its mean (a query without a result has the worst value), the mean over the
-        queries with a result (``... answered``; NaN: there is none), the ends of the mean's
-        bootstrap interval (``... low``, ``... high``), the difference from BM25 with its ends
+        For each measure its mean (a query without a result has the worst value), the ends of the
+        mean's bootstrap interval (``... low``, ``... high``), the mean over the queries with a
+        result (``... answered``; NaN: there is none), the difference from BM25 with its ends
         (``... change``, ``... change low``, ``... change high``), and the p-value of a paired
         t-test (``... p``, corrected as set).
         ``product of means`` is another number than the mean of products. ``missing``: queries
         without a result.
         """
-        return self._summary(variations=False)
+        return self._measured[1]
 
-    @cached_property
+    @property
     def variations(self) -> pd.DataFrame:
         """FAIR-QR with one setting varied, as `table`; its p-values are not corrected."""
-        return self._summary(variations=True)
+        return self._measured[2]
 
     @cached_property
     def iterations(self) -> pd.DataFrame:
         """How often queries were refined: mean and quartiles of the calls that a query took
         (``asked``) and of the refinements that it kept (``kept``), per cell.
         """
-        return self._stacked(lambda saved: iterations(saved.traces(self._qids)))
+        return self._stacked(lambda kept: iterations(kept.traces))
 
     @cached_property
     def costs(self) -> pd.DataFrame:
@@ -121,19 +120,18 @@ class Findings:
         (retrieval and all else), ``latency`` (their sum: one query alone), ``training seconds``
         (per study).
         """
-        model = self.prices
-        return self._stacked(lambda saved: cost_row(saved, self._qids, self.llm, model))
+        return self._stacked(lambda kept: cost_row(kept, self.llm, self.prices))
 
     @property
     def warnings(self) -> list[str]:
         """What a reader should know: warnings of systems, then of measures; each once."""
-        of_systems = [text for s in self.saved.values() for text in s.noted("warnings", [])]
-        return list(dict.fromkeys([*of_systems, *self._measured[2]]))
+        of_systems = [text for kept in self.kept.values() for text in kept.warnings]
+        return list(dict.fromkeys([*of_systems, *self._measured[3]]))
 
     @property
     def explained(self) -> list[str]:
         """The attributes whose comparison has FAIR-QR, so that `changes` can say what it did."""
-        return [c.attribute for c in self.saved if c.system == FAIR_QR and not c.variation]
+        return [c.attribute for c in self.kept if c.system == FAIR_QR and not c.variation]
 
     def changes(self, attribute: str, system: str = FAIR_QR) -> pd.DataFrame:
         """Return each query's change against BM25, the largest loss of the product first.
@@ -171,55 +169,43 @@ class Findings:
 
     # Parts -------------------------------------------------------------------------------------
 
-    @property
-    def _qids(self) -> list[str]:
-        return list(self.data.topics[QID])
-
-    def _stacked(self, read: Any) -> pd.DataFrame:
+    def _stacked(self, read: Callable[[KeptCell], pd.DataFrame]) -> pd.DataFrame:
         parts, columns = [], [QID]
-        for cell, saved in self.saved.items():
-            part = read(saved)
+        for cell, kept in self.kept.items():
+            part = read(kept)
             columns = list(part.columns)
             if len(part):
-                for place, (name, value) in enumerate(cell.names.items()):
-                    part.insert(place, name, value)
-                parts.append(part)
+                parts.append(part.assign(**cell.names)[[*cell.names, *columns]])
         if not parts:
             return pd.DataFrame(columns=["attribute", "system", "variation", "setting", *columns])
         return pd.concat(parts, ignore_index=True)
 
     @cached_property
-    def _measured(self) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    def _measured(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, list[str]]:
+        """Values per query, the rows of the two tables, and what the measures warned of."""
         values: list[pd.DataFrame] = []
-        tests: list[pd.DataFrame] = []
+        tables: tuple[list[pd.DataFrame], ...] = ([], [])
         said: list[str] = []
         for attribute, (groups, target) in self.data.attributes.items():
+            here = [cell for cell in self.kept if cell.attribute == attribute]
+            base = Cell(attribute, BM25)
             asked = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
-            here = {c: s for c, s in self.saved.items() if c.attribute == attribute}
-            first = [cell for cell in here if not cell.variation]
-            varied = [cell for cell in here if cell.variation]
-            for cells, correction in ((first, self.settings.correction), (varied, "none")):
-                if not cells:
-                    continue
-                labels = {cell.label: cell for cell in cells}
-                runs = {name: here[cell].rankings(self._qids) for name, cell in labels.items()}
-                runs = {BM25: here[first[0]].rankings(self._qids)} | runs
-                found, p, heard = experiment(
-                    runs, self.data.topics, self.data.qrels, asked, correction
-                )
-                said += heard
-                for frame, kept in ((found, values), (p, tests)):
-                    frame = frame[frame["system"].isin(list(labels))]
-                    described = [labels[name].names for name in frame["system"]]
-                    about = pd.DataFrame(described, index=frame.index)
-                    kept.append(pd.concat([about, frame.drop(columns="system")], axis=1))
-        stacked = (pd.concat(frames, ignore_index=True) for frames in (values, tests))
-        return (*stacked, said)
+            runs = {cell.label: self.kept[cell].rankings for cell in here}
+            found, heard = measured(runs, self.data.topics, self.data.qrels, asked)
+            said += heard
+            lost = {cell.label: self._lost(cell) for cell in here}
+            for varied, correction in ((False, self.settings.correction), (True, "none")):
+                cells = {c.label: c for c in here if bool(c.variation) == varied}
+                if cells:
+                    rows = found[found["system"].isin([base.label, *cells])]
+                    table = summary(rows, lost, self.settings, correction)
+                    tables[varied].append(_described(table, cells))
+            values.append(_described(found, {cell.label: cell for cell in here}))
+        stacked = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]
+        return pd.concat(values, ignore_index=True), *stacked, list(dict.fromkeys(said))
 
-    def _summary(self, variations: bool) -> pd.DataFrame:
-        values, tests, _ = self._measured
-        cells = [cell for cell in self.saved if bool(cell.variation) == variations]
-        return summary(cells, values, tests, self.missing, self.settings)
+    def _lost(self, cell: Cell) -> set[str]:
+        return set(self.data.topics[QID]) - self.kept[cell].done
 
     def _asked(self, attribute: str, system: str) -> pd.DataFrame:
         """Return which groups each query's loop asked for, and why it ended."""
@@ -236,3 +222,10 @@ class Findings:
         groups = shown[later].groupby(rows[QID]).agg(", ".join)
         notes = rows.groupby(QID)["note"].agg("last")
         return pd.DataFrame({"groups": groups, "note": notes}).fillna("")
+
+
+def _described(frame: pd.DataFrame, cells: Mapping[str, Cell]) -> pd.DataFrame:
+    """Return the rows of some cells, their names in place of the label."""
+    frame = frame[frame["system"].isin(list(cells))]
+    about = pd.DataFrame([cells[label].names for label in frame["system"]], index=frame.index)
+    return pd.concat([about, frame.drop(columns="system")], axis=1)

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import platform
+import time
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import FairtkWarning, NotFoundError
+from fairtk.errors import FairtkWarning, InputError, NotFoundError
+from fairtk.experiment.chains import Tree
+from fairtk.experiment.engine import Engine
+from fairtk.experiment.executors import SerialExecutor
+from fairtk.experiment.identity import describe_stage
+from fairtk.experiment.store import FILE, Store
+from fairtk.experiment.topics import Topics
 from fairtk.fair_qr.transformer import FairQR
 from fairtk.frames.columns import QID
-from fairtk.frames.content import digest
 from fairtk.llm import Ledger, as_chat_model
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, all_cells
 from fairtk.studies.fair_qr.data import StudyData
-from fairtk.studies.fair_qr.saved import SavedCell, file_name, write_json
 from fairtk.studies.fair_qr.search import CollectionBM25
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.splitting import folds
+from fairtk.studies.kept import KeptCell, Ranked, StudyStage, read_cell
+from fairtk.studies.writing import file_name, write_json
 
+LEDGER = "ledger.sqlite"
 _BM25 = ("num_results", "k1", "b")
+_COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 
 
 class Layout:
@@ -48,18 +63,116 @@ class Layout:
         self.ledger = ledger
         self.retriever = retriever if retriever is not None else self._bm25()
         self.cells = list(all_cells(self.settings, data.attributes))
+        self._store: Store | None = None
         for cell in self.cells:
             if cell.refines:
                 self.refiner(cell, self.llm)  # wrong settings are said before anything is done
 
-    def saved(self, cell: Cell) -> SavedCell:
-        """Return where a cell's results are kept; equal cells have one place."""
-        return SavedCell(self.folder / "cells" / self._key(cell))
+    # What there is -----------------------------------------------------------------------------
+
+    @contextmanager
+    def opened(self, make: bool = False) -> Iterator[Store]:
+        """Open the store within the block; one that is not there is empty, and made on demand."""
+        if self._store is not None:
+            yield self._store
+            return
+        there = make or (self.folder / FILE).exists()
+        self._store = Store(self.folder if there else None)
+        try:
+            yield self._store
+        finally:
+            self._store.close()
+            self._store = None
+
+    def kept(self, cell: Cell) -> KeptCell:
+        """Return what there is of a cell; equal cells have one place."""
+        with self.opened() as store:
+            return read_cell(self.engine(cell, store), self.data.topics[QID].tolist())
 
     def pending(self, cell: Cell) -> pd.DataFrame:
         """Return the topics of a cell that are not done."""
-        topics = self.data.topics
-        return topics[~topics[QID].isin(self.saved(cell).done(topics[QID]))]
+        with self.opened() as store:
+            engine = self.engine(cell, store)
+            [node] = engine.tree.ends.values()
+            done = engine.done(node)
+        return self.data.topics[~self.data.topics[QID].isin(done)]
+
+    # What does it ------------------------------------------------------------------------------
+
+    def engine(self, cell: Cell, store: Store, stage: StudyStage | None = None) -> Engine:
+        """Return the engine that has the stage of a cell alone.
+
+        A baseline's queries are kept one by one; the loops of FAIR-QR go side by side.
+
+        Args:
+            cell: the cell.
+            store: where its results are.
+            stage: what makes results; None: nobody asks for any.
+        """
+        stage = stage or self.stage(cell, lambda topics: Ranked(topics))
+        executor = SerialExecutor()
+        return Engine(
+            Tree({f"{cell.attribute}: {cell.label}": stage}, durable=True),
+            self._by_fold if self._trained(cell) else self._topics,
+            store,
+            executor,
+            executor.default_threads,
+            batch_size=None if cell.refines else 1,
+            fail_fast=True,
+        )
+
+    def stage(self, cell: Cell, rank: Callable[[pd.DataFrame], Ranked]) -> StudyStage:
+        """Return the stage of a cell.
+
+        Args:
+            cell: the cell.
+            rank: what ranks queries.
+        """
+        return StudyStage(self._identities[cell], rank)
+
+    def refining(self, cell: Cell, ledger: Ledger) -> StudyStage:
+        """Return the stage of a cell that refines."""
+        refiner = self.refiner(cell, ledger.wrap(self.llm))
+
+        def rank(topics: pd.DataFrame) -> Ranked:
+            found = refiner.refine(topics)
+            # counts are integers only where no other query of the same call lacks one
+            numbers = found.trace[_COUNTS].apply(pd.to_numeric).astype(float)
+            trace = found.trace.assign(**dict(numbers.items()))
+            return Ranked(found.run, trace, found.missing, found.waited)
+
+        return self.stage(cell, rank)
+
+    def ranking(self, cell: Cell) -> StudyStage:
+        """Return the stage of a cell that does not refine.
+
+        A trained system is fitted on the topics of all folds but one, when the first topic of that
+        fold is to be ranked: topics come fold by fold.
+        """
+        if not self._trained(cell):
+            system = self.build(cell)
+            return self.stage(cell, lambda topics: Ranked(system.transform(topics)))
+        every, qrels = self.data.topics, self.data.qrels
+        if len(every) < 2:
+            raise InputError("training and testing on different topics needs two topics at least")
+        fitted: dict[int, Any] = {}  # the last fold's
+
+        def rank(topics: pd.DataFrame) -> Ranked:
+            runs, seconds = [], 0.0
+            for number, part in topics.groupby(topics[QID].map(self._folds), sort=False):
+                if number not in fitted:
+                    train = every[every[QID].map(self._folds) != number]
+                    train = train.sort_values(QID, ignore_index=True)
+                    begin = time.perf_counter()
+                    system = self.build(cell)
+                    system.fit(train, qrels[qrels[QID].isin(train[QID])])
+                    seconds += time.perf_counter() - begin
+                    fitted.clear()
+                    fitted[int(number)] = system
+                runs.append(fitted[int(number)].transform(part))
+            return Ranked(pd.concat(runs, ignore_index=True), training=seconds)
+
+        return self.stage(cell, rank)
 
     def refiner(self, cell: Cell, llm: Any) -> FairQR:
         """Return the transformer of a cell that refines."""
@@ -74,11 +187,8 @@ class Layout:
         """Return the system of a cell that does not refine; a trained one is not fitted yet."""
         if cell.system == BM25:
             return self.retriever
-        return registry.study_systems.load(cell.system)(self._setting(cell))
-
-    def _setting(self, cell: Cell) -> Setting:
         groups, target = self.data.attributes[cell.attribute]
-        return Setting(
+        setting = Setting(
             attribute=cell.attribute,
             groups=groups,
             target=target,
@@ -92,10 +202,7 @@ class Layout:
             folder=self.folder / "systems" / file_name(cell.system),
             options=cell.options,
         )
-
-    def trained(self, cell: Cell) -> bool:
-        """Return whether the system of a cell is fitted on topics."""
-        return cell.system not in OWN and registry.study_systems.get(cell.system).trained
+        return registry.study_systems.load(cell.system)(setting)
 
     def _bm25(self) -> CollectionBM25:
         index = self.folder / f"index-{self.data.collection}"
@@ -104,75 +211,83 @@ class Layout:
                 raise NotFoundError("setting of [bm25]", name, _BM25)
         return CollectionBM25(index, self.data.documents, **self.settings.bm25)
 
-    def identity(self, cell: Cell) -> dict[str, Any]:
+    def _trained(self, cell: Cell) -> bool:
+        """Return whether the system of a cell is fitted on topics."""
+        return cell.system not in OWN and registry.study_systems.get(cell.system).trained
+
+    @cached_property
+    def _folds(self) -> dict[str, int]:
+        qids = self.data.topics[QID].tolist()
+        return folds(qids, min(self.settings.folds, len(qids)), self.settings.seed)
+
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics(self.data.topics, durable=True)
+
+    @cached_property
+    def _by_fold(self) -> Topics:
+        topics = self.data.topics
+        order = topics[QID].map(self._folds).argsort(kind="stable")
+        return Topics(topics.iloc[order], durable=True)
+
+    # Identity ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _identities(self) -> dict[Cell, dict[str, Any]]:
+        return {cell: self._identity(cell) for cell in self.cells}
+
+    def _identity(self, cell: Cell) -> dict[str, Any]:
         """Return what decides a cell's results, as JSON values."""
         groups, target = self.data.attributes[cell.attribute]
         owners = {e.name: e.owner for e in registry.study_systems.entries()}
-        owner = owners.get(cell.system, _version())
-        made = {
+        made: dict[str, Any] = {
             "system": cell.system,
-            "made by": owner if cell.system not in OWN else _version(),
-            "options": {k: _plain(v) for k, v in sorted(cell.options.items())},
+            "given by": "" if cell.system in OWN else owners[cell.system],
+            "options": {k: plain(v) for k, v in sorted(cell.options.items())},
             **self.data.key,
             "groups": groups.key,
             "target": target.key,
-            "retriever": self._retriever_identity(),
-            "cutoff": self.settings.cutoff,
+            "retriever": self._retriever,
         }
         if cell.refines:
-            made["model"] = [self.llm.name, _plain(self.llm.parameters())]
-            del made["cutoff"]
-        elif cell.system != BM25:
+            return made | {"model": [self.llm.name, plain(self.llm.parameters())]}
+        made["cutoff"] = self.settings.cutoff
+        if cell.system != BM25:
             made |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
-        if self.trained(cell):
-            made["folds"] = self.settings.folds
-        return made
+        return made | ({"folds": self.settings.folds} if self._trained(cell) else {})
 
-    def _retriever_identity(self) -> str:
-        if isinstance(self.retriever, CollectionBM25):
-            shown = self.retriever
+    @cached_property
+    def _retriever(self) -> Any:
+        shown = self.retriever
+        if isinstance(shown, CollectionBM25):  # wherever its index is
             return f"CollectionBM25({shown.num_results}, k1={shown.k1}, b={shown.b})"
-        return repr(self.retriever)
-
-    def _key(self, cell: Cell) -> str:
-        name = "".join(c if c.isalnum() else "-" for c in f"{cell.attribute}-{cell.system}")
-        return f"{name}-{digest(self.identity(cell))}"
+        return describe_stage(shown)
 
     def describe(self) -> None:
         """Write ``study.json``: settings and versions."""
-        import platform
-
-        import pyterrier
-
-        write_json(
-            self.folder / "study.json",
-            {
-                "data": self.data.name,
-                "topics": len(self.data.topics),
-                "attributes": list(self.data.attributes),
-                "settings": {k: _plain(v) for k, v in self.settings.as_json().items()},
-                "model": repr(self.llm),
-                "retriever": self._retriever_identity(),
-                "versions": {
-                    "fairtk": _version(),
-                    "python": platform.python_version(),
-                    "pyterrier": pyterrier.__version__,
-                    "systems": sorted({e.owner for e in registry.study_systems.entries()}),
-                },
+        found = {
+            "data": self.data.name,
+            "topics": len(self.data.topics),
+            "attributes": list(self.data.attributes),
+            "settings": plain(self.settings.as_json()),
+            "model": repr(self.llm),
+            "retriever": named
+            if isinstance(named := self._retriever, str)
+            else repr(self.retriever),
+            "versions": {
+                "fairtk": f"fairtk {version('fairtk')}",
+                "python": platform.python_version(),
+                "pyterrier": version("pyterrier"),
+                "systems": sorted({e.owner for e in registry.study_systems.entries()}),
             },
-        )
+        }
+        write_json(self.folder / "study.json", found)
 
 
-def _version() -> str:
-    from fairtk import __version__
-
-    return f"fairtk {__version__}"
-
-
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value as JSON values: objects by their printed form."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return value if isinstance(value, str | int | float | bool | None) else repr(value)

@@ -10,14 +10,14 @@ import pandas as pd
 
 from fairtk.fair_qr.plot import plot_trace
 from fairtk.fair_qr.progress import SHARE
+from fairtk.files import atomic_write, write_parquet
 from fairtk.files.renderings import cell_text, markdown_text
-from fairtk.io import atomic_write
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr.cells import FAIR_QR
 from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.plots import plot_iterations, plot_trade_off, plot_variation
-from fairtk.studies.fair_qr.saved import file_name, write_frames
 from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
+from fairtk.studies.writing import file_name, write_text
 
 FRAMES = (
     *("table", "variations", "per_query", "rankings", "traces", "iterations", "costs", "missing"),
@@ -50,9 +50,10 @@ def write_report(results: Findings, folder: Path) -> Path:
     for place in (folder, figures):
         place.mkdir(parents=True, exist_ok=True)
     frames = {name: getattr(results, name) for name in FRAMES}
-    write_frames(folder, frames)
+    for name, frame in frames.items():
+        write_parquet(frame, folder / f"{name}.parquet")
     for name in ("table", "variations", "per_query"):
-        _write(folder / f"{name}.csv", frames[name].to_csv(index=False, lineterminator="\n"))
+        write_text(folder / f"{name}.csv", frames[name].to_csv(index=False, lineterminator="\n"))
     parts = [f"# FAIR-QR on {cell_text(results.data.name)}", "", _about(results), "", _LABELS, ""]
     if isinstance(results.llm, KeywordRefiner):
         parts += [_RULES, ""]
@@ -60,7 +61,7 @@ def write_report(results: Findings, folder: Path) -> Path:
     tables = all_tables(results)
     pictures = _pictures(results, figures)
     for name, table in tables.items():
-        _write(folder / f"{name}.tex", latex(table))
+        write_text(folder / f"{name}.tex", latex(table))
         parts += [f"## {TITLES[name]}", "", markdown_text(table)]
         parts += _shown(pictures.get(name, []))
     for attribute in results.explained:
@@ -69,7 +70,7 @@ def write_report(results: Findings, folder: Path) -> Path:
         parts += _shown(pictures.get(f"why {attribute}", []))
     parts += _said(results)
     page = folder / "report.md"
-    _write(page, "\n".join(parts).rstrip() + "\n")
+    write_text(page, "\n".join(parts).rstrip() + "\n")
     return page
 
 
@@ -138,8 +139,3 @@ def _missing(frame: pd.DataFrame) -> list[str]:
 def _said(results: Findings) -> list[str]:
     lines = [f"- {cell_text(text)}" for text in results.warnings]
     return ["## Warnings", "", *lines, ""] if lines else []
-
-
-def _write(path: Path, text: str) -> None:
-    with atomic_write(path) as part:
-        part.write_text(text, encoding="utf-8")

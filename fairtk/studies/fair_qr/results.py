@@ -15,7 +15,7 @@ class StudyResults(Findings):
     Args:
         data: what the study is about.
         settings: how it was done.
-        saved: where the results of each cell are.
+        kept: what there is of each cell.
         llm: the model.
         prices: of models.
     """

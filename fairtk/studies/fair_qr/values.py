@@ -11,11 +11,12 @@ import pandas as pd
 from ir_measures import nDCG
 
 from fairtk.errors import DataWarning, FairtkWarning
-from fairtk.experiment.evaluation import Evaluation
+from fairtk.experiment import Experiment
 from fairtk.frames.columns import QID
 from fairtk.groups import Groups, Target
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
-from fairtk.statistics import correct, paired_test
+from fairtk.statistics import correct, mean_intervals, paired_test
+from fairtk.studies.fair_qr.settings import Settings
 
 NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
 MEASURES = (NDCG, FAIRNESS, PRODUCT)
@@ -38,33 +39,29 @@ def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str
     }
 
 
-def experiment(
+def measured(
     runs: Mapping[str, pd.DataFrame],
     topics: pd.DataFrame,
     qrels: pd.DataFrame,
     asked: Mapping[str, Any],
-    correction: str,
-) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """Return each query's values, p-values of paired t-tests against the first system, warnings.
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return each query's values, and what the measures warned of.
 
-    A query that a run lacks has the worst value.
+    A query that a run lacks has the worst value. What the data cannot do whatever the system is no
+    surprise of a study: such warnings are returned, and not shown.
 
     Args:
-        runs: name to rankings; the first is the baseline.
+        runs: name to rankings.
         topics: the topics.
         qrels: the judgments.
         asked: measures by name.
-        correction: of the p-values for the number of systems; ``"none"``: none.
 
     Returns:
-        ``system``, ``qid``, ``measure``, ``value``; and ``system``, ``measure``, ``p`` (NaN for the
-        baseline, where a value is undefined, and where no query differs: there is nothing to test,
-        or to correct for); and what the measures warned of.
+        ``system``, ``qid``, ``measure``, ``value``; and the warnings.
     """
-    evaluation = Evaluation(asked.values(), qrels, topics[QID].astype(str).tolist())
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        frames = [evaluation.values(name, run)[0] for name, run in runs.items()]
+        results = Experiment(runs, topics, qrels, asked.values())
     said = []
     for warning in heard:
         if issubclass(warning.category, FairtkWarning):
@@ -73,27 +70,50 @@ def experiment(
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-    back = {evaluation.labels[measure]: name for name, measure in asked.items()}
-    values = pd.concat(frames, ignore_index=True)
-    values["measure"] = values["measure"].map(back)
-    p = _tests(values, list(runs), list(asked), correction)
-    return values[["system", QID, "measure", "value"]], p, list(dict.fromkeys(said))
+    names = dict(zip(results.measures, asked, strict=True))
+    values = results.per_query.assign(measure=results.per_query["measure"].map(names))
+    return values, list(dict.fromkeys(said))
 
 
-def _tests(
-    values: pd.DataFrame, systems: list[str], names: list[str], correction: str
+def summary(
+    values: pd.DataFrame, lost: Mapping[str, set[str]], settings: Settings, correction: str
 ) -> pd.DataFrame:
-    """Return the p-values of paired t-tests against the first system, corrected per measure."""
-    parts = []
-    for name in names:
+    """Return one row per system; see `StudyResults.table`.
+
+    Args:
+        values: each query's values: ``system``, ``qid``, ``measure``, ``value``; the first system
+            is what the others are compared with.
+        lost: the queries without a result, by system.
+        settings: confidence, resamples and seed of the intervals.
+        correction: of the p-values for the number of systems; ``"none"``: none.
+    """
+    systems = list(dict.fromkeys(values["system"]))
+    table: dict[str, Any] = {"system": systems}
+    for name in MEASURES:
         rows = values[values["measure"] == name]
-        wide = rows.pivot(index=QID, columns="system", values="value")
-        # a mean that is undefined is not tested
-        p = [
-            paired_test(wide[system], wide[systems[0]]).p if wide[system].notna().all() else np.nan
-            for system in systems
+        own = rows.pivot(index="system", columns=QID, values="value").loc[systems].to_numpy()
+        answered = [
+            part["value"][~part[QID].isin(lost[system])].mean()
+            for system, part in rows.groupby("system", sort=False)
         ]
-        parts.append(
-            pd.DataFrame({"system": systems, "measure": name, "p": correct(p, correction)})
-        )
-    return pd.concat(parts, ignore_index=True)
+        # a mean that is undefined is not tested
+        p = [np.nan if np.isnan(row).any() else paired_test(row, own[0]).p for row in own]
+        table |= _with_interval(name, own, settings) | {f"{name} answered": answered}
+        table |= _with_interval(f"{name} change", own - own[0], settings)
+        table[f"{name} p"] = correct(p, correction)
+    table["product of means"] = table[NDCG] * table[FAIRNESS]
+    table["missing"] = [len(lost[system]) for system in systems]
+    return pd.DataFrame(table)
+
+
+def _with_interval(name: str, values: np.ndarray[Any, Any], settings: Settings) -> dict[str, Any]:
+    """Return means over the queries with the ends of their intervals, as columns."""
+    low, high = mean_intervals(
+        values,
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
+    mean = values.mean(axis=1)
+    low, high = (np.where(np.isnan(mean), np.nan, end) for end in (low, high))
+    return {name: mean, f"{name} low": low, f"{name} high": high}

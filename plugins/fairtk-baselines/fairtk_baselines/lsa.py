@@ -74,6 +74,7 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         self.terms = terms
         self.idf = idf
         self.components = components
+        self._onto = np.ascontiguousarray(components.T)  # which scipy copies at each use else
         self.fit_settings = settings
         self._vectorizer = tfidf_vectorizer(vocabulary=terms)
         self._vectorizer.idf_ = idf
@@ -207,7 +208,7 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
 
     def _encode(self, texts: list[str]) -> Float32Array:
         weights = self._vectorizer.transform(texts)  # of length 1, or 0
-        vectors = np.asarray(weights @ self.components.T, dtype=np.float64)
+        vectors = np.asarray(weights @ self._onto, dtype=np.float64)
         length = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
         some = length > _NOTHING
         scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=some)

@@ -13,10 +13,10 @@ import random
 import re
 import sqlite3
 
-import pandas as pd
 import trec_fair_files as files
 
 from fairtk import hookimpl, plugins
+from fairtk.experiment.packing import from_bytes, unpack
 from fairtk.plugins.registry import StudySystemSpec
 from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
 from fairtk.studies.fair_qr.cells import OWN
@@ -177,26 +177,51 @@ def installed(*specs, version="1.0"):
 # Comparing studies -------------------------------------------------------------------------------
 
 
+STORE = "experiment.sqlite"
+
+
+def kept(folder):
+    """Return how many results the store of a study has."""
+    return len(rows_of(folder, "SELECT 1 FROM cells WHERE error IS NULL"))
+
+
+def rows_of(folder, query, *values):
+    """Return what the store of a study says; nothing if there is none yet."""
+    if not (folder / STORE).exists():
+        return []
+    with contextlib.closing(sqlite3.connect(folder / STORE, timeout=60)) as database:
+        try:
+            found = database.execute(query, values).fetchall()
+        except sqlite3.OperationalError:  # a process is making it
+            return []
+        database.commit()
+    return found
+
+
+def forget(folder, system, qid=None):
+    """Remove a system's results, or that of one query."""
+    where = "" if qid is None else f" AND qid = '{qid}'"
+    chains = "SELECT chain FROM systems WHERE name = ?"
+    delete = f"DELETE FROM cells WHERE chain IN ({chains}){where} RETURNING 1"
+    assert rows_of(folder, delete, system)
+
+
 def sums(folder):
-    """Return the content of every file of a study's cells, by path, but for times."""
+    """Return each query's rankings and record by chain and qid, but for times."""
     found = {}
-    for path in sorted((folder / "cells").rglob("*")):
-        if path.name.startswith("."):  # what a killed process was writing
-            continue
-        if path.suffix == ".parquet":
-            frame = pd.read_parquet(path)
-            found[str(path.relative_to(folder))] = frame.drop(columns="seconds", errors="ignore")
-        elif path.is_file() and path.name not in ("time.json", "training.json"):
-            found[str(path.relative_to(folder))] = json.loads(path.read_text())
+    query = (
+        "SELECT key, qid, first, size, error, data FROM cells JOIN chains USING (chain) "
+        "LEFT JOIN frames USING (frame)"
+    )
+    for key, qid, first, size, error, data in rows_of(folder, query):
+        frame = unpack(from_bytes(data)).iloc[first : first + size]
+        record = json.loads(frame["record"].iloc[0])
+        trace = [{k: v for k, v in row.items() if k != "seconds"} for row in record["trace"]]
+        ranking = frame.iloc[1:].drop(columns="record").to_numpy().tolist()
+        found[key, qid] = repr([ranking, trace, record["warnings"], error])
     return found
 
 
 def differences(one, two):
-    """Return the paths by which two results of `sums` differ."""
-    alike = [
-        name
-        for name in one.keys() & two.keys()
-        for a, b in [(one[name], two[name])]
-        if (a.equals(b) if isinstance(a, pd.DataFrame) else a == b)
-    ]
-    return sorted((one.keys() | two.keys()) - set(alike))
+    """Return where two results of `sums` differ."""
+    return sorted(key for key in one.keys() | two.keys() if one.get(key) != two.get(key))

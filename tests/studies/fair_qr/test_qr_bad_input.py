@@ -23,8 +23,10 @@ from fairtk.errors import (
     MissingExtraError,
     NotFoundError,
     ParameterError,
+    StoreError,
     UndefinedWarning,
 )
+from fairtk.experiment import prune
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr import CollectionBM25, Settings, StudyData, read_study
 
@@ -145,28 +147,15 @@ def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):
 # What is saved -----------------------------------------------------------------------------------
 
 
-def test_files_that_are_corrupt_are_named(gender, tmp_path):
-    study = qr_world.study(gender, tmp_path, KeywordRefiner(terms=1), systems=("fair-qr",))
-    study.run()
-    saved = study.saved(study.cells[1])
-    for path, message in (
-        (saved.folder / "rankings" / "4.parquet", "not a Parquet file of this study.*remove it"),
-        (saved.folder / "traces" / "4.parquet", "not a Parquet file of this study.*remove it"),
-        (saved.folder / "time.json", "not JSON.*remove the file"),
-    ):
-        raw = path.read_bytes()
-        path.write_bytes(b"PAR1" + raw[4:20])
-        with pytest.raises(FormatError, match=message) as found:
-            results = qr_world.study(
-                gender, tmp_path, KeywordRefiner(terms=1), systems=("fair-qr",)
-            )
-            results = results.run()
-            assert len(results.table) and len(results.costs) and len(results.traces)
-        assert str(path) in str(found.value) and "\n" not in str(found.value)
-        path.write_bytes(raw)
-    path = saved.folder / "rankings" / "4.parquet"
-    path.unlink()
-    assert len(study.run().table) == 2 and path.exists()
+def test_frames_that_are_corrupt_are_named(gender, tmp_path):
+    only = {"systems": ("fair-qr",)}
+    first = run(gender, tmp_path, **only)
+    changed = "UPDATE frames SET data = zeroblob(99) WHERE frame = 2 RETURNING frame"
+    assert qr_world.rows_of(tmp_path, changed) == [(2,)]
+    with pytest.raises(StoreError, match=r"frame 2 is damaged; .*prune\(save_dir, damaged=True\)"):
+        run(gender, tmp_path, **only)
+    assert prune(tmp_path, damaged=True) == 1
+    pd.testing.assert_frame_equal(run(gender, tmp_path, **only).table, first.table)
 
 
 def test_a_corrupt_ledger_is_moved_aside(gender, tmp_path):
@@ -340,7 +329,7 @@ def test_systems_that_raise_are_named(gender, tmp_path, build, kind, message):
             study.run()
         assert isinstance(found.value, InputError) == (kind is InputError)
         if build in ("unbuilt", "absent"):  # said before anything is done
-            assert not (study.folder / "cells").exists()
+            assert not (study.folder / qr_world.STORE).exists()
         else:
             assert study.results().table["system"].tolist() == ["bm25"]  # what was done is kept
     with qr_world.installed(("toy", "same", False)):

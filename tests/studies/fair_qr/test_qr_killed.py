@@ -79,10 +79,10 @@ def test_killed_studies_end_as_uninterrupted_ones(wiki, tmp_path):
         known, stops = set(), 0
         # in the first round of calls, in a later one, and while results are written
         for wanted in (2, total // 2, None, total - 3):
-            written = len(rankings(killed))
+            written = qr_world.kept(killed)
             process = start(config, killed)
             if wanted is None:
-                wait_for(lambda n=written: len(rankings(killed)) > n + 3, process, took)
+                wait_for(lambda n=written: qr_world.kept(killed) > n + 3, process, took)
             else:
                 wait_for(lambda n=wanted: len(server.counts) >= n, process, took)
             process.send_signal(signal.SIGKILL)
@@ -157,11 +157,7 @@ def test_twenty_kills_at_random_points(wiki, tmp_path):
 
 
 def progress(server, folder):
-    return len(server.requests) + len(rankings(folder))
-
-
-def rankings(folder):
-    return list(folder.glob("cells/*/rankings/*.parquet"))
+    return len(server.requests) + qr_world.kept(folder)
 
 
 def wait_for(happened, process, most):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -15,13 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtk.errors import ColumnError, NotFoundError, ParameterError
-from fairtk.llm import Completion, KeywordRefiner
-from fairtk.llm.chat import ChatModel
+from fairtk.experiment.chains import Tree
+from fairtk.experiment.engine import Engine
+from fairtk.experiment.executors import SerialExecutor
+from fairtk.experiment.store import Store
+from fairtk.experiment.topics import Topics
+from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr import CollectionBM25, folds
-from fairtk.studies.fair_qr.clock import Clocked
 from fairtk.studies.fair_qr.costs import iterations
-from fairtk.studies.fair_qr.saved import SavedCell, file_name
 from fairtk.studies.fair_qr.tables import Table, latex
+from fairtk.studies.kept import Ranked, StudyStage, gathered, read_cell
+from fairtk.studies.writing import file_name
 
 QIDS = st.lists(st.text(max_size=8), min_size=1, max_size=40, unique=True)
 
@@ -68,28 +73,48 @@ def test_names_of_files():
     assert file_name(file_name("A").lower()).lower() != file_name("A").lower()
 
 
+# What is kept -------------------------------------------------------------------------------------
+
+
 @settings(max_examples=25)
-@given(st.lists(st.text(max_size=300), min_size=1, max_size=4, unique=True))
-def test_rankings_come_back_whatever_the_qids(tmp_path_factory, qids):
-    saved = SavedCell(tmp_path_factory.mktemp("saved") / "cell")
-    for number, qid in enumerate(qids):
-        rows = [(qid, f"d{i}", float(-i), i) for i in range(number)]
-        saved.save(qid, pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]))
-    assert saved.done([*qids, "x" * 301]) == qids
-    back = saved.rankings(qids[::-1])
-    assert back["qid"].tolist() == [q for n, q in list(enumerate(qids))[::-1] for _ in range(n)]
-    assert saved.traces(qids).empty and saved.noted("nothing", 5) == 5
+@given(st.lists(st.text(min_size=1, max_size=300), min_size=1, max_size=4, unique=True))
+def test_rankings_and_records_come_back_whatever_the_qids(tmp_path_factory, qids):
+    """The n-th query has n documents."""
+
+    def rank(topics):
+        rows = [(qid, f"d{i}", -i / 3, i) for qid in topics["qid"] for i in range(qids.index(qid))]
+        trace = pd.DataFrame({"qid": topics["qid"], "iteration": 0, "value": 0.1})
+        return Ranked(pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]), trace)
+
+    topics = Topics(pd.DataFrame({"qid": qids, "query": "q"}), durable=True)
+    with closing(Store(tmp_path_factory.mktemp("kept"))) as store:
+        tree = Tree({"a": StudyStage({"name": "a"}, rank)}, durable=True)
+        engine = Engine(tree, topics, store, SerialExecutor(), 1, 1, fail_fast=True)
+        assert read_cell(engine, qids).done == set()
+        engine.run()
+        back = read_cell(engine, qids[::-1])
+    assert back.done == set(qids) and not back.errors
+    expected = [q for n, q in list(enumerate(qids))[::-1] for _ in range(n)]
+    assert back.rankings["qid"].tolist() == expected
+    scores = [-i / 3 for n in range(len(qids))[::-1] for i in range(n)]
+    assert back.rankings["score"].tolist() == scores
+    assert back.traces.to_dict("records") == [
+        {"qid": qid, "iteration": 0, "value": 0.1} for qid in qids[::-1]
+    ]
+    assert back.total("seconds") > 0
 
 
-def test_what_is_saved_is_not_read_twice_nor_kept_when_old(tmp_path):
-    saved = SavedCell(tmp_path)
-    frame = pd.DataFrame({"qid": ["1"], "docno": ["a"], "score": [1.0], "rank": [0]})
-    saved.save("1", frame)
-    first = saved.rankings(["1"])
-    first["docno"] = "changed by the caller"
-    assert saved.rankings(["1"])["docno"].tolist() == ["a"]
-    saved.save("1", frame.assign(docno="b"))
-    assert saved.rankings(["1"])["docno"].tolist() == ["b"]
+def test_warnings_of_single_queries_are_gathered():
+    said = [
+        (["1"], "1 of 9 documents of '1' is odd"),
+        (["2"], "the model is old"),
+        (["2"], "3 of 9 documents of '2' is odd"),
+        (["3"], "the model is old"),
+    ]
+    assert gathered(said) == [
+        "1 of 9 documents of '1' is odd (alike for 2 topics: '1', '2')",
+        "the model is old",
+    ]
 
 
 ODD = ["a/b", "..", "con 1.x", "Ä|ö&$", "A/B", "q" * 300, "100%", '"\\]']
@@ -148,25 +173,6 @@ def test_iterations_are_counted_by_hand():
     assert found.loc["asked"].tolist() == [2.0, 1.0, 2.0, 3.0, 4, 3]
     assert found.loc["kept", ["mean", "25%", "50%", "75%"]].tolist() == [4 / 3, 0.5, 1.0, 2.0]
     assert iterations(trace[:0]).columns.tolist() == ["count", *found.columns]
-
-
-class Echo(ChatModel):
-    name = "echo"
-
-    def parameters(self):
-        return {}
-
-    def outcomes(self, chats):
-        for number, _ in enumerate(chats):
-            yield number, Completion("a")
-
-
-def test_a_clock_changes_nothing_but_the_time():
-    llm = Clocked(Echo())
-    other = llm.at_temperature(0.5)
-    assert len(llm.complete([None] * 3)) == len(other.complete([None] * 3)) == 3
-    assert llm.waited is other.waited and llm.waited[0] > 0
-    assert (llm.name, llm.digest(), repr(llm)) == ("echo", Echo().digest(), repr(llm.llm))
 
 
 # BM25 --------------------------------------------------------------------------------------------

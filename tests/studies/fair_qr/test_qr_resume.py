@@ -34,8 +34,8 @@ class Counting(pt.Transformer):
         self.asked += [*zip(inp["qid"], inp["query"], strict=True)]
         return self.inner.transform(inp)
 
-    def __repr__(self):
-        return "Counting"
+    def digest(self):
+        return "counting"
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,8 @@ def test_a_second_run_asks_and_retrieves_nothing(gender, tmp_path, index, whole)
 
 
 def times_of(folder):
-    return {p: p.stat().st_mtime_ns for p in (folder / "cells").rglob("*") if p.is_file()}
+    """Return the records, with their times."""
+    return qr_world.rows_of(folder, "SELECT * FROM frames")
 
 
 def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index, whole):
@@ -103,25 +104,19 @@ def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index,
         first = study(gender, tmp_path, model(server), index)
         first.run()
         requests = len(server.requests)
-        cells = {cell.label: cell for cell in first.cells}
         counting = Counting(index.inner)
         again = study(gender, tmp_path, model(server), counting)
-        # a query of BM25
-        (again.saved(cells["bm25"]).folder / "rankings" / "5.parquet").unlink()
+        qr_world.forget(tmp_path, "gender: bm25", "5")
         again.run()
         assert [qid for qid, _ in counting.asked] == ["5"]
-        # a query of FAIR-QR; its trace is written again, too
+        # a query of FAIR-QR; its trace is made again, too
         counting.asked.clear()
-        saved = again.saved(cells["fair-qr"])
-        trace = saved.folder / "traces" / "2.parquet"
-        (saved.folder / "rankings" / "2.parquet").unlink()
-        trace.unlink()
+        qr_world.forget(tmp_path, "gender: fair-qr", "2")
         again.run()
-        assert {qid for qid, _ in counting.asked} == {"2"} and trace.exists()
+        assert {qid for qid, _ in counting.asked} == {"2"}
         # a whole cell
         counting.asked.clear()
-        for path in sorted(saved.folder.rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
+        qr_world.forget(tmp_path, "gender: fair-qr")
         told = []
         results = again.run(told.append)
         assert len(told) == 1 and told[0].endswith("gender: fair-qr")
@@ -206,7 +201,7 @@ def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index
             first.run()
         refining = [cell for cell in first.cells if cell.refines]
         for cell, lost in ((refining[0], "5"), (refining[1], "6")):
-            (first.saved(cell).folder / "rankings" / f"{lost}.parquet").unlink()
+            qr_world.forget(tmp_path, f"gender: {cell.label}", lost)
         plan = first.plan()
         # topics 1, 2, 5, 6, each refined up to ten times; no bound for each cell alone
         assert plan.rows[["topics", "calls"]].values.tolist() == [[4, 40]]
