@@ -58,8 +58,9 @@ def command(
 
     The baselines other than BM25 come with the plugin fairtk-baselines. FOLDER has the files of
     TREC Fair Ranking 2022 (corpus, metadata, topics); DATASET is an id of theirs, such as
-    trec-fair/2022/train/keywords. What was done is kept in the output folder, answers in
-    ledger.sqlite there: run the same command again to go on after a stop.
+    trec-fair/2022/train/keywords. What was done is kept in the output folder, each query's ranking
+    in experiment.sqlite and answers in ledger.sqlite: run the same command again to go on after a
+    stop.
 
     CONFIG is a TOML file; all keys but the first are optional, and options given here win:
 

@@ -146,7 +146,8 @@ def read_cell(engine: Engine, qids: Sequence[str]) -> KeptCell:
     """
     [node] = engine.tree.ends.values()
     cells = engine.cells(node)
-    there = [cells[qid] for qid in qids if qid in cells]
+    # failed queries have a record, too
+    there = [cells[qid]._replace(error=None) for qid in qids if qid in cells]
     table = engine.store.read(there)
     if table is None:
         return KeptCell(pd.DataFrame(columns=RUN))

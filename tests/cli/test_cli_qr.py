@@ -310,6 +310,21 @@ def test_a_system_of_a_plugin_that_raises(fairtk, config, build, code, message):
     assert message in one_line(result, code)
 
 
+def test_strict_sees_what_stands_in_the_report_alone(fairtk, config):
+    """Warnings of measures, and those of an earlier run, are errors too."""
+    with qr_world.installed(("toy", "warns", False)):
+        command = ("qr", config(first="systems = ['toy']\n"), "-o", "out")
+        said = one_line(fairtk("--strict", *command), 2)
+        assert "the toy has *doubts* (--strict)" in said
+        again = fairtk(*command)  # the toy ranks nothing any more
+        assert again.exit_code == 0 and "toy" not in again.stderr.partition("warning")[0]
+        assert again.stderr.count("warning: data: the toy has *doubts*") == 1
+        assert again.stderr.count("no ranking reaches 1") == 1
+        assert "the toy has *doubts* (--strict)" in one_line(fairtk("--strict", *command), 2)
+    plain = ("qr", config(first="systems = ['bm25']\n"), "-o", "plain")
+    assert "no ranking reaches 1" in one_line(fairtk("--strict", *plain), 2)
+
+
 def test_help_names_every_key(fairtk):
     shown = fairtk("qr", "--help").stdout
     for key in (

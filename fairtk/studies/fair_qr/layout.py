@@ -17,10 +17,11 @@ import pandas as pd
 
 from fairtk.errors import FairtkWarning, InputError, NotFoundError
 from fairtk.experiment.chains import Tree
+from fairtk.experiment.database import FILE
 from fairtk.experiment.engine import Engine
 from fairtk.experiment.executors import SerialExecutor
 from fairtk.experiment.identity import describe_stage
-from fairtk.experiment.store import FILE, Store
+from fairtk.experiment.store import Store
 from fairtk.experiment.topics import Topics
 from fairtk.fair_qr.transformer import FairQR
 from fairtk.frames.columns import QID
