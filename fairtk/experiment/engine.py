@@ -7,21 +7,24 @@ writes results; each batch is committed before it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import pandas as pd
 
 from fairtk.experiment.answers import Asker
 from fairtk.experiment.chains import Node, Tree
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.generation import Wanted, generate
 from fairtk.experiment.identity import describe, key_of
-from fairtk.experiment.packing import Span, Table, spans_of, with_answers
+from fairtk.experiment.packing import Span, Table, spans_of, unpack, with_answers
 from fairtk.experiment.progress import ProgressBar
 from fairtk.experiment.recording import Recording
 from fairtk.experiment.store import Made, Store, StoredCell
 from fairtk.experiment.tasks import Prompts, StageStep, StageTask, TaskResult
 from fairtk.experiment.topics import BATCH, Topics
 from fairtk.experiment.work import run_task
+from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE
 from fairtk.llm import ChatBackend, Recorded
 
 TOPICS = -1
@@ -39,6 +42,8 @@ class Engine:
         threads: of a model.
         batch_size: queries of a batch; None: the default.
         fail_fast: whether the first failure ends the work.
+        look: is shown the first rows of each system, by name, and may refuse them; answers are
+            generated afterwards.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Engine:
         threads: int,
         batch_size: int | None,
         fail_fast: bool,
+        look: Callable[[str, pd.DataFrame], None],
     ) -> None:
         self.tree = tree
         self.topics = topics
@@ -62,6 +68,12 @@ class Engine:
         self.batches = topics.batches(self.batch_size)
         self.chains = {node.number: store.number_of(node.key) for node in tree.nodes}
         self.wanted: dict[int, Wanted] = {}
+        self.look = look
+        self._unseen: dict[int, list[str]] = {}
+        for name, node in tree.ends.items():
+            while node.stage.generator is not None and node.parent is not None:
+                node = node.parent  # whose rows are those of the generator, but for the answers
+            self._unseen.setdefault(node.number, []).append(name)
         self._prompts: dict[int, list[Prompts]] = {}
 
     # What there is ----------------------------------------------------------------------------
@@ -93,6 +105,9 @@ class Engine:
             self.chains[node.number] = self.store.chain(
                 node.key, [n.stage.description for n in node.chain], node.systems
             )
+        for number in list(self._unseen):
+            cells = self.store.cells(self.chains[number], self.topics.digests)
+            self._show(number, self.store.read(list(cells.values())[:1]))
         if not self.missing:
             return
         stages = {node.stage.key: node.stage.working for node in self.tree.nodes}
@@ -223,6 +238,14 @@ class Engine:
                 lengths = self.wanted[step.node].lengths
                 lengths.update(zip(prompts.texts, prompts.lengths, strict=True))
         self.store.commit(made, self.topics.digests)
+        for number, (table, _) in outcome.tables.items():
+            self._show(number, table)
+
+    def _show(self, node: int, table: Table | None) -> None:
+        """Show the first rows of systems to who may refuse them."""
+        if table is not None and len(table):
+            for system in self._unseen.pop(node, ()):
+                self.look(system, unpack(table, [QID, DOCNO, SAMPLE, RANK]))
 
     def _chain(self, node: int) -> int:
         chain = self.chains[node]

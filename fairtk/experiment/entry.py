@@ -87,6 +87,8 @@ def Experiment(
     durable = save_dir is not None
     queries = Topics(topics, durable)
     evaluation = Evaluation(measures, qrels, queries.qids)
+    for name, frame in frames.items():
+        evaluation.refuse_samples(name, frame)
     tree = Tree(pipelines, durable)
     chosen_executor = as_executor(executor, workers)
     folder = None if save_dir is None else Path(save_dir)
@@ -101,6 +103,7 @@ def Experiment(
         threads or chosen_executor.default_threads,
         batch_size,
         fail_fast,
+        evaluation.refuse_samples,
     )
     if dry_run:
         return plan(engine)

@@ -188,6 +188,25 @@ def test_a_wrong_pipeline_is_no_failed_query(data):
         fairtk.Experiment([FairSampler()], topics)
 
 
+def test_plain_measures_on_samples_are_refused_before_anything_is_generated(data, tmp_path):
+    topics, qrels = data
+    log, model_log = tmp_path / "log", tmp_path / "model"
+    run = {"batch_size": 5, "save_dir": tmp_path / "store"}
+    wanted = systems(log, model_log)
+    with pytest.raises(InputError, match=r"system 'alpha 0': nDCG@3 .* write E\(nDCG@3\)"):
+        fairtk.Experiment(wanted, topics, qrels, [nDCG @ 3], **run)
+    assert len(lines(log)) == 5  # the first batch, and no answer
+    assert not lines(model_log)
+    fairtk.Experiment(wanted, topics, qrels, [E(nDCG @ 3)], **run)
+    calls = len(lines(model_log))
+    sampled = (Retriever() >> FairSampler(n_samples=2, cutoff=3)).transform(topics)
+    for system in (wanted["alpha 0"], sampled):
+        with pytest.raises(InputError, match="system 'a': nDCG@3 reads one ranking per query"):
+            fairtk.Experiment({"a": system}, topics, qrels, [nDCG @ 3], **run)
+    assert len(lines(log)) == len(topics)
+    assert len(lines(model_log)) == calls
+
+
 # Input ------------------------------------------------------------------------------------------
 
 
