@@ -7,7 +7,7 @@ fairtk's transformers need no entry: their `SETTINGS` say all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import ir_measures
 from fairtk.backends.adapter import CallableBackend
 from fairtk.backends.model import HuggingFaceModel
 from fairtk.backends.weights import find_folder, model_digest
-from fairtk.experiment.adapting import Adapter, class_name, refuse
+from fairtk.errors import IdentityError
 from fairtk.files.fingerprints import folder_digest
 from fairtk.frames import digest
 from fairtk.llm import ChatBackend, ChatModel, LocalChat
@@ -25,6 +25,9 @@ from fairtk.measures import FairMeasure
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.generator import Generator
 from fairtk.transformers.neural import NeuralScorer
+
+Adapter = Callable[[Any], dict[str, Any]]
+"""Takes an object and returns its settings; further objects among them are described in turn."""
 
 _PYTERRIER: dict[str, tuple[str, ...]] = {
     "pyterrier._ops.Compose": ("_transformers",),
@@ -77,6 +80,15 @@ _PISA = (
 )
 
 
+class NoIdentityError(IdentityError):
+    """Something among a stage's settings has no identity; says what."""
+
+
+def class_name(cls: type) -> str:
+    """Return a class's module and name."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
 def adapter_of(value: Any) -> Adapter | None:
     """Return what looks into an object; None: nothing does."""
     name = class_name(type(value))
@@ -98,12 +110,8 @@ def adapter_of(value: Any) -> Adapter | None:
 def _digest(value: Any) -> dict[str, Any]:
     found = value.digest()
     if not isinstance(found, str):  # a hash object's, say
-        refuse(f"{class_name(type(value))}.digest() gives no text")
+        raise NoIdentityError(f"{class_name(type(value))}.digest() gives no text")
     return {"digest": found}
-
-
-def _settings(stage: FairTransformer) -> dict[str, Any]:
-    return stage.settings()
 
 
 def _generator(stage: Generator) -> dict[str, Any]:
@@ -191,7 +199,7 @@ def _rag_prompt(prompt: Any) -> dict[str, Any]:
     names = ("system_message", "output_field", "input_fields", "raw_instruction", "api_type")
     own = vars(prompt).get("answer_extraction")
     if getattr(own, "__func__", None) is not type(prompt).answer_extraction:
-        refuse("PromptTransformer.answer_extraction is a function")
+        raise NoIdentityError("PromptTransformer.answer_extraction is a function")
     settings = {name: getattr(prompt, name) for name in (*names, "conversation_template")}
     return settings | {"instruction": _compiled(prompt.instruction)}
 
@@ -202,7 +210,7 @@ def _compiled(instruction: Any) -> str:
         render = getattr(cell.cell_contents, "root_render_func", None)
         if render is not None:
             return f"template #{digest(_code(render.__code__), 16)}"
-    return str(refuse("PromptTransformer.instruction is a function"))
+    raise NoIdentityError("PromptTransformer.instruction is a function")
 
 
 def _code(code: Any) -> list[Any]:
@@ -210,25 +218,9 @@ def _code(code: Any) -> list[Any]:
     return [code.co_code, list(code.co_names), constants]
 
 
-def _chat_model(model: ChatModel) -> dict[str, Any]:
-    return {"name": model.name, "parameters": model.parameters()}
-
-
-def _local_chat(model: LocalChat) -> dict[str, Any]:
-    return {"backend": model.backend}
-
-
-def _chat_backend(backend: ChatBackend) -> dict[str, Any]:
-    return {"model": backend.model}
-
-
-def _recorded(model: Recorded) -> dict[str, Any]:
-    return {"model": model.llm}
-
-
 def _measure(measure: Any) -> dict[str, Any]:
     if "<" in type(measure).__qualname__:  # of ir_measures.define: its function may be any
-        refuse(f"the measure {measure!r} is a function")
+        raise NoIdentityError(f"the measure {measure!r} is a function")
     own = isinstance(measure, FairMeasure)  # whose objects and defaults count
     return {name: measure[name] for name in (measure.SUPPORTED_PARAMS if own else measure.params)}
 
@@ -237,7 +229,7 @@ def _function(backend: CallableBackend) -> dict[str, Any]:
     owner = getattr(backend.function, "__self__", None)
     method = getattr(backend.function, "__name__", "")
     if owner is None or adapter_of(owner) is None:
-        return dict(refuse(f"the backend {backend.name!r} is a function"))
+        raise NoIdentityError(f"the backend {backend.name!r} is a function")
     return {"backend": owner, "method": method, "max_prompt_tokens": backend.max_prompt_tokens}
 
 
@@ -253,16 +245,16 @@ _BY_NAME: dict[str, Adapter] = {
 }
 
 _BY_BASE: tuple[tuple[type, Adapter], ...] = (
-    (ChatBackend, _chat_backend),
-    (Recorded, _recorded),
-    (LocalChat, _local_chat),
-    (ChatModel, _chat_model),
+    (ChatBackend, lambda backend: {"model": backend.model}),
+    (Recorded, lambda model: {"model": model.llm}),
+    (LocalChat, lambda model: {"backend": model.backend}),
+    (ChatModel, lambda model: {"name": model.name, "parameters": model.parameters()}),
     (HuggingFaceModel, _hugging_face),
     (CallableBackend, _function),
     (ir_measures.Measure, _measure),
     (Generator, _generator),
     (NeuralScorer, _neural_scorer),
-    (FairTransformer, _settings),
+    (FairTransformer, lambda stage: stage.settings()),
 )
 
 CHEAP = frozenset(

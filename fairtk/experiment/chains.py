@@ -9,8 +9,7 @@ from typing import Any
 import pyterrier as pt
 from pyterrier._ops import Compose
 
-from fairtk.experiment.adapters import CHEAP
-from fairtk.experiment.adapting import class_name
+from fairtk.experiment.adapters import CHEAP, class_name
 from fairtk.experiment.identity import (
     Description,
     Identified,

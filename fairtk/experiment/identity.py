@@ -23,8 +23,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk.errors import IdentityError
-from fairtk.experiment.adapters import adapter_of
-from fairtk.experiment.adapting import NoIdentityError, class_name
+from fairtk.experiment.adapters import NoIdentityError, adapter_of, class_name
 from fairtk.files.fingerprints import file_digest
 from fairtk.frames import digest
 

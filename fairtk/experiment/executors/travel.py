@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairtk.errors import WorkerError
-from fairtk.experiment.adapting import class_name
+from fairtk.experiment.adapters import class_name
 
 _INDEX = ("text_field", "stemmer", "index_encoding", "batch_size", "stops", "threads")
 _OPENAI = ("max_input_length", "max_new_tokens", "api", "timeout", "logprobs_topk", "verbose")
