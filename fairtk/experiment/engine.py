@@ -18,7 +18,7 @@ from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.generation import Wanted, generate
 from fairtk.experiment.identity import describe, key_of
 from fairtk.experiment.packing import Span, Table, spans_of, unpack, with_answers
-from fairtk.experiment.progress import ProgressBar
+from fairtk.experiment.progress import progress_bar
 from fairtk.experiment.recording import Recording
 from fairtk.experiment.store import Made, Store, StoredCell
 from fairtk.experiment.tasks import Prompts, StageStep, StageTask, TaskResult
@@ -82,16 +82,6 @@ class Engine:
         """Return what the store has of a chain, failed queries too."""
         return self.store.cells(self.chains[node.number], self.topics.digests)
 
-    def done(self, node: Node) -> set[str]:
-        """Return the queries that a chain has rows for."""
-        return {qid for qid, cell in self.cells(node).items() if cell.error is None}
-
-    @property
-    def missing(self) -> int:
-        """How many results of systems are not there."""
-        ends = {node.number: node for node in self.tree.ends.values()}.values()
-        return sum(len(self.topics.qids) - len(self.done(node)) for node in ends)
-
     # Making what is missing -------------------------------------------------------------------
 
     def run(self) -> None:
@@ -108,7 +98,11 @@ class Engine:
         for number in list(self._unseen):
             cells = self.store.cells(self.chains[number], self.topics.digests)
             self._show(number, self.store.read(list(cells.values())[:1]))
-        if not self.missing:
+        ended = [self.cells(node).values() for node in self.tree.ends.values()]
+        if all(
+            len(cells) == len(self.topics.qids) and not any(cell.error for cell in cells)
+            for cells in ended
+        ):
             return
         stages = {node.stage.key: node.stage.working for node in self.tree.nodes}
         backends = self.prepare()
@@ -160,19 +154,19 @@ class Engine:
         asking = [
             n for n in self.tree.nodes if n.level == level + 1 and n.stage.generator is not None
         ]
-        with ProgressBar("stages", len(self.batches), "batch") as progress:
+        with progress_bar("stages", len(self.batches), "batch") as progress:
             tasks = self._tasks(nodes, asking, progress)
             for task, outcome in session.map(run_task, tasks):
                 self._keep(task, outcome)
-                progress.add(1)
+                progress(1)
 
     def _tasks(
-        self, nodes: Sequence[Node], asking: Sequence[Node], progress: ProgressBar
+        self, nodes: Sequence[Node], asking: Sequence[Node], progress: Callable[[int], None]
     ) -> Iterator[StageTask]:
         for batch in self.batches:
             task = self._task(nodes, asking, batch)
             if task is None:
-                progress.add(1)
+                progress(1)
             else:
                 yield task
 
@@ -259,14 +253,14 @@ class Engine:
         nodes = [n for n in self.tree.nodes if n.level == level and n.number in self._prompts]
         wanted = {id(self.wanted[n.number]): self.wanted[n.number] for n in nodes}
         total = sum(len(one.lengths) for one in wanted.values())
-        with ProgressBar("answers", total, "prompt") as progress:
+        with progress_bar("answers", total, "prompt") as progress:
             generate(
                 wanted.values(),
                 self.store.answers,
                 session,
                 self.threads,
                 self.fail_fast,
-                progress.add,
+                progress,
             )
         for node in nodes:
             for prompts in self._prompts.pop(node.number):

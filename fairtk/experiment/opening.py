@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-import tempfile
 from collections.abc import Iterable
-from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import InputError, StoreError, listed
+from fairtk.errors import InputError, listed
 from fairtk.evaluation.reading import as_labels
 from fairtk.experiment.database import FILE
 from fairtk.experiment.entry import Experiment
 from fairtk.experiment.results import Results
 from fairtk.experiment.saved import CONFIG
-from fairtk.experiment.upkeep import export
-from fairtk.files import read_parquet
+from fairtk.experiment.upkeep import stored_systems
 from fairtk.frames.columns import QID
 from fairtk.measures import parse
-
-_KEY = 12  # letters of a chain's key in the names of exported files
 
 
 def open_results(
@@ -76,31 +69,13 @@ def _stored(
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.DataFrame]:
     """Return the rows and the stages of each system, and the queries that failed."""
     frames, stages, lost = {}, {}, []
-    try:
-        with closing(sqlite3.connect(folder / FILE)) as database:
-            found = database.execute(
-                "SELECT name, chain, key, stages FROM systems JOIN chains USING (chain) "
-                "ORDER BY chain, name"
-            ).fetchall()
-            names = [name for name, *_ in found]
-            with tempfile.TemporaryDirectory() as exported:
-                files = {path.stem: path for path in export(folder, exported)}
-                for name, chain, key, said in found:
-                    shown = name if names.count(name) == 1 else f"{name} ({key[:_KEY]})"
-                    file = next((p for stem, p in files.items() if stem.endswith(key[:_KEY])), None)
-                    errors = database.execute(
-                        "SELECT qid, error FROM cells WHERE chain = ? AND error IS NOT NULL",
-                        (chain,),
-                    ).fetchall()
-                    if file is None:
-                        continue
-                    frames[shown] = read_parquet(file)[0]
-                    stages[shown] = json.loads(said)
-                    lost += [(shown, qid, error) for qid, error in errors]
-    except (sqlite3.Error, ValueError) as error:
-        raise StoreError(
-            f"{folder / FILE}: the store of the experiment cannot be read ({error})"
-        ) from error
+    systems = list(stored_systems(folder))
+    names = [system.name for system in systems]
+    for name, chain, said, rows, errors in systems:
+        if rows is not None:
+            shown = name if names.count(name) == 1 else f"{name} ({chain})"
+            frames[shown], stages[shown] = rows.reset_index(drop=True), said
+            lost += [(shown, qid, error) for qid, error in errors]
     return frames, stages, pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
 
 

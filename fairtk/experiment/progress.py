@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any
 
 Listener = Callable[[str, int, int], None]
@@ -24,42 +23,29 @@ def telling(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-class ProgressBar:
-    """A bar, which nobody sees but on a terminal; or a listener is told.
+@contextlib.contextmanager
+def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """Give a function that is told how much more is done; it moves a bar, or tells a listener.
 
     Args:
         what: what is done.
         total: how much of it there is.
         unit: one piece of it.
     """
+    from tqdm import tqdm
 
-    def __init__(self, what: str, total: int, unit: str) -> None:
-        from tqdm import tqdm
+    listener, done = _listener.get(), 0
+    # disable=None: on a terminal only
+    shown: Any = True if listener else None
+    with tqdm(total=total, desc=what, unit=unit, delay=2, disable=shown, leave=False) as bar:
 
-        self.what = what
-        self.total = total
-        self.done = 0
-        self.listener = _listener.get()
-        # disable=None: on a terminal only
-        shown: Any = True if self.listener else None
-        self._bar = tqdm(total=total, desc=what, unit=unit, delay=2, disable=shown, leave=False)
-        self.add(0)
+        def add(number: int) -> None:
+            nonlocal done
+            done += number
+            if listener is None:
+                bar.update(number)
+            else:
+                listener(what, done, total)
 
-    def add(self, number: int) -> None:
-        """Say that so much more is done."""
-        self.done += number
-        if self.listener is None:
-            self._bar.update(number)
-        else:
-            self.listener(self.what, self.done, self.total)
-
-    def __enter__(self) -> ProgressBar:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.close()
+        add(0)
+        yield add

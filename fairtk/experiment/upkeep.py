@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -116,21 +116,56 @@ def export(save_dir: str | PathLike[str], folder: str | PathLike[str]) -> list[P
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     written = []
+    for system in stored_systems(save_dir):
+        if system.rows is not None:
+            safe = "".join(sign if sign.isalnum() else "-" for sign in system.name)[:80]
+            path = target / f"{safe}-{system.chain}.parquet"
+            write_parquet(system.rows, path)
+            written.append(path)
+    return written
+
+
+class StoredSystem(NamedTuple):
+    """A system of a store.
+
+    Attributes:
+        name: its name.
+        chain: the start of its chain's key.
+        stages: the identities of its stages.
+        rows: what it gave, in the order of the qids; None: nothing.
+        errors: qid and reason of the queries that failed.
+    """
+
+    name: str
+    chain: str
+    stages: list[Any]
+    rows: pd.DataFrame | None
+    errors: list[tuple[str, str]]
+
+
+def stored_systems(save_dir: str | PathLike[str]) -> Iterator[StoredSystem]:
+    """Yield the systems of a store, in the order in which their chains came.
+
+    Args:
+        save_dir: the store's folder.
+
+    Raises:
+        StoreError: there is no store, or it is damaged.
+    """
     with closing(_store(save_dir)) as store:
-        for name, chain, key in store.select(
-            "SELECT name, chain, key FROM systems JOIN chains USING (chain) ORDER BY name, chain"
+        for name, chain, key, stages in store.select(
+            "SELECT name, chain, key, stages FROM systems JOIN chains USING (chain) "
+            "ORDER BY chain, name"
         ):
-            cells = store.select(
-                "SELECT frame, first, size, error FROM cells WHERE chain = ? ORDER BY frame, first",
+            found = store.select(
+                "SELECT qid, frame, first, size, error FROM cells WHERE chain = ? "
+                "ORDER BY frame, first",
                 (chain,),
             )
-            table = store.read(StoredCell(*cell) for cell in cells)
-            if table is not None:
-                safe = "".join(sign if sign.isalnum() else "-" for sign in name)[:80]
-                path = target / f"{safe}-{key[:_SHORT]}.parquet"
-                write_parquet(unpack(table).sort_values(QID, kind="stable"), path)
-                written.append(path)
-    return written
+            table = store.read(StoredCell(*cell) for _, *cell in found)
+            rows = None if table is None else unpack(table).sort_values(QID, kind="stable")
+            errors = [(qid, error) for qid, *_, error in found if error is not None]
+            yield StoredSystem(name, key[:_SHORT], json.loads(stages), rows, errors)
 
 
 def _store(save_dir: str | PathLike[str]) -> Store:
