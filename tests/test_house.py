@@ -108,6 +108,17 @@ def test_a_file_can_be_read_at_once(path):
     assert length <= LONGEST, f"{length} lines: split it by idea, in files of at most {LONGEST}"
 
 
+def test_plugins_come_in_by_the_doors_of_rooms():
+    known = {module_name(p) for p in sources("fairtk") if p.name != "__init__.py"}
+    inside = {name for name in known if name.count(".") > 1}
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources("plugins")
+        for name in imported(parsed(path), inside)
+    }
+    assert len(inside) > 300 and sorted(found) == []
+
+
 def test_modules_lie_in_rooms():
     loose = sorted(p.name for p in PACKAGE.glob("*.py"))
     assert len(loose) <= LOOSE, f"give {loose} a room, at most {LOOSE} files lie at the top"

@@ -13,6 +13,7 @@ from fairtk.files.content import (
     opened,
     text_lines,
 )
+from fairtk.files.fingerprints import folder_digest
 from fairtk.files.json_reading import described, json_objects, parse_json, read_json
 from fairtk.files.parquet import read_parquet, write_parquet
 from fairtk.files.rows import Rows
@@ -28,6 +29,7 @@ __all__ = [
     "decoded",
     "fields_of",
     "first_line",
+    "folder_digest",
     "has_header",
     "is_parquet_name",
     "json_objects",

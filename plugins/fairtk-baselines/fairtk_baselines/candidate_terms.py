@@ -19,42 +19,31 @@ class CandidateTerms:
     The weight of a word is (1 + ln tf) * idf, with idf = ln((1 + n) / (1 + df)) + 1 over the n
     candidates of the *query* (scikit-learn's smooth form), scaled to length 1. A query's
     weights are therefore the same whatever other queries are in the frame. A text without words has
-    no weights.
-
-    Attributes:
-        documents: one row per candidate; shape (n_rows, n_terms), rows of length 1 or 0.
-        queries: one row per query, length 1 or 0; words that no candidate has take part in the
-            length, with the idf of df = 0.
-        lengths: words of each candidate, with repetitions; shape (n_rows,).
-        known: share of the query's distinct words that each candidate has, 0 where the query has
-            none; shape (n_rows,).
+    no weights; words of a query that no candidate has take part in its length, with df = 0.
     """
 
-    documents: sparse.csr_array
-    queries: sparse.csr_array
-    lengths: IntArray
-    known: FloatArray
+    documents: sparse.csr_array  # shape (n_rows, n_terms)
+    queries: sparse.csr_array  # shape (n_queries, n_terms)
+    lengths: IntArray  # words of each candidate, with repetitions
+    known: FloatArray  # share of the query's distinct words that a candidate has; 0 without any
 
 
 def weigh(texts: list[str], query: IntArray, queries: list[str]) -> CandidateTerms:
-    """Return the weighted words of candidates.
+    """Return the weighted words of candidates, given the index of each one's query.
 
-    Args:
-        texts: text of each candidate.
-        query: index of each candidate's query.
-        queries: text of each query, empty where it does not matter.
+    A query's text may be empty where it does not matter.
     """
-    number = len(queries)
     counts = _counts([*texts, *queries])
     own, searched = counts[: len(texts)], counts[len(texts) :]
-    idf = _Idf(own, query, number)
-    documents = _weighted(own, query, idf)
-    lengths = np.asarray(own.sum(axis=1), dtype=np.int64)
-    wanted = _weighted(searched, np.arange(number), idf)
-    has = _pattern(own).multiply(_pattern(searched)[query])
+    idf = _Idf(own, query, len(queries))
+    has = (own > 0).multiply((searched > 0)[query])
     distinct = np.diff(searched.indptr)[query]
-    known = np.asarray(has.sum(axis=1), dtype=np.float64) / np.maximum(distinct, 1)
-    return CandidateTerms(documents, wanted, lengths, known)
+    return CandidateTerms(
+        _weighted(own, query, idf),
+        _weighted(searched, np.arange(len(queries)), idf),
+        np.asarray(own.sum(axis=1), dtype=np.int64),
+        np.asarray(has.sum(axis=1), dtype=np.float64) / np.maximum(distinct, 1),
+    )
 
 
 class _Idf:
@@ -69,12 +58,9 @@ class _Idf:
     def of(self, query: IntArray, term: IntArray) -> FloatArray:
         pair = query * self._width + term
         place = np.searchsorted(self._pair, pair)
-        inside = np.minimum(place, max(len(self._pair) - 1, 0))
-        df = np.zeros(len(pair))
-        if len(self._pair):
-            df = np.where(self._pair[inside] == pair, self._df[inside], 0)
-        found: FloatArray = np.log((1.0 + self._size[query]) / (1.0 + df)) + 1.0
-        return found
+        # a last entry that no pair equals, for those beyond the end
+        df = np.where(np.append(self._pair, -1)[place] == pair, np.append(self._df, 0)[place], 0)
+        return np.asarray(np.log((1.0 + self._size[query]) / (1.0 + df)) + 1.0)
 
 
 def _counts(texts: list[str]) -> sparse.csr_array:
@@ -101,8 +87,3 @@ def _weighted(counts: sparse.csr_array, query: IntArray, idf: _Idf) -> sparse.cs
     return sparse.csr_array(
         (weight / length[row], counts.indices, counts.indptr), shape=counts.shape
     )
-
-
-def _pattern(counts: sparse.csr_array) -> sparse.csr_array:
-    ones = np.ones(counts.nnz, dtype=np.int64)
-    return sparse.csr_array((ones, counts.indices, counts.indptr), shape=counts.shape)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from fairtk.errors import InputError
-from fairtk.frames.columns import DOCNO, TEXT
+from fairtk.frames import DOCNO, TEXT
 
 Documents: TypeAlias = Iterable[Mapping[str, Any]] | Callable[[], Iterable[Mapping[str, Any]]]
 
@@ -17,13 +17,10 @@ Documents: TypeAlias = Iterable[Mapping[str, Any]] | Callable[[], Iterable[Mappi
 class Collection:
     """The documents of a collection, read anew by each iteration.
 
-    Args:
-        documents: mappings with ``docno`` and ``text`` (other keys are ignored), a frame with these
-            columns, or a function that gives such mappings. A generator can be read only once, so
-            its documents are kept in memory; give a function for a collection that is large.
-        where: who reads, for messages.
-        name: something that identifies the content, such as a digest or a dataset's id and
-            version; without it the documents are read once to compute a digest.
+    They are mappings with ``docno`` and ``text`` (other keys are ignored), a frame with these
+    columns, or a function that gives such mappings. A generator can be read only once, so its
+    documents are kept in memory. The `name` identifies the content; without it the documents are
+    read once to compute a digest.
     """
 
     def __init__(self, documents: Documents, where: str, name: str | None = None) -> None:

@@ -30,32 +30,27 @@ def get(
 ) -> BiEncoder:
     """Return a bi-encoder.
 
-    * ``"lsa"``: an `LsaEncoder`. It is fitted on `documents`, and kept in `folder` where one is
-      given: an encoder that is there is used if it was fitted on the same documents with the same
-      settings and seed, and replaced otherwise. Without `documents` the one in `folder` is used as
-      it is.
+    * ``"lsa"``: an `LsaEncoder` that is fitted on `documents`, and kept in `folder` where one is
+      given: one that is there is used if it was fitted on the same documents with the same settings
+      and seed, and replaced otherwise. Without `documents` the one in `folder` is used as it is.
     * a folder that `LsaEncoder.save` wrote.
     * a folder, or a name on the Hugging Face hub, of a sentence-transformers model, as a
       `pyterrier_dr.SBertBiEncoder`. Only safetensors weights are read, and no code that comes with
-      a model is run. Models that want prompts before their texts (E5, for example) have classes of
-      their own in pyterrier_dr: give an object.
+      a model is run. Models that want prompts before their texts (E5) have classes of their own in
+      pyterrier_dr: give an object.
     * any `pyterrier_dr.BiEncoder`, which is returned itself.
 
     Args:
         encoder: see above.
-        documents: for ``"lsa"``: mappings with ``docno`` and ``text``, or a function that gives
-            them; others ignore it.
-        folder: for ``"lsa"``: where the fitted encoder is kept; others ignore it.
+        documents: mappings with ``docno`` and ``text``, or a function that gives them.
+        folder: where it is kept, for ``"lsa"``; other encoders ignore it.
         seed: for ``"lsa"``.
         collection: what identifies `documents`, such as a digest; None to read them for one.
         settings: for ``"lsa"``: ``dimensions``, ``max_terms``, ``min_documents``.
 
     Raises:
-        ParameterError: there is nothing to fit the encoder on, a setting is out of range, or it is
-            given for an encoder that has none.
-        FormatError: `folder` holds something else than an LSA encoder, or a broken one.
+        InputError: a setting is out of range, there is nothing to fit on, or `folder` is broken.
         ModelError: there is no such model, or its weights are not safetensors.
-        InputError: a document has no docno or text.
     """
     if encoder == "lsa":
         return _lsa(documents, folder, seed, collection, settings)
@@ -81,10 +76,7 @@ def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
     It is the content digest where the encoder has one (an `LsaEncoder`, and what `get` loads),
     otherwise the class and its public settings that are simple values. An encoder without any such
     setting is told apart from others by its object: nothing that is kept in files for it is used
-    again by another process.
-
-    Args:
-        encoder: an encoder, or what `get` takes for one, which stays as it is.
+    again by another process. What `get` takes for an encoder stays as it is.
     """
     if encoder is None or isinstance(encoder, str):
         return encoder

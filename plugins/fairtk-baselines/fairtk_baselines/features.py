@@ -12,10 +12,18 @@ import pandas as pd
 from pyterrier_dr import BiEncoder
 
 from fairtk.errors import ColumnError, InputError, ParameterError
-from fairtk.frames import FloatArray, IntArray
-from fairtk.frames.columns import DOCNO, QID, QUERY, SCORE, TEXT
-from fairtk.frames.rankings import Rankings, encode_run
-from fairtk.transformers.base import FairTransformer
+from fairtk.frames import (
+    DOCNO,
+    QID,
+    QUERY,
+    SCORE,
+    TEXT,
+    FloatArray,
+    IntArray,
+    Rankings,
+    encode_run,
+)
+from fairtk.transformers import FairTransformer
 from fairtk_baselines import encoders, run_text
 from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
@@ -25,37 +33,27 @@ from fairtk_baselines.vectors import FEATURES, row_cosines, unit_rows
 class Features(FairTransformer):
     """R -> R + ``features``: one float array per row, PyTerrier's convention of learning to rank.
 
-    The features, in the order of `names`:
+    The features, in the order of `names`, none of them standardized:
 
-    * ``score``: the first-stage score, min-max scaled over the query's documents to [0, 1]; 0.5
-      where all are equal (a single document, for example), as then it says nothing.
-    * ``tfidf_cosine``: cosine of query and text by TF-IDF, 0 to 1; document frequencies are those
-      among the query's own documents in the frame.
+    * ``score``: the first-stage score, min-max scaled inside the query; 0.5 where all are equal.
+    * ``tfidf_cosine`` of query and text, 0 to 1; document frequencies are those among the query's
+      own documents in the frame. Words are what `fairtk_baselines.words` says.
     * ``query_words``: share of the query's distinct words that the text has, 0 to 1.
     * ``log_length``: ln(1 + number of words of the text).
-    * ``dense_cosine``, with an encoder: cosine of the vectors of query and text, -1 to 1; 0 where
-      either has no direction (see `LsaEncoder`).
+    * ``dense_cosine``, with an encoder, -1 to 1; 0 where query or text has no direction.
     * the given columns of the frame, as they are.
 
-    Words are what `fairtk_baselines.words` says. Groups of documents are no features here: what a
-    model may know of them is the decision of who trains it. Features are not standardized.
-
-    A query's features depend on its own rows alone (the encoder aside: batched neural networks
-    differ in the last bits). Input columns: ``qid``, ``query``, ``docno``, ``score``, ``text`` and
-    those in `columns`; other columns are kept. Output rows are ordered by query and rank.
+    A query's features depend on its own rows alone (the last bits of neural encoders aside). Input:
+    ``qid``, ``query``, ``docno``, ``score``, ``text`` and `columns`. Output: by query and rank.
 
     Args:
-        encoder: a bi-encoder object, or the folder or hub name of one (see `encoders.get`); None
-            for no dense feature. ``"lsa"`` by name has no collection to be fitted on here: give
-            ``encoders.get("lsa", documents)``.
+        encoder: a bi-encoder, or the folder or hub name of one (see `encoders.get`); None for no
+            dense feature. An LSA encoder needs its collection: ``encoders.get("lsa", documents)``.
         columns: numeric columns that are features, too.
 
     Raises:
-        ParameterError: there is no such encoder, or columns are no list of distinct names.
-        ColumnError: in `transform`: a column is missing, or one of `columns` is no number.
-        InputError: in `transform`: a text, query or number is missing (names qid and docno), or a
-            qid has two queries.
-        DuplicateError: in `transform`: a document occurs twice for a query.
+        InputError: a setting cannot be; in `transform`, for a column, text, query or number that is
+            missing or not what it should be, a qid with two queries, or a broken run.
     """
 
     SETTINGS = ("encoder", "columns")

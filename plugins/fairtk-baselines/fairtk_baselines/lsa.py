@@ -39,21 +39,14 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
     Queries and documents are encoded alike: (1 + ln tf) * idf of the words that the fitted
     collection has, idf = ln((1 + n) / (1 + df)) + 1 (scikit-learn's smooth form), projected on the
     leading right singular vectors of the collection's l2-normalized matrix, then scaled to length
-    1. The dot product of two vectors is therefore a cosine in [-1, 1]. Words are what
-    `fairtk_baselines.words` says: no stemming, no stop words.
+    1: dot products are cosines. A text without any word of the collection has no direction: its
+    vector is zero. Words are what `fairtk_baselines.words` says: no stemming, no stop words.
 
-    A text without any word of the collection (an empty one, for example) has no direction: its
-    vector is zero, and so is its similarity with everything.
-
-    The collection decides how many dimensions there are: at most as many as documents, words, and
-    the rank of their matrix; `dimensions` is the upper limit. The fit is a function of the
-    documents, their order, the settings and the seed, up to the last bits of the linear algebra
-    library. It is the randomized SVD of Halko et al. (2011), and so an approximation: the last
-    dimensions, whose weights hardly differ from those left out, are others for another seed or
-    order.
-
-    Objects come from `fit` or `load`. They are `pyterrier_dr.BiEncoder`: ``query_encoder()`` adds
-    ``query_vec``, ``doc_encoder()`` adds ``doc_vec``, ``text_scorer()`` re-ranks.
+    There are at most as many dimensions as documents, words, and the rank of their matrix. The fit
+    is a function of the documents, their order, the settings and the seed, up to the last bits of
+    the linear algebra library. It is the randomized SVD of Halko et al. (2011), and so an
+    approximation: the last dimensions, whose weights hardly differ from those left out, are others
+    for another seed or order. Objects come from `fit` or `load`.
 
     Args:
         terms: the words by column.
@@ -150,14 +143,9 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         return self._digest
 
     def encode_docs(self, texts: Iterable[str], batch_size: int | None = None) -> Float32Array:
-        """Return the vectors of texts.
+        """Return vectors of length 1, or 0 for a text without known words; shape (n_texts, size).
 
-        Args:
-            texts: the texts.
-            batch_size: how many are in memory as term counts at a time; it changes no vector.
-
-        Returns:
-            Vectors of length 1, or 0 for a text without known words; shape (n_texts, size).
+        `batch_size` texts are in memory as term counts at a time; it changes no vector.
 
         Raises:
             InputError: a text is not a string.
@@ -176,10 +164,7 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         return torch.from_numpy(self.encode_queries(texts, batch_size))
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the encoder to a folder, as safetensors and JSON.
-
-        Args:
-            folder: made if it does not exist; an encoder that is there is replaced.
+        """Write the encoder to a folder, in place of one that is there.
 
         Raises:
             FormatError: the folder holds other things.
@@ -219,17 +204,10 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
 def lsa_settings(
     dimensions: int = 256, max_terms: int = 100_000, min_documents: int = 1, seed: int = 42
 ) -> dict[str, int]:
-    """Return the checked settings of a fit by name.
-
-    Raises:
-        ParameterError: a setting is out of range.
-    """
-    settings = {
-        "dimensions": whole("dimensions", dimensions, "LsaEncoder"),
-        "max_terms": whole("max_terms", max_terms, "LsaEncoder"),
-        "min_documents": whole("min_documents", min_documents, "LsaEncoder"),
-        "seed": whole("seed", seed, "LsaEncoder", least=0),
-    }
+    """Return the checked settings of a fit by name; a `ParameterError` if one is out of range."""
+    sizes = {"dimensions": dimensions, "max_terms": max_terms, "min_documents": min_documents}
+    settings = {name: whole(name, value, "LsaEncoder") for name, value in sizes.items()}
+    settings["seed"] = whole("seed", seed, "LsaEncoder", least=0)
     if settings["seed"] >= 2**32:
         raise ParameterError(f"LsaEncoder: seed must be below 2**32; found {seed!r}")
     return settings

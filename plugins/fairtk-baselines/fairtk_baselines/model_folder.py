@@ -119,11 +119,8 @@ class ModelFolder:
     ) -> None:
         """Write a record and its one data file, of the form safetensors; see `write`.
 
-        Args:
-            folder: see `write`.
-            record: the values of `keys`, without ``digest`` and the first, the name of the file.
-            arrays: by name.
-            content: digest of the arrays.
+        The record has the values of `keys` without ``digest``, which is the content of the arrays,
+        and the first, which is the name of the file.
         """
         name = self.data.replace("*", content)
         whole = {**record, self.keys[0]: name, "digest": content}

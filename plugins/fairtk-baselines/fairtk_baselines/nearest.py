@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 from pyterrier_dr import FlexIndex
 
-from fairtk.errors import ParameterError, suggestion
+from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray, IntArray
+from fairtk_baselines.settings import choice
 from fairtk_baselines.vector_index import Record
 
 SEARCHES = ("numpy", "torch", "faiss", "faiss-hnsw")
@@ -26,12 +27,7 @@ def check_search(name: str, where: str) -> str:
     Raises:
         ParameterError: there is none of this name, or it needs a package that is not installed.
     """
-    if name not in SEARCHES:
-        raise ParameterError(
-            f"{where}: search must be one of {', '.join(map(repr, SEARCHES))}; found {name!r}"
-            f"{suggestion(str(name), SEARCHES)}"
-        )
-    if name.startswith("faiss") and find_spec("faiss") is None:
+    if choice("search", name, SEARCHES, where).startswith("faiss") and find_spec("faiss") is None:
         raise ParameterError(
             f"{where}: search={name!r} needs the package faiss, which is not installed: pip "
             "install faiss-cpu, or use search='numpy' or 'torch'"
@@ -47,14 +43,8 @@ def nearest_documents(
     pyterrier_dr finds candidates in single precision. Their dot products are then computed again
     in double precision, each by itself, so that neither the other queries nor a document's place in
     the index changes the last bits: equal vectors are ties, and ties are ordered by docno,
-    descending. Where a tie may go on beyond the candidates, more are asked for.
-
-    Args:
-        index: the index.
-        record: what it holds.
-        queries: one vector per query, none of them zero; shape (n_queries, n_dimensions).
-        wanted: the most documents per query.
-        search: one of `SEARCHES`; ``"faiss-hnsw"`` is approximate.
+    descending. Where a tie may go on beyond the candidates, more are asked for. No query may be
+    zero; shape (n_queries, n_dimensions).
     """
     found: list[tuple[list[str], FloatArray]] = [([], np.zeros(0))] * len(queries)
     todo = np.arange(len(queries))

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, listed
-from fairtk.frames import IntArray
-from fairtk.frames.columns import DOCNO, QID, QUERY, TEXT
+from fairtk.frames import DOCNO, QID, QUERY, TEXT, IntArray
 
 
 def texts(inp: pd.DataFrame, where: str) -> list[str]:
@@ -22,13 +21,7 @@ def texts(inp: pd.DataFrame, where: str) -> list[str]:
 
 
 def queries(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[str]:
-    """Return the query text of each query.
-
-    Args:
-        inp: rows of a run.
-        query: index of each row's query.
-        count: number of queries.
-        where: the transformer, for messages.
+    """Return the text of a run's queries, by the index of each row's query and their number.
 
     Raises:
         InputError: a query is not a string, or a qid has two; names qid and docno.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pyterrier_dr import BiEncoder, SBertBiEncoder
 
 from fairtk.errors import ModelError
+from fairtk.files import folder_digest
 
 _MODULES = "modules.json"
 _WANTED = ["*.json", "*.safetensors", "*.txt", "*.model"]
@@ -41,26 +40,9 @@ def load(model: str) -> BiEncoder:
             f"{_NEEDED}"
         ) from None
     encoder.model_name = model
-    encoder.fingerprint = fingerprint(folder)
+    encoder.fingerprint = folder_digest(folder, tuple(f"**/{name}" for name in _WANTED))
     found: BiEncoder = encoder
     return found
-
-
-def fingerprint(folder: Path) -> str:
-    """Return a digest of a model's files: names and content."""
-    files = sorted({p for pattern in _WANTED for p in folder.rglob(pattern)})
-    state = hashlib.blake2b(digest_size=8)
-    for path in files:
-        stat = path.stat()
-        content = _file_digest(str(path.resolve()), stat.st_size, stat.st_mtime_ns)
-        state.update(f"{path.relative_to(folder).as_posix()}\0{content}\0".encode())
-    return state.hexdigest()
-
-
-@lru_cache(maxsize=256)  # size and time tell a file that was changed from the one that was read
-def _file_digest(path: str, size: int, modified: int) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _folder(model: str) -> Path:

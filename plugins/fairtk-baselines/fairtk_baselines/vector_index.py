@@ -18,8 +18,7 @@ from filelock import FileLock
 from pyterrier_dr import BiEncoder, FlexIndex, SimFn
 
 from fairtk.errors import DuplicateError, FormatError, InputError
-from fairtk.frames import FloatArray
-from fairtk.frames.content import digest
+from fairtk.frames import FloatArray, digest
 from fairtk_baselines.collection import Collection
 from fairtk_baselines.docnos import NamedIndex
 from fairtk_baselines.vectors import unit_rows
@@ -33,23 +32,14 @@ _BATCH = 1024  # documents given to the encoder at once; it makes batches of its
 
 @dataclass(frozen=True)
 class Record:
-    """What an index holds.
-
-    Attributes:
-        encoder: what identifies the encoder.
-        collection: what identifies the documents.
-        documents: documents that have a vector.
-        without_vector: documents whose vector is zero; they are not in the index.
-        longest: length of the longest vector.
-        version: of the folder's form.
-    """
+    """What an index holds, of what `encoder` and `collection` identify."""
 
     encoder: str
     collection: str
-    documents: int
-    without_vector: int
-    longest: float
-    version: int = _VERSION
+    documents: int  # that have a vector
+    without_vector: int  # documents whose vector is zero; they are not in the index
+    longest: float  # length of the longest vector
+    version: int = _VERSION  # of the folder's form
 
 
 def collections(folder: Path) -> list[str]:
@@ -70,13 +60,11 @@ def find(folder: Path, encoder: str, collection: str) -> tuple[FlexIndex, Record
     index = NamedIndex(str(path), verbose=False)
     try:
         meta = json.loads((path / "pt_meta.json").read_text(encoding="utf-8"))
-        wanted = meta["vec_size"] * meta["doc_count"] * 4
-        whole = meta["doc_count"] == record.documents
-        whole = whole and (path / "vecs.f4").stat().st_size == wanted
-        whole = whole and len(index.docnos()) == record.documents
-    except (OSError, ValueError, KeyError, TypeError):
-        whole = False
-    if not whole:
+        numbers = (path / "vecs.f4").stat().st_size / 4
+        counts = {meta["doc_count"], numbers / meta["vec_size"], len(index.docnos())}
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+        counts = set()
+    if counts != {record.documents}:
         raise FormatError(
             f"expected a vector index of {record.documents} documents; found a damaged one: remove "
             "the folder, it is built again",
@@ -91,14 +79,8 @@ def build(
     """Return the index of a collection's vectors, which is made unless it is there.
 
     It is made under another name and gets its own in one step. A lock keeps two processes from
-    making it at once; the second waits, and uses what the first made.
-
-    Args:
-        folder: made if it does not exist.
-        encoder: encodes the documents.
-        name: what identifies the encoder.
-        source: the documents.
-        verbose: whether to show progress, on a terminal.
+    making it at once; the second waits, and uses what the first made. The `name` identifies the
+    encoder.
 
     Raises:
         InputError: there is no document with a vector, or a vector is not finite.

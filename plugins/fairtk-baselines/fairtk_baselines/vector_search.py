@@ -16,17 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 from pyterrier_dr import BiEncoder, FlexIndex
 
-from fairtk.errors import (
-    DataWarning,
-    FormatError,
-    InputError,
-    ParameterError,
-    listed,
-)
-from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
-from fairtk.frames.content import digest
-from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.settings import whole
+from fairtk.errors import DataWarning, FormatError, InputError, ParameterError, listed
+from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, digest
+from fairtk.transformers import FairTransformer, whole
 from fairtk_baselines import encoders, run_text, vector_index
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.nearest import check_search, nearest_documents
@@ -37,25 +29,10 @@ from fairtk_baselines.vectors import unit_rows
 class VectorSearch(FairTransformer):
     """Q -> R: retrieval by vectors, over a whole collection, with any bi-encoder.
 
-    The documents are encoded on first use into a `pyterrier_dr.FlexIndex` in `folder`, and searched
-    by it. Later objects, and later processes, use the index that is there,
-    if it is of the same encoder and collection; several can lie in one folder. An index that was
-    not finished, for whatever reason, is never used.
-
-    The score is the dot product of the vectors, or their cosine where the encoder says so
-    (``sim_fn``); an `LsaEncoder`'s dot product is the cosine. Order is exact, except with
-    ``search="faiss-hnsw"``: ties are broken by docno, descending, and each lower score then
-    differs in its last bit, so that scores fall strictly. Neither other queries nor the order of
-    documents change a query's results, for equal vectors: a neural network's differ by batch in
-    the last bits, and an `LsaEncoder` that is fitted on the documents in another order is another
-    one.
-
-    A query without words (empty, or white space) or with a zero vector (`LsaEncoder`: no word of it
-    is known) is as near to one document as to any other: it gets no documents, and a `DataWarning`
-    names it. Documents with a zero vector are never found.
-
-    Input columns: ``qid`` and ``query``, one row per query. Output: the topics' columns and
-    ``docno``, ``score``, ``rank``; rows in the topics' order, then by rank.
+    Input: ``qid`` and ``query``, one row per query. Output: the topics' columns and ``docno``,
+    ``score``, ``rank``, in the topics' order; the README says how documents are found. A query
+    without words or with a zero vector is as near to one document as to any other: it gets none,
+    and a `DataWarning` names it.
 
     Args:
         encoder: ``"lsa"``, which is fitted on the documents and kept in the folder; or a folder or
@@ -64,23 +41,15 @@ class VectorSearch(FairTransformer):
             function, memory does not grow with the texts. None to open what is in `folder`.
         folder: where the index is; made if it does not exist. None for a temporary one.
         num_results: the most documents per query.
-        search: ``"numpy"`` (exact, reads the index from disk), ``"torch"`` (exact, in memory or on
-            the GPU), ``"faiss"`` (exact) or ``"faiss-hnsw"`` (approximate); the last two need the
-            package faiss.
-        collection: what identifies the documents, such as a digest or a dataset's id and version:
-            where it changes, the index is built anew, so change it with the documents. None to read
-            them once, here, and compute a digest.
-        seed: of the encoder ``"lsa"``.
-        verbose: whether encoding the documents shows its progress, on a terminal, after two
-            seconds; no setting of the result.
+        search: ``"numpy"`` (exact, from disk), ``"torch"`` (exact, in memory or on the GPU),
+            ``"faiss"`` (exact) or ``"faiss-hnsw"`` (approximate); these need the package faiss.
+        collection: what identifies the documents, such as a digest or an id with version: the index
+            is built anew where it changes. None to read them once, here, and compute a digest.
+        seed, verbose: of ``"lsa"``; whether encoding shows its progress, on a terminal.
 
     Raises:
-        ParameterError: a setting is out of range, there are neither documents nor an index, or
-            `search` needs faiss, which is not installed.
+        InputError: a setting cannot be; on use, for documents and topics that cannot be used.
         ModelError: there is no such encoder.
-        FormatError: `folder` is a file; on use: it holds a damaged index.
-        InputError: a document has no docno or text; on use: a query is missing.
-        DuplicateError: on use: two documents have the same docno, or two rows the same qid.
     """
 
     SETTINGS = ("encoder", "collection", "num_results", "seed")

@@ -15,8 +15,7 @@ from ir_measures import nDCG
 
 from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
 from fairtk.groups import UNKNOWN
-from fairtk.testing import TransformerContract
-from fairtk.testing.toys import toy_groups, toy_qrels, toy_run
+from fairtk.testing import TransformerContract, toy_groups, toy_qrels, toy_run
 
 RUN, QRELS, GROUPS = made_up()
 

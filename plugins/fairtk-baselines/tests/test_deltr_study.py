@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from deltr_data import groups
 from fairtk_baselines import DELTR
-from fairtk_baselines.study.deltr import build
+from fairtk_baselines.study import build_deltr as build
 from invented_setting import TOPICS, WORDS, setting_of
 
 from fairtk.errors import ParameterError

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.divergence import SparseRows, js_divergence, kl_divergence
-from fairtk.exposure.browsing import DCG, MU, RBP, TREC
+from fairtk.exposure import DCG, MU, RBP, TREC
 
 
 def row(*values):

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from fairtk_baselines.study.dlf import build
+from fairtk_baselines.study import build_dlf as build
 from invented_setting import TOPICS, WORDS, setting_of
 
 from fairtk import Groups

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyterrier_dr import SBertBiEncoder
 
 from fairtk.errors import FormatError, InputError, ModelError, ParameterError
-from fairtk.testing.toys import toy_documents
+from fairtk.testing import toy_documents
 
 CATS = [{"docno": "d1", "text": "cat cat"}, {"docno": "d2", "text": "dog"}]
 TOPICS = [

@@ -11,13 +11,12 @@ import pyterrier as pt
 import pytest
 from fairtk_baselines import FAStarIR
 from fairtk_baselines.fa_star_ir import mtable, multinomial_test
-from fairtk_baselines.study.fa_star_ir import build
+from fairtk_baselines.study import build_fa_star_ir as build
 
 from fairtk.errors import ColumnError, DataWarning, InputError, ParameterError
 from fairtk.groups import Groups, Target
 from fairtk.plugins import registry
-from fairtk.testing import TransformerContract
-from fairtk.testing.toys import toy_groups, toy_run
+from fairtk.testing import TransformerContract, toy_groups, toy_run
 
 TOYS = Groups.from_frame(toy_groups(), name="place", unknown=None)
 PEOPLE = ["@UNKNOWN", "a", "b", "c"]

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
-from fairtk.testing import TransformerContract
-from fairtk.testing.toys import toy_documents, toy_run, toy_samples
+from fairtk.testing import TransformerContract, toy_documents, toy_run, toy_samples
 
 
 def run(rows):

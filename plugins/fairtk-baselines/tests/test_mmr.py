@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from pyterrier_dr import MmrScorer
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
-from fairtk.testing import TransformerContract
-from fairtk.testing.toys import toy_run, toy_samples
+from fairtk.testing import TransformerContract, toy_run, toy_samples
 
 
 def run(scores, vectors, qid="1"):
@@ -217,7 +216,7 @@ def test_kernel_of_no_documents():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"lambda_": -0.1}, "lambda_ must be between 0"),
+        ({"lambda_": -0.1}, "lambda_ must lie in"),
         ({"lambda_": 1.1}, "lambda_"),
         ({"lambda_": float("nan")}, "lambda_"),
         ({"lambda_": "0.5"}, "lambda_"),

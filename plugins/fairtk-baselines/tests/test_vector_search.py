@@ -28,8 +28,7 @@ from fairtk.errors import (
     InputError,
     ParameterError,
 )
-from fairtk.testing import TransformerContract
-from fairtk.testing.toys import toy_documents, toy_topics
+from fairtk.testing import TransformerContract, toy_documents, toy_topics
 
 HAS_FAISS = find_spec("faiss") is not None
 

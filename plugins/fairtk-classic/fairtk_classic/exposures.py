@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError, listed
-from fairtk.exposure.expected import attention, total
+from fairtk.exposure import attention, total
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk_classic import combination
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored
 
 if TYPE_CHECKING:
-    from fairtk.exposure.browsing import BrowsingModel
+    from fairtk.exposure import BrowsingModel
     from fairtk.measures import Evidence
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure.expected import total
+from fairtk.exposure import total
 from fairtk.frames import FloatArray
 from fairtk.measures import Param
 from fairtk_classic import parameters as p

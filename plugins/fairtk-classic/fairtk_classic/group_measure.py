@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairtk.errors import ParameterError, listed
-from fairtk.exposure.expected import total
+from fairtk.exposure import total
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import FairMeasure, warn_of_thin_labels
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.exposure.expected import attention, expected_exposure, total
+from fairtk.exposure import attention, expected_exposure, total
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import FairMeasure
 from fairtk_classic import parameters as p

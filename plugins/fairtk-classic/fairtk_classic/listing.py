@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairtk.exposure.expected import total
+from fairtk.exposure import total
 from fairtk.frames import FloatArray, IntArray
 from fairtk_classic.group_measure import GroupMeasure
 

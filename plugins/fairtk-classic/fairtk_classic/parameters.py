@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairtk.exposure.browsing import BrowsingModel
+from fairtk.exposure import BrowsingModel
 from fairtk.measures import CUTOFF, GROUPS, TARGET, ObjectParam, Param, read_browsing
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fairtk.exposure.expected import total
+from fairtk.exposure import total
 from fairtk.frames import FloatArray
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, BinaryMeasure, Reasons, Scored

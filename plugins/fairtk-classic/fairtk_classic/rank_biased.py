@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fairtk.exposure.browsing import RBP
+from fairtk.exposure import RBP
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
 from fairtk_classic.exposures import CombinedExposure

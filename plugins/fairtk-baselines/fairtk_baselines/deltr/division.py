@@ -40,17 +40,14 @@ def protected_setting(value: Any, groups: Groups, where: str) -> str | tuple[Lev
 class Division:
     """Two sides: the protected groups, and the documents they are compared with.
 
-    Attributes:
-        columns: the protected groups that are told apart: tuples of levels, one for each column of
-            memberships. Empty for the one column of all known levels but `reference`.
-        reference: the level that protected groups are compared with; None: every known level that
-            is in no column.
-        unknown: what documents without a known level are: ``"neither"`` or ``"unprotected"``.
+    Each protected group that is told apart is a column of memberships: the tuple of its levels.
+    Without columns there is one, of all known levels but `reference`, the level that protected
+    groups are compared with; None: every known level that is in no column.
     """
 
     columns: tuple[tuple[Level, ...], ...]
     reference: Level | None
-    unknown: str
+    unknown: str  # documents without a known level: "neither" or "unprotected"
 
     @property
     def width(self) -> int:

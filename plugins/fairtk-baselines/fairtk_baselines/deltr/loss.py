@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +24,7 @@ TOP_ATTENTION = 1 / np.log(2.0)
 class Lists:
     """Where the lists of documents lie in arrays that are sorted by query.
 
-    Attributes:
-        start: first row of each query, and the number of rows; no query is empty;
-            shape (n_queries + 1,).
+    `start` is the first row of each query, and the number of rows; no query is empty.
     """
 
     start: IntArray
@@ -63,26 +62,19 @@ class Lists:
 class LossSides:
     """How much each document belongs to the protected groups and to the others.
 
-    Attributes:
-        protected: one column per protected group; shape (n_rows, n_groups).
-        rest: the same for the documents they are compared with; shape (n_rows,).
-        scale: what a difference of mean top-one probabilities is multiplied with, per query:
-            1 / ln 2, or the number of documents; shape (n_queries,).
+    A difference of mean top-one probabilities is multiplied with the query's `scale`: 1 / ln 2, or
+    the number of documents.
     """
 
-    protected: FloatArray
-    rest: FloatArray
-    scale: FloatArray
+    protected: FloatArray  # shape (n_rows, n_groups)
+    rest: FloatArray  # shape (n_rows,)
+    scale: FloatArray  # shape (n_queries,)
 
     def means(self, lists: Lists, top: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the groups' mean exposure, NaN where a query has no document of a group (Eq. 4).
 
-        Args:
-            lists: the queries.
-            top: top-one probability of each document; shape (n_rows,).
-
-        Returns:
-            The protected groups', shape (n_queries, n_groups), and the others', (n_queries,).
+        The protected groups', shape (n_queries, n_groups), and the others', (n_queries,), by the
+        top-one probability of each document.
         """
         with np.errstate(invalid="ignore"):
             protected = lists.total(self.protected * top[:, None]) / lists.total(self.protected)
@@ -92,8 +84,7 @@ class LossSides:
     def contrast(self, lists: Lists) -> FloatArray:
         """Return what top-one probabilities are summed with to give E_rest - E_protected.
 
-        0 for all documents of a query that lacks either side: the query has no such difference.
-        Shape (n_rows, n_groups).
+        0 for all documents of a query that lacks either side; shape (n_rows, n_groups).
         """
         protected, rest = lists.total(self.protected), lists.total(self.rest)
         both = ((protected > 0) & (rest > 0)[:, None])[lists.query]
@@ -104,13 +95,10 @@ class LossSides:
         return np.asarray(np.where(both, each * self.scale[lists.query][:, None], 0.0))
 
 
-@dataclass(frozen=True)
-class LossParts:
-    """The parts of the loss of each query.
+class LossParts(NamedTuple):
+    """ListNet's cross entropy, divided by its normalizer, and the squared disadvantages; per query.
 
-    Attributes:
-        ranking: ListNet's cross entropy, divided by its normalizer; shape (n_queries,).
-        exposure: the squared disadvantages, summed over groups, without gamma; (n_queries,).
+    The latter are summed over groups, without gamma; shapes (n_queries,).
     """
 
     ranking: FloatArray
@@ -119,28 +107,16 @@ class LossParts:
 
 @dataclass(frozen=True)
 class Problem:
-    """Everything that the loss is computed from, but the weights.
+    """Everything that the loss is computed from, but the weights."""
 
-    Attributes:
-        features: standardized features, and the columns of protected groups where these are
-            features; shape (n_rows, n_features).
-        wanted: top-one probabilities that the labels ask for; shape (n_rows,).
-        lists: the queries.
-        sides: the groups.
-        gamma: factor of the exposure term.
-        divisor: what a query's cross entropy is divided by; shape (n_queries,).
-        share: what a query's loss counts for; shape (n_queries,).
-        l2: factor of the squared norm of the weights.
-    """
-
-    features: FloatArray
-    wanted: FloatArray
+    features: FloatArray  # standardized, and the protected groups' columns where these are features
+    wanted: FloatArray  # top-one probabilities that the labels ask for; shape (n_rows,)
     lists: Lists
     sides: LossSides
-    gamma: float
-    divisor: FloatArray
-    share: FloatArray
-    l2: float
+    gamma: float  # factor of the exposure term
+    divisor: FloatArray  # what a query's cross entropy is divided by; shape (n_queries,)
+    share: FloatArray  # what a query's loss counts for; shape (n_queries,)
+    l2: float  # factor of the squared norm of the weights
 
     @cached_property
     def contrast(self) -> FloatArray:

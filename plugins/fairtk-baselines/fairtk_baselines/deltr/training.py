@@ -35,23 +35,14 @@ NEEDED = [QID, DOCNO, SCORE, FEATURES]
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """The rows that weights are learned from, sorted by qid and, inside, by rank.
+    """The rows that weights are learned from, sorted by qid and, inside, by rank."""
 
-    Attributes:
-        features: as they came; shape (n_rows, n_features).
-        label: 0 without label; shape (n_rows,).
-        docno: document of each row; shape (n_rows,).
-        rank: 0-based rank of each row; shape (n_rows,).
-        lists: the queries.
-        left_out: how many queries were left out.
-    """
-
-    features: FloatArray
-    label: FloatArray
+    features: FloatArray  # as they came; shape (n_rows, n_features)
+    label: FloatArray  # 0 without label
     docno: ObjectArray
-    rank: IntArray
+    rank: IntArray  # 0-based
     lists: Lists
-    left_out: int
+    left_out: int  # queries
 
     @classmethod
     def of(cls, run: pd.DataFrame, qrels: pd.DataFrame) -> TrainingSet:

@@ -157,7 +157,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         topics_or_res_va: pd.DataFrame | None = None,
         qrels_va: pd.DataFrame | None = None,
     ) -> Self:
-        """Learn the weights; an earlier model is replaced.
+        """Learn the weights, in place of an earlier model, and return this transformer.
 
         Args:
             topics_or_res_tr: a run with ``features``.
@@ -165,13 +165,9 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             topics_or_res_va: not looked at.
             qrels_va: not looked at.
 
-        Returns:
-            This transformer.
-
         Raises:
-            ColumnError: a column is missing.
-            InputError: there is nothing to learn from, features or labels are broken, the groups
-                do not fit the documents, or gradient descent diverges.
+            InputError: a column is missing, there is nothing to learn from, features or labels are
+                broken, the groups do not fit the documents, or gradient descent diverges.
         """
         self.check_inputs(topics_or_res_tr, NEEDED)
         self.refuse_samples(topics_or_res_tr)
@@ -183,9 +179,8 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """Return the run, ranked by the model's scores.
 
         Raises:
-            ColumnError: a column is missing.
-            InputError: `fit` was not called, or features are broken or of another number than in
-                training.
+            InputError: a column is missing, `fit` was not called, or features are broken or of
+                another number than in training.
         """
         coded, scores = self._scored(inp)
         # rows by query and falling score; equal scores stay in order
@@ -208,7 +203,6 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             protected: 0 is equal exposure, above 0 is to the protected group's disadvantage.
 
         Raises:
-            ColumnError: a column is missing.
             InputError: as in `transform`.
         """
         coded, scores = self._scored(inp)
@@ -220,14 +214,8 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         sides = LossSides(member, rest, exposure_scale(lists, self.exposure))
         low, high = sides.means(lists, lists.softmax(scores))
         n, width = low.shape
-        found = pd.DataFrame(
-            {
-                QID: np.repeat(coded.qids, width),
-                GROUP: np.tile(np.array(division.names, dtype=object), n),
-                "protected": low.ravel(),
-                "rest": np.repeat(high, width),
-            }
-        )
+        found = pd.DataFrame({QID: np.repeat(coded.qids, width), GROUP: division.names * n})
+        found = found.assign(protected=low.ravel(), rest=np.repeat(high, width))
         found["gap"] = found["rest"] - found["protected"]
         return found.sort_values(QID, kind="stable", ignore_index=True)
 

@@ -21,15 +21,7 @@ UNKNOWN = ("keep", "drop")
 
 @dataclass(frozen=True)
 class Aim:
-    """One attribute (or several crossed ones) and its target.
-
-    Attributes:
-        groups: the groups.
-        target: over the levels of `groups`.
-        unlabeled: what becomes of documents without a row; see `fairtk.Groups.memberships`.
-        unknown: ``"keep"``: the unknown level is a level like any other; ``"drop"``: it is left
-            out of exposure and target.
-    """
+    """One attribute (or several crossed ones) and its target; see `DLF` for the settings."""
 
     groups: Groups
     target: Target

@@ -37,24 +37,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Examples:
-    """All training (or validation) queries.
-
-    Attributes:
-        pairs: the run.
-        gains: relevance label of each row, at least 0; shape (n_rows,).
-        relevance: scaled relevance score of each row, or 0; shape (n_rows,).
-        membership: for each aim, shape (n_rows, n_groups).
-        target: for each aim, shape (n_queries, n_groups).
-        aimed: for each aim, which queries have a target and a document with a group; shape
-            (n_queries,).
-    """
+    """All training (or validation) queries."""
 
     pairs: DocumentPairs
-    gains: FloatArray
-    relevance: FloatArray
-    membership: tuple[FloatArray, ...]
-    target: tuple[FloatArray, ...]
-    aimed: tuple[BoolArray, ...]
+    gains: FloatArray  # relevance label of each row, at least 0
+    relevance: FloatArray  # scaled relevance score of each row, or 0
+    membership: tuple[FloatArray, ...]  # for each aim, shape (n_rows, n_groups)
+    target: tuple[FloatArray, ...]  # for each aim, shape (n_queries, n_groups)
+    aimed: tuple[BoolArray, ...]  # for each aim, the queries with a target and a grouped document
 
     @property
     def size(self) -> IntArray:

@@ -15,19 +15,12 @@ NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
 
 @dataclass(frozen=True)
 class DocumentPairs:
-    """The rows of a run, sorted by query and rank, with unit vectors.
-
-    Attributes:
-        rankings: the run as codes; "row" means a row sorted by them.
-        score: the retriever's score of each row; shape (n_rows,).
-        query: vector of each query, of norm 1 or all 0; shape (n_queries, dimension).
-        document: vector of each row's document, likewise; shape (n_rows, dimension).
-    """
+    """The rows of a run, sorted by query and rank, with vectors of norm 1, or all 0."""
 
     rankings: Rankings
-    score: FloatArray
-    query: FloatArray
-    document: FloatArray
+    score: FloatArray  # the retriever's, of each row
+    query: FloatArray  # shape (n_queries, dimension)
+    document: FloatArray  # of each row; shape (n_rows, dimension)
 
     @property
     def dimension(self) -> int:

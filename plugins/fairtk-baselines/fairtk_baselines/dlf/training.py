@@ -42,16 +42,10 @@ Loss = Callable[[Tensor, Batch], Tensor]
 
 @dataclass(frozen=True)
 class Blend:
-    """How the two models' scores are blended, in training as in ranking.
+    """How the two models' scores are blended, in training as in ranking."""
 
-    Attributes:
-        weight: share of the fairness model.
-        fuse: share of the retriever's score in relevance.
-        normalize: scaling inside each query.
-    """
-
-    weight: float
-    fuse: float
+    weight: float  # share of the fairness model
+    fuse: float  # share of the retriever's score in relevance
     normalize: str
 
     def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
@@ -134,21 +128,13 @@ def fairness_loss(scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
 
 @dataclass(frozen=True)
 class Task:
-    """What one model learns.
+    """What one model learns."""
 
-    Attributes:
-        name: ``"relevance"`` or ``"fairness"``; also tells their random streams apart.
-        loss: of a batch.
-        queries: of examples, those that count.
-        examples: the training examples.
-        validation: examples to stop early by; None: none.
-    """
-
-    name: str
+    name: str  # "relevance" or "fairness"; also tells their random streams apart
     loss: Loss
-    queries: Callable[[Examples], IntArray]
+    queries: Callable[[Examples], IntArray]  # those of examples that count
     examples: Examples
-    validation: Examples | None
+    validation: Examples | None  # to stop early by
 
     def mean(self, model: PairScorer, examples: Examples, queries: IntArray) -> Tensor:
         """Return the mean loss of some queries."""

@@ -23,20 +23,16 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Correction:
-    """A significance for the single tests.
+    """A significance for the single tests: the `limit`.
 
-    Attributes:
-        steps: the values at which the test changes, up to the alpha asked for, increasing.
-        step: how many of them are rejected.
-        limit: a significance that rejects these and no others; between two values, so that rounding
-            does not decide.
-        fail_probability: how likely a fair ranking is to fail with it.
+    It rejects the first `step` of the values at which the test changes, and no others; it lies
+    between two values, so that rounding does not decide.
     """
 
-    steps: FloatArray
+    steps: FloatArray  # up to the alpha asked for, increasing
     step: int
     limit: float
-    fail_probability: float
+    fail_probability: float  # of a fair ranking, with this limit
 
     @classmethod
     def of(

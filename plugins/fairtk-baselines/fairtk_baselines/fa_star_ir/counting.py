@@ -19,16 +19,10 @@ _HALF = 0.5 - 1e-12
 
 @dataclass(frozen=True)
 class Counted:
-    """The protected groups of a run, per query.
+    """The protected groups of a run, per query."""
 
-    Attributes:
-        group: the group that each row of the run counts for, from 1; 0: none; shape (n_rows,).
-        p: for each query the minimum shares of its groups; None: it has no target.
-        names: for each query the names of its groups.
-    """
-
-    group: IntArray
-    p: list[tuple[float, ...] | None]
+    group: IntArray  # that each row of the run counts for, from 1; 0: none
+    p: list[tuple[float, ...] | None]  # the minimum shares of the groups; None: no target
     names: list[tuple[str, ...]]
 
 

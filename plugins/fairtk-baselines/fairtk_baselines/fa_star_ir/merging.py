@@ -17,16 +17,10 @@ MOST_STATES = 20_000
 
 @dataclass(frozen=True)
 class Merged:
-    """Rankings in their new order.
+    """Rankings in their new order."""
 
-    Attributes:
-        order: the row that takes each place; rankings stay where they are; shape (n_rows,).
-        unfair: length of the first prefix of each ranking that is not fair; 0: none; shape
-            (n_rankings,).
-    """
-
-    order: IntArray
-    unfair: IntArray
+    order: IntArray  # the row that takes each place; rankings stay where they are
+    unfair: IntArray  # length of the first prefix of each ranking that is not fair; 0: none
 
 
 def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
@@ -45,8 +39,7 @@ def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
     tested documents keep their order.
 
     Args:
-        start: first row of each ranking, and the number of rows; shape (n_rankings + 1,). Rows
-            are sorted by ranking and score.
+        start: first row of each ranking, and the number of rows; rows are sorted by score inside.
         group: the protected group of each row, from 1; 0: none; shape (n_rows,).
         test: the test of each ranking.
     """

@@ -22,18 +22,11 @@ Share = float | dict[Level, float] | Target
 
 @dataclass(frozen=True)
 class Protection:
-    """What FA*IR protects.
-
-    Attributes:
-        groups: the groups of the documents.
-        p: a number, shares by level, or a target over the levels of `groups`.
-        levels: the protected levels; None: in each query all known levels but the one with the
-            most exposure.
-    """
+    """What FA*IR protects."""
 
     groups: Groups
     p: Share
-    levels: tuple[Level, ...] | None
+    levels: tuple[Level, ...] | None  # None: in each query all known but the most exposed one
 
     @classmethod
     def of(cls, groups: Any, p: Any, protected: Any, where: str) -> Protection:

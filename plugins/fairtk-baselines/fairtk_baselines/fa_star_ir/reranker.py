@@ -1,27 +1,4 @@
-"""FAStarIR: FA*IR as a reranker.
-
-The test is a floor: no prefix gets fewer protected documents than it had, and it asks for fewer
-than p times the length by what chance allows (with several groups, one group's documents may make
-room for another's). "Fair" means that the test does not reject, and no more: labels of documents
-are moved into prefixes; whether that serves anyone it does not tell. What the papers leave open:
-
-* Attributes of more than two levels. ``"binomial"`` knows protected or not: `protected` says which
-  levels count, together. ``"multinomial"`` keeps the protected levels apart; levels with a share
-  below `merge_below` make one group, because a test of k documents hardly ever asks for them one by
-  one, and every further group makes the joint test weaker.
-* Documents of several levels: one that belongs to protected levels at least by half counts as
-  protected, apart for the level it belongs to most (of several: the one with the smallest share in
-  the query).
-* Documents without a row, or of the unknown level, are not protected, and the unknown level cannot
-  be: who is not known cannot be asked for. They take ranks all the same, so shares of a target are
-  of all documents, the unknown ones included.
-* Input from which no fair order can be made, mostly because it has too few protected documents: the
-  longest prefix that can be fair is, the places below are filled as the test comes nearest
-  (``"binomial"``: by score, as in the authors' package), and a `DataWarning` names the queries.
-  `check` shows which prefix. Lists shorter than `cutoff` are tested as far as they go.
-* A query without a target keeps its order, with a `DataWarning`. A target made from relevance
-  judgments is an oracle. Below rank `cutoff` the documents that are left keep their order.
-"""
+"""FAStarIR: FA*IR as a reranker."""
 
 from __future__ import annotations
 
@@ -60,7 +37,7 @@ class FAStarIR(FairTransformer):
     Zehlike et al. (CIKM 2017; several groups: IPM 2022): every prefix of the first `cutoff`
     documents is tested against chance with a minimum share `p` of protected ones, and documents
     move up where a prefix would be rejected. Output: the input's documents and columns, ``rank``,
-    and ``score`` 0, -1, -2, ...; what the papers leave open is answered in the module's docstring.
+    and ``score`` 0, -1, -2, ...; the README says what is done where the papers leave things open.
 
     Args:
         groups: the groups of the documents.
@@ -154,23 +131,17 @@ class FAStarIR(FairTransformer):
         """
         encoded, counted = self._counted(run)
         unfair, shown = first_unfair(encoded.ranking_start, counted.group, self._test(counted))
-        rows = []
+        rows: list[tuple[object, ...]] = []
         for i, (qid, shares, names) in enumerate(
             zip(encoded.qids, counted.p, counted.names, strict=True)
         ):
             found = self._found(shares)
-            for j, name in enumerate(names if found else ["no target"]):
-                rows.append(
-                    (
-                        qid,
-                        name,
-                        shares[j] if shares else np.nan,
-                        int(shown[i, j]) if found else np.nan,
-                        found.adjusted_alpha if found else np.nan,
-                        found.fail_probability if found else np.nan,
-                        int(unfair[i]) if found else np.nan,
-                    )
-                )
+            if not found or not shares:
+                rows.append((qid, "no target", *[np.nan] * 5))
+                continue
+            said = (found.adjusted_alpha, found.fail_probability, int(unfair[i]))
+            for name, share_, count in zip(names, shares, shown[i].tolist(), strict=False):
+                rows.append((qid, name, share_, count, *said))
         columns = [QID, "group", "p", "shown", "alpha", "fail_probability", "unfair"]
         return pd.DataFrame(rows, columns=columns)
 

@@ -1,0 +1,185 @@
+"""The baselines as systems of ``fairtk qr``: each function builds one from a study's `Setting`.
+
+A system's options are those of its table in the configuration; one that is unknown or out of its
+range is a `ParameterError`. All rank the retriever's candidates but vector search. What is trained
+has ``fit(topics, qrels)``. The options ``encoder`` (``"lsa"`` by default; see `encoders.get`) and
+``dimensions`` of ``"lsa"`` are those of every system that reads vectors.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from fairtk.errors import ParameterError, suggestion
+from fairtk.frames import TEXT
+from fairtk.studies.fair_qr import Setting
+from fairtk.transformers import FairTransformer
+from fairtk_baselines import encoders
+from fairtk_baselines.deltr import DELTR
+from fairtk_baselines.dlf import DLF
+from fairtk_baselines.fa_star_ir import FAStarIR
+from fairtk_baselines.features import Features
+from fairtk_baselines.mmr import MMR
+from fairtk_baselines.vector_search import VectorSearch
+from fairtk_baselines.vectors import DOC_VEC, FEATURES, QUERY_VEC
+
+_ENCODER = ("encoder", "dimensions")
+
+
+def build_vector_search(setting: Setting) -> VectorSearch:
+    """Return vector search over the whole collection; its vectors are kept in the study's folder.
+
+    Options: those of the encoder, and ``search`` (default ``"numpy"``; see `VectorSearch`).
+    """
+    options = _options(setting, "vector-search", [*_ENCODER, "search"])
+    return VectorSearch(
+        _encoder(setting),
+        setting.documents,
+        setting.folder / "vectors",
+        num_results=_depth(setting),
+        search=options.get("search", "numpy"),
+        collection=setting.collection,
+        seed=setting.seed,
+    )
+
+
+def build_fa_star_ir(setting: Setting) -> Any:
+    """Return the candidates, reranked by `FAStarIR`, with the study's groups and seed.
+
+    Options: its other settings. Defaults that differ from the class's:
+
+    * ``p``: each topic's shares in the study's target. That comes from relevance judgments, so
+      FA*IR is given the oracle that FAIR-QR is given, and no other.
+    * ``cutoff``: the cutoff that is measured.
+    * ``test="multinomial"``: the measure looks at every level, and so does this test; the binomial
+      one sees only whether a document is of the most exposed level. Where a topic's target has one
+      protected level the two are the same. With a number as ``p`` the default is ``"binomial"``.
+    """
+    options = _options(setting, "fa*ir", _settings(FAStarIR))
+    share = options.setdefault("p", setting.target)
+    options.setdefault("test", "binomial" if isinstance(share, int | float) else "multinomial")
+    options.setdefault("cutoff", setting.cutoff)
+    return _candidates(setting) >> FAStarIR(setting.groups, **options, seed=setting.seed)
+
+
+def build_mmr(setting: Setting) -> Any:
+    """Return the candidates in the order of maximal marginal relevance, the measured ranks chosen.
+
+    Options: ``lambda`` (default 0.5) and ``normalize`` of `MMR`, and those of the encoder: without
+    any of these, similarity is that of TF-IDF.
+    """
+    options = _options(setting, "mmr", ["lambda", "normalize", *_ENCODER])
+    dense = _is_dense(setting)
+    rerank: Any = MMR(
+        options.get("lambda", 0.5),
+        normalize=options.get("normalize", "min-max"),
+        vectors=DOC_VEC if dense else TEXT,
+        cutoff=setting.cutoff,
+    )
+    if dense:
+        rerank = _encoder(setting).doc_encoder() >> rerank
+    return _candidates(setting) >> setting.texts >> rerank >> WithoutColumns(TEXT, DOC_VEC)
+
+
+def build_deltr(setting: Setting) -> Any:
+    """Return the candidates, ranked by `DELTR` over `Features`, with the study's groups and seed.
+
+    Options: its other settings, and those of the encoder for a dense feature (none by default). One
+    default differs from the class's: ``exposure="relative"``, since over a hundred candidates the
+    paper's exposures are so small that ``gamma=1`` changes next to nothing. DELTR aims at equal
+    mean exposure of two sides, not at the study's target, which it never sees: where the target is
+    far from equal, more of the one can be less of the other.
+    """
+    options = _options(setting, "deltr", [*_settings(DELTR), *_ENCODER])
+    features = Features(_encoder(setting) if _is_dense(setting) else None)
+    settings = {"exposure": "relative", **_without_encoder(options)}
+    rerank = DELTR(setting.groups, **settings, seed=setting.seed)
+    # what comes after DELTR in a pipeline is not fitted, and does no harm while it is
+    end = rerank >> WithoutColumns(TEXT, FEATURES)
+    return _candidates(setting) >> setting.texts >> features >> end
+
+
+def build_dlf(setting: Setting) -> Any:
+    """Return the candidates, ranked by `DLF`, with the study's groups, target and seed.
+
+    Options: its other settings, and those of the encoder. The ``cutoff`` is the one that is
+    measured unless it is given. The target, which comes from relevance judgments, is read for
+    training topics only: unlike FAIR-QR and FA*IR as the study sets them up, DLF has no oracle at
+    retrieval time.
+    """
+    known = [name for name in _settings(DLF) if name not in ("target", "drop")]
+    options = _options(setting, "dlf", [*known, *_ENCODER])
+    settings = {"cutoff": setting.cutoff, **_without_encoder(options)}
+    drop = (TEXT, QUERY_VEC, DOC_VEC)
+    rerank = DLF(setting.groups, setting.target, **settings, seed=setting.seed, drop=drop)
+    encoder = _encoder(setting)
+    vectors = setting.texts >> encoder.query_encoder() >> encoder.doc_encoder()
+    return _candidates(setting) >> vectors >> rerank
+
+
+class WithoutColumns(FairTransformer):
+    """Any frame -> the same rows and columns, except for some columns, where they are.
+
+    For texts, vectors and features, which are large and nobody's result.
+
+    Raises:
+        ParameterError: no name is given, or one is not a string.
+    """
+
+    SETTINGS = ("columns",)
+
+    def __init__(self, *columns: str) -> None:
+        super().__init__()
+        if not columns or not all(isinstance(c, str) for c in columns):
+            raise ParameterError(f"WithoutColumns takes names of columns; found {columns!r}")
+        self.columns = columns
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the frame without the columns."""
+        return inp.drop(columns=[c for c in self.columns if c in inp.columns])
+
+
+def _settings(kind: type) -> list[str]:
+    return [name for name in inspect.signature(kind).parameters if name not in ("groups", "seed")]
+
+
+def _options(setting: Setting, system: str, known: Iterable[str]) -> dict[str, Any]:
+    for name in setting.options:
+        if name not in (names := set(known)):
+            raise ParameterError(
+                f"the system {system!r} has no option {name!r}{suggestion(str(name), names)}"
+            )
+    return dict(setting.options)
+
+
+def _without_encoder(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in _ENCODER}
+
+
+def _depth(setting: Setting) -> int:
+    return max(setting.candidates, setting.cutoff)
+
+
+def _candidates(setting: Setting) -> Any:
+    return setting.retriever % _depth(setting)
+
+
+def _is_dense(setting: Setting) -> bool:
+    return any(name in setting.options for name in _ENCODER)
+
+
+def _encoder(setting: Setting) -> Any:
+    """Return the bi-encoder of the options; ``"lsa"`` is fitted on the study's documents, once."""
+    size = {k: v for k, v in setting.options.items() if k == "dimensions"}
+    return encoders.get(
+        setting.options.get("encoder", "lsa"),
+        setting.documents,
+        setting.folder / "vectors" / f"lsa-{size.get('dimensions', 'default')}",
+        setting.seed,
+        collection=setting.collection,
+        **size,
+    )

@@ -1,1 +1,0 @@
-"""The baselines as systems of ``fairtk qr``: each module builds one from a `Setting`."""
