@@ -32,6 +32,7 @@ from fairtk.frames.matching import warn_of_other_qids, warn_of_strangers
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import LOST_SAMPLES, Rankings, describe, encode_run, rankings_of
 from fairtk.frames.runs import Run, is_sampled
+from fairtk.frames.texts import queries_of, texts_of, topics_of
 
 __all__ = [
     "BoolArray",
@@ -71,8 +72,11 @@ __all__ = [
     "encode_run",
     "from_ir_measures",
     "is_sampled",
+    "queries_of",
     "rankings_of",
     "require",
+    "texts_of",
+    "topics_of",
     "warn_of_other_qids",
     "warn_of_strangers",
 ]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE, TEXT
 from fairtk.frames.ids import encode_ids
 from fairtk.frames.rankings import encode_run
+from fairtk.frames.texts import queries_of, texts_of
 from fairtk.transformers.base import FairTransformer
 
 
@@ -41,8 +40,7 @@ class Scorer(FairTransformer, ABC):
         self.refuse_samples(inp)
         where = type(self).__name__
         query, qids = encode_ids(inp[QID], QID, where)
-        texts = self._texts(inp)
-        queries = self._queries(inp, query, len(qids))
+        texts, queries = texts_of(inp, where), queries_of(inp, query, len(qids), where)
         score = self.scores(query, texts, queries) if len(inp) else np.zeros(0)
         scored = inp.assign(**{SCORE: score})
         run = encode_run(scored, where, use_rank=False)
@@ -59,28 +57,3 @@ class Scorer(FairTransformer, ABC):
             texts: the candidates' texts.
             queries: the queries.
         """
-
-    def _texts(self, inp: pd.DataFrame) -> list[str]:
-        values: list[Any] = inp[TEXT].tolist()
-        for row, value in enumerate(values):
-            if not isinstance(value, str):
-                where = inp.iloc[row]
-                raise InputError(
-                    f"{type(self).__name__}: the text of qid {where[QID]!r}, docno "
-                    f"{where[DOCNO]!r} must be a string; found {value!r}: load the texts first (a "
-                    "text_loader), or drop documents without one"
-                )
-        return values
-
-    def _queries(self, inp: pd.DataFrame, query: IntArray, count: int) -> list[str]:
-        code, distinct = pd.factorize(inp[QUERY])
-        first = np.full(count, -1, dtype=np.int64)
-        first[query[::-1]] = code[::-1]
-        bad = np.flatnonzero((code != first[query]) | (code < 0))
-        if len(bad):
-            where = inp.iloc[int(bad[0])]
-            raise InputError(
-                f"{type(self).__name__}: qid {where[QID]!r} must have one query on all its rows; "
-                f"found {where[QUERY]!r} at docno {where[DOCNO]!r}"
-            )
-        return [str(distinct[c]) for c in first]

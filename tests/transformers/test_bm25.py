@@ -181,7 +181,7 @@ def test_bad_queries_are_named():
     run = frame([("q1", "a", ["a", "b"])])
     with pytest.raises(InputError, match=r"qid 'q1' must have one query .* found 'c' at docno"):
         BM25Scorer()(run.assign(query=["a", "c"]))
-    with pytest.raises(InputError, match=r"qid 'q1' must have one query"):
+    with pytest.raises(InputError, match=r"query of qid 'q1', docno 'd001' must be a string"):
         BM25Scorer()(run.assign(query=["a", None]))
 
 

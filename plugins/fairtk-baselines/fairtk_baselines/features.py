@@ -19,12 +19,13 @@ from fairtk.frames import (
     SCORE,
     TEXT,
     FloatArray,
-    IntArray,
     Rankings,
     encode_run,
+    queries_of,
+    texts_of,
 )
 from fairtk.transformers import FairTransformer
-from fairtk_baselines import encoders, run_text
+from fairtk_baselines import encoders
 from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
 from fairtk_baselines.vectors import FEATURES, row_cosines, unit_rows
@@ -97,13 +98,14 @@ class Features(FairTransformer):
         return out
 
     def _values(self, rows: pd.DataFrame, run: Rankings) -> FloatArray:
-        texts = run_text.texts(rows, "Features")
-        queries = run_text.queries(rows, run.query, len(run.qids), "Features")
+        texts = texts_of(rows, "Features")
+        queries = queries_of(rows, run.query, len(run.qids), "Features")
         score = rows[SCORE].to_numpy(dtype=np.float64)
         terms = weigh(texts, run.query, queries)
         found: list[npt.NDArray[Any]] = [
             min_max(score, run.ranking_start, when_equal=0.5),
-            _matching(terms.documents, terms.queries, run.query),
+            # rounding takes a text that is its own query to 1 + 1e-16
+            np.minimum(terms.documents.multiply(terms.queries[run.query]).sum(axis=1), 1.0),
             terms.known,
             np.log1p(terms.lengths),
         ]
@@ -120,8 +122,7 @@ class Features(FairTransformer):
         vectors = np.asarray(encode(distinct.tolist()))
         if not np.isfinite(vectors).all():
             raise InputError("Features: the encoder gives vectors that are not finite")
-        found: npt.NDArray[np.float32] = vectors[code]
-        return found
+        return np.asarray(vectors[code])
 
     @staticmethod
     def _column(rows: pd.DataFrame, column: str) -> FloatArray:
@@ -139,9 +140,3 @@ class Features(FairTransformer):
                 f"number; found {row[column]!r}"
             )
         return values
-
-
-def _matching(documents: Any, queries: Any, query: IntArray) -> FloatArray:
-    # rounding takes a text that is its own query to 1 + 1e-16
-    found: FloatArray = np.minimum(np.asarray(documents.multiply(queries[query]).sum(axis=1)), 1.0)
-    return found

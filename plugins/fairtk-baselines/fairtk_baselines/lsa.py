@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import Any
@@ -89,15 +90,13 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         Args:
             documents: mappings with ``docno`` and ``text``, or a function that gives them.
             dimensions: the most dimensions, at least 1.
-            max_terms: how many words are kept, the most frequent ones; memory is 4 bytes times
-                `max_terms` times `dimensions`.
+            max_terms: how many words are kept, the most frequent; 4 bytes times `dimensions` each.
             min_documents: words in fewer documents are left out.
             seed: of the randomized SVD, at least 0.
             collection: what identifies the documents; None to compute a digest of them.
 
         Raises:
-            ParameterError: a setting is out of range.
-            InputError: a document has no docno or text, or no document has a word.
+            InputError: a setting is out of range, a document has no docno or text, or none a word.
         """
         settings = lsa_settings(dimensions, max_terms, min_documents, seed)
         source = Collection(documents, "LsaEncoder", collection)
@@ -150,8 +149,11 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         Raises:
             InputError: a text is not a string.
         """
-        blocks = [self._encode(block) for block in _blocks(texts, batch_size or self.batch_size)]
-        return np.concatenate(blocks) if blocks else np.zeros((0, self.size), dtype=np.float32)
+        left, size = _strings(texts), batch_size or self.batch_size
+        blocks = [np.zeros((0, self.size), dtype=np.float32)]
+        while block := list(itertools.islice(left, size)):
+            blocks.append(self._encode(block))
+        return np.concatenate(blocks)
 
     def encode_queries(self, texts: Iterable[str], batch_size: int | None = None) -> Float32Array:
         """Return the vectors of queries: the same as those of texts, see `encode_docs`."""
@@ -197,8 +199,7 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         length = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
         some = length > _NOTHING
         scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=some)
-        found: Float32Array = scaled.astype(np.float32)
-        return found
+        return np.asarray(scaled, dtype=np.float32)
 
 
 def lsa_settings(
@@ -217,16 +218,10 @@ def _content(arrays: Arrays) -> str:
     return digest([arrays["idf"], arrays["components"]])
 
 
-def _blocks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    block: list[str] = []
+def _strings(texts: Iterable[str]) -> Iterator[str]:
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
                 f"LsaEncoder: texts must be strings; found {text!r} at position {number}"
             )
-        block.append(text)
-        if len(block) == size:
-            yield block
-            block = []
-    if block:
-        yield block
+        yield text

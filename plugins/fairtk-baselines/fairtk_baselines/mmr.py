@@ -17,11 +17,11 @@ from fairtk.frames import (
     IntArray,
     Rankings,
     encode_run,
+    texts_of,
 )
 from fairtk.renamed import refuses_old_words
 from fairtk.transformers import FairTransformer
 from fairtk.transformers import depth as cutoff_setting
-from fairtk_baselines import run_text
 from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
 from fairtk_baselines.settings import choice, share
@@ -88,13 +88,14 @@ class MMR(FairTransformer):
         relevance = rows[SCORE].to_numpy(dtype=np.float64)
         if self.normalize == "min-max":
             relevance = min_max(relevance, start, when_equal=1.0)
-        vectors = _doc_vecs(rows, run) if used == DOC_VEC else _tfidf(rows, run)
+        vectors = _vectors(rows, run, used)
         order = np.arange(len(rows))
         for first, last in zip(start[:-1].tolist(), start[1:].tolist(), strict=True):
             own = vectors[first:last]
-            order[first:last] = first + marginal_order(
-                relevance[first:last], _dense(own @ own.T), self.lambda_, self.cutoff
-            )
+            alike = own @ own.T
+            alike = alike.toarray() if used == TEXT else alike
+            within = marginal_order(relevance[first:last], alike, self.lambda_, self.cutoff)
+            order[first:last] = first + within
         out = rows.iloc[order].reset_index(drop=True)
         out[SCORE] = 0.0 - run.position  # not -0.0
         out[RANK] = run.position
@@ -127,15 +128,8 @@ def marginal_order(
     return np.append(np.array(chosen, dtype=np.int64), np.flatnonzero(left))
 
 
-def _dense(similarity: Any) -> FloatArray:
-    found: FloatArray = similarity.toarray() if hasattr(similarity, "toarray") else similarity
-    return found
-
-
-def _tfidf(rows: pd.DataFrame, run: Rankings) -> Any:
-    return weigh(run_text.texts(rows, "MMR"), run.query, [""] * len(run.qids)).documents
-
-
-def _doc_vecs(rows: pd.DataFrame, run: Rankings) -> FloatArray:
+def _vectors(rows: pd.DataFrame, run: Rankings, used: str) -> Any:
+    if used == TEXT:
+        return weigh(texts_of(rows, "MMR"), run.query, [""] * len(run.qids)).documents
     column = rows[DOC_VEC].to_numpy(dtype=object)
     return unit_rows(stacked(column, run, np.arange(len(column)), DOC_VEC, "MMR"))

@@ -17,9 +17,9 @@ import pandas as pd
 from pyterrier_dr import BiEncoder, FlexIndex
 
 from fairtk.errors import DataWarning, FormatError, InputError, ParameterError, listed
-from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, digest
+from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, digest, topics_of
 from fairtk.transformers import FairTransformer, whole
-from fairtk_baselines import encoders, run_text, vector_index
+from fairtk_baselines import encoders, vector_index
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.nearest import check_search, nearest_documents
 from fairtk_baselines.scaling import strictly_falling
@@ -110,7 +110,7 @@ class VectorSearch(FairTransformer):
         """
         self.check_inputs(inp, [QID, QUERY])
         topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
-        found = self._search(run_text.topics(topics, "VectorSearch")) if len(topics) else []
+        found = self._search(topics_of(topics, "VectorSearch")) if len(topics) else []
         count = np.array([len(docnos) for docnos, _ in found], dtype=np.int64)
         row = np.repeat(np.arange(len(found)), count)
         out = topics.iloc[row].reset_index(drop=True)

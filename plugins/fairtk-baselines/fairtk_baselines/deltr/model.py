@@ -20,10 +20,10 @@ class LinearModel(ByContent):
     """Scores are sums of standardized features times weights.
 
     Attributes:
-        weights: of the features, after standardization; shape (n_features,).
+        weights: of the features, after standardization by mean and deviation; shape (n_features,).
         group_weights: of belonging to each protected group; empty where that is no feature.
-        mean: subtracted from each feature; shape (n_features,).
-        deviation: each feature is divided by it; shape (n_features,).
+        mean: subtracted from each feature.
+        deviation: each feature is divided by it.
         neutral: share in each protected group that a document on no side is taken to have: the
             mean of the training documents; shape (n_columns,).
         division: who is protected, and compared with whom.

@@ -248,9 +248,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """Return the documents of each query in the order of the blended scores.
 
         Raises:
-            ColumnError: a column is missing.
-            InputError: it was not trained; a vector is missing or of another length than in
-                training; the run is broken.
+            InputError: it was not trained; a column or a vector is missing, or of another length
+                than in training; the run is broken.
         """
         self.check_inputs(inp, NEEDED)
         self.refuse_samples(inp)
@@ -279,12 +278,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         return out
 
     def at_weight(self, weight: float, fuse_bm25: float | None = None) -> Self:
-        """Return one with the same trained models and another blend; nothing is trained again.
-
-        Args:
-            weight: share of the fairness model.
-            fuse_bm25: share of the input's score in relevance; None: as it is.
-        """
+        """Return one with the same trained models and another blend; nothing is trained again."""
         other = copy.copy(self)
         fuse = self.fuse_bm25 if fuse_bm25 is None else fuse_bm25
         other._set_ranking(weight, fuse, self.normalize, self.components, self.drop)

@@ -8,19 +8,22 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, listed
-from fairtk.frames import DOCNO, QID, QUERY, TEXT, IntArray
+from fairtk.frames.arrays import IntArray
+from fairtk.frames.columns import DOCNO, QID, QUERY, TEXT
 
 
-def texts(inp: pd.DataFrame, where: str) -> list[str]:
+def texts_of(inp: pd.DataFrame, where: str) -> list[str]:
     """Return the text of each row.
 
     Raises:
         InputError: a text is not a string; names qid and docno.
     """
-    return _strings(inp, TEXT, where, "load the texts first (a text_loader), or drop the document")
+    return _strings(
+        inp, TEXT, where, "load the texts first (a text_loader), or drop documents without one"
+    )
 
 
-def queries(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[str]:
+def queries_of(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[str]:
     """Return the text of a run's queries, by the index of each row's query and their number.
 
     Raises:
@@ -40,7 +43,7 @@ def queries(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[
     return [str(distinct[c]) for c in first]
 
 
-def topics(inp: pd.DataFrame, where: str) -> list[tuple[str, str]]:
+def topics_of(inp: pd.DataFrame, where: str) -> list[tuple[str, str]]:
     """Return qid and query of each topic.
 
     Raises:

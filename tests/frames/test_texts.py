@@ -1,0 +1,47 @@
+"""Texts and queries of rows, and queries of topics: checked, with the place of what is wrong."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairtk.errors import DuplicateError, InputError
+from fairtk.frames import queries_of, texts_of, topics_of
+
+RUN = pd.DataFrame(
+    [("q2", "d1", "b", "one"), ("q1", "d1", "a", "two"), ("q2", "d2", "b", "")],
+    columns=["qid", "docno", "query", "text"],
+)
+QUERY = np.array([0, 1, 0])
+
+
+def test_texts_and_queries():
+    assert texts_of(RUN, "X") == ["one", "two", ""]
+    assert queries_of(RUN, QUERY, 2, "X") == ["b", "a"]
+    assert (texts_of(RUN[:0], "X"), queries_of(RUN[:0], QUERY[:0], 0, "X")) == ([], [])
+
+
+@pytest.mark.parametrize("value", [None, np.nan, 3])
+def test_what_is_no_text_is_named(value):
+    run = RUN.astype(object)
+    run.loc[2, ["query", "text"]] = value
+    with pytest.raises(InputError, match=f"text of qid 'q2', docno 'd2' .*found {value}: load"):
+        texts_of(run, "X")
+    with pytest.raises(InputError, match=f"X: the query of qid 'q2', docno 'd2' .*found {value}"):
+        queries_of(run, QUERY, 2, "X")
+
+
+def test_a_query_is_the_same_on_all_its_rows():
+    run = RUN.assign(query=["b", "a", "c"])
+    with pytest.raises(InputError, match="qid 'q2' must have one query .*found 'c' at docno 'd2'"):
+        queries_of(run, QUERY, 2, "X")
+
+
+def test_topics():
+    topics = pd.DataFrame({"qid": ["q1", "q2"], "query": ["a", ""]})
+    assert topics_of(topics, "X") == [("q1", "a"), ("q2", "")]
+    with pytest.raises(InputError, match="every topic must have a qid"):
+        topics_of(topics.assign(qid=["q1", None]), "X")
+    with pytest.raises(InputError, match="query of qid 'q2' must be a string; found 7"):
+        topics_of(topics.assign(query=["a", 7]), "X")
+    with pytest.raises(DuplicateError, match="X takes topics, .*'q1' occurs more than once"):
+        topics_of(topics.assign(qid="q1"), "X")
