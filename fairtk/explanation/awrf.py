@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,4 +72,4 @@ def awrf_contributions(
     mean = parts.regrouped(query, cell, 1.0 / count[query])
     by_query = np.zeros((n_queries, len(bands)))
     np.add.at(by_query, row_query, attention / count[row_query, None])
-    return Contributions(mean.query, mean.cell, mean.shown, mean.target, mean.cost, by_query)
+    return replace(mean, attention=by_query)

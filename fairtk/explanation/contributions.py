@@ -13,7 +13,7 @@ distances g_c = s_c - t_c and T_c = -(s_c - t_c) t_c.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,56 +88,54 @@ class Contributions:
             np.add.at(result, unit, values * (weight[:, None] if values.ndim > 1 else weight))
             return result
 
-        return Contributions(
-            key // width,
-            key % width + low,
-            summed(self.shown),
-            summed(self.target),
-            summed(self.cost),
-            self.attention,
+        return replace(
+            self,
+            query=key // width,
+            cell=key % width + low,
+            shown=summed(self.shown),
+            target=summed(self.target),
+            cost=summed(self.cost),
         )
 
     def taken(self, units: IntArray, weight: FloatArray) -> Contributions:
         """Return weighted units, some of them several times, e.g. once for each of its groups."""
-        return Contributions(
-            self.query[units],
-            self.cell[units],
-            self.shown[units] * weight[:, None],
-            self.target[units] * weight,
-            self.cost[units] * weight[:, None],
-            self.attention,
+        return replace(
+            self,
+            query=self.query[units],
+            cell=self.cell[units],
+            shown=self.shown[units] * weight[:, None],
+            target=self.target[units] * weight,
+            cost=self.cost[units] * weight[:, None],
         )
 
     def kept(self, queries: BoolArray) -> Contributions:
         """Return the units of some queries; shape of `queries`: (n_queries,)."""
-        units = queries[self.query]
-        return Contributions(
-            self.query[units],
-            self.cell[units],
-            self.shown[units],
-            self.target[units],
-            self.cost[units],
-            np.where(queries[:, None], self.attention, 0.0),
+        units = np.flatnonzero(queries[self.query])
+        attention = np.where(queries[:, None], self.attention, 0.0)
+        return replace(self.taken(units, np.ones(len(units))), attention=attention)
+
+    def with_unshown(self, queries: IntArray, cell: int, cost: FloatArray) -> Contributions:
+        """Return the units and one more of some queries, of what no ranking shows.
+
+        Args:
+            queries: the queries.
+            cell: `REST` or `ABSENT`.
+            cost: what they cost in each band; shape (n, n_bands).
+        """
+        return replace(
+            self,
+            query=np.concatenate([self.query, queries]),
+            cell=np.concatenate([self.cell, np.full(len(queries), cell, dtype=np.int64)]),
+            shown=np.concatenate([self.shown, np.zeros_like(cost)]),
+            target=np.concatenate([self.target, np.zeros(len(queries))]),
+            cost=np.concatenate([self.cost, cost]),
         )
 
     def with_absent(self, queries: IntArray, cost: FloatArray) -> Contributions:
-        """Return the units and those of queries that the run lacks.
-
-        Args:
-            queries: the queries that it lacks.
-            cost: what each of them costs; same shape.
-        """
-        n_bands = self.cost.shape[1]
-        outside = np.zeros((len(queries), n_bands))
+        """Return the units and those of queries that the run lacks, which cost `cost` each."""
+        outside = np.zeros((len(queries), self.cost.shape[1]))
         outside[:, -1] = cost
-        return Contributions(
-            np.concatenate([self.query, queries]),
-            np.concatenate([self.cell, np.full(len(queries), ABSENT, dtype=np.int64)]),
-            np.concatenate([self.shown, np.zeros_like(outside)]),
-            np.concatenate([self.target, np.zeros(len(queries))]),
-            np.concatenate([self.cost, outside]),
-            self.attention,
-        )
+        return self.with_unshown(queries, ABSENT, outside)
 
 
 def shares(values: FloatArray) -> FloatArray:

@@ -79,8 +79,7 @@ class CostFrames:
         ``difference``: the first minus the second, above 0 for a group that is shown too much;
         ``queries``: in how many queries the group is shown; ``cost``; ``share`` of the total.
         """
-        return self._two(lambda s: Means(s.parts, self._n, s.present & self.defined).groups(
-            self.names), self.names.columns)  # fmt: skip
+        return self._two(lambda s: self._means(s).groups(self.names), self.names.columns)
 
     @cached_property
     def by_attribute(self) -> pd.DataFrame:
@@ -92,7 +91,7 @@ class CostFrames:
         parts = []
         for place, name in enumerate(self.names.space.names):
             one = self._two(
-                lambda s, at=place: Means(s.parts, self._n, s.present & self.defined).groups(
+                lambda s, at=place: self._means(s).groups(
                     self.names.part(at), self.names.level(s.parts.cell, at)
                 ),
                 ["group"],
@@ -108,9 +107,7 @@ class CostFrames:
         ``ranks`` (counted from 1), ``attention``: the band's mean share of attention, ``cost``
         (below 0 for ranks that show what is missing), ``share`` of the total.
         """
-        frame = self._two(lambda s: Means(s.parts, self._n, s.present & self.defined).bands(
-            self.bands), ["ranks"], sort=False)  # fmt: skip
-        return frame
+        return self._two(lambda s: self._means(s).bands(self.bands), ["ranks"], sort=False)
 
     @cached_property
     def by_query(self) -> pd.DataFrame:
@@ -144,10 +141,19 @@ class CostFrames:
     def _n(self) -> int:
         return int(self.defined.sum())
 
+    def _means(self, system: System) -> Means:
+        return Means(system.parts, self._n, system.present & self.defined)
+
     def _mean(self, values: FloatArray) -> float:
         return float(values[self.defined].mean()) if self._n else float("nan")
 
-    def _two(self, make: Any, keys: list[str], sort: bool = True, shares: bool = True) -> Any:
+    def _two(
+        self,
+        make: Any,
+        keys: list[str],
+        sort: bool = True,
+        shares: bool = True,
+    ) -> pd.DataFrame:
         frame = make(self.system)
         if self.before is not None:
             frame = with_baseline(frame, make(self.before), keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,15 +114,7 @@ def _with_unseen(measure: Any, evidence: Evidence, parts: Contributions) -> Cont
     known = np.bincount(parts.query, weights=parts.cost.sum(axis=1), minlength=n_queries)
     rest = np.where(evidence.present & (raw > known * (1 + 1e-9) + 1e-12), raw - known, 0.0)
     more = np.flatnonzero(rest > 0)
-    cost = rest[more, None] * parts.attention[more]
-    return Contributions(
-        np.concatenate([parts.query, more]),
-        np.concatenate([parts.cell, np.full(len(more), REST, dtype=np.int64)]),
-        np.concatenate([parts.shown, np.zeros_like(cost)]),
-        np.concatenate([parts.target, np.zeros(len(more))]),
-        np.concatenate([parts.cost, cost]),
-        parts.attention,
-    )
+    return parts.with_unshown(more, REST, rest[more, None] * parts.attention[more])
 
 
 def _normalized(measure: Any, evidence: Evidence, parts: Contributions) -> Contributions:
@@ -130,10 +123,7 @@ def _normalized(measure: Any, evidence: Evidence, parts: Contributions) -> Contr
         return parts
     raw, value = _raw(measure, evidence), measure.score_all(evidence)
     factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)[parts.query]
-    return Contributions(
-        parts.query, parts.cell, parts.shown, parts.target, parts.cost * factor[:, None],
-        parts.attention,
-    )  # fmt: skip
+    return replace(parts, cost=parts.cost * factor[:, None])
 
 
 def _raw(measure: Any, evidence: Evidence) -> FloatArray:

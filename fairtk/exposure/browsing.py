@@ -81,7 +81,8 @@ class RBP(BrowsingModel):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        _probability("RBP", "p", self.p)
+        for field in fields(self):
+            _probability(type(self).__name__, field.name, getattr(self, field.name))
 
     @property
     def total_square(self) -> float:
@@ -94,38 +95,24 @@ class RBP(BrowsingModel):
 
 
 @dataclass(frozen=True, repr=False)
-class GERR(BrowsingModel):
+class GERR(RBP):
     """The cascade user of generalized expected reciprocal rank, as in Diaz et al. 2020.
 
     Goes on with probability p, and leaves after a useful document with probability u: weight
     p^rank (1 - u)^(number of useful documents above). As in expeval, every grade above 0 counts
-    as useful alike.
+    as useful alike; `weights` are those where nothing above is useful.
 
     Attributes:
         p: patience, in [0, 1].
         u: probability of leaving after a useful document, in [0, 1].
     """
 
-    p: float = 0.5
     u: float = 0.5
-
-    def __post_init__(self) -> None:
-        _probability("GERR", "p", self.p)
-        _probability("GERR", "u", self.u)
 
     @property
     def stop(self) -> float:
         """The probability u of leaving after a useful document."""
         return float(self.u)
-
-    @property
-    def total_square(self) -> float:
-        """The sum of p^(2 rank) over all ranks."""
-        return 1.0 / (1.0 - self.p**2) if self.p < 1 else math.inf
-
-    def weights(self, ranks: IntArray) -> FloatArray:
-        """Return p to the power of the rank: the weight where nothing above is useful."""
-        return np.power(float(self.p), ranks)
 
 
 @dataclass(frozen=True, repr=False)

@@ -66,7 +66,7 @@ def expeval_values(
     exposure: FloatArray,
     pair_query: IntArray,
     grades: Grades,
-    model: RBP | GERR,
+    model: RBP,
     *,
     complete: bool,
 ) -> ExposureValues:

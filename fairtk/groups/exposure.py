@@ -140,7 +140,7 @@ def loss_parts(
     return disparity, relevance, np.maximum(loss, 0.0)
 
 
-def expeval_target(grades: Grades, model: RBP | GERR) -> FloatArray:
+def expeval_target(grades: Grades, model: RBP) -> FloatArray:
     """Return the target exposure of a document of each grade, as expeval has it; (n_grades,).
 
     It differs from `fairtk.exposure.target_exposure` under `GERR` where documents that are not
@@ -160,7 +160,7 @@ def expeval_group_values(
     n_useful: IntArray,
     n_counted: IntArray,
     n_groups: IntArray,
-    model: RBP | GERR,
+    model: RBP,
 ) -> ExposureValues:
     """Return what expeval, the code published with Diaz et al. 2020, computes for groups.
 

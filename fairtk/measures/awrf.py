@@ -77,19 +77,16 @@ class AttentionWeightedRankFairness(FairMeasure):
     @property
     def groups(self) -> Groups:
         """The groups."""
-        if "groups" not in self.params:
-            raise ParameterError("AWRF needs groups: write AWRF(groups=..., target=...)@20")
-        result: Groups = self["groups"]
-        return result
+        found: Groups = self.needed("groups", "groups: write AWRF(groups=..., target=...)@20")
+        return found
 
     def target_for(self, groups: Groups) -> Target:
         """Return the target over the levels of the groups."""
-        if "target" not in self.params:
-            raise ParameterError(
-                "AWRF needs a target: write AWRF(groups=..., target=...)@20, e.g. with "
-                "target=Target.uniform(groups) or Target.from_qrels(qrels, groups)"
-            )
-        target: Target = self["target"]
+        target: Target = self.needed(
+            "target",
+            "a target: write AWRF(groups=..., target=...)@20, e.g. with "
+            "target=Target.uniform(groups) or Target.from_qrels(qrels, groups)",
+        )
         return target.for_groups(groups)
 
     def score_all(self, evidence: Evidence) -> FloatArray:

@@ -43,6 +43,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         RUN_COLUMNS: the columns of the run that the measure reads, in PyTerrier's names.
         QREL_COLUMNS: the columns of the qrels that it reads.
         SUPPORTED_PARAMS: its parameters.
+        POSITIONAL: those that may be given without a name, in this order.
     """
 
     NAME: str
@@ -53,6 +54,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, SCORE)
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {}
+    POSITIONAL: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -98,6 +100,24 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         options = f"({','.join(map('{}={!r}'.format, given, given.values()))})" if given else ""
         self.text = f"{self.NAME}{options}{'' if cutoff is None else f'@{cutoff}'}"
         self.check_params()
+
+    def __call__(self, *values: Any, **params: Any) -> Any:
+        """Return the measure with further parameters: ``E(nDCG@5)``, ``EU(utility="f1")``.
+
+        Args:
+            *values: of `POSITIONAL`.
+            **params: by name.
+        """
+        if len(values) > len(self.POSITIONAL):
+            raise TypeError(f"{self.NAME} takes {len(self.POSITIONAL)} parameters without a name")
+        named = dict(zip(self.POSITIONAL, values, strict=False))
+        return type(self)(**{**self.params, **named, **params})
+
+    def needed(self, name: str, remedy: str) -> Any:
+        """Return a parameter's value; a `ParameterError` with the remedy if it is not given."""
+        if name not in self.params:
+            raise ParameterError(f"{self.NAME} needs {remedy}")
+        return self[name]
 
     @property
     def __name__(self) -> str:

@@ -18,7 +18,7 @@ from fairtk.measures.expectation import Expectation
 from fairtk.measures.foreign import values_of
 from fairtk.measures.group_means import GroupMeans, ValueOfGroups, compared, means_of_groups
 from fairtk.measures.group_params import GROUPS
-from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
+from fairtk.measures.params import MeasureParam, Param
 
 COMPARE = Param(
     str,
@@ -32,6 +32,8 @@ BY = Param(
     choices=("document", "query"),
     desc="whether the groups are of documents (docno) or of queries (their qids as docno)",
 )
+
+_NEEDS = "a measure and groups: ByGroup(nDCG@20, groups)"
 
 
 class MeasureByGroup(FairMeasure):
@@ -66,28 +68,11 @@ class MeasureByGroup(FairMeasure):
         "compare": COMPARE,
         "by": BY,
     }
-
-    def __call__(
-        self,
-        measure: Any = NOT_GIVEN,
-        groups: Any = NOT_GIVEN,
-        compare: Any = NOT_GIVEN,
-        **params: Any,
-    ) -> MeasureByGroup:
-        """Return the comparison of a measure: ``ByGroup(nDCG@20, groups)``.
-
-        Args:
-            measure: the measure, or its string form.
-            groups: the groups.
-            compare: how they are compared.
-            **params: ``by``.
-        """
-        named = (("measure", measure), ("groups", groups), ("compare", compare))
-        given = {name: value for name, value in named if value is not NOT_GIVEN}
-        return type(self)(**{**self.params, **given, **params})
+    POSITIONAL: ClassVar[tuple[str, ...]] = ("measure", "groups", "compare")
 
     def __matmul__(self, at_param: Any) -> MeasureByGroup:
-        return self(self.inner @ at_param)
+        found: MeasureByGroup = self(self.inner @ at_param)
+        return found
 
     def check_params(self) -> None:
         """Raise if the measure does not look at documents but groups of them are asked for."""
@@ -105,9 +90,7 @@ class MeasureByGroup(FairMeasure):
     @property
     def inner(self) -> Any:
         """The measure that is taken for each group."""
-        if "measure" not in self.params:
-            raise ParameterError("ByGroup needs a measure and groups: ByGroup(nDCG@20, groups)")
-        return self["measure"]
+        return self.needed("measure", _NEEDS)
 
     @property
     def parts(self) -> list[Any]:
@@ -167,9 +150,17 @@ class MeasureByGroup(FairMeasure):
         found = self._groups.memberships(qids)
         cells = np.split(found.cell, found.start[1:-1])
         levels = self._groups.levels
-        pairs = zip(values.tolist(), cells, strict=True)
-        name = repr(self)
-        return [ValueOfGroups(v, [levels[int(c)] for c in own], name) for v, own in pairs]
+        why = (
+            f"{self!r} compares groups of queries, but its values are being averaged over all "
+            "queries here (as pt.Experiment does), which gives NaN; use "
+            "ir_measures.calc_aggregate, fairtk evaluate or per_group"
+        )
+        result: list[float] = []
+        for value, own in zip(values.tolist(), cells, strict=True):
+            known = ValueOfGroups(value, why)
+            known.groups = [levels[int(cell)] for cell in own]
+            result.append(known)
+        return result
 
     def aggregator(self) -> Any:
         """Return what turns per-query values into one: a mean, by query a comparison of means."""
@@ -177,9 +168,7 @@ class MeasureByGroup(FairMeasure):
 
     @property
     def _groups(self) -> Any:
-        if "groups" not in self.params:
-            raise ParameterError("ByGroup needs a measure and groups: ByGroup(nDCG@20, groups)")
-        return self["groups"]
+        return self.needed("groups", _NEEDS)
 
     def _table(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query and group; shape (n_queries, n_levels)."""

@@ -13,7 +13,7 @@ from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, QANSWER, QID, SAMPLE, require
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
-from fairtk.measures.params import NOT_GIVEN, ObjectParam, Param, read_utility
+from fairtk.measures.params import ObjectParam, Param, read_utility
 from fairtk.utilities.base import Utility
 
 UTILITY = ObjectParam(
@@ -49,16 +49,7 @@ class ExpectedUtility(FairMeasure):
         "utility": UTILITY,
         "upper_bound": UPPER_BOUND,
     }
-
-    def __call__(self, utility: Any = NOT_GIVEN, **params: Any) -> ExpectedUtility:
-        """Return the measure with a utility: ``EU("rougeL")`` or ``EU(utility="rougeL")``.
-
-        Args:
-            utility: the name of a utility, or a utility.
-            **params: further parameters, by name.
-        """
-        given = {} if utility is NOT_GIVEN else {"utility": utility}
-        return type(self)(**{**self.params, **given, **params})
+    POSITIONAL: ClassVar[tuple[str, ...]] = ("utility",)
 
     def check_params(self) -> None:
         """Raise if the upper bound is given for a utility that is higher-is-better already."""
@@ -71,10 +62,8 @@ class ExpectedUtility(FairMeasure):
     @property
     def utility(self) -> Utility:
         """The string utility."""
-        if "utility" not in self.params:
-            raise ParameterError("EU needs a utility: write EU(utility='rougeL')")
-        result: Utility = self["utility"]
-        return result
+        found: Utility = self.needed("utility", "a utility: write EU(utility='rougeL')")
+        return found
 
     @property
     def better(self) -> str:

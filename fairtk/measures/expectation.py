@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from ir_measures.measures.base import MeanAgg
 
-from fairtk.errors import DataWarning, ParameterError
+from fairtk.errors import ParameterError
 from fairtk.frames.arrays import FloatArray, ObjectArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.foreign import means_over_samples, values_of, whole_labels
+from fairtk.measures.group_means import NoMean
 from fairtk.measures.kernels import KERNELS, LabeledRankings, kernel_of, mean_over_samples
-from fairtk.measures.params import NOT_GIVEN, MeasureParam, Param
+from fairtk.measures.params import MeasureParam, Param
 
 
 class Expectation(FairMeasure):
@@ -36,29 +36,19 @@ class Expectation(FairMeasure):
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "measure": MeasureParam("any measure of ir_measures or fairtk, e.g. 'nDCG@5'")
     }
-
-    def __call__(self, measure: Any = NOT_GIVEN, **params: Any) -> Expectation:
-        """Return the expectation of a measure: ``E(nDCG@5)``.
-
-        Args:
-            measure: the measure, or its string form.
-            **params: none other exists; a wrong name is an error.
-        """
-        given = {} if measure is NOT_GIVEN else {"measure": measure}
-        return type(self)(**{**self.params, **given, **params})
+    POSITIONAL: ClassVar[tuple[str, ...]] = ("measure",)
 
     def __matmul__(self, at_param: Any) -> Expectation:
         inner = self.inner
         if inner.params.get(inner.AT_PARAM) is not None:
             raise ParameterError(f"{self!r} has its cutoff inside already; drop @{at_param}")
-        return self(inner @ at_param)
+        found: Expectation = self(inner @ at_param)
+        return found
 
     @property
     def inner(self) -> Any:
         """The measure whose expectation is taken."""
-        if "measure" not in self.params:
-            raise ParameterError("E needs a measure: write E(nDCG@5)")
-        return self["measure"]
+        return self.needed("measure", "a measure: write E(nDCG@5)")
 
     @property
     def parts(self) -> list[Any]:
@@ -102,39 +92,17 @@ class Expectation(FairMeasure):
             return inner.wrapped(values, qids)
         plain = values.tolist()
         mean = type(inner.aggregator()) is MeanAgg
-        return plain if mean else [NoMean(v, repr(self)) for v in plain]
+        why = (
+            f"{self!r} is no mean over queries, but its values are being averaged here "
+            "(pt.Experiment divides by the number of queries); use ir_measures.calc_aggregate "
+            "or fairtk evaluate"
+        )
+        return plain if mean else [NoMean(v, why) for v in plain]
 
     def aggregator(self) -> Any:
         """Return what turns per-query values into one, as the measure does: NumRet's is a sum."""
         inner = self.inner.aggregator()
         return inner if type(inner) is MeanAgg else Floats(inner)
-
-
-class NoMean(float):
-    """A query's value of a measure whose aggregate over queries is no mean.
-
-    Evaluators of ir_measures aggregate by `Expectation.aggregator`. ``pt.Experiment`` adds values
-    up by itself and divides by the number of queries, which is warned about when it starts to.
-    """
-
-    measure: str
-
-    def __new__(cls, value: float, measure: str) -> NoMean:
-        """Attach the measure's name to a value."""
-        result = super().__new__(cls, value)
-        result.measure = measure
-        return result
-
-    def __radd__(self, other: Any) -> float:
-        if other == 0:
-            warnings.warn(
-                f"{self.measure} is no mean over queries, but its values are being averaged here "
-                "(pt.Experiment divides by the number of queries); use ir_measures.calc_aggregate "
-                "or fairtk evaluate",
-                DataWarning,
-                stacklevel=2,
-            )
-        return float(other) + float(self)
 
 
 class Floats:

@@ -16,31 +16,34 @@ from fairtk.frames.arrays import FloatArray
 from fairtk.frames.columns import GROUP
 
 
-class ValueOfGroups(float):
-    """A query's value that knows which groups the query belongs to.
+class NoMean(float):
+    """A query's value of a measure whose aggregate over queries is no mean.
 
-    Evaluators of ir_measures aggregate by `GroupMeans`. The sum that ``pt.Experiment`` takes by
-    itself is NaN, with a warning when it starts to: a mean over all queries compares nothing.
+    Evaluators of ir_measures aggregate by the measure's `aggregator`. ``pt.Experiment`` adds values
+    up by itself and divides by the number of queries, which is warned about when it starts to.
     """
 
-    groups: list[Any]
-    measure: str
+    why: str
 
-    def __new__(cls, value: float, groups: Sequence[Any], measure: str) -> ValueOfGroups:
-        """Attach groups, and the measure's name, to a value."""
+    def __new__(cls, value: float, why: str) -> NoMean:
+        """Attach to a value what is wrong with a mean: the measure, and what to use."""
         result = super().__new__(cls, value)
-        result.groups, result.measure = list(groups), measure
+        result.why = why
         return result
 
     def __radd__(self, other: Any) -> float:
         if other == 0:
-            warnings.warn(
-                f"{self.measure} compares groups of queries, but its values are being averaged "
-                "over all queries here (as pt.Experiment does), which gives NaN; use "
-                "ir_measures.calc_aggregate, fairtk evaluate or per_group",
-                DataWarning,
-                stacklevel=2,
-            )
+            warnings.warn(self.why, DataWarning, stacklevel=2)
+        return float(other) + float(self)
+
+
+class ValueOfGroups(NoMean):
+    """A query's value that knows which groups the query belongs to; their plain sum is NaN."""
+
+    groups: list[Any]
+
+    def __radd__(self, other: Any) -> float:
+        super().__radd__(other)
         return float("nan")
 
 

@@ -35,9 +35,8 @@ class MeasureProduct(FairMeasure):
     @property
     def factors(self) -> list[Any]:
         """The two measures."""
-        if "left" not in self.params or "right" not in self.params:
-            raise ParameterError("Product needs two measures: write nDCG@20 * EE_R@20")
-        return [self["left"], self["right"]]
+        remedy = "two measures: write nDCG@20 * EE_R@20"
+        return [self.needed("left", remedy), self.needed("right", remedy)]
 
     @property
     def parts(self) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, ClassVar
 
 from fairtk.errors import InputError, ParameterError
@@ -34,7 +35,8 @@ class LampPrompt(Prompt):
 
     truncate: str = "keep-question"
 
-    FIELDS: ClassVar[tuple[str, ...]]
+    ENTRY: ClassVar[tuple[str, str, str]]
+    """Head, body and tail of an entry; names in braces are fields of the document."""
     LINK: ClassVar[str] = ". "
 
     def __post_init__(self) -> None:
@@ -47,7 +49,13 @@ class LampPrompt(Prompt):
     @property
     def fields(self) -> tuple[str, ...]:
         """The document columns that the builder reads."""
-        return self.FIELDS
+        return tuple(name for _, name, _, _ in Formatter().parse("".join(self.ENTRY)) if name)
+
+    def entry(self, document: Mapping[str, Any], rank: int) -> Entry:
+        """Return the entry of one document."""
+        values = {name: self.value(document, name) for name in self.fields}
+        head, body, tail = (part.format(**values) for part in self.ENTRY)
+        return Entry(head, body, tail)
 
     def __call__(
         self, question: str, documents: Sequence[Mapping[str, Any]], tokenizer: Any
@@ -73,11 +81,7 @@ class Lamp1(LampPrompt):
     """LaMP-1, citation identification: the titles of the author's papers inside the question."""
 
     name: ClassVar[str] = "lamp-1"
-    FIELDS: ClassVar[tuple[str, ...]] = ("title",)
-
-    def entry(self, document: Mapping[str, Any], rank: int) -> Entry:
-        """Return the title."""
-        return Entry("", self.value(document, "title"))
+    ENTRY: ClassVar[tuple[str, str, str]] = ("", "{title}", "")
 
     def join(self, question: str, entries: Sequence[str]) -> str:
         """Return the question with the titles put before "which reference is related?"."""
@@ -98,12 +102,7 @@ class Lamp2(LampPrompt):
     """LaMP-2, movie tagging: descriptions with their tags."""
 
     name: ClassVar[str] = "lamp-2"
-    FIELDS: ClassVar[tuple[str, ...]] = ("text", "tag")
-
-    def entry(self, document: Mapping[str, Any], rank: int) -> Entry:
-        """Return "the tag for the movie: <description> is <tag>"."""
-        tag = self.value(document, "tag")
-        return Entry("the tag for the movie: ", self.value(document, "text"), f" is {tag}")
+    ENTRY: ClassVar[tuple[str, str, str]] = ("the tag for the movie: ", "{text}", " is {tag}")
 
 
 @dataclass(frozen=True)
@@ -111,12 +110,7 @@ class Lamp3(LampPrompt):
     """LaMP-3, product rating: reviews with their scores."""
 
     name: ClassVar[str] = "lamp-3"
-    FIELDS: ClassVar[tuple[str, ...]] = ("rating", "text")
-
-    def entry(self, document: Mapping[str, Any], rank: int) -> Entry:
-        """Return "<score> is the score for <review>"."""
-        rating = self.value(document, "rating")
-        return Entry(f"{rating} is the score for ", self.value(document, "text"))
+    ENTRY: ClassVar[tuple[str, str, str]] = ("{rating} is the score for ", "{text}", "")
 
 
 @dataclass(frozen=True)
@@ -124,12 +118,7 @@ class Lamp4(LampPrompt):
     """LaMP-4, news headlines: articles with their titles."""
 
     name: ClassVar[str] = "lamp-4"
-    FIELDS: ClassVar[tuple[str, ...]] = ("title", "article")
-
-    def entry(self, document: Mapping[str, Any], rank: int) -> Entry:
-        """Return "<title> is the title for <article>"."""
-        title = self.value(document, "title")
-        return Entry(f"{title} is the title for ", self.value(document, "article"))
+    ENTRY: ClassVar[tuple[str, str, str]] = ("{title} is the title for ", "{article}", "")
 
 
 @dataclass(frozen=True)
@@ -137,13 +126,8 @@ class Lamp5(LampPrompt):
     """LaMP-5, scholarly titles: abstracts with their titles."""
 
     name: ClassVar[str] = "lamp-5"
-    FIELDS: ClassVar[tuple[str, ...]] = ("title", "abstract")
+    ENTRY: ClassVar[tuple[str, str, str]] = ("{title} is the title for ", "{abstract}", "")
     LINK: ClassVar[str] = ". Following the given patterns "
-
-    def entry(self, document: Mapping[str, Any], rank: int) -> Entry:
-        """Return "<title> is the title for <abstract>"."""
-        title = self.value(document, "title")
-        return Entry(f"{title} is the title for ", self.value(document, "abstract"))
 
 
 @dataclass(frozen=True)
@@ -151,12 +135,7 @@ class Lamp6(LampPrompt):
     """LaMP-6, email subjects: emails with their subjects."""
 
     name: ClassVar[str] = "lamp-6"
-    FIELDS: ClassVar[tuple[str, ...]] = ("title", "text")
-
-    def entry(self, document: Mapping[str, Any], rank: int) -> Entry:
-        """Return "<subject> is the title for <email>"."""
-        title = self.value(document, "title")
-        return Entry(f"{title} is the title for ", self.value(document, "text"))
+    ENTRY: ClassVar[tuple[str, str, str]] = ("{title} is the title for ", "{text}", "")
 
 
 @dataclass(frozen=True)
@@ -164,9 +143,5 @@ class Lamp7(LampPrompt):
     """LaMP-7, tweet paraphrasing: earlier tweets."""
 
     name: ClassVar[str] = "lamp-7"
-    FIELDS: ClassVar[tuple[str, ...]] = ("text",)
+    ENTRY: ClassVar[tuple[str, str, str]] = ("", "{text}", "")
     LINK: ClassVar[str] = " are written by a person. Following the given patterns "
-
-    def entry(self, document: Mapping[str, Any], rank: int) -> Entry:
-        """Return the tweet."""
-        return Entry("", self.value(document, "text"))

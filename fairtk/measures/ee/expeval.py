@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.exposure.browsing import GERR, RBP
+from fairtk.exposure.browsing import RBP
 from fairtk.exposure.expected import make_grades
 from fairtk.exposure.published import expeval_values
 from fairtk.groups.exposure import expeval_group_values, expeval_target
-from fairtk.measures.ee.form import Form, Found, counts
-from fairtk.measures.ee.group_sums import summed
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.ee.form import Form, Found, counts, summed
 from fairtk.measures.evidence import Evidence
-
-if TYPE_CHECKING:
-    from fairtk.measures.base import FairMeasure
 
 
 class ExpevalForm(Form):
     """``variant="expeval"``, by documents."""
 
-    model: RBP | GERR
+    model: RBP
 
     def __init__(self, measure: FairMeasure) -> None:
         super().__init__(measure)
-        if measure.settings["bounds"] != "paper":
-            raise ParameterError(f"{self.name}: bounds='exact' goes with variant='paper' only")
-        if not (isinstance(self.model, RBP | GERR) and self.model.p < 1):
+        if not (isinstance(self.model, RBP) and self.model.p < 1):
             raise ParameterError(
                 f"{self.name}: variant='expeval' goes with browsing='RBP(p=...)' or "
                 f"'GERR(p=..., u=...)' with p below 1; found {self.model!r}"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fairtk.errors import ParameterError
 from fairtk.exposure.browsing import MU
 from fairtk.exposure.expected import make_grades
 from fairtk.exposure.published import fair_rag_values
+from fairtk.measures.base import FairMeasure
 from fairtk.measures.ee.form import Form, Found, counts
 from fairtk.measures.evidence import Evidence
-
-if TYPE_CHECKING:
-    from fairtk.measures.base import FairMeasure
 
 
 class FairRAGForm(Form):
@@ -22,10 +18,6 @@ class FairRAGForm(Form):
 
     def __init__(self, measure: FairMeasure) -> None:
         super().__init__(measure)
-        if "complete" in measure.params:
-            raise ParameterError(f"{self.name}: complete goes with variant='expeval' only")
-        if measure.settings["bounds"] != "paper":
-            raise ParameterError(f"{self.name}: bounds='exact' goes with variant='paper' only")
         if not isinstance(self.model, MU):
             raise ParameterError(f"{self.name}: variant='fair-rag' goes with browsing='MU' only")
 

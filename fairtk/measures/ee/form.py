@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from fairtk.divergence import SparseRows
+from fairtk.errors import ParameterError
 from fairtk.exposure.bounds import ExposureValues
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.exposure.expected import DEEPEST, RankWeights, expected_exposure
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.groups.exposure import Memberships, Shown, group_exposure
+from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
-
-if TYPE_CHECKING:
-    from fairtk.measures.base import FairMeasure
-
 
 Reasons = tuple[tuple[str, BoolArray], ...]
 """Why queries have no value, each with the queries, of shape (n_queries,)."""
@@ -67,6 +67,11 @@ class Form:
         self.cutoff: int | None = measure.settings["cutoff"]
         self.graded: bool = measure.settings["graded"]
         self.rel: float | None = measure.settings["rel"]
+        variant = measure.settings["variant"]
+        for name, only in (("complete", "expeval"), ("bounds", "paper")):
+            if name in measure.params and variant != only:
+                value = "='exact'" if name == "bounds" else ""
+                raise ParameterError(f"{self.name}: {name}{value} goes with variant={only!r} only")
         few = self.cutoff is not None and self.cutoff <= DEEPEST
         self._ranks = RankWeights.of(self.model, self.cutoff, self.cutoff or 0) if few else None
         self.lacking = ""
@@ -106,3 +111,19 @@ class Form:
 def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
     """Return how many items of each query a mask holds; shape (n_queries,)."""
     return np.bincount(index[mask], minlength=n_queries)
+
+
+def summed(
+    evidence: Evidence, memberships: Memberships, weight: FloatArray, pair: IntArray
+) -> SparseRows:
+    """Return weights of pairs, summed over each query's groups.
+
+    Args:
+        evidence: labels and run.
+        memberships: those of the documents of its pairs.
+        weight: a weight for each of the pairs.
+        pair: which pairs.
+    """
+    pairs = evidence.pairs
+    shown = Shown(pairs.query[pair], pairs.doc[pair], weight, len(evidence.qids))
+    return group_exposure(shown, memberships)

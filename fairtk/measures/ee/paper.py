@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError
 from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.expected import make_grades
 from fairtk.frames.arrays import IntArray
 from fairtk.measures import collection_size
+from fairtk.measures.base import FairMeasure
 from fairtk.measures.ee.form import Form, Found, Reasons, counts
 from fairtk.measures.evidence import Evidence
-
-if TYPE_CHECKING:
-    from fairtk.measures.base import FairMeasure
 
 
 class PaperForm(Form):
@@ -23,8 +21,6 @@ class PaperForm(Form):
 
     def __init__(self, measure: FairMeasure) -> None:
         super().__init__(measure)
-        if "complete" in measure.params:
-            raise ParameterError(f"{self.name}: complete goes with variant='expeval' only")
         self.exact = measure.settings["bounds"] == "exact"
         self.n: str | int = measure.settings["n"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,12 +12,9 @@ from fairtk.exposure.bounds import Bounded, ExposureValues
 from fairtk.exposure.expected import total
 from fairtk.frames.arrays import FloatArray
 from fairtk.groups.exposure import Memberships, loss_parts
-from fairtk.measures.ee.form import Form, Found, counts
-from fairtk.measures.ee.group_sums import summed
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.ee.form import Form, Found, counts, summed
 from fairtk.measures.evidence import Evidence
-
-if TYPE_CHECKING:
-    from fairtk.measures.base import FairMeasure
 
 
 class Task2Form(Form):
@@ -34,8 +31,6 @@ class Task2Form(Form):
     def __init__(self, measure: FairMeasure) -> None:
         super().__init__(measure)
         given = measure.params
-        if "complete" in given:
-            raise ParameterError(f"{self.name}: complete goes with variant='expeval' only")
         if (
             measure.settings["variant"] != "paper"
             or measure.settings["bounds"] != "paper"
