@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -36,6 +37,8 @@ from fairtk.cli.output import echo_rows, echo_table, format_option
 @click.option("--workers", type=int, help="Worker processes.  [default: one per core]")
 @click.option("--dry-run", is_flag=True, help="Say what it takes; generate and write nothing.")
 @click.option("--status", is_flag=True, help="Say what is done; generate and write nothing.")
+@click.option("--rankings/--no-rankings", default=True, show_default=True,
+              help="Save rankings and answers for reports.")  # fmt: skip
 @click.option("--speed", type=float, help="Prompts per second, for the hours of --dry-run.")
 @format_option
 def command(
@@ -54,6 +57,7 @@ def command(
     workers: int | None,
     dry_run: bool,
     status: bool,
+    rankings: bool,
     speed: float | None,
     form: str,
 ) -> None:
@@ -94,8 +98,10 @@ def command(
       fairtk rag my/lamp4 --task 4 --limit 20 --samples 10
       fairtk rag study.toml --dry-run --speed 200
     """  # noqa: D301 - click reads the backslash
+    from fairtk.drawing import new_figure
     from fairtk.studies.fair_rag import make_plan
     from fairtk.studies.fair_rag.configuration import of_source
+    from fairtk.studies.fair_rag.reporting import save_model_sections, write_figures
 
     settings: dict[str, Any] = {
         "alphas": alphas or None,
@@ -119,8 +125,11 @@ def command(
     if dry_run or status:
         _echo_plan(make_plan(study, speed), status, form)
         return
-    results = study.run(lambda text: click.echo(text, err=True))
+    new_figure((1, 1), "fairtk rag")  # that matplotlib is missing is not found out after hours
+    results = study.run(lambda text: click.echo(text, err=True), rankings)
     place = results.save(study.folder)
+    write_figures(results, place / "figures")
+    pages = save_model_sections(results, study.folder) if rankings else []
     for note in results.notes:
         click.echo(f"Note: {note}", err=True)
     _echo(results.means, form)
@@ -130,7 +139,9 @@ def command(
             "utility of the answers; EU: divided by the best single ranking's."
         )
         click.echo("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in results.seconds.items()))
-        click.echo(f"Tables: {place / 'tables'}")
+        click.echo(f"Tables and figures: {place}")
+        for page in pages[:3]:
+            click.echo(f"A page of it: fairtk report {shlex.quote(str(page))}")
 
 
 def _echo_plan(plan: Any, status: bool, form: str) -> None:

@@ -17,6 +17,12 @@ def test_from_files_to_tables(tmp_path, fairtk):
     found = fairtk("rag", *map(str, asked))
     assert found.exit_code == 0, found.output
     assert "deterministic" in found.stdout and "Tables: " in found.stdout
+    (model,) = (tmp_path / "out").glob("settings/*/models/*")
+    page = tmp_path / "page.html"
+    shown = fairtk("report", str(model), "-o", str(page))
+    assert shown.exit_code == 0, shown.output
+    assert "Utility by level of exposure" in page.read_text(encoding="utf-8")
+    assert len(list((tmp_path / "out").glob("settings/*/figures/*.pdf"))) == 4
     status = fairtk("rag", *map(str, asked), "--status", "--format", "csv")
     missing = [line.rsplit(",", 1)[1] for line in status.stdout.splitlines()[1:]]
     assert set(missing) == {"0"}

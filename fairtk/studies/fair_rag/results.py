@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
@@ -184,6 +185,18 @@ class RagResults:
             licenses=facts["licenses"],
             environment=facts["environment"],
         )
+
+
+def model_folder(folder: str | PathLike[str], setting: str, model: tuple[str, ...]) -> Path:
+    """Return where a model's rankings and answers are saved.
+
+    Args:
+        folder: the study's.
+        setting: the name of the settings.
+        model: task, retriever, generator.
+    """
+    name = "--".join(re.sub(r"[^\w.]+", "_", part) for part in model)
+    return Path(folder) / SETTINGS / setting / "models" / name
 
 
 def saved_settings(folder: str | PathLike[str]) -> list[str]:

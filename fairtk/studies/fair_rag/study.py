@@ -34,7 +34,7 @@ from fairtk.studies.fair_rag.points import (
     VALUE,
     sizes,
 )
-from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults
+from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults, model_folder
 from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.specs import MakeGenerator
 from fairtk.studies.fair_rag.stage_clock import StageClock
@@ -106,11 +106,15 @@ class RagStudy:
         self.settings = RagSettings() if settings is None else settings
         self.engine = engine
 
-    def run(self, say: Callable[[str], None] = lambda text: None) -> RagResults:
+    def run(
+        self, say: Callable[[str], None] = lambda text: None, keep_rankings: bool = False
+    ) -> RagResults:
         """Run the study, or what is missing of it.
 
         Args:
             say: told what is begun.
+            keep_rankings: whether each model's results are saved with rankings and answers, as
+                reports show them; large for large studies.
 
         Raises:
             InputError: no query of any task has enough useful documents.
@@ -138,6 +142,9 @@ class RagStudy:
                         results = self.experiment(task, retriever, generator, labeled.qrels)
                         own, drawn = self._values(task, results)
                     model = {TASK: task.name, RETRIEVER: retriever, GENERATOR: name}
+                    if keep_rankings:
+                        place = model_folder(self.folder, self.settings.name, tuple(model.values()))
+                        results.save(place)
                     values.append(own.assign(**model))
                     utilities.append(drawn.assign(**model))
                 normalized = normalized_utility(
@@ -209,6 +216,7 @@ class RagStudy:
             qrels,
             [*exposure, *quality],
             save_dir=self.folder,
+            baseline=DETERMINISTIC,
             **{**self.engine, **more},
         )
 
