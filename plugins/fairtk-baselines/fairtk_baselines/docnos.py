@@ -102,13 +102,7 @@ class NamedIndex(FlexIndex):  # type: ignore[misc]
 
     @classmethod
     def describe(cls, folder: Path, docnos: list[str], size: int) -> None:
-        """Write what belongs beside the vectors, which are in the folder already.
-
-        Args:
-            folder: holds ``vecs.f4``: the vectors, one after the other, 4 bytes per number.
-            docnos: the docno of each vector.
-            size: length of the vectors.
-        """
+        """Write what belongs beside ``vecs.f4``, the vectors of this size with these docnos."""
         Docnos.write(folder, docnos)
         about = {
             "type": cls.ARTIFACT_TYPE,

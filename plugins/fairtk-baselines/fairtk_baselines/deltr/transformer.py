@@ -72,8 +72,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
 
     over the training queries: P are top-one probabilities (Eqs. 2 and 7), E mean exposure (Eqs. 4
     to 6). Input: ``qid``, ``docno``, ``score``, ``features``; output: the same columns by rank,
-    with ``score`` falling. The README of fairtk-baselines says more on each setting, and what
-    DELTR does not do.
+    with ``score`` falling. The README says more on each setting, and what DELTR does not do.
 
     Args:
         groups: of the documents; looked at in training, and later if `protected_as_feature`.
