@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeAlias
 
+import ir_measures
 import pandas as pd
 
-from fairtk.errors import DataWarning, InputError
+from fairtk.errors import DataWarning, InputError, UnmatchedWarning
 from fairtk.evaluation.given_groups import GivenGroups, completed, parse_with
 from fairtk.evaluation.reading import as_labels, as_run, run_names
 from fairtk.evaluation.values import EvaluatedRuns, RunValues
 from fairtk.frames.columns import QID, TO_IR_MEASURES
+from fairtk.frames.qrels import Qrels
 
 Path: TypeAlias = str | PathLike[str]
 Data: TypeAlias = Path | pd.DataFrame
@@ -46,8 +48,6 @@ def evaluate(
     Raises:
         InputError: a file, frame or measure cannot be used; says which.
     """
-    import ir_measures
-
     files, data = run_names(runs)
     answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
     if answers and len(answers) != len(data):
@@ -68,8 +68,9 @@ def evaluate(
             f"-m \"EE_L(groups='{next(iter(given.attributes))}')@20\""
         )
     _warn_of_item_forms(given, whole)
-    qids = labels[QID].drop_duplicates().tolist()
-    evaluator = _evaluator(ir_measures, wanted, labels)
+    known = Qrels(labels, "evaluate")
+    qids = known.qids.tolist()
+    evaluator = _evaluator(wanted, labels)
     result = EvaluatedRuns([], wanted, qids)
     if given.attributes:
         for text, measure in reversed(whole.items()):
@@ -77,9 +78,12 @@ def evaluate(
                 result.written[measure] = text
     padded = answers or [None] * len(data)
     for (name, file), run, answer in zip(files.items(), data, padded, strict=True):
-        frame = as_run(run, file or name, order, answer, wanted, qids)
+        frame = as_run(run, file or name, order, answer, wanted, known)
         values: dict[Any, dict[str, float]] = {m: dict.fromkeys(qids, math.nan) for m in wanted}
-        for metric in evaluator.iter_calc(frame.rename(columns=TO_IR_MEASURES)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnmatchedWarning)  # said, with the name of the run
+            metrics = list(evaluator.iter_calc(frame.rename(columns=TO_IR_MEASURES)))
+        for metric in metrics:
             values[metric.measure][metric.query_id] = float(metric.value)
         result.runs.append(RunValues(name, file or name, values, set(frame[QID].unique())))
     return result
@@ -100,7 +104,7 @@ def _warn_of_item_forms(given: Any, measures: dict[str, Any]) -> None:
             )
 
 
-def _evaluator(ir_measures: Any, measures: list[Any], labels: pd.DataFrame) -> Any:
+def _evaluator(measures: list[Any], labels: pd.DataFrame) -> Any:
     try:
         return ir_measures.evaluator(measures, labels.rename(columns=TO_IR_MEASURES))
     except ValueError as error:

@@ -11,6 +11,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+import ir_measures
 import pandas as pd
 
 from fairtk.errors import InputError, MissingWarning, NotFoundError, listed
@@ -23,14 +24,16 @@ from fairtk.frames.columns import (
     QANSWER,
     QID,
     from_ir_measures,
+    ours,
     require,
 )
-from fairtk.frames.ids import encode_ids
+from fairtk.frames.matching import warn_of_other_docnos
 from fairtk.frames.qrels import Qrels
+from fairtk.frames.runs import Run
 from fairtk.io import add_answers, read_answers, read_gold_answers, read_qrels, read_run
 from fairtk.io.dataset_ids import resolve_dataset
-from fairtk.measures.foreign import whole_labels
 from fairtk.measures.samples import refuse_samples
+from fairtk.measures.trec_eval import whole_labels
 
 STDIN = "-"
 _BY_NAME = "standard input"
@@ -92,9 +95,9 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
 
 
 def as_run(
-    run: Any, where: str, order: Any, answers: Any, measures: list[Any], qids: list[str]
+    run: Any, where: str, order: Any, answers: Any, measures: list[Any], qrels: Qrels
 ) -> pd.DataFrame:
-    """Return a run with what the measures need; what it lacks is said.
+    """Return a run with what the measures need; what it lacks, or names differently, is said.
 
     Raises:
         InputError: it cannot be read, lacks something, or has no query of the qrels.
@@ -114,8 +117,11 @@ def as_run(
                 f"{where}: {measure!r} needs the generated answers: give --answers FILE (columns "
                 "qid, sample, qanswer), or a Parquet run with the column qanswer"
             )
-    refuse_samples(measures, run, where)
-    _say_what_is_missing(where, run, qids)
+    known = Run(run, where)
+    refuse_samples(measures, known, where)
+    _say_what_is_missing(where, run, qrels.qids.tolist())
+    if DOCNO in ours(ir_measures.qrel_inputs(measures)):
+        warn_of_other_docnos(qrels, known.queries, known.documents_of, where)
     return run
 
 
@@ -150,11 +156,7 @@ def _dataset_answers(qrels: Any) -> pd.DataFrame | None:
 def _with_ids(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return the frame with its ids as text, as files have them."""
     require(frame, [QID, DOCNO], where)
-    ids = {}
-    for name in (QID, DOCNO):
-        codes, texts = encode_ids(frame[name], name, where)
-        ids[name] = texts[codes]
-    return frame.assign(**ids)
+    return Run(frame, where).with_text_ids()
 
 
 def _read(path: Any, read: Callable[[Any], pd.DataFrame]) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from fairtk.experiment.identity import describe, key_of
 from fairtk.experiment.packing import pack
 from fairtk.experiment.store import Store
 from fairtk.experiment.versions import environment
-from fairtk.frames import FloatArray, as_strings, digest
+from fairtk.frames import FloatArray, Run, as_strings, digest
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, TO_IR_MEASURES, require
 from fairtk.measures import FairMeasure, parse, written
 from fairtk.measures.provider import FairEvaluator
@@ -83,7 +83,8 @@ class Evaluation:
         theirs = [m for m in self.measures if not isinstance(m, FairMeasure)]
         renamed = self.qrels.rename(columns=TO_IR_MEASURES)
         ours.sort(key=lambda measure: measure.text)
-        self._ours = FairEvaluator(ours, renamed) if ours else None
+        # what ids match nothing is said once, by the others if there are any
+        self._ours = FairEvaluator(ours, renamed, warns=not theirs) if ours else None
         self._theirs = ir_measures.evaluator(theirs, renamed) if theirs else None
 
     def refuse_samples(self, system: str, run: pd.DataFrame) -> None:
@@ -92,7 +93,8 @@ class Evaluation:
         Raises:
             InputError: names the system and the measure.
         """
-        refuse_samples(self.measures, run, f"system {system!r}")
+        where = f"system {system!r}"
+        refuse_samples(self.measures, Run(run, where), where)
 
     def values(self, system: str, run: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, float]]:
         """Return a system's values and their means over the queries that have one.
@@ -218,6 +220,7 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
         with warnings.catch_warnings():
             # said with the values of queries
             warnings.simplefilter("ignore", errors.UndefinedWarning)
+            warnings.simplefilter("ignore", errors.UnmatchedWarning)
             metrics = [m for m in evaluator.iter_calc(part) if m.query_id in here]
         for measure, one in wanted.items():
             mine = [m for m in metrics if m.measure == one]

@@ -24,14 +24,16 @@ from fairtk.frames.columns import (
     WEIGHT,
     as_numbers,
     from_ir_measures,
+    ours,
     require,
 )
 from fairtk.frames.content import ByContent, digest
+from fairtk.frames.given import as_frame, is_plain
 from fairtk.frames.ids import Ids, as_strings, distinct_ids, encode_ids
-from fairtk.frames.matching import warn_of_other_qids, warn_of_strangers
+from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids, warn_of_strangers
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import LOST_SAMPLES, Rankings, describe, encode_run, rankings_of
-from fairtk.frames.runs import Run, is_sampled
+from fairtk.frames.runs import Run
 from fairtk.frames.texts import queries_of, texts_of, topics_of
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "TEXT",
     "TO_IR_MEASURES",
     "WEIGHT",
+    "as_frame",
     "as_numbers",
     "as_strings",
     "describe",
@@ -71,12 +74,14 @@ __all__ = [
     "encode_ids",
     "encode_run",
     "from_ir_measures",
-    "is_sampled",
+    "is_plain",
+    "ours",
     "queries_of",
     "rankings_of",
     "require",
     "texts_of",
     "topics_of",
+    "warn_of_other_docnos",
     "warn_of_other_qids",
     "warn_of_strangers",
 ]

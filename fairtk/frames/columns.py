@@ -32,10 +32,16 @@ EXPOSURE = "exposure"
 GROUP = "group"
 WEIGHT = "weight"
 
+_GOLD = f"; fairtk.join_answers(qrels, answers) adds {GOLD_ANSWER}"
 
 QUERY_ID, DOC_ID, RELEVANCE = "query_id", "doc_id", "relevance"
 _FROM_IR_MEASURES = {QUERY_ID: QID, DOC_ID: DOCNO, RELEVANCE: LABEL}
 TO_IR_MEASURES = {ours: theirs for theirs, ours in _FROM_IR_MEASURES.items()}
+
+
+def ours(names: Iterable[str]) -> list[str]:
+    """Return PyTerrier's names of columns that ir_measures names; others as they are."""
+    return [_FROM_IR_MEASURES.get(name, name) for name in names]
 
 
 def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -94,6 +100,7 @@ def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
     if missing:
         raise ColumnError(
             f"{where} needs the columns {needed}; missing: {missing}, found: {list(frame.columns)}"
+            + (_GOLD if GOLD_ANSWER in missing else "")
         )
 
 

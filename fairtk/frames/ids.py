@@ -164,6 +164,21 @@ def distinct_ids(values: Any, name: str, where: str) -> ObjectArray:
     return array
 
 
+def with_text(frame: pd.DataFrame, ids: dict[str, tuple[IntArray, Ids]]) -> pd.DataFrame:
+    """Return a frame whose ids are text; itself if they are.
+
+    Args:
+        frame: the frame; not changed.
+        ids: what `coded_ids` made of its columns of ids.
+    """
+    other = {
+        name: known.text[codes]
+        for name, (codes, known) in ids.items()
+        if pd.api.types.infer_dtype(frame[name], skipna=False) != "string"
+    }
+    return frame.assign(**other) if other else frame
+
+
 def as_strings(values: Any) -> ObjectArray:
     """Return values of any kind as an array of Python strings, such as the levels of groups."""
     array = np.asarray(values, dtype=object)
@@ -201,21 +216,30 @@ def _refuse_alike(given: Any, text: ObjectArray, name: str, where: str) -> None:
         )
 
 
+def strange_character(text: str) -> tuple[str, str] | None:
+    """Return a character that an evaluator or a file cannot hold, and why; None: there is none.
+
+    Args:
+        text: one id, or many joined.
+    """
+    if "\0" in text:
+        return "\0", "evaluators written in C stop at it"
+    if text.isascii():
+        return None
+    if "\ufeff" in text:
+        return "\ufeff", "it is the mark at the start of a file, left over from joined files"
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return text[error.start], "half a character: it was decoded wrongly"
+    return None
+
+
 def _refuse_characters(together: str, array: ObjectArray, name: str, where: str) -> None:
-    """Refuse characters that an evaluator or a file cannot hold: NUL, U+FEFF, lone surrogates."""
-    if "\0" in together:
-        bad, why = "\0", "evaluators written in C stop at it"
-    elif together.isascii():
+    found = strange_character(together)
+    if found is None:
         return
-    elif "\ufeff" in together:
-        bad, why = "\ufeff", "it is the mark at the start of a file, left over from joined files"
-    else:
-        try:
-            together.encode()
-        except UnicodeEncodeError as error:
-            bad, why = together[error.start], "half a character: it was decoded wrongly"
-        else:
-            return
+    bad, why = found
     value = next(v for v in array if bad in v)
     raise InputError(
         f"{where}: {name} {value!a} has the character U+{ord(bad):04X} ({why}); "

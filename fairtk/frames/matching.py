@@ -8,34 +8,81 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from fairtk.errors import UnmatchedWarning
 from fairtk.frames.arrays import BoolArray, IntArray
+from fairtk.frames.columns import DOCNO, LABEL
+from fairtk.frames.ids import Ids
 from fairtk.frames.qrels import Qrels
-from fairtk.frames.runs import Run
 
 SHARE = 0.9
 """From this share of queries on, documents that nobody judged are no accident."""
 
 
-def warn_of_other_qids(qrels: Qrels, run: Run, where: str) -> None:
+def warn_of_other_qids(qrels: Qrels, queries: Ids, where: str) -> None:
     """Warn if labels and run have no query in common.
 
     Args:
         qrels: the labels.
-        run: the run, with all of its queries.
+        queries: all queries of the run.
         where: the measures, for the message.
     """
-    if len(qrels) and len(run) and (qrels.queries.find(run.queries) < 0).all():
+    if len(qrels) and queries.size and (qrels.queries.find(queries) < 0).all():
         warnings.warn(
-            f"{where}: none of the {len(run.qids)} queries of the run is among the "
+            f"{where}: none of the {queries.size} queries of the run is among the "
             f"{len(qrels.qids)} of the qrels, so all count as missing; the run has qid "
-            f"{run.qids[0]!r}, the qrels have qid {qrels.qids[0]!r}",
+            f"{queries.text[0]!r}, the qrels have qid {qrels.qids[0]!r}",
             UnmatchedWarning,
             stacklevel=2,
         )
+
+
+def warn_of_other_docnos(
+    qrels: Qrels, queries: Ids, documents: Callable[[int], Any], where: str
+) -> None:
+    """Warn as `warn_of_strangers`, for a run whose documents nobody has looked up.
+
+    Queries are looked at until too few are left for the warning: mostly a tenth of them.
+
+    Args:
+        qrels: the labels.
+        queries: the queries of the run that have results.
+        documents: returns the documents of one of them, as text, by its place.
+        where: the measures, for the message.
+    """
+    if not {DOCNO, LABEL} <= set(qrels.frame.columns):
+        return
+    known, useful = qrels.queries.find(queries), qrels.useful
+    counted = [(i, q) for i, q in enumerate(known.tolist()) if q >= 0 and useful[q]]
+    strange: list[tuple[int, int]] = []
+    matched = 0
+    for i, q in counted:
+        judged = set(qrels.docnos[qrels.doc[qrels.rows_of(q)]])
+        if judged.isdisjoint(documents(i)):
+            strange.append((i, q))
+            continue
+        matched += 1
+        if len(counted) - matched < SHARE * len(counted):
+            return
+    if strange:
+        i, q = strange[0]
+        _warn(qrels, q, next(iter(documents(i))), len(strange), len(counted), where)
+
+
+def _warn(qrels: Qrels, query: int, docno: str, strange: int, counted: int, where: str) -> None:
+    rows = qrels.rows_of(query)
+    label = rows[qrels.labels[rows] > 0][0]
+    warnings.warn(
+        f"{where}: no judged document is in the rankings of {strange} of the {counted} queries "
+        f"that have useful documents and results; do qrels and run name documents alike? For qid "
+        f"{qrels.qids[query]!r} the qrels have docno {qrels.docnos[qrels.doc[label]]!r}, the run "
+        f"has docno {docno!r}",
+        UnmatchedWarning,
+        stacklevel=3,
+    )
 
 
 def warn_of_strangers(
@@ -51,8 +98,7 @@ def warn_of_strangers(
         where: the measures, for the message.
     """
     n_queries = len(qrels.qids)
-    counted = np.zeros(n_queries, dtype=bool)
-    counted[qrels.query[qrels.labels > 0]] = True
+    counted = qrels.useful.copy()
     shown = np.zeros(n_queries, dtype=bool)
     shown[query[query >= 0]] = True
     counted &= shown
@@ -62,13 +108,5 @@ def warn_of_strangers(
     if not n_counted or n_strange < SHARE * n_counted:
         return
     at = int(np.flatnonzero(strange)[0])
-    label = int(np.flatnonzero((qrels.query == at) & (qrels.labels > 0))[0])
     row = int(np.flatnonzero(query == at)[0])
-    warnings.warn(
-        f"{where}: no judged document is in the rankings of {n_strange} of the {n_counted} queries "
-        f"that have useful documents and results; do qrels and run name documents alike? For qid "
-        f"{qrels.qids[at]!r} the qrels have docno {qrels.docnos[qrels.doc[label]]!r}, the run has "
-        f"docno {docno(row)!r}",
-        UnmatchedWarning,
-        stacklevel=2,
-    )
+    _warn(qrels, at, docno(row), n_strange, n_counted, where)

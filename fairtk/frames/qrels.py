@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, such_rows
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray, rows_by_code
 from fairtk.frames.columns import DOCNO, LABEL, QID, as_numbers, from_ir_measures, require
-from fairtk.frames.ids import Ids, coded_ids
+from fairtk.frames.ids import Ids, coded_ids, with_text
 
 if TYPE_CHECKING:
     from fairtk.frames.rankings import Rankings
@@ -32,6 +33,8 @@ class Qrels:
     Args:
         frame: qrels in PyTerrier's names: ``qid`` and mostly ``docno`` and ``label``; not changed.
         where: the transformer or measures that ask, for messages.
+        needs: the columns that they declare. Others are asked for when they are read, and checked
+            where the frame has them.
         either: whether the columns may have ir_measures' names as well.
 
     Attributes:
@@ -55,11 +58,13 @@ class Qrels:
     documents: Ids
     labels: FloatArray
 
-    def __init__(self, frame: pd.DataFrame, where: str, *, either: bool = False) -> None:
+    def __init__(
+        self, frame: pd.DataFrame, where: str, needs: Iterable[str] = (), *, either: bool = False
+    ) -> None:
         self.where = where
         self._place = f"{where} (qrels)"
         self.frame = frame = from_ir_measures(frame, self._place) if either else frame
-        require(frame, [QID], self._place)
+        require(frame, dict.fromkeys((QID, *needs)), self._place)
         self.cache: dict[Any, Any] = {}
         self.query: IntArray
         self.qids: ObjectArray
@@ -128,8 +133,7 @@ class Qrels:
         Args:
             labels: the labels, or what stands for them; shape (n_labels,).
         """
-        order = np.argsort(self.query, kind="stable")
-        start = np.searchsorted(self.query[order], np.arange(len(self.qids) + 1)).tolist()
+        order, start = self._rows_by_query
         docnos, values = self.docnos[self.doc[order]].tolist(), labels[order].tolist()
         return {
             qid: dict(zip(docnos[a:b], values[a:b], strict=True))
@@ -137,10 +141,33 @@ class Qrels:
             if a < b
         }
 
+    @cached_property
+    def useful(self) -> BoolArray:
+        """Whether a query has a useful document; shape (n_queries,)."""
+        useful = np.zeros(len(self.qids), dtype=bool)
+        useful[self.query[self.labels > 0]] = True
+        return useful
+
+    def rows_of(self, query: int) -> IntArray:
+        """Return the rows of a query's labels."""
+        order, start = self._rows_by_query
+        return order[start[query] : start[query + 1]]
+
+    @cached_property
+    def _rows_by_query(self) -> tuple[IntArray, list[int]]:
+        return rows_by_code(self.query, len(self.qids))
+
     def plain(self) -> pd.DataFrame:
         """Return the labels as a frame in one form: ids as text, sorted, no other columns."""
         columns = {QID: self.qids[self.query], DOCNO: self.docnos[self.doc], LABEL: self.labels}
         return pd.DataFrame(columns).sort_values([QID, DOCNO], ignore_index=True)
+
+    def with_text_ids(self) -> pd.DataFrame:
+        """Return the frame, its ids as text."""
+        ids = {QID: (self.query, self.queries)}
+        if DOCNO in self.frame.columns:
+            ids[DOCNO] = self.doc, self.documents
+        return with_text(self.frame, ids)
 
     def kept(self, rows: BoolArray) -> Qrels:
         """Return some of the labels; all queries stay, with a label left or without.
@@ -150,7 +177,7 @@ class Qrels:
         """
         part = object.__new__(Qrels)
         part.__dict__.update(self.__dict__)
-        for made in ("fingerprint", "pairs", "_one_label"):
+        for made in ("fingerprint", "pairs", "useful", "_one_label", "_rows_by_query"):
             part.__dict__.pop(made, None)
         part.frame, part.query, part.cache = self.frame[rows], self.query[rows], {}
         if DOCNO in self.frame.columns:

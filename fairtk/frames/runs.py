@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import ColumnError, InputError, such_rows
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray, rows_by_code
 from fairtk.frames.columns import (
     DOCNO,
     QID,
@@ -19,7 +19,7 @@ from fairtk.frames.columns import (
     from_ir_measures,
     require,
 )
-from fairtk.frames.ids import Ids, coded_among, coded_ids
+from fairtk.frames.ids import Ids, coded_among, coded_ids, with_text
 
 
 class Run:
@@ -139,7 +139,11 @@ class Run:
 
     @cached_property
     def is_sampled(self) -> bool:
-        """Whether the run holds several rankings of a query; see `is_sampled`."""
+        """Whether the run holds several rankings of a query.
+
+        It does if a query has two values of ``sample``. Without that column (a TREC file lost it)
+        it does if a document or a rank occurs twice in a query.
+        """
         frame = self.frame
         if SAMPLE in frame.columns:
             sample = frame[SAMPLE].to_numpy()
@@ -151,6 +155,23 @@ class Run:
         if DOCNO in frame.columns and _repeats(self.query, self.documents[0]):
             return True
         return RANK in frame.columns and _repeats(self.query, pd.factorize(frame[RANK])[0])
+
+    def documents_of(self, query: int) -> ObjectArray:
+        """Return the documents of a query's rows."""
+        order, start = self._rows_by_query
+        doc, documents = self.documents
+        return documents.text[doc[order[start[query] : start[query + 1]]]]
+
+    @cached_property
+    def _rows_by_query(self) -> tuple[IntArray, list[int]]:
+        return rows_by_code(self.query, len(self.qids))
+
+    def with_text_ids(self) -> pd.DataFrame:
+        """Return the frame, its ids as text."""
+        ids = {QID: (self.query, self.queries)}
+        if DOCNO in self.frame.columns:
+            ids[DOCNO] = self.documents
+        return with_text(self.frame, ids)
 
     def encode_documents(self, known: Ids) -> IntArray:
         """Return the place of each of `documents` among known ids; -1 for none of them.
@@ -183,23 +204,6 @@ class Run:
         """Return ``"qid 'q1', docno 'd7'"`` for a row, for messages."""
         docno = f", docno {str(self.frame[DOCNO].iloc[row])!r}" if DOCNO in self.frame else ""
         return f"qid {self.qids[self.query[row]]!r}{docno}"
-
-
-def is_sampled(frame: pd.DataFrame, where: str = "run") -> bool:
-    """Return whether a run holds several rankings of a query.
-
-    It does if a query has two values of ``sample``. Without that column (a TREC file lost it) it
-    does if a document or a rank occurs twice in a query.
-
-    Args:
-        frame: a run in PyTerrier's or ir_measures' names; not changed.
-        where: who asks, for messages.
-
-    Raises:
-        ColumnError: the frame has no ``qid``, or columns of one name.
-        InputError: an id is none.
-    """
-    return Run(frame, where, either=True).is_sampled
 
 
 def _varies(query: IntArray, value: IntArray) -> bool:

@@ -101,7 +101,7 @@ class ExpectedUtility(FairMeasure):
 
 def _gold_answers(evidence: Evidence, where: str) -> list[Any]:
     frame = evidence.qrels.frame
-    require(frame, [QID, GOLD_ANSWER], f"{where} (qrels; see fairtk.join_answers)")
+    require(frame, [QID, GOLD_ANSWER], f"{where} (qrels)")
     gold: list[Any] = [None] * len(evidence.qids)
     for index, value in zip(evidence.qrels.query, frame[GOLD_ANSWER].tolist(), strict=True):
         if isinstance(value, np.ndarray | tuple):

@@ -13,7 +13,8 @@ import pandas as pd
 
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE
-from fairtk.frames.matching import warn_of_other_qids, warn_of_strangers
+from fairtk.frames.ids import Ids
+from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids, warn_of_strangers
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import Rankings, rankings_of
 from fairtk.frames.runs import Run
@@ -25,7 +26,8 @@ class Evidence:
     Attributes:
         qrels: the labels.
         qids: the queries of the labels; shape (n_queries,).
-        present: which of them the run has; shape (n_queries,).
+        run: the rows of the run whose queries have labels.
+        present: which of the queries the run has; shape (n_queries,).
         query_of_run: for each query of the rankings, its index among `qids`.
 
     Args:
@@ -33,35 +35,42 @@ class Evidence:
         run: the run, in PyTerrier's or ir_measures' names; queries without labels are ignored, as
             ir_measures does.
         where: the measures, for messages.
+        warns: whether ids that match nothing are said.
     """
 
-    def __init__(self, qrels: Qrels, run: pd.DataFrame, where: str) -> None:
+    def __init__(self, qrels: Qrels, run: pd.DataFrame, where: str, warns: bool = True) -> None:
         whole = Run(run, f"{where} (run)", either=True)
         self.qrels = qrels
         self.where = where
         self.qids = qrels.qids
         known = qrels.queries.find(whole.queries)
-        self._run = whole
+        self.run = whole
         if (known < 0).any():
-            warn_of_other_qids(qrels, whole, where)
-            self._run = whole.kept(known[whole.query] >= 0)
+            if warns:
+                warn_of_other_qids(qrels, whole.queries, where)
+            self.run = whole.kept(known[whole.query] >= 0)
         self.query_of_run: IntArray = known[known >= 0]
-        self.frame = self._run.frame
+        self.frame = self.run.frame
         self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)
         self.present[known[known >= 0]] = True
         self.cache: dict[Any, Any] = {}
-        self._whole = True
+        self._warns = warns
 
     @cached_property
     def rankings(self) -> Rankings:
         """The run, validated and sorted."""
         labeled = self.qrels.documents if DOCNO in self.qrels.frame.columns else None
-        return rankings_of(self._run, labeled)
+        return rankings_of(self.run, labeled)
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a query has several rankings; see `fairtk.frames.is_sampled`."""
-        return self._run.is_sampled
+        """Whether a query has several rankings; see `fairtk.frames.Run`."""
+        return self.run.is_sampled
+
+    def warn_of_other_docnos(self) -> None:
+        """Warn if labels and run do not seem to name documents alike, as `pairs` does."""
+        if DOCNO in self.frame.columns:
+            warn_of_other_docnos(self.qrels, Ids(self.run.qids), self.run.documents_of, self.where)
 
     def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> Evidence:
         """Return the evidence of some documents alone; the ranks they had are kept.
@@ -71,7 +80,7 @@ class Evidence:
             rows: which sorted rows of the run stay; shape (n_rows,). None: all.
         """
         part = copy(self)
-        part.qrels, part.cache, part._whole = self.qrels.kept(labels), {}, False
+        part.qrels, part.cache, part._warns = self.qrels.kept(labels), {}, False
         part.__dict__.pop("pairs", None)
         ranked = self.rankings
         if rows is not None:
@@ -93,7 +102,7 @@ class Evidence:
         """All (query, document) pairs that are labeled or retrieved."""
         pairs, ranked = Pairs(self), self.rankings
         judged = pairs.of_row < len(self.qrels.query)
-        if self._whole and not judged.all():
+        if self._warns and not judged.all():
             query = self.query_of_run[ranked.query]
             warn_of_strangers(self.qrels, query, ranked.docno, judged, self.where)
         return pairs

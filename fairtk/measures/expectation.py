@@ -11,10 +11,11 @@ from fairtk.errors import ParameterError
 from fairtk.frames.arrays import FloatArray, ObjectArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
-from fairtk.measures.foreign import means_over_samples, values_of, whole_labels
+from fairtk.measures.foreign import means_over_samples, values_of
 from fairtk.measures.group_means import NoMean
 from fairtk.measures.kernels import KERNELS, LabeledRankings, kernel_of, mean_over_samples
 from fairtk.measures.params import MeasureParam, Param
+from fairtk.measures.trec_eval import whole_labels
 
 
 class Expectation(FairMeasure):

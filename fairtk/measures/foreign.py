@@ -13,21 +13,25 @@ from typing import Any
 
 import ir_measures
 import numpy as np
+from ir_measures.providers import FallbackProvider
 
-from fairtk.errors import InputError
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.frames.arrays import FloatArray
 from fairtk.frames.columns import (
     DOC_ID,
+    DOCNO,
     QUERY_ID,
     RANK,
     RELEVANCE,
     SAMPLE,
     SCORE,
     TO_IR_MEASURES,
+    ours,
     require,
 )
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
+from fairtk.measures.samples import refuse_samples
+from fairtk.measures.trec_eval import whole_labels
 
 
 def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArray]:
@@ -44,14 +48,12 @@ def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArr
         InputError: the run has several rankings of a query, or the labels cannot be handed over.
     """
     _require_columns(measures, evidence)
+    refuse_samples(measures, evidence.run)
     found = {m: np.full(len(evidence.qids), np.nan) for m in measures}
     index = {qid: i for i, qid in enumerate(evidence.qids)}
-    run = evidence.frame.rename(columns=TO_IR_MEASURES)
-    if DOC_ID in run.columns:
-        ranked = evidence.rankings
-        ids = np.empty((2, len(run)), dtype=object)
-        ids[:, ranked.order] = ranked.qids[ranked.query], ranked.docnos[ranked.doc]
-        run[QUERY_ID], run[DOC_ID] = ids
+    if DOCNO in evidence.frame.columns:
+        evidence.rankings  # noqa: B018 - as strict as for a sampled run
+    run = evidence.run.with_text_ids().rename(columns=TO_IR_MEASURES)
     for metric in evaluator_for(measures, evidence).iter_calc(run):
         found[metric.measure][index[metric.query_id]] = metric.value
     return found
@@ -101,19 +103,22 @@ def evaluator_for(measures: Sequence[Any], evidence: Evidence) -> Any:
     """Return the evaluator of the measures, made once for all runs: it copies the labels."""
     known, key = evidence.qrels.cache, ("evaluator", *measures)
     if key not in known:
-        known[key] = ir_measures.evaluator(measures, qrels_for(measures, evidence))
+        known[key] = _providers().evaluator(measures, qrels_for(measures, evidence))
     return known[key]
+
+
+def _providers() -> Any:
+    """Return ir_measures' providers for parts of a measure: the whole has been checked."""
+    pipeline = ir_measures.DefaultPipeline.providers
+    parts = [getattr(provider, "for_parts", provider) for provider in pipeline]
+    return FallbackProvider([provider for provider in parts if provider is not None])
 
 
 def _require_columns(measures: Sequence[Any], evidence: Evidence) -> None:
     """Raise unless run and labels have what the measures read; ir_measures names no measure."""
     of_run, of_qrels = ir_measures.run_inputs(measures), ir_measures.qrel_inputs(measures)
-    require(evidence.frame, map(_ours, of_run), f"{evidence.where} (run)")
-    require(evidence.qrels.frame, map(_ours, of_qrels), f"{evidence.where} (qrels)")
-
-
-def _ours(name: str) -> str:
-    return next((ours for ours, theirs in TO_IR_MEASURES.items() if theirs == name), name)
+    require(evidence.frame, ours(of_run), f"{evidence.where} (run)")
+    require(evidence.qrels.frame, ours(of_qrels), f"{evidence.where} (qrels)")
 
 
 def qrels_for(measures: Sequence[Any], evidence: Evidence) -> Any:
@@ -130,34 +135,12 @@ def qrels_for(measures: Sequence[Any], evidence: Evidence) -> Any:
         map(ir_measures.pytrec_eval.supports, measures)
     ):
         return qrels.by_query(whole_labels(measures, qrels.labels, evidence.where))
-    frame = qrels.frame.rename(columns=TO_IR_MEASURES)
-    frame[QUERY_ID] = qrels.qids[qrels.query]
-    if DOC_ID in frame.columns:
-        frame[DOC_ID] = qrels.docnos[qrels.doc]
+    frame = qrels.with_text_ids().rename(columns=TO_IR_MEASURES)
     others = [m for m in measures if not isinstance(m, FairMeasure)]
     if RELEVANCE in frame.columns and others:
-        frame[RELEVANCE] = whole_labels(others, qrels.labels, evidence.where)
+        labels = whole_labels(others, qrels.labels, evidence.where)
+        frame = frame.assign(**{RELEVANCE: labels})
     return frame
-
-
-def whole_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
-    """Return labels as integers; shape (n_labels,).
-
-    Args:
-        measures: the measures that will read them, for the message.
-        labels: the labels.
-        where: where they are from, for the message.
-
-    Raises:
-        InputError: a label has a fraction.
-    """
-    fractions = labels != np.floor(labels)
-    if fractions.any():
-        raise InputError(
-            f"{where}: the labels have fractions ({labels[fractions][0]:g}), but "
-            f"{measures[0]!r} needs whole numbers; only fairtk's own measures take any label"
-        )
-    return labels.astype(np.int64)
 
 
 def _frames(evidence: Evidence) -> Iterator[tuple[set[str], Any]]:

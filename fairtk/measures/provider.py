@@ -14,10 +14,10 @@ import ir_measures
 import numpy as np
 import pandas as pd
 from ir_measures import Metric, providers
-from ir_measures.util import QrelsConverter, RunConverter
 
 from fairtk.errors import PluginError
-from fairtk.frames.columns import TO_IR_MEASURES
+from fairtk.frames.columns import DOCNO, LABEL, SCORE, TO_IR_MEASURES
+from fairtk.frames.given import as_frame
 from fairtk.frames.qrels import Qrels
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
@@ -30,6 +30,15 @@ class FairProvider(providers.Provider):  # type: ignore[misc]
     """Computes every `FairMeasure`."""
 
     NAME = "fairtk"
+
+    def __init__(self, warns: bool = True) -> None:
+        super().__init__()
+        self._warns = warns
+
+    @property
+    def for_parts(self) -> FairProvider:
+        """The provider for measures that others are made of: what those said is not said again."""
+        return FairProvider(warns=False)
 
     def supports(self, measure: Any) -> bool:
         """Return whether the measure is one of fairtk's or of its plugins'."""
@@ -51,10 +60,8 @@ class FairProvider(providers.Provider):  # type: ignore[misc]
         return _inputs(measures, "QREL_COLUMNS", ir_measures.qrel_inputs)
 
     def _evaluator(self, measures: Iterable[FairMeasure], qrels: Any) -> FairEvaluator:
-        framed = isinstance(qrels, pd.DataFrame)  # the converter would add a column of zeros
-        frame = qrels if framed else QrelsConverter(qrels, strict=False).as_pd_dataframe()
         # ir_measures hands over a set, whose order would differ from process to process
-        return FairEvaluator(sorted(measures, key=attrgetter("text")), frame)
+        return FairEvaluator(sorted(measures, key=attrgetter("text")), qrels, self._warns)
 
 
 class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
@@ -62,12 +69,18 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
     Args:
         measures: the measures.
-        qrels: the labels, in ir_measures' names.
+        qrels: the labels, in any form that ir_measures takes.
+        warns: whether ids that match nothing are said.
     """
 
-    def __init__(self, measures: list[FairMeasure], qrels: pd.DataFrame) -> None:
+    def __init__(self, measures: list[FairMeasure], qrels: Any, warns: bool = True) -> None:
         self.where = ", ".join(measure.text for measure in measures)
-        self.qrels = Qrels(qrels, self.where, either=True)
+        needs = list(dict.fromkeys(name for m in measures for name in m.QREL_COLUMNS))
+        if not isinstance(qrels, pd.DataFrame):
+            qrels = as_frame(qrels, LABEL, f"{self.where} (qrels)")
+        self.qrels = Qrels(qrels, self.where, needs, either=True)
+        self._warns = warns
+        self._reads_documents = DOCNO in needs
         self._expectations = [m for m in measures if isinstance(m, Expectation)]
         super().__init__(measures, set(self.qrels.qids))
 
@@ -77,11 +90,15 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         Args:
             run: the run in any form that ir_measures takes.
         """
-        run = RunConverter(run, strict=False).as_pd_dataframe()
-        evidence = Evidence(self.qrels, run, self.where)
+        if not isinstance(run, pd.DataFrame):
+            run = as_frame(run, SCORE, f"{self.where} (run)")
+        evidence = Evidence(self.qrels, run, self.where, self._warns)
         evidence.cache["expectations"] = self._expectations
         for measure in self.measures:
             yield measure, measure.scored(evidence)
+        if self._warns and self._reads_documents and "pairs" not in evidence.__dict__:
+            # who made pairs has said it
+            evidence.warn_of_other_docnos()
 
     def iter_calc(self, run: Any) -> Iterator[Metric]:
         """Yield the value of each measure and query; every query of the labels has one."""

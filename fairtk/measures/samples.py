@@ -1,29 +1,42 @@
-"""Samples are never misread: the rule, and the provider through which every call goes.
+"""The door of other evaluators' measures: ids, labels and samples are never misread.
 
 A measure that knows no samples would take the rankings of a query for one, or the last of them for
-all. ir_measures asks the providers of its default pipeline in order, and `SampleProvider` stands
-before all but fairtk's own: it hands everything on to the others, and refuses such a measure when a
-run has several rankings of a query. So it sees what ``ir_measures.calc``, its evaluators,
-``pt.Evaluate``, ``pt.Experiment`` and fairtk's own measures made of others ask for.
+all; ids that are numbers match nothing, and what is not text stops evaluators that are written in
+C. ir_measures asks the providers of its default pipeline in order, and `SampleProvider` stands
+first: it checks labels and runs by the rules of `fairtk.frames`, refuses samples, and hands
+everything on to the others. So it sees what ``ir_measures.calc``, its evaluators, ``pt.Evaluate``
+and ``pt.Experiment`` ask for; fairtk's own measures made of others ask `refuse_samples` themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import ir_measures
+import numpy as np
 import pandas as pd
 from ir_measures import Metric, providers
 from ir_measures.providers import FallbackProvider
 
 from fairtk.errors import InputError
-from fairtk.frames.columns import DOC_ID, QUERY_ID, RANK, SAMPLE, TO_IR_MEASURES
+from fairtk.frames.columns import (
+    DOCNO,
+    LABEL,
+    SAMPLE,
+    SCORE,
+    TO_IR_MEASURES,
+    ours,
+    require,
+)
+from fairtk.frames.given import as_frame, is_plain
+from fairtk.frames.ids import Ids
+from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import LOST_SAMPLES
-from fairtk.frames.runs import is_sampled
+from fairtk.frames.runs import Run
 from fairtk.measures.base import FairMeasure
+from fairtk.measures.trec_eval import whole_labels
 
 
 def knows_samples(measure: Any) -> bool:
@@ -36,30 +49,25 @@ def knows_samples(measure: Any) -> bool:
     return isinstance(measure, FairMeasure) or SAMPLE in getattr(measure, "RUN_INPUTS", ())
 
 
-def refuse_samples(measures: Sequence[Any], run: Any, where: str = "") -> None:
+def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
     """Raise if a run has several rankings of a query and a measure does not know samples.
 
     Several means: two values of ``sample`` or, without that column, a document or a rank twice.
 
     Args:
         measures: the measures.
-        run: a frame in ir_measures' or PyTerrier's names, a list of named tuples, or a mapping of
-            mappings, which holds one ranking per query.
+        run: the run.
         where: the file that the run comes from, for the message.
 
     Raises:
         InputError: names the measure and says ``E(...)``.
     """
     plain = sorted(repr(m) for m in measures if not knows_samples(m))
-    if not plain or isinstance(run, dict):
+    if not plain or not run.is_sampled:
         return
-    framed = isinstance(run, pd.DataFrame)
-    if not (is_sampled(run, f"{where or plain[0]} (run)") if framed else _rows_are_sampled(run)):
-        return
-    columns = run.columns if framed else run[0]._fields
     found = f"has several rankings of a query (the column {SAMPLE!r})"
     remedy = f"write E({plain[0]}) for the mean over samples"
-    if SAMPLE not in columns:
+    if SAMPLE not in run.frame.columns:
         found = f"has a document or a rank of a query twice, and no column {SAMPLE!r}"
         remedy = f"if it is sampled, {remedy} and {LOST_SAMPLES}"
     raise InputError(
@@ -68,32 +76,11 @@ def refuse_samples(measures: Sequence[Any], run: Any, where: str = "") -> None:
     )
 
 
-def _rows_are_sampled(rows: Sequence[Any]) -> bool:
-    """Return what `is_sampled` says of frames, for named tuples in ir_measures' names."""
-    fields = rows[0]._fields if rows else ()
-    if SAMPLE in fields:
-        first: dict[Any, Any] = {}
-        return any(first.setdefault(r.query_id, r.sample) != r.sample for r in rows)
-    return any(_repeats(rows, name) for name in (DOC_ID, RANK) if name in fields)
-
-
-def _repeats(rows: Sequence[Any], name: str) -> bool:
-    seen: dict[Any, set[Any]] = {}
-    # rows of a query mostly stand together, which makes this ten times cheaper than one by one
-    for qid, own in groupby(rows, lambda row: row.query_id):
-        values = [getattr(row, name) for row in own]
-        known = seen.setdefault(qid, set())
-        before = len(known)
-        known.update(values)
-        if len(known) < before + len(values):
-            return True
-    return False
-
-
 class SampleProvider(providers.Provider):  # type: ignore[misc]
     """Hands all measures on to the other providers of ir_measures' default pipeline."""
 
     NAME = "fairtk_samples"
+    for_parts = None  # a measure that is made of others has checked what it was given
 
     def supports(self, measure: Any) -> bool:
         """Return whether another provider computes the measure."""
@@ -114,27 +101,36 @@ class SampleProvider(providers.Provider):  # type: ignore[misc]
 
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Any:
         wanted = list(measures)
-        plain = [m for m in wanted if not knows_samples(m)]
-        if not plain:
+        others = [m for m in wanted if not isinstance(m, FairMeasure)]
+        if not others:
             return self._others.evaluator(wanted, qrels)
-        if isinstance(qrels, pd.DataFrame):  # the rules for ids, labels and duplicates
-            where = ", ".join(sorted(map(repr, plain)))
-            Qrels(qrels, where, either=True)
-        return SampleEvaluator(self._others.evaluator(wanted, _theirs(qrels)), plain)
+        # those that are defined at run time may be given less than they declare
+        strict = [m for m in others if not hasattr(m, "runtime_impl")]
+        needs = ours(self.qrel_inputs(strict)) if strict else []
+        where = ", ".join(sorted(map(repr, others)))
+        qrels = _listed(qrels)
+        checked = Qrels(as_frame(qrels, LABEL, f"{where} (qrels)"), where, needs)
+        inner = self._others.evaluator(wanted, _handed(qrels, checked, wanted))
+        needs = ours(self.run_inputs(strict)) if strict else []
+        return SampleEvaluator(inner, others, checked, needs)
 
 
 class SampleEvaluator(providers.Evaluator):  # type: ignore[misc]
-    """Hands runs on to another evaluator, unless they are sampled.
+    """Hands runs on to another evaluator, checked.
 
     Args:
         inner: the evaluator.
-        plain: its measures that know no samples.
+        others: its measures that are not fairtk's own.
+        qrels: the labels.
+        needs: the columns of a run that these measures must have.
     """
 
-    def __init__(self, inner: Any, plain: list[Any]) -> None:
+    def __init__(self, inner: Any, others: list[Any], qrels: Qrels, needs: list[str]) -> None:
         super().__init__(inner.measures, inner.qrel_qids)
         self.inner = inner
-        self.plain = plain
+        self.others = others
+        self.qrels = qrels
+        self.needs = needs
 
     def iter_calc(self, run: Any) -> Iterator[Metric]:
         """Return the value of each measure and query."""
@@ -149,17 +145,40 @@ class SampleEvaluator(providers.Evaluator):  # type: ignore[misc]
         return self.inner.calc(self._checked(run))
 
     def _checked(self, run: Any) -> Any:
-        run = _theirs(run)
-        if not isinstance(run, dict | pd.DataFrame) and hasattr(run, "__iter__"):
-            run = list(run)  # it may be read but once
-            if run and not hasattr(run[0], "_fields"):
-                return run  # no form that is known: ir_measures says so
-        refuse_samples(self.plain, run)
-        return run
+        """Return the run in a form that all evaluators take, its ids as text."""
+        run = _listed(run)
+        where = self.qrels.where
+        if isinstance(run, Mapping) and is_plain(run):
+            qids = [qid for qid, docs in run.items() if docs]
+            self._warn(Ids(np.array(qids, dtype=object)), lambda i: run[qids[i]])
+            return run
+        frame = as_frame(run, SCORE, f"{where} (run)")
+        known = Run(frame, f"{where} (run)")
+        require(frame, self.needs, known.where)
+        if SCORE in self.needs:
+            known.scores  # noqa: B018 - checked when it is read
+        refuse_samples(self.others, known)
+        self._warn(known.queries, known.documents_of if DOCNO in frame.columns else None)
+        return known.with_text_ids().rename(columns=TO_IR_MEASURES)
+
+    def _warn(self, queries: Ids, documents: Any) -> None:
+        warn_of_other_qids(self.qrels, queries, self.qrels.where)
+        if documents is not None:
+            warn_of_other_docnos(self.qrels, queries, documents, self.qrels.where)
 
 
-def _theirs(frame: Any) -> Any:
-    """Return a frame with PyTerrier's names in ir_measures'; anything else as it is."""
-    if isinstance(frame, pd.DataFrame) and QUERY_ID not in frame.columns:
-        return frame.rename(columns=TO_IR_MEASURES)
-    return frame
+def _listed(data: Any) -> Any:
+    """Return rows as a list, since they may be read but once; anything else as it is."""
+    if isinstance(data, Mapping | pd.DataFrame | str | bytes) or not isinstance(data, Iterable):
+        return data
+    return list(data)
+
+
+def _handed(qrels: Any, checked: Qrels, measures: list[Any]) -> Any:
+    """Return checked labels in a form that all evaluators take, their ids as text."""
+    if isinstance(qrels, Mapping) and is_plain(qrels):
+        return qrels  # with its queries that have no labels
+    if all(map(ir_measures.pytrec_eval.supports, measures)):
+        # the form that it works on, which ir_measures would make row by row
+        return checked.by_query(whole_labels(measures, checked.labels, checked.where))
+    return checked.with_text_ids().rename(columns=TO_IR_MEASURES)

@@ -2,19 +2,23 @@
 
 pytrec_eval keeps an array as long as a query's largest label. It stops the process where that is
 negative (a query whose labels all are), or beyond 2^62; it gives zeros at 2^53, and takes seconds
-for a query at 100,000. `SafeTrecEval` stands before it in ir_measures' default pipeline.
+for a query at 100,000; what is no integer is a TypeError. `SafeTrecEval` stands before it in
+ir_measures' default pipeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import ir_measures
+import numpy as np
 from ir_measures import providers
 from ir_measures.util import QrelsConverter
 
 from fairtk.errors import InputError
+from fairtk.frames.arrays import FloatArray, IntArray
 
 LARGEST_LABEL = 100_000
 """The largest grade that nDCG takes; other measures ask only whether a label reaches ``rel``."""
@@ -39,7 +43,7 @@ class SafeTrecEval(providers.Provider):  # type: ignore[misc]
 
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Any:
         wanted = list(measures)
-        labels = QrelsConverter(qrels).as_dict_of_dict()
+        labels = _whole(wanted, QrelsConverter(qrels).as_dict_of_dict())
         return ir_measures.pytrec_eval.evaluator(wanted, safe_labels(wanted, labels))
 
 
@@ -53,11 +57,8 @@ def safe_labels(measures: Iterable[Any], labels: Labels) -> Labels:
     Raises:
         InputError: a label is above `LARGEST_LABEL` and nDCG is among the measures.
     """
-    try:
-        top = {qid: max(docs.values()) for qid, docs in labels.items() if docs}
-        odd = [qid for qid, label in top.items() if not 0 <= label <= _FAST]
-    except TypeError:  # no numbers: pytrec_eval says so
-        return labels
+    top = {qid: max(docs.values()) for qid, docs in labels.items() if docs}
+    odd = [qid for qid, label in top.items() if not 0 <= label <= _FAST]
     if not odd:
         return labels
     wanted = list(measures)
@@ -77,3 +78,36 @@ def safe_labels(measures: Iterable[Any], labels: Labels) -> Labels:
         elif top[qid] < 0 and min(rels, default=1) > 0:
             result[qid] = dict.fromkeys(labels[qid], 0)  # as little relevant as before
     return result
+
+
+def _whole(measures: Sequence[Any], labels: Labels) -> Labels:
+    """Return labels as the integers that they are.
+
+    Raises:
+        InputError: a label has a fraction.
+    """
+    if set(map(type, chain.from_iterable(docs.values() for docs in labels.values()))) <= {int}:
+        return labels
+    values = np.array([v for docs in labels.values() for v in docs.values()], dtype=np.float64)
+    whole = iter(whole_labels(measures, values, ", ".join(map(repr, measures))).tolist())
+    return {qid: {doc: next(whole) for doc in docs} for qid, docs in labels.items()}
+
+
+def whole_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
+    """Return labels as integers; shape (n_labels,).
+
+    Args:
+        measures: the measures that will read them, for the message.
+        labels: the labels.
+        where: where they are from, for the message.
+
+    Raises:
+        InputError: a label has a fraction.
+    """
+    fractions = labels != np.floor(labels)
+    if fractions.any():
+        raise InputError(
+            f"{where}: the labels have fractions ({labels[fractions][0]:g}), but "
+            f"{measures[0]!r} needs whole numbers; only fairtk's own measures take any label"
+        )
+    return labels.astype(np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from fairtk.frames.qrels import Qrels
@@ -21,6 +20,4 @@ def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
         The rows of queries with a label above 0, in their order.
     """
     known = Qrels(qrels, "drop_undefined", either=True)
-    useful = np.zeros(len(known.qids), dtype=bool)
-    useful[known.query[known.labels > 0]] = True
-    return qrels[useful[known.query]].reset_index(drop=True)
+    return qrels[known.useful[known.query]].reset_index(drop=True)

@@ -131,14 +131,15 @@ class MeasureContract(MeasureInvariance):
     def test_empty_run(self) -> None:
         """An empty run gives every query the missing value; without labels there is no value."""
         missing = self.measure.MISSING if self.missing is None else self.missing
-        usual = self.values(self.qrels(), self.run())
+        whole = self.values(self.qrels(), self.whole_run())
+        left_open = {q for q, value in whole.items() if math.isnan(value)}
         bare = pd.DataFrame([], columns=[QID, DOCNO, SCORE])  # what pt.Experiment makes
         for run in (self.samples()[:0], self.run()[:0], bare):
             found = self.values(self.qrels(), run)
-            # what the labels leave open stays open; what the run left open, as a ranking that is
-            # shorter than a bound needs, has the missing value
-            wanted = {q: missing for q in usual}
-            wanted |= {q: v for q, v in found.items() if math.isnan(v) and math.isnan(usual[q])}
+            # what the labels leave open may stay open; what a ranking left open that is shorter
+            # than a bound needs, has the missing value
+            wanted = {q: missing for q in whole}
+            wanted |= {q: v for q, v in found.items() if math.isnan(v) and q in left_open}
             check_values(found, wanted, f"{self.measure!r} on an empty run")
         check(
             not self.values(self.qrels()[:0], self.run()),

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DataWarning, UndefinedWarning
-from fairtk.frames.columns import DOCNO, QANSWER, RANK, SAMPLE, SCORE, TO_IR_MEASURES
+from fairtk.frames.columns import DOCNO, QANSWER, QID, RANK, SAMPLE, SCORE, TO_IR_MEASURES
 from fairtk.testing.agreement import check
 from fairtk.testing.toys import toy_answers, toy_qrels
 
@@ -68,6 +68,13 @@ class MeasureUnderTest:
                     warning.message, warning.category, warning.filename, warning.lineno
                 )
         return values
+
+    def whole_run(self) -> pd.DataFrame:
+        """Return a plain run that ranks all labeled documents of each query."""
+        run = self.run().drop_duplicates(QID)
+        rows = self.qrels()[[QID, DOCNO]].drop_duplicates()
+        rows = rows.merge(run.drop(columns=[DOCNO, SCORE, RANK], errors="ignore"), on=QID)
+        return rows.assign(**{SCORE: -rows.groupby(QID).cumcount().astype(float)})
 
     def policies(self) -> dict[str, pd.DataFrame]:
         """Return runs that are unlike each other."""

@@ -4,10 +4,15 @@ import warnings
 
 import ir_measures
 import pandas as pd
+import pyterrier as pt
 import pytest
+from click.testing import CliRunner
+from ir_measures import AP, RR, P, nDCG
 
-from fairtk import EE_D, EE_R, E
+from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Experiment, Groups, Target, explain
+from fairtk.cli.group import cli
 from fairtk.errors import WARNINGS, UnmatchedWarning
+from fairtk.io import write_qrels
 
 QUERIES = [f"q{i}" for i in range(20)]
 
@@ -32,15 +37,103 @@ def warnings_of(function):
     return [str(w.message) for w in caught if w.category is UnmatchedWarning]
 
 
+def as_mapping(frame, value):
+    by_query = frame.groupby("qid", sort=False)
+    return {qid: dict(zip(own["docno"], own[value], strict=True)) for qid, own in by_query}
+
+
+def by_experiment(measures, qrels, run):
+    topics = pd.DataFrame({"qid": QUERIES, "query": "x"})
+    pt.Experiment([pt.Transformer.from_df(run)], topics, qrels, measures)
+
+
+GROUPS = Groups.from_frame(
+    pd.DataFrame({"docno": ["a", "b", "q0/a"], "group": ["f", "m", "m"]}), name="kind"
+)
+AWRF_1 = AWRF(groups=GROUPS, target=Target.uniform(GROUPS)) @ 1
+DOORS = {
+    "calc": lambda m, qrels, run: ir_measures.calc(m, qrels, run),
+    "calc_aggregate": lambda m, qrels, run: ir_measures.calc_aggregate(m, qrels, run),
+    "mappings": lambda m, qrels, run: ir_measures.calc_aggregate(
+        m, as_mapping(qrels, "label"), as_mapping(run, "score")
+    ),
+    "rows": lambda m, qrels, run: ir_measures.calc_aggregate(
+        m,
+        pt.model.to_ir_measures(qrels).itertuples(index=False),
+        pt.model.to_ir_measures(run).itertuples(index=False),
+    ),
+    "pt.Experiment": by_experiment,
+}
+MEASURES = {
+    "plain": [nDCG @ 5],
+    "plain ones of several providers": [nDCG @ 5, RR @ 5, AP],
+    "exposure": [EE_D @ 1, EE_R @ 1],
+    "expectation": [E(nDCG @ 5), E(RR @ 1), E(EE_R @ 1)],
+    "product": [P @ 1 * EE_R @ 1],
+    "by group": [ByGroup(EE_R @ 1, GROUPS, "max"), ByGroup(nDCG @ 1, GROUPS, "max")],
+    "groups": [AWRF_1],
+    "fairtk's": [EE_D @ 1, E(nDCG @ 5), AWRF_1],
+}
+
+
+@pytest.mark.filterwarnings("ignore::fairtk.errors.UndefinedWarning")
+@pytest.mark.filterwarnings("ignore::fairtk.errors.DataWarning")
+@pytest.mark.parametrize("measures", MEASURES.values(), ids=MEASURES)
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 @pytest.mark.parametrize("strange", [17, 18, 20])
-def test_from_nine_in_ten_queries_on(strange):
+def test_from_nine_in_ten_queries_on_every_door_says_it_once(strange, door, measures):
     qrels, run = frames(strange)  # an unjudged document in 17, 18 or 20 of 20 queries
-    by_measure = warnings_of(lambda: ir_measures.calc([EE_D @ 1, EE_R @ 1], qrels, run))
-    assert len(by_measure) == (1 if strange >= 18 else 0)
-    for message in by_measure:
+    found = warnings_of(lambda: door(measures, qrels, run))
+    assert len(found) == (1 if strange >= 18 else 0)
+    for message in found:
         assert f"rankings of {strange} of the 20 queries" in message
         assert "qid 'q0' the qrels have docno 'a', the run has docno 'q0/a'" in message
     assert WARNINGS["unmatched"] is UnmatchedWarning
+
+
+def test_measures_of_both_say_it_once_each():
+    qrels, run = frames(20)
+    found = warnings_of(lambda: ir_measures.calc([nDCG @ 5, RR @ 5, EE_D @ 1, AWRF_1], qrels, run))
+    assert sorted(message.partition(":")[0] for message in found) == sorted(
+        [f"{AWRF_1!r}, EE_D@1", "RR@5, nDCG@5"]
+    )
+
+
+def test_sampled_runs_say_it_once():
+    qrels, run = frames(20)
+    run = pd.concat([run.assign(sample=i, rank=0) for i in range(3)])
+    for measure in (E(nDCG @ 5), E(EE_R @ 1), E(ir_measures.Compat), EE_R @ 1):
+        assert len(warnings_of(lambda m=measure: ir_measures.calc([m], qrels, run))) == 1
+
+
+def test_experiments_and_explanations_say_it_once_per_run():
+    qrels, run = frames(20)
+    topics = pd.DataFrame({"qid": QUERIES, "query": "x"})
+    system = pt.Transformer.from_df(run)
+    assert len(warnings_of(lambda: Experiment([system], topics, qrels, [nDCG @ 5]))) == 1
+    assert len(warnings_of(lambda: explain("EE_L@1", run, qrels))) == 1
+
+
+def test_measures_of_answers_do_not_ask_for_documents():
+    qrels, run = frames(20)
+    qrels, run = qrels.assign(gold_answer="x"), run.assign(qanswer="x")
+    assert warnings_of(lambda: ir_measures.calc([EU("em")], qrels, run)) == []
+
+
+@pytest.mark.parametrize("measure", ["nDCG@5", "EE_R@1"])
+def test_the_command_line_says_it_once_for_each_run(tmp_path, measure):
+    qrels, run = frames(20)
+    write_qrels(qrels, tmp_path / "qrels.tsv")
+    for name in ("one", "two"):
+        lines = [f"{q} Q0 {d} 1 {s} {name}" for q, d, s in run.itertuples(index=False)]
+        (tmp_path / f"{name}.run").write_text("\n".join(lines) + "\n")
+    files = [str(tmp_path / name) for name in ("qrels.tsv", "one.run", "two.run")]
+    result = CliRunner().invoke(cli, ["evaluate", *files, "-m", measure])
+    assert result.exit_code == 0, result.output
+    for name in ("one", "two"):
+        said = f"{name}.run: no judged document is in the rankings of 20 of the 20 queries"
+        assert result.stderr.count(said) == 1
+    assert len(result.stderr.splitlines()) == 2
 
 
 def test_queries_without_useful_documents_or_results_do_not_count():

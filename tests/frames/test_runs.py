@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fairtk.errors import ColumnError, InputError
-from fairtk.frames import Run, from_ir_measures, is_sampled
+from fairtk.frames import Run, from_ir_measures
 
 
 def run(**columns):
@@ -45,9 +45,7 @@ PLAIN = {
 )
 def test_is_sampled(frame, expected):
     before = frame.copy()
-    assert is_sampled(frame) is expected
     assert Run(frame, "here").is_sampled is expected
-    assert is_sampled(frame.rename(columns={"qid": "query_id", "docno": "doc_id"})) is expected
     pd.testing.assert_frame_equal(frame, before)
 
 
@@ -55,20 +53,20 @@ def test_columns_have_one_name_each():
     frame = run(qid=["q"], docno=["a"], score=[1.0])
     twice = pd.concat([frame, frame[["score"]]], axis=1)
     with pytest.raises(ColumnError, match=r"each column once; twice there: \['score'\]"):
-        is_sampled(twice)
+        Run(twice, "here")
     levels = frame.set_axis(pd.MultiIndex.from_product([["run"], frame.columns]), axis=1)
     with pytest.raises(ColumnError, match="MultiIndex of 2 levels .*flatten it"):
-        is_sampled(levels)
+        Run(levels, "here")
     both = frame.assign(query_id="q")
     with pytest.raises(ColumnError, match=r"^AP \(run\) has the columns 'qid' .* and 'query_id'"):
         from_ir_measures(both, "AP (run)")
     with pytest.raises(ColumnError, match="needs a DataFrame; found a dict"):
-        is_sampled({"q": {"a": 1.0}})
+        Run({"q": {"a": 1.0}}, "here")
 
 
 def test_impossible_ids_are_no_foreign_error():
     with pytest.raises(InputError, match="docno in row 0 must be text"):
-        is_sampled(run(qid=["q"], docno=[["a"]]))
+        Run(run(qid=["q"], docno=[["a"]]), "here").documents  # noqa: B018
 
 
 @pytest.mark.parametrize(

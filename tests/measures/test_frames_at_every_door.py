@@ -5,11 +5,12 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from ir_measures import P, nDCG
+from ir_measures import RR, Judged, P, nDCG
 
 import fairtk
 from fairtk import AWRF, EE_D, EE_L, EE_R, EU, E, Groups, OracleSampler, Target
 from fairtk.errors import ColumnError, DuplicateError, InputError
+from fairtk.frames import ours
 from fairtk.measures import ByGroup, nDCG_AWRF, nDCG_TREC
 
 QRELS = pd.DataFrame(
@@ -230,6 +231,103 @@ def test_drop_undefined_takes_either_names():
     qrels = QRELS.assign(label=[0, 0, 0, 1])
     for frame in (qrels, theirs(qrels)):
         assert fairtk.drop_undefined(frame).iloc[:, 0].tolist() == ["2", "2"]
+
+
+@EVERY
+def test_a_column_that_a_measure_declares_must_be_there(measure):
+    for name in ours(ir_measures.qrel_inputs([measure])):
+        with pytest.raises(ColumnError, match=rf"\(qrels\).*missing: \['{name}'\], found: \["):
+            by_iter(measure, QRELS.drop(columns=name), RUN)
+    for name in ours(ir_measures.run_inputs([measure])):
+        with pytest.raises(ColumnError, match=rf"\(run.*\).*missing: \['{name}'\], found: \["):
+            by_iter(measure, QRELS, RUN.drop(columns=name))
+
+
+PLAIN = [nDCG @ 2, RR @ 2, Judged @ 2]
+
+
+def as_rows(frame):
+    return list(theirs(frame).itertuples(index=False))
+
+
+def as_mapping(frame):
+    found = {}
+    for qid, docno, value in frame.iloc[:, :3].itertuples(index=False):
+        found.setdefault(qid, {})[docno] = value
+    return found
+
+
+FORMS = {"frame": theirs, "rows": as_rows, "mapping": as_mapping}
+EVERY_FORM = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+EVERY_PLAIN = pytest.mark.parametrize("measure", PLAIN, ids=repr)
+
+
+@EVERY_FORM
+@EVERY_PLAIN
+class TestPlainMeasuresByTheSameRules:
+    def test_ids_that_are_whole_numbers(self, measure, form):
+        expected = by_iter(measure, theirs(QRELS), theirs(RUN))
+        numbers = {"qid": int, "docno": int}
+        for qrels, run in ((QRELS.astype(numbers), RUN), (QRELS, RUN.astype(numbers))):
+            assert by_iter(measure, form(qrels), form(run)) == expected
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_labels_of_every_kind(self, measure, form, kind):
+        expected = by_iter(measure, theirs(QRELS), theirs(RUN))
+        assert by_iter(measure, form(QRELS.assign(label=KINDS[kind])), form(RUN)) == expected
+
+    @pytest.mark.parametrize("column", ["qid", "docno"])
+    @pytest.mark.parametrize("bad", [b for b in BAD_IDS if b not in ("list", "missing")])
+    def test_impossible_ids(self, measure, form, column, bad):
+        value, message = BAD_IDS[bad]
+        for qrels, run in (
+            (with_value(QRELS, column, value, 0), RUN),
+            (QRELS, with_value(RUN, column, value, 0)),
+            (QRELS, with_value(RUN, column, value, 0).assign(sample=0)),
+        ):
+            with pytest.raises(InputError, match=rf"^{measure!r}.*{column}.*{message}"):
+                by_iter(measure, form(qrels), form(run))
+
+    @pytest.mark.parametrize("label", [np.nan, None, np.inf, "1", 2.0**53, 2**62])
+    def test_impossible_labels(self, measure, form, label):
+        qrels = with_value(QRELS, "label", label)
+        with pytest.raises(InputError, match="label of qid '1', docno '8' is"):
+            by_iter(measure, form(qrels), form(RUN))
+
+    @pytest.mark.parametrize("score", [np.nan, np.inf, "high"])
+    def test_impossible_scores(self, measure, form, score):
+        with pytest.raises(ValueError, match=r"score.*qid '1', docno '8'"):
+            by_iter(measure, form(QRELS), form(with_value(RUN, "score", score)))
+
+
+@EVERY_PLAIN
+def test_rows_are_labeled_once(measure):
+    rows = as_rows(pd.concat([QRELS, QRELS[1:2]]))
+    with pytest.raises(DuplicateError, match="docno '8' twice for qid '1'"):
+        by_iter(measure, rows, RUN)
+
+
+def test_fractions_are_left_to_who_takes_them():
+    qrels = QRELS.assign(label=QRELS["label"] / 2)  # 1, 0, .5, .5
+    with pytest.raises(InputError, match=r"the labels have fractions \(0\.5\), but nDCG@2 needs"):
+        by_iter(nDCG @ 2, qrels, RUN)
+    gain = ir_measures.define_byquery(lambda qrels, run: qrels["relevance"].sum(), name="Gain")
+    assert by_iter(gain, qrels, RUN) == {"1": 1.0, "2": 1.0}
+
+
+@EVERY_PLAIN
+def test_neither_rows_nor_mappings_nor_frames(measure):
+    for bad in ({"1": ["7"]}, [("1", "7", 1)], "qrels.txt", 7):
+        with pytest.raises(ColumnError, match=r"\(qrels\) must be a DataFrame, a mapping"):
+            by_iter(measure, bad, RUN)
+        with pytest.raises(ColumnError, match=r"\(run\) must be a DataFrame, a mapping"):
+            by_iter(measure, QRELS, bad)
+
+
+def test_mappings_are_handed_on_as_they_are():
+    labels = {"1": {"7": 1}, "2": {}}  # a query without labels counts for ir_measures
+    assert by_iter(nDCG @ 2, labels, {"1": {"7": 1.0}, "2": {}}) == {"1": 1.0, "2": 0.0}
+    assert labels == {"1": {"7": 1}, "2": {}}
 
 
 @pytest.mark.parametrize("door", ALL_DOORS.values(), ids=ALL_DOORS)

@@ -11,6 +11,7 @@ from ir_measures import AP, RR, P, ScoredDoc, nDCG
 
 from fairtk import EE_D, EE_R, E, Groups
 from fairtk.errors import DuplicateError, InputError
+from fairtk.frames import Run, as_frame
 from fairtk.measures import ByGroup
 from fairtk.measures.samples import refuse_samples
 
@@ -147,16 +148,19 @@ def test_measures_that_know_samples():
 
 
 def test_rows_with_samples_that_do_not_overlap():
+    def refuse(measures, run):
+        refuse_samples(measures, Run(as_frame(run, "score", "run"), "run"))
+
     rows = list(theirs(CUT)[["query_id", "doc_id", "score", "sample"]].itertuples(index=False))
     with pytest.raises(InputError, match="the column 'sample'"):
-        refuse_samples([AP], rows)
+        refuse([AP], rows)
     docs = [ScoredDoc("q", "a", 1.0), ScoredDoc("r", "a", 1.0), ScoredDoc("q", "b", 0.5)]
-    refuse_samples([AP], docs)
+    refuse([AP], docs)
     with pytest.raises(InputError, match="twice"):
-        refuse_samples([AP], [*docs, ScoredDoc("r", "a", 0.0)])
-    refuse_samples([AP], [])
-    refuse_samples([AP], {"q": {"a": 1.0}})
-    refuse_samples([E(AP), EE_D], SAMPLED)
+        refuse([AP], [*docs, ScoredDoc("r", "a", 0.0)])
+    refuse([AP], [])
+    refuse([AP], {"q": {"a": 1.0}})
+    refuse([E(AP), EE_D], SAMPLED)
 
 
 @given(st.permutations(range(8)), st.booleans())

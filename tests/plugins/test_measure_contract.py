@@ -225,6 +225,15 @@ class NotEmpty(Share):
         return super().score_all(evidence) * evidence.frame["score"].ne(0).iloc[0]
 
 
+class OpenWithoutRankings(Share):
+    """Calls short rankings undefined, and a query without any too."""
+
+    def score_all(self, evidence):
+        short = np.array([run is None or len(run) < 2 for _, _, run in evidence.by_query(2)])
+        self.warn_undefined(evidence.qids[short], len(short), "its ranking is too short")
+        return np.where(short, np.nan, super().score_all(evidence))
+
+
 class ForeignColumns(Share):
     """Declares ir_measures' names."""
 
@@ -248,6 +257,7 @@ FLAWS = [
     (Forgetful, "test_ways_through_ir_measures_agree"),
     (Fragile, "test_no_useful_document"),
     (NotEmpty, "test_empty_run"),
+    (OpenWithoutRankings, "test_empty_run"),
     (ForeignColumns, "test_declarations"),
 ]
 
