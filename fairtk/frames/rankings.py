@@ -182,17 +182,19 @@ def _sorted_order(
         return None
     if rank is not None:
         return np.lexsort((within, key))
-    return order_by((within, key), lambda rows: documents.text[doc[rows]])
+    return order_by((within, key), lambda rows: (doc[rows], documents.text))
 
 
 def order_by(
-    keys: tuple[Any, ...], names: Callable[[IntArray], Any], descending: bool = True
+    keys: tuple[Any, ...],
+    named: Callable[[IntArray], tuple[Any, Any]],
+    descending: bool = True,
 ) -> IntArray:
     """Return the order of rows by keys, with ties broken by name.
 
     Args:
         keys: as for `numpy.lexsort`: the last one counts first; shape (n_rows,) each.
-        names: gives the names of some rows, mostly their docnos.
+        named: gives the names of some rows, as indices into names, and the names.
         descending: whether the last of tied names comes first (trec_eval's rule).
     """
     order: IntArray = np.lexsort(keys)
@@ -200,10 +202,16 @@ def order_by(
     if not tied.any():
         return order
     # names are compared only where they are tied: sorting strings is slow
-    rows = order[np.append(tied, False) | np.append(False, tied)]
-    place = np.zeros(len(order), dtype=np.int64)
-    place[rows] = pd.factorize(names(rows), sort=True)[0]
-    return np.lexsort((-place if descending else place, *keys))
+    involved = np.append(tied, False) | np.append(False, tied)
+    rows = order[involved]
+    group = np.cumsum(np.append(True, ~tied))[involved]
+    name, names = named(rows)
+    code, used = pd.factorize(name)
+    by_name = np.empty(len(used), dtype=np.int64)
+    by_name[np.argsort(np.asarray(names[used], dtype=str), kind="stable")] = np.arange(len(used))
+    place = -by_name[code] if descending else by_name[code]
+    order[involved] = rows[np.lexsort((place, group))]
+    return order
 
 
 def _known(score: FloatArray | None) -> FloatArray:

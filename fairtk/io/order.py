@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 
 from fairtk.errors import DataWarning
 from fairtk.files.rows import Rows
@@ -32,7 +33,9 @@ def place(rows: Rows, order: str) -> None:
     score = frame[SCORE].to_numpy(np.float64)
     ranking = rows.codes([QID, *([SAMPLE] if SAMPLE in frame.columns else [])])
 
-    sorted_rows = order_by((-score, used, ranking), lambda tied: frame[DOCNO].iloc[tied])
+    sorted_rows = order_by(
+        (-score, used, ranking), lambda tied: pd.factorize(frame[DOCNO].iloc[tied])
+    )
     ranking, score = ranking[sorted_rows], score[sorted_rows]
     same = ranking[1:] == ranking[:-1]
     rising = same & (score[1:] > score[:-1])

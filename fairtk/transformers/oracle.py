@@ -57,7 +57,7 @@ class OracleSampler(Sampler):
         """Return `n_samples` rankings per query of the run."""
         run = self.plain_run(inp)
         grade = np.maximum(np.nan_to_num(self._labels.labels_of(run)), 0.0)
-        within = order_by((-grade, run.query), lambda rows: run.docnos[run.doc[rows]], False)
+        within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)
         gaps = np.zeros(len(grade))
         gaps[1:] = np.where(grade[within][1:] < grade[within][:-1], SURE, 0.0)
         gaps[run.ranking_start[:-1]] = 0.0

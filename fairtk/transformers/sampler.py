@@ -62,6 +62,6 @@ class FairSampler(Sampler):
         """Return `n_samples` rankings per query of the run."""
         run = self.plain_run(inp)
         score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
-        order = order_by((-score, run.ranking), lambda rows: run.docnos[run.doc[rows]], False)
+        order = order_by((-score, run.ranking), lambda rows: (run.doc[rows], run.docnos), False)
         gaps = score_gaps(score, run.ranking_start, self.alpha)
         return self.drawn(inp, run, run.order[order], gaps)
