@@ -43,18 +43,20 @@ def command(
 ) -> None:
     """Show the results in FOLDER as a page: one file of HTML, which asks the network for nothing.
 
-    FOLDER is what `Results.save` wrote, or the save_dir of an experiment. A save_dir holds what
-    systems gave, and not what was measured: give --qrels and measures, or the page has rankings and
-    answers only. The page has a summary in words, tables, figures, single queries with their
-    rankings and answers, settings and versions; all but sorting and single queries works without
-    JavaScript. `Results.report` does the same in Python.
+    FOLDER is what `Results.save` wrote, the output folder of a study, or the save_dir of an
+    experiment. A save_dir holds what systems gave, and not what was measured: give --qrels and
+    measures, or the page has rankings and answers only.
+
+    The page has a summary in words, tables, figures, single queries with their rankings and
+    answers, settings and versions; all but sorting and single queries works without JavaScript.
+    `Results.report` does the same in Python.
 
     \b
     Examples:
       fairtk report results -o report.html
       fairtk report study --qrels qrels.txt -m EE_D@5 -m "E(nDCG@5)" --baseline bm25
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment import open_results
+    from fairtk.experiment import open_results, results_folder
     from fairtk.report import load_sections
 
     results = open_results(folder, qrels, measures, gold=gold)
@@ -80,6 +82,6 @@ def command(
         cutoff=cutoff,
         license=license,
         command=shlex.join(words),
-        sections=load_sections(folder),
+        sections=load_sections(results_folder(folder)),
     )
     click.echo(f"Report: {output}")

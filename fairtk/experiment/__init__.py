@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairtk.experiment.entry import Experiment
     from fairtk.experiment.executors import DaskExecutor, ProcessExecutor, SerialExecutor
     from fairtk.experiment.identity import identified
-    from fairtk.experiment.opening import open_results
+    from fairtk.experiment.opening import open_results, results_folder
     from fairtk.experiment.progress import telling
     from fairtk.experiment.results import Results
     from fairtk.experiment.upkeep import export, prune, stored
@@ -35,6 +35,7 @@ _MODULES = {
     "export": "upkeep",
     "identified": "identity",
     "open_results": "opening",
+    "results_folder": "opening",
     "prune": "upkeep",
     "stored": "upkeep",
     "telling": "progress",
@@ -50,6 +51,7 @@ __all__ = [
     "export",
     "identified",
     "open_results",
+    "results_folder",
     "prune",
     "stored",
     "telling",

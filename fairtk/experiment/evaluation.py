@@ -54,6 +54,7 @@ class Evaluation:
         self.measures = list(dict.fromkeys(parse(measure) for measure in measures))
         self.labels = {measure: written(measure) for measure in self.measures}
         self.qids: list[str] = []
+        self.qrels: pd.DataFrame | None = None
         if not self.measures:
             return
         if qrels is None:
@@ -86,6 +87,20 @@ class Evaluation:
         # what ids match nothing is said once, by the others if there are any
         self._ours = FairEvaluator(ours, renamed, warns=not theirs) if ours else None
         self._theirs = ir_measures.evaluator(theirs, renamed) if theirs else None
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What `fairtk.measures.parse` makes each measure of, by its label."""
+        return {label: repr(measure) for measure, label in self.labels.items()}
+
+    @property
+    def directions(self) -> dict[str, str]:
+        """``"higher"`` or ``"lower"``: what is better, by label."""
+        return {label: str(getattr(m, "better", "higher")) for m, label in self.labels.items()}
+
+    def ready(self) -> Evaluation:
+        """Return itself; that of saved results is made only when it is asked for."""
+        return self
 
     def refuse_samples(self, system: str, run: pd.DataFrame) -> None:
         """Raise if a system's rows are sampled and a measure would read them as one ranking.
@@ -205,7 +220,7 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
     """
     inner = {m: m.inner if m.NAME == "E" else m for m in evaluation.measures}
     wanted = {m: one for m, one in inner.items() if m.NAME in ("E", "EU") or SAMPLE not in run}
-    if not wanted:
+    if not wanted or evaluation.qrels is None:
         return
     evaluator = ir_measures.evaluator(
         list(dict.fromkeys(wanted.values())), evaluation.qrels.rename(columns=TO_IR_MEASURES)

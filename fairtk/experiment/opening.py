@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import InputError, listed
+from fairtk.errors import InputError, StoreError
 from fairtk.evaluation.reading import as_labels
 from fairtk.experiment.database import FILE
 from fairtk.experiment.entry import Experiment
 from fairtk.experiment.results import Results
-from fairtk.experiment.saved import CONFIG
+from fairtk.experiment.saved import CONFIG, MEANS
 from fairtk.experiment.upkeep import stored_systems
 from fairtk.frames.columns import QID
 from fairtk.measures import parse
@@ -42,16 +44,14 @@ def open_results(
         InputError: there are no results here, or saved results are to be measured anew.
         StoreError: the store is damaged.
     """
-    place, wanted = Path(folder), [parse(measure) for measure in measures]
+    place, wanted = results_folder(folder), [parse(measure) for measure in measures]
     if (place / CONFIG).exists():
         if wanted or qrels is not None:
             raise InputError(
-                f"{folder}: these saved results have measures and labels of their own; give "
+                f"{place}: these saved results have measures and labels of their own; give "
                 "measures and qrels with the folder of a store only"
             )
         return Results.load(place)
-    if not (place / FILE).exists():
-        raise InputError(_nothing(place))
     frames, stages, failures = _stored(place)
     if not frames:
         raise InputError(f"{place / FILE}: no system has finished a query yet; run it again")
@@ -68,6 +68,12 @@ def _stored(
     folder: Path,
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.DataFrame]:
     """Return the rows and the stages of each system, and the queries that failed."""
+    path = folder / FILE
+    try:  # one that runs moves a damaged store aside and begins a new one; a reader must not
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.execute("SELECT count(*) FROM chains")
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: the store of the experiment cannot be read ({error})") from None
     frames, stages, lost = {}, {}, []
     systems = list(stored_systems(folder))
     names = [system.name for system in systems]
@@ -79,14 +85,31 @@ def _stored(
     return frames, stages, pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
 
 
-def _nothing(folder: Path) -> str:
-    if not folder.is_dir():
-        return f"{folder}: there is no such folder"
-    inside = sorted(
-        path.parent.name for name in (CONFIG, FILE) for path in folder.glob(f"*/{name}")
-    )
-    there = f"; results are in its folders {listed(inside)}: give one of them" if inside else ""
-    return (
-        f"{folder}: neither saved results ({CONFIG} of Results.save) nor a store ({FILE} of "
-        f"Experiment(save_dir=...)) is in this folder{there}"
+def results_folder(folder: str | PathLike[str]) -> Path:
+    """Return the folder with results: this one, or the only one below, as of a study.
+
+    Args:
+        folder: of saved results, of a store, or of a study that saved its results below.
+
+    Raises:
+        InputError: there are none, or several, which are listed.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError(f"{folder}: there is no such folder")
+    if (place / CONFIG).exists():
+        return place
+    below = sorted({path.parent for path in place.rglob(MEANS) if (path.parent / CONFIG).exists()})
+    if not below and (place / FILE).exists():
+        return place
+    if len(below) == 1:
+        return below[0]
+    if not below:
+        raise InputError(
+            f"{folder}: neither saved results ({CONFIG} of Results.save) nor a store ({FILE} of "
+            "Experiment(save_dir=...)) is in this folder"
+        )
+    raise InputError(
+        f"{folder}: there are results in {len(below)} folders; give one of them: "
+        + ", ".join(str(path) for path in below)
     )

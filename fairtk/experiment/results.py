@@ -40,7 +40,7 @@ class Results:
     def __init__(
         self,
         rows: SystemRows,
-        evaluation: Evaluation,
+        evaluation: Evaluation | saved.SavedEvaluation,
         per_query: pd.DataFrame,
         means: pd.DataFrame,
         failures: pd.DataFrame,
@@ -49,7 +49,7 @@ class Results:
         environment: Mapping[str, Any],
     ) -> None:
         self.systems: list[str] = [str(name) for name in means.index]
-        self.measures: list[str] = list(evaluation.labels.values())
+        self.measures: list[str] = list(evaluation.texts)
         self.per_query = per_query
         self.failures = failures
         self.baseline = baseline
@@ -91,13 +91,12 @@ class Results:
         together, and are left out for sampled systems. Computed when first asked for.
         """
         columns = ["system", QID, SAMPLE, "measure", "value"]
+        evaluation = self._evaluation.ready()
         parts = [
             part
             for system in self.systems
             if self.measures
-            for part in per_sample(
-                system, self._rows(system, self._evaluation.inputs), self._evaluation
-            )
+            for part in per_sample(system, self._rows(system, evaluation.inputs), evaluation)
         ]
         filled = [part for part in parts if len(part)]
         table = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)
@@ -106,7 +105,7 @@ class Results:
     @property
     def qrels(self) -> pd.DataFrame | None:
         """The labels that the measures read; None without measures."""
-        return self._evaluation.qrels if self._evaluation.measures else None
+        return self._evaluation.qrels
 
     def rankings(self, name: str) -> pd.DataFrame:
         """Return all rows of a system, queries in the order of the topics.
@@ -146,10 +145,9 @@ class Results:
         Args:
             measure: as in `measures`.
         """
-        found = next((m for m, label in self._evaluation.labels.items() if label == measure), None)
-        if found is None:
+        if measure not in self.measures:
             raise NotFoundError("measure", measure, self.measures)
-        return str(getattr(found, "better", "higher"))
+        return self._evaluation.directions[measure]
 
     def compare(
         self,

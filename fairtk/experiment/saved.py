@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,36 @@ from fairtk.experiment.evaluation import Evaluation
 from fairtk.experiment.rows import SystemRows, saved_rows
 from fairtk.files import atomic_text, read_parquet, write_parquet
 
-FORM = 1
+FORM = 2
 """Version of the folder's form."""
 
-CONFIG, ENVIRONMENT = "config.json", "environment.json"
+CONFIG, ENVIRONMENT, MEANS = "config.json", "environment.json", "means.parquet"
+
+
+@dataclass(frozen=True)
+class SavedEvaluation:
+    """The measures of saved results, which may name groups that are not registered here.
+
+    Attributes:
+        texts: what `fairtk.measures.parse` makes each measure of, by its label.
+        directions: ``"higher"`` or ``"lower"``: what is better, by label.
+        qrels: the labels.
+    """
+
+    texts: dict[str, str]
+    directions: dict[str, str]
+    qrels: pd.DataFrame | None
+
+    def ready(self) -> Evaluation:
+        """Return what measures; says which groups it lacks."""
+        return Evaluation(self.texts.values(), self.qrels, None)
 
 
 def save(
     folder: Path,
     systems: Sequence[str],
     rows: SystemRows,
-    evaluation: Evaluation,
+    evaluation: Evaluation | SavedEvaluation,
     tables: dict[str, pd.DataFrame],
     environment: dict[str, Any],
     notes: dict[str, Any],
@@ -47,13 +67,14 @@ def save(
             write_parquet(rows(name), folder / file)
         for name, table in tables.items():
             write_parquet(table, folder / f"{name}.parquet")
-        if evaluation.measures:
+        if evaluation.qrels is not None:
             write_parquet(evaluation.qrels, folder / "qrels.parquet")
         _write_json(environment, folder / ENVIRONMENT)
         config = {
             "form": FORM,
             "systems": files,
-            "measures": {label: repr(m) for m, label in evaluation.labels.items()},
+            "measures": evaluation.texts,
+            "better": evaluation.directions,
             **notes,
         }
         _write_json(config, folder / CONFIG)
@@ -65,8 +86,21 @@ def save(
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """Return the arguments of `Results` for what `save` wrote."""
+    """Return the arguments of `Results` for what `save` wrote.
+
+    Raises:
+        FormatError: a file is missing or damaged; names it.
+    """
     config = _read_json(folder / CONFIG)
+    try:
+        return _arguments(folder, config)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(
+            f"damaged, or not of saved results ({error!r})", folder / CONFIG
+        ) from None
+
+
+def _arguments(folder: Path, config: Any) -> dict[str, Any]:
     if config.get("form") != FORM:
         raise FormatError(
             f"results of form {config.get('form')!r}; this version of fairtk reads form {FORM}",
@@ -74,13 +108,13 @@ def load(folder: Path) -> dict[str, Any]:
         )
     systems = list(config["systems"])
     per_query = _read(folder / "per_query.parquet")
-    counts = _read(folder / "means.parquet")
+    counts = _read(folder / MEANS)
     measures = list(config["measures"])
     means = counts.pivot(index="system", columns="measure", values="mean").rename_axis(columns=None)
     qrels = _read(folder / "qrels.parquet") if measures else None
     return {
         "rows": saved_rows({name: folder / file for name, file in config["systems"].items()}),
-        "evaluation": Evaluation(config["measures"].values(), qrels, None),
+        "evaluation": SavedEvaluation(config["measures"], config["better"], qrels),
         "per_query": per_query,
         "means": means.reindex(index=pd.Index(systems, name="system"), columns=measures),
         "failures": _read(folder / "failures.parquet"),

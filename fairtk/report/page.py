@@ -18,7 +18,7 @@ from fairtk.files.renderings import Table
 from fairtk.report.queries import drill_down
 from fairtk.report.reported import Reported
 from fairtk.report.sections import Section
-from fairtk.report.summary import measured, overview, unsaid, warned
+from fairtk.report.summary import measured, overview, tested, unsaid, warned
 from fairtk.report.svg import inline_svg
 from fairtk.report.tables import comparison_table, coverage_table, mean_table
 
@@ -109,6 +109,7 @@ def page_text(
         js=parts["page.js"],
         overview=overview(results, details.systems),
         measures=measures,
+        tested=tested(first, test, how) if several else "",
         unsaid=unsaid(results, details.systems),
         warnings=list(dict.fromkeys(said)),
         means=mean_table(results) if results.measures else None,
@@ -118,7 +119,6 @@ def page_text(
         figures=figures,
         sections=[_shown(section, i) for i, section in enumerate(sections)],
         details=details,
-        cutoff=cutoff,
         coverage=coverage_table(results, details.systems),
         failures=results.failures.to_dict("records"),
         settings=_settings(results),

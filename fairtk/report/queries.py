@@ -59,6 +59,7 @@ class DrillDown:
         queries: how many there are.
         shown: how many of them are in `blocks`.
         systems: what each system gave.
+        depth: the ranks that are shown of the longest ranking.
     """
 
     index: str
@@ -66,6 +67,7 @@ class DrillDown:
     queries: int
     shown: int
     systems: dict[str, SystemRankings]
+    depth: int
 
 
 def drill_down(results: Reported, cutoff: int, most: int = BYTES) -> DrillDown:
@@ -88,16 +90,18 @@ def drill_down(results: Reported, cutoff: int, most: int = BYTES) -> DrillDown:
             queries.setdefault(qid, _query())["e"][place] = str(error)
     _add_labels(queries, results.qrels)
     blocks, ends = _packed(queries.values(), len(results.systems), most)
+    lengths = [len(docs) for q in queries.values() for s in q["s"].values() for _, docs, _ in s]
+    depth = max(lengths, default=0)
     index = {
         "systems": results.systems,
         "measures": results.measures,
-        "cutoff": cutoff,
+        "cutoff": depth,
         "qids": list(queries),
         "texts": [_cut(query["q"], _SHOWN_IN_LIST) for query in queries.values()],
         "values": _values(results, list(queries)),
         "ends": ends,
     }
-    return DrillDown(pack(index), blocks, len(queries), ends[-1] if ends else 0, found)
+    return DrillDown(pack(index), blocks, len(queries), ends[-1] if ends else 0, found, depth)
 
 
 def pack(value: Any) -> str:

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import ir_measures
 import pandas as pd
 
 from fairtk.errors import InputError
 from fairtk.files.renderings import number_text
 from fairtk.frames.columns import QID
 from fairtk.measures import parse
+from fairtk.measures.notation import known_names
 from fairtk.report.queries import SystemRankings
 from fairtk.report.reported import Reported
 from fairtk.report.tables import CONFIDENCE, TESTS, interval, p_text
@@ -101,18 +103,13 @@ def measured(
             best = str(means.index[0])
             if best not in among:
                 among[best] = results.compare(best, test, None if how == "none" else how)
-            findings = _best(measure, means, among, str(baseline), test, how)
+            findings = _best(measure, means, among, str(baseline))
         said.append(MeasureSummary(measure, about, findings))
     return said
 
 
 def _best(
-    measure: str,
-    means: pd.Series,
-    among: Mapping[str, pd.DataFrame],
-    baseline: str,
-    test: str,
-    how: str,
+    measure: str, means: pd.Series, among: Mapping[str, pd.DataFrame], baseline: str
 ) -> list[str]:
     """Return sentences on the best system, its distance from the baseline, and the next one."""
     best, following = str(means.index[0]), str(means.index[1])
@@ -122,12 +119,12 @@ def _best(
     else:
         row = _row(among[baseline], measure, best)
         distance = f"{_distance(row)} than the baseline {baseline}"
-        said = [f"{head}, {distance} ({_tested(row, test, how)}).", *_doubt(row, best, baseline)]
+        said = [f"{head}, {distance} ({_tested(row)}).", *_doubt(row, best, baseline)]
     if best == baseline or following != baseline:
         row = _row(among[best], measure, following)
         said.append(
             f"Next is {following} with {number_text(means.iloc[1])}, {_distance(row)} than {best} "
-            f"({_tested(row, test, how)})."
+            f"({_tested(row)})."
         )
         said += _doubt(row, following, best)
     return said
@@ -145,15 +142,13 @@ def _distance(row: Mapping[str, Any]) -> str:
     return f"{abs(difference):.4f} {'higher' if difference > 0 else 'lower'}"
 
 
-def _tested(row: Mapping[str, Any], test: str, how: str) -> str:
+def _tested(row: Mapping[str, Any]) -> str:
     if math.isnan(row["p_corrected"]):
         return "not tested"
     p = p_text(row["p_corrected"])
-    corrected = "" if how == "none" else f" with the correction {how}"
     return (
         f"{CONFIDENCE:.0%} interval of the difference {interval(row['low'], row['high'])}, "
-        f"p {f'< {p[1:]}' if p.startswith('<') else f'= {p}'} by a {TESTS[test]}{corrected}, "
-        f"{_number(int(row['n']), 'query', 'queries')}"
+        f"p {f'< {p[1:]}' if p.startswith('<') else f'= {p}'}"
     )
 
 
@@ -167,8 +162,11 @@ def _about(measure: str, better: str) -> str:
     direction = f"{better.capitalize()} is better."
     try:
         parsed = parse(measure)
-    except InputError:  # e.g. of groups that are not at hand
-        return direction
+    except InputError:  # its groups are not at hand
+        known_names()
+        parsed = ir_measures.measures.registry.get(measure.split("(")[0].split("@")[0])
+        if parsed is None or " * " in measure:
+            return direction
     inner = getattr(parsed, "inner", parsed) if parsed.NAME == "E" else parsed
     pretty = str(getattr(inner, "PRETTY_NAME", None) or inner.NAME)
     short = str(getattr(inner, "SHORT_DESC", None) or "").strip()
@@ -177,6 +175,16 @@ def _about(measure: str, better: str) -> str:
         short = f"{short} In the mean over the sampled rankings of each query.".strip()
     whom = FOR_WHOM.get(parsed.NAME, READERS)
     return f"{pretty}, {whom}. {short} {direction}".replace("  ", " ")
+
+
+def tested(baseline: str, test: str, how: str) -> str:
+    """Return how the differences of the summary were tested."""
+    corrected = "not corrected" if how == "none" else f"corrected ({how}) for the systems compared"
+    return (
+        f"Differences are paired by query, from the baseline {baseline} unless another system is "
+        f"named; intervals are at {CONFIDENCE:.0%}, p-values of a two-sided {TESTS[test]}, "
+        f"{corrected}."
+    )
 
 
 def unsaid(results: Reported, found: Mapping[str, SystemRankings]) -> list[str]:

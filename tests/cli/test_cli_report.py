@@ -1,5 +1,7 @@
 """``fairtk report``: the page of a folder."""
 
+import shutil
+
 import pandas as pd
 import pytest
 from report_world import hostile_results
@@ -49,7 +51,10 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
     (broken / "experiment.sqlite").write_text("no database")
     half = tmp_path / "half"
     half.mkdir()
-    (half / "config.json").write_text('{"form": 1, "systems": {}, "measures": {}}')
+    (half / "config.json").write_text('{"form": 2, "systems": {}, "measures": {}}')
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text('{"systems": 1}')
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     for path in (folders / "saved").glob("*.*"):
@@ -57,7 +62,7 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
     for words, said in (
         ([tmp_path / "nowhere"], "there is no such folder"),
         ([tmp_path / "empty"], "neither saved results (config.json of Results.save) nor a store"),
-        ([folders], "results are in its folders 'saved', 'study': give one of them"),
+        ([other], "results of form None; this version of fairtk reads form 2"),
         ([broken], "experiment.sqlite"),
         ([half], "per_query.parquet: this file of the saved results is missing"),
         ([damaged], "000.parquet"),
@@ -72,6 +77,16 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
         assert found.exit_code in (1, 2), (words, found.output)
         assert said in found.output and found.output.count("\n") == 1, (words, found.output)
         assert not (tmp_path / "page.html").exists()
+
+
+def test_results_of_a_study_lie_below_its_folder(fairtk, folders, tmp_path):
+    shutil.copytree(folders / "saved", tmp_path / "study" / "gender" / "pages")
+    page = tmp_path / "page.html"
+    assert fairtk("report", tmp_path / "study", "-o", page).exit_code == 0
+    shutil.copytree(folders / "saved", tmp_path / "study" / "place")
+    found = fairtk("report", tmp_path / "study", "-o", page)
+    assert found.exit_code == 2 and "there are results in 2 folders; give one" in found.output
+    assert str(tmp_path / "study" / "place") in found.output
 
 
 def test_failed_queries_of_a_store_are_counted(folders, tmp_path):

@@ -102,3 +102,27 @@ def test_saved_and_loaded_they_are_the_same(results, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be written"):
         results.save(tmp_path / "file")
+
+
+def test_saved_results_need_no_groups_until_they_are_measured_again(tmp_path):
+    docs = list("abcd")
+    groups = fairtk.Groups.from_frame(
+        pd.DataFrame({"docno": docs, "group": ["x", "y"] * 2, "weight": 1.0}), name="side"
+    )
+    measure = fairtk.AWRF(groups=groups, target=fairtk.Target.uniform(groups)) @ 3
+    run = pd.DataFrame({"qid": "q", "docno": docs, "score": [4.0, 3.0, 2.0, 1.0]})
+    qrels = run[["qid", "docno"]].assign(label=1)
+    results = fairtk.Experiment({"one": run, "two": run[::-1]}, qrels=qrels, measures=[measure])
+    results.save(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    label = results.measures[0]
+    config["measures"][label] = label.replace(groups.digest()[:8], "00000000")  # as elsewhere
+    path.write_text(json.dumps(config))
+    loaded = fairtk.Results.load(tmp_path)
+    assert loaded.means.to_numpy().tolist() == results.means.to_numpy().tolist()
+    assert loaded.better(loaded.measures[0]) == "higher"
+    loaded.save(tmp_path / "again")
+    assert json.loads((tmp_path / "again" / "config.json").read_text()) == config
+    with pytest.raises(ParameterError, match="unknown groups 'side#00000000'"):
+        _ = loaded.per_sample

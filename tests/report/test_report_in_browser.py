@@ -150,8 +150,8 @@ def test_queries_are_found_and_opened_by_keyboard(driver, page, results):
     frame = results.rankings("fair")
     frame = frame[frame["qid"] == "q17"]
     top = {d.split("<")[0] for d in frame.loc[frame["rank"] == 0, "docno"]}
-    assert {docs.text.split("<")[0] for _, docs, _ in cells} == top
-    assert all(MARKUP in answer.text for *_, answer in cells)
+    assert {docs.text.split("<")[0] for *_, docs in cells} == top
+    assert all(MARKUP in answer.text for _, answer, _ in cells)
 
 
 def test_queries_can_be_ordered_by_what_differs(driver, page, results):

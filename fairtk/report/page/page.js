@@ -155,9 +155,9 @@
           item.append(named(one, doc));
           list.append(item);
         }
-        return [String(count), list, ...(answered ? [one.a[answer] ?? ""] : [])];
+        return [String(count), ...(answered ? [one.a[answer] ?? ""] : []), list];
       });
-      const heads = [["times", ""], ["documents", ""], ...(answered ? [["answer", ""]] : [])];
+      const heads = [["times", ""], ...(answered ? [["answer", ""]] : []), ["documents", ""]];
       around.append(table(`Rankings of ${index.systems[s]}`, heads, rows));
     });
     return around;
