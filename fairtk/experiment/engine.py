@@ -55,7 +55,7 @@ class Engine:
         threads: int,
         batch_size: int | None,
         fail_fast: bool,
-        look: Callable[[str, pd.DataFrame], None],
+        look: Callable[[str, pd.DataFrame], None] | None = None,
     ) -> None:
         self.tree = tree
         self.topics = topics
@@ -70,7 +70,7 @@ class Engine:
         self.wanted: dict[int, Wanted] = {}
         self.look = look
         self._unseen: dict[int, list[str]] = {}
-        for name, node in tree.ends.items():
+        for name, node in tree.ends.items() if look else ():
             while node.stage.generator is not None and node.parent is not None:
                 node = node.parent  # whose rows are those of the generator, but for the answers
             self._unseen.setdefault(node.number, []).append(name)
@@ -81,6 +81,10 @@ class Engine:
     def cells(self, node: Node) -> dict[str, StoredCell]:
         """Return what the store has of a chain, failed queries too."""
         return self.store.cells(self.chains[node.number], self.topics.digests)
+
+    def done(self, node: Node) -> set[str]:
+        """Return the queries that a chain has results for."""
+        return {qid for qid, cell in self.cells(node).items() if cell.error is None}
 
     # Making what is missing -------------------------------------------------------------------
 
@@ -98,11 +102,7 @@ class Engine:
         for number in list(self._unseen):
             cells = self.store.cells(self.chains[number], self.topics.digests)
             self._show(number, self.store.read(list(cells.values())[:1]))
-        ended = [self.cells(node).values() for node in self.tree.ends.values()]
-        if all(
-            len(cells) == len(self.topics.qids) and not any(cell.error for cell in cells)
-            for cells in ended
-        ):
+        if all(len(self.done(node)) == len(self.topics.qids) for node in self.tree.ends.values()):
             return
         stages = {node.stage.key: node.stage.working for node in self.tree.nodes}
         backends = self.prepare()
@@ -239,6 +239,7 @@ class Engine:
         """Show the first rows of systems to who may refuse them."""
         if table is not None and len(table):
             for system in self._unseen.pop(node, ()):
+                assert self.look is not None  # else nothing is unseen
                 self.look(system, unpack(table, [QID, DOCNO, SAMPLE, RANK]))
 
     def _chain(self, node: int) -> int:

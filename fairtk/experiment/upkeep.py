@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from os import PathLike
@@ -172,6 +173,12 @@ def _store(save_dir: str | PathLike[str]) -> Store:
     path = Path(save_dir) / FILE
     if not path.exists():
         raise StoreError(f"{path}: there is no store of an experiment here")
+    try:
+        # opened as it is: an experiment would put a damaged file aside and begin anew
+        with closing(sqlite3.connect(path, timeout=120)) as database:
+            database.execute("SELECT count(*) FROM chains").fetchone()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: the store of the experiment cannot be read ({error})") from error
     return Store(Path(save_dir))
 
 

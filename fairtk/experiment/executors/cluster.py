@@ -6,11 +6,12 @@ import contextlib
 import hashlib
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from fairtk.errors import MissingExtraError, WorkerError
-from fairtk.experiment.executors.processes import checked_workers
+from fairtk.experiment.executors.processes import ATTEMPTS, checked_workers
 from fairtk.experiment.executors.sessions import Function, RemoteSession
 from fairtk.experiment.executors.travel import from_parent, to_worker
 from fairtk.experiment.executors.worker import answer, portable
@@ -145,8 +146,17 @@ class _Sent:
         if key not in self.known:
             data = to_worker(self.stages[key])
             name = hashlib.blake2b(data, digest_size=16).hexdigest()
-            self.known[key] = name, self.client.scatter(data, hash=False)
+            self.known[key] = name, self._scattered(data)
         return self.known[key]
+
+    def _scattered(self, data: bytes) -> Any:
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.client.scatter(data, hash=False)
+            except OSError as error:  # it was to go to a worker that has just died
+                if attempt == ATTEMPTS - 1:
+                    raise WorkerError(f"the Dask cluster takes no data ({error})") from error
+                time.sleep(1)
 
 
 # The stages of this worker process by their bytes' digest, so that each model is loaded once.
