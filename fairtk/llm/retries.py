@@ -13,6 +13,12 @@ from typing import Any
 LONGEST_WAIT = 120.0
 """Seconds: a server that asks for a longer wait is given up."""
 
+SILENCE = 45.0
+"""Seconds that a server from which nothing has come yet is asked again, all calls together."""
+
+PROBE = 2.0
+"""Seconds that it has for each call after that."""
+
 
 @dataclass(frozen=True)
 class Backoff:
@@ -46,11 +52,34 @@ class Streak:
 
     Attributes:
         count: how many; 0 after one that did not.
+        heard: whether the server has ever sent anything.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self.heard = False
+        self._asked: float | None = None
         self._lock = Lock()
+
+    def patience(self, timeout: float, attempt: int) -> float:
+        """Return the seconds that an attempt may take; 0: it is no use.
+
+        A server that accepts connections and never says a word must not cost every attempt of
+        every call its whole time: together they have `SILENCE`, then each call has `PROBE`.
+
+        Args:
+            timeout: seconds that an attempt may take at a server that is there.
+            attempt: its number, from 0.
+        """
+        if self.heard:
+            return timeout
+        now = time.monotonic()
+        with self._lock:
+            self._asked = now if self._asked is None else self._asked
+            left = SILENCE - (now - self._asked)
+        if attempt:
+            return max(0.0, min(timeout, left))
+        return timeout if left > 0 else min(timeout, PROBE)
 
     def add(self) -> int:
         """Count one more, and return how many there are."""
@@ -61,6 +90,7 @@ class Streak:
     def end(self) -> None:
         """Begin anew."""
         self.count = 0
+        self._asked = None
 
     def __reduce__(self) -> Any:
         return (Streak, ())

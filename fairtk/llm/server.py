@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import math
 import os
 import random
-import re
 import time
 from collections.abc import Iterable, Iterator
 from threading import Event
 from typing import Any
-from urllib.parse import urlsplit
 
 from fairtk.errors import MissingExtraError, ParameterError
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, escaped
@@ -20,6 +17,7 @@ from fairtk.llm.errors import LLMError
 from fairtk.llm.reasons import detail, one_line, without_keys
 from fairtk.llm.replies import BrokenReplyError, read_reply
 from fairtk.llm.retries import LONGEST_WAIT, Backoff, Streak, retry_after
+from fairtk.llm.server_settings import check_address, check_key_name, check_number
 from fairtk.llm.threads import outcomes_in_threads
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -28,7 +26,6 @@ MOST_FAILURES = 5
 
 _CONNECT = 5.0  # seconds
 _TRY_AGAIN = (408, 409, 425, 429)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class OpenAICompatible(ChatModel):
@@ -50,7 +47,9 @@ class OpenAICompatible(ChatModel):
         api_key_env: the environment variable with the key; None: the server needs none.
         temperature: 0 or above: how much answers vary. FAIR-QR uses 0.3.
         max_tokens: the most tokens of an answer.
-        timeout: seconds that one attempt may take.
+        timeout: seconds that one attempt may take. While nothing at all has come from the server,
+            calls are tried again for 45 s, all together, so that one that accepts connections and
+            never answers ends the work within a minute; a larger timeout lets it start slowly.
         concurrency: the most calls at a time.
         retries: how often a call is tried again.
         backoff: seconds before the first retry.
@@ -67,23 +66,14 @@ class OpenAICompatible(ChatModel):
         api_key_env: str | None = "OPENAI_API_KEY",
         temperature: float = 0.3,
         max_tokens: int = 256,
-        timeout: float = 60.0,
+        timeout: float = 45.0,
         concurrency: int = 8,
         retries: int = 5,
         backoff: float = 0.5,
         seed: int | None = None,
     ) -> None:
-        address = urlsplit(base_url or OPENAI_URL)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise ParameterError(
-                "OpenAICompatible: base_url must be an address that begins with http:// or "
-                "https://, e.g. 'http://127.0.0.1:8000/v1'"
-            )
-        if address.username or address.password or address.query or address.fragment:
-            raise ParameterError(
-                "OpenAICompatible: base_url must not carry a user, a password or parameters; put "
-                "the key into an environment variable and name it in api_key_env"
-            )
+        check_address(base_url or OPENAI_URL)
+        check_key_name(api_key_env)
         for name, value, least in (
             ("temperature", temperature, 0.0),
             ("timeout", timeout, 1e-3),
@@ -92,20 +82,7 @@ class OpenAICompatible(ChatModel):
             ("concurrency", concurrency, 1),
             ("retries", retries, 0),
         ):
-            whole = isinstance(least, int)
-            right = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (right and math.isfinite(value) and value >= least) or (
-                whole and int(value) != value
-            ):
-                kind = "an integer" if whole else "a number"
-                raise ParameterError(
-                    f"OpenAICompatible: {name} must be {kind} of at least {least}; found {value!r}"
-                )
-        if api_key_env is not None and not _VARIABLE.fullmatch(str(api_key_env)):
-            raise ParameterError(  # what was given may be a key, and is not repeated
-                "OpenAICompatible: api_key_env must be the name of an environment variable, such "
-                "as OPENAI_API_KEY, and never the key itself"
-            )
+            check_number(name, value, least)
         if not str(model).strip():
             raise ParameterError("OpenAICompatible: model must be the name of a model; found ''")
         self.model = str(model)
@@ -205,9 +182,13 @@ class OpenAICompatible(ChatModel):
         # of a server that just failed every attempt of a call, less is to be hoped for
         retries = min(self.retries, 1) if self._streak.count else self.retries
         for attempt in range(retries + 1):
+            patience = self._streak.patience(self.timeout, attempt)
+            if not patience:
+                return self._failed(f"{reason} ({attempt} attempts)")
             begin = time.perf_counter()
             try:
-                reply = self._send(client, chat)
+                reply = self._send(client, chat, patience)
+                self._streak.heard = True
                 found = read_reply(reply, time.perf_counter() - begin)
                 self._streak.end()
                 return self._without_key(found)
@@ -218,7 +199,7 @@ class OpenAICompatible(ChatModel):
                 said = self._hidden(one_line(str(error)))
                 reason, again, asked = f"the response is not a chat completion ({said})", True, None
             except Exception as error:
-                reason, again, asked = self._judge(error)
+                reason, again, asked = self._judge(error, patience)
             if not again:  # the server is there, and refuses this prompt
                 self._streak.end()
                 return Failure(f"{self.model!r}: {reason}")
@@ -243,8 +224,10 @@ class OpenAICompatible(ChatModel):
             )
         return Failure(f"{self.model!r}: {reason}")
 
-    def _send(self, client: Any, chat: Chat) -> bytes:
-        more = {} if self.seed is None else {"seed": self.seed}
+    def _send(self, client: Any, chat: Chat, patience: float) -> bytes:
+        more: dict[str, Any] = {} if self.seed is None else {"seed": self.seed}
+        if patience != self.timeout:
+            more["timeout"] = patience
         response = client.chat.completions.with_raw_response.create(
             model=self.model,
             messages=[{"role": m.role, "content": escaped(m.content)} for m in chat.messages],
@@ -261,7 +244,7 @@ class OpenAICompatible(ChatModel):
             return found
         return dataclasses.replace(found, text=self._hidden(found.text))
 
-    def _judge(self, error: Exception) -> tuple[str, bool, float | None]:
+    def _judge(self, error: Exception, patience: float) -> tuple[str, bool, float | None]:
         """Return what happened, whether to try again, and the wait that the server asks for.
 
         Raises:
@@ -269,6 +252,7 @@ class OpenAICompatible(ChatModel):
         """
         status = getattr(error, "status_code", None)
         if isinstance(status, int):
+            self._streak.heard = True
             said = self._hidden(detail(error))
             server = self.base_url or OPENAI_URL
             if status in (401, 403):
@@ -287,7 +271,7 @@ class OpenAICompatible(ChatModel):
             return f"status {status}: {said}", again, retry_after(headers)
         kind = type(error).__name__
         if kind == "APITimeoutError":
-            return f"no answer within {self.timeout:g} s", True, None
+            return f"no answer within {patience:.3g} s", True, None
         if kind == "APIConnectionError":
             return f"no connection to {self.base_url or OPENAI_URL}", True, None
         # whatever else goes wrong is the end of this call, not of the work

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
+import socket
 import threading
 import time
 
@@ -13,7 +15,7 @@ from chat_server import KEY, error, serving
 pytest.importorskip("openai")
 
 from fairtk.errors import ParameterError
-from fairtk.llm import Chat, Completion, Failure, LLMError, Message, OpenAICompatible
+from fairtk.llm import Chat, Completion, Failure, LLMError, Message, OpenAICompatible, retries
 from fairtk.llm.retries import Backoff, retry_after
 
 
@@ -139,6 +141,58 @@ def test_dead_server_is_named():
         url = server.url
     [found] = OpenAICompatible("toy", url, retries=1, backoff=0.01).complete(chats("x"))
     assert isinstance(found, Failure) and f"no connection to {url} (2 attempts)" in found.reason
+
+
+@pytest.fixture
+def silent():
+    """A server that accepts connections and never answers; the connections that it has seen."""
+    seen = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    seen.append(server.accept()[0])
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1", seen
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(30)
+    for connection in seen:
+        connection.close()
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_server_that_never_says_a_word_costs_its_silence_once(silent, monkeypatch, concurrency):
+    monkeypatch.setattr(retries, "SILENCE", 0.6)
+    monkeypatch.setattr(retries, "PROBE", 0.1)
+    url, seen = silent
+    model = OpenAICompatible("toy", url, timeout=0.4, concurrency=concurrency, backoff=0.01)
+    outcomes = []
+    with pytest.raises(LLMError, match=f"5 calls in a row to {url} failed.*no answer within"):
+        for _, outcome in model.outcomes(chats(*"abcdefgh")):
+            outcomes.append(outcome)
+    assert all(isinstance(outcome, Failure) for outcome in outcomes)
+    # a call has .4 s and what is left of .6 s; then four calls have .1 s, or eight share the .6 s
+    # (without a bound 6 + 4 * 2 attempts, or 8 * 6)
+    assert len(seen) <= (2 + 4 if concurrency == 1 else 8 * 2)
+    # whoever asks again begins anew
+    begin = len(seen)
+    with pytest.raises(LLMError, match="5 calls in a row"):
+        model.complete(chats(*"abcdefgh"))
+    assert len(seen) - begin >= 5
+
+
+def test_a_server_that_has_answered_is_tried_again_for_long(monkeypatch):
+    monkeypatch.setattr(retries, "SILENCE", 0.001)
+    rule = {"good": "fine", "bad": {"sleep": 1.0, "text": "too late"}}
+    with serving(lambda prompt, _: rule[prompt]) as server:
+        model = client(server, timeout=0.3, retries=2, concurrency=1)
+        good, bad = model.complete(chats("good", "bad"))
+    assert good.text == "fine" and bad.reason.endswith("no answer within 0.3 s (3 attempts)")
+    assert server.counts == {"good": 1, "bad": 3}
 
 
 @pytest.mark.parametrize(
