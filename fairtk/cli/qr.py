@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from fairtk.cli.output import format_option
@@ -35,25 +37,7 @@ from fairtk.cli.output import format_option
               help="Vary settings of FAIR-QR, too.")  # fmt: skip
 @click.option("--seed", type=int, help="Of folds, training and bootstrap.  [default: 42]")
 @format_option
-def command(
-    source: str,
-    output: str | None,
-    dry_run: bool,
-    attributes: tuple[str, ...],
-    systems: tuple[str, ...],
-    model: str | None,
-    base_url: str | None,
-    api_key_env: str | None,
-    split: str | None,
-    max_calls: int | None,
-    max_cost: float | None,
-    prices: str | None,
-    offline: bool,
-    retry_unusable: bool,
-    variations: bool,
-    seed: int | None,
-    form: str,
-) -> None:
+def command(dry_run: bool, form: str, **given: Any) -> None:
     """Compare FAIR-QR with BM25, vector search, DLF, DELTR, FA*IR and MMR.
 
     The baselines other than BM25 come with the plugin fairtk-baselines. FOLDER has the files of
@@ -96,24 +80,4 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.cli.qr_run import Given, run
 
-    run(
-        Given(
-            source=source,
-            output=output,
-            attributes=attributes,
-            systems=systems,
-            model=model,
-            base_url=base_url,
-            api_key_env=api_key_env,
-            split=split,
-            max_calls=max_calls,
-            max_cost=max_cost,
-            prices=prices,
-            offline=offline,
-            retry_unusable=retry_unusable,
-            variations=variations,
-            seed=seed,
-        ),
-        dry_run,
-        form,
-    )
+    run(Given(**given), dry_run, form)

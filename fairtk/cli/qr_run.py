@@ -121,20 +121,11 @@ def _ledger(
     file: StudyFile, given: Given, folder: Path, dry_run: bool, stack: contextlib.ExitStack
 ) -> Ledger | None:
     """Return the ledger, if anything about it is set; the study opens its own otherwise."""
-    options = {
-        **file.ledger,
-        **{
-            name: value
-            for name, value in (
-                ("max_calls", given.max_calls),
-                ("max_cost", given.max_cost),
-                ("prices", given.prices),
-                ("offline", given.offline or None),
-                ("retry_unusable", given.retry_unusable or None),
-            )
-            if value is not None
-        },
-    }
+    options = dict(file.ledger)
+    for name in ("max_calls", "max_cost", "prices", "offline", "retry_unusable"):
+        value = getattr(given, name)
+        if value is not None and value is not False:
+            options[name] = value
     if not options:
         return None
     path = Path(options.pop("path", folder / "ledger.sqlite"))

@@ -15,7 +15,7 @@ from fairtk.files.places import locked, network_of
 from fairtk.llm.backup import Backup
 from fairtk.llm.rows import COLUMNS, Row
 from fairtk.llm.salvage import saved_rows
-from fairtk.llm.schema import APPLICATION, SCHEMA, TABLES, connected, write_new
+from fairtk.llm.schema import APPLICATION, SCHEMA, TABLES, connected, mark, write_new
 
 
 def open_database(path: Path, backup: Backup) -> sqlite3.Connection:
@@ -98,9 +98,9 @@ def _problem(path: Path) -> str:
     try:
         with contextlib.closing(connected(path)) as database:
             found = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL"))
-            mark = database.execute("PRAGMA application_id").fetchone()[0]
+            application = database.execute("PRAGMA application_id").fetchone()[0]
             version = database.execute("PRAGMA user_version").fetchone()[0]
-            if "answers" not in found and (not found or mark == APPLICATION):
+            if "answers" not in found and (not found or application == APPLICATION):
                 database.execute("BEGIN")
                 for name in TABLES.keys() - found.keys():
                     database.execute(TABLES[name])
@@ -108,7 +108,7 @@ def _problem(path: Path) -> str:
                 database.execute("COMMIT")
                 return ""
             whole = all(found.get(name) == table for name, table in TABLES.items())
-            if mark != APPLICATION and not whole:
+            if application != APPLICATION and not whole:
                 return "not a ledger"
             if version != SCHEMA:
                 return f"of version {version}, not {SCHEMA}"

@@ -59,10 +59,6 @@ class AnswerStore:
             found |= self._mended(damaged)
         return found
 
-    def get_many(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """Return the answers that are there, by key; for `put_many`."""
-        return self.get(keys)
-
     def put(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
         """Commit an answer and return it; if another process was first, return that one."""
         return self.put_many([answer_row(key, llm, chat, answer)])[key]

@@ -15,7 +15,7 @@ from fairtk.frames.qrels import Qrels
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import Expectation
-from fairtk.measures.foreign import values_of
+from fairtk.measures.foreign import values_for
 from fairtk.measures.group_means import GroupMeans, ValueOfGroups, compared, means_of_groups
 from fairtk.measures.group_params import GROUPS
 from fairtk.measures.params import MeasureParam, Param
@@ -192,9 +192,7 @@ def _values(measure: Any, evidence: Evidence) -> FloatArray:
     with warnings.catch_warnings():
         # a group without useful documents takes no part, which is said once for all groups
         warnings.simplefilter("ignore", UndefinedWarning)
-        if isinstance(measure, FairMeasure):
-            return measure.scored(evidence)
-        return values_of([measure], evidence)[measure]
+        return values_for(measure, evidence)
 
 
 def _keeps_ranks(measure: Any) -> bool:

@@ -59,6 +59,13 @@ def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArr
     return found
 
 
+def values_for(measure: Any, evidence: Evidence) -> FloatArray:
+    """Return the value of each query, whoever computes the measure; shape (n_queries,)."""
+    if isinstance(measure, FairMeasure):
+        return measure.scored(evidence)
+    return values_of([measure], evidence)[measure]
+
+
 def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArray]:
     """Return the means of other evaluators' values over the rankings of each query.
 

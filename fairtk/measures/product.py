@@ -8,7 +8,7 @@ from fairtk.errors import ParameterError
 from fairtk.frames.arrays import FloatArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
-from fairtk.measures.foreign import values_of
+from fairtk.measures.foreign import values_for
 from fairtk.measures.params import MeasureParam, Param
 
 
@@ -63,7 +63,7 @@ class MeasureProduct(FairMeasure):
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the product for each query; NaN where a factor is."""
-        left, right = (_values(m, evidence) for m in self.factors)
+        left, right = (values_for(m, evidence) for m in self.factors)
         return left * right
 
 
@@ -82,12 +82,6 @@ def _has_cutoff(measure: Any) -> bool:
         return all(_has_cutoff(f) for f in measure.factors)
     inner = getattr(measure, "inner", measure)  # E(nDCG@5) has its cutoff inside
     return inner.params.get(inner.AT_PARAM) is not None
-
-
-def _values(measure: Any, evidence: Evidence) -> FloatArray:
-    if isinstance(measure, FairMeasure):
-        return measure.scored(evidence)
-    return values_of([measure], evidence)[measure]
 
 
 Product = MeasureProduct()

@@ -136,14 +136,6 @@ class SampleEvaluator(providers.Evaluator):  # type: ignore[misc]
         """Return the value of each measure and query."""
         return self.inner.iter_calc(self._checked(run))  # type: ignore[no-any-return]
 
-    def calc_aggregate(self, run: Any) -> dict[Any, float]:
-        """Return the aggregate of each measure."""
-        return self.inner.calc_aggregate(self._checked(run))  # type: ignore[no-any-return]
-
-    def calc(self, run: Any) -> Any:
-        """Return both."""
-        return self.inner.calc(self._checked(run))
-
     def _checked(self, run: Any) -> Any:
         """Return the run in a form that all evaluators take, its ids as text."""
         run = _listed(run)

@@ -177,7 +177,7 @@ def test_other_tables_live_beside_the_answers(tmp_path):
         ledger.store.put("a", MODEL, CHAT, Completion("A"))
         rows = [made_row(k, "m", "{}", "", Completion(k.upper())) for k in "abb"]
         assert {k: c.text for k, c in ledger.store.put_many(rows).items()} == {"a": "A", "b": "B"}
-        assert set(ledger.store.get_many("abc")) == {"a", "b"}
+        assert set(ledger.store.get("abc")) == {"a", "b"}
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT * FROM cells").fetchall() == [("x",)]
     database.close()
@@ -200,3 +200,12 @@ def test_a_network_file_system_has_one_process_at_a_time(tmp_path, monkeypatch):
             AnswerStore(tmp_path / "home" / "l")
     with closing(AnswerStore(tmp_path / "home" / "l")) as store:
         assert store.get("a")["a"].text == "A"
+
+
+def test_a_file_that_was_not_begun_is_a_new_ledger(tmp_path):
+    path = tmp_path / "empty"
+    path.touch()
+    with Ledger(path) as ledger:
+        ledger.store.put("a", MODEL, CHAT, Completion("A"))
+    assert served(path, ["a"])["a"].text == "A"
+    assert sorted(p.name for p in tmp_path.iterdir() if "aside" in p.name) == []
