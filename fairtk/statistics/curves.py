@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.arrays import BoolArray, FloatArray
-from fairtk.statistics.samples import check_drawing, numbers
+from fairtk.frames.arrays import FloatArray
+from fairtk.statistics.samples import batches, check_drawing, numbers
+
+_ZERO = 1e-12
+"""A spread below this part of the values is rounding."""
 
 CURVES = ("slope of points", "slope of means", "area of means", "area of points")
 
@@ -69,40 +72,37 @@ def curve_values(
     check_drawing(confidence, resamples)
     if not span[0] < span[1]:
         raise ParameterError(f"span must rise; found {span!r}")
-    points = _Points.of(x, y, span, increasing)
-    n = len(points.x)
-    found = points.values(np.ones(n)) if n else dict.fromkeys(CURVES, np.nan)
-    if n < 2:
-        return {name: CurveValue(value, np.nan, np.nan) for name, value in found.items()}
-    generator = np.random.default_rng(seed)
-    drawn = [
-        points.values(np.bincount(generator.integers(0, n, n), minlength=n).astype(np.float64))
-        for _ in range(resamples)
-    ]
-    ends = [(1 - confidence) / 2, (1 + confidence) / 2]
-    result = {}
-    for name, value in found.items():
-        every = np.array([values[name] for values in drawn])
-        every = every[~np.isnan(every)]
-        low, high = np.quantile(every, ends) if len(every) else (np.nan, np.nan)
-        result[name] = CurveValue(value, float(low), float(high))
-    return result
+    points = _Points(x, y, span, increasing)
+    n = points.n_queries
+    found = points.values(np.ones((1, n)))[0] if n else np.full(len(CURVES), np.nan)
+    low, high = np.full((2, len(CURVES)), np.nan)
+    if n > 1:
+        generator = np.random.default_rng(seed)
+        drawn = np.concatenate(
+            [points.values(_draws(generator, size, n)) for size in batches(resamples, n)]
+        )
+        for place, values in enumerate(drawn.T):
+            defined = values[~np.isnan(values)]
+            if len(defined):
+                ends = [(1 - confidence) / 2, (1 + confidence) / 2]
+                low[place], high[place] = np.quantile(defined, ends)
+    every = zip(CURVES, found, low, high, strict=True)
+    return {name: CurveValue(float(v), float(a), float(b)) for name, v, a, b in every}
 
 
-@dataclass(frozen=True)
+def _draws(generator: np.random.Generator, size: int, n: int) -> FloatArray:
+    """Return how often each of n queries is in each resample; shape (size, n)."""
+    drawn = generator.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
+    counts = np.bincount(drawn.ravel(), minlength=size * n)
+    return counts.reshape(size, n).astype(np.float64)
+
+
 class _Points:
-    """The points of some queries; those of a query are weighted alike."""
+    """The points of some queries, sorted once; those of a query are weighted alike."""
 
-    x: FloatArray
-    y: FloatArray
-    there: BoolArray
-    span: tuple[float, float]
-    increasing: bool
-
-    @classmethod
-    def of(
-        cls, x: npt.ArrayLike, y: npt.ArrayLike, span: tuple[float, float], increasing: bool
-    ) -> _Points:
+    def __init__(
+        self, x: npt.ArrayLike, y: npt.ArrayLike, span: tuple[float, float], increasing: bool
+    ) -> None:
         first, second = numbers(x, "x", ndim=2), numbers(y, "y", ndim=2)
         if first.shape != second.shape:
             raise InputError(
@@ -111,54 +111,76 @@ class _Points:
             )
         there = ~(np.isnan(first) | np.isnan(second))
         kept = there.any(axis=1)
-        first, second = (np.where(there, values, 0.0)[kept] for values in (first, second))
-        return cls(first, second, there[kept], span, increasing)
+        self.there = there[kept]
+        self.x, self.y = (np.where(there, values, 0.0)[kept] for values in (first, second))
+        self.n_queries = len(self.x)
+        self.span, self.increasing = span, increasing
+        self.query, _ = np.nonzero(self.there)
+        self.height = self.y[self.there]
+        self.place, self.code = np.unique(self.x[self.there], return_inverse=True)
 
-    def values(self, weight: FloatArray) -> dict[str, float]:
-        """Return the values of `CURVES` for weights of the queries."""
-        count = weight @ self.there
-        settings = count > 0
-        means = [(weight @ values)[settings] / count[settings] for values in (self.x, self.y)]
-        weights = np.broadcast_to(weight[:, None], self.there.shape)
-        used = self.there & (weights > 0)
-        points = self.x[used], self.y[used], weights[used]
-        alike = np.ones(len(means[0]))
-        found = (
-            _slope(*points),
-            _slope(means[0], means[1], alike),
-            _area(*_heights(means[0], means[1], alike)[:2], self.span),
-            self._isotonic(*points),
+    def values(self, weights: FloatArray) -> FloatArray:
+        """Return the values of `CURVES` for weights of the queries.
+
+        Args:
+            weights: shape (n, queries).
+
+        Returns:
+            shape (n, 4).
+        """
+        count = weights @ self.there
+        with np.errstate(invalid="ignore"):  # 0 / 0: a setting without points
+            means = (weights @ self.x) / count, (weights @ self.y) / count
+        areas = [self._area_of_means(*pair) for pair in zip(*means, strict=True)]
+        isotonic = [self._isotonic(row) for row in weights]
+        return np.column_stack([self._slopes(weights), _slopes_of(*means), areas, isotonic])
+
+    def _slopes(self, weights: FloatArray) -> FloatArray:
+        x, y = (
+            np.where(self.there, values - values[self.there].mean(), 0.0)
+            for values in (self.x, self.y)
         )
-        return dict(zip(CURVES, found, strict=True))
+        columns = [self.there, x, y, x**2, x * y]
+        n, sum_x, sum_y, square, product = (weights @ c.sum(axis=1) for c in columns)
+        spread = square - sum_x**2 / n
+        flat = spread <= _ZERO * square
+        return np.where(flat, np.nan, (product - sum_x * sum_y / n) / np.where(flat, 1.0, spread))
 
-    def _isotonic(self, x: FloatArray, y: FloatArray, weight: FloatArray) -> float:
+    def _area_of_means(self, x: FloatArray, y: FloatArray) -> float:
+        known = ~np.isnan(x)
+        place, code = np.unique(x[known], return_inverse=True)
+        return _area(place, np.bincount(code, weights=y[known]) / np.bincount(code), self.span)
+
+    def _isotonic(self, weight: FloatArray) -> float:
         from scipy.optimize import isotonic_regression
 
-        place, height, mass = _heights(x, y, weight)
-        fit = isotonic_regression(height, weights=mass, increasing=self.increasing)
-        return _area(place, fit.x, self.span)
+        own = weight[self.query]
+        mass = np.bincount(self.code, weights=own)
+        total = np.bincount(self.code, weights=own * self.height)
+        drawn = mass > 0
+        mass = mass[drawn]
+        fit = isotonic_regression(total[drawn] / mass, weights=mass, increasing=self.increasing)
+        return _area(self.place[drawn], fit.x, self.span)
 
 
-def _slope(x: FloatArray, y: FloatArray, weight: FloatArray) -> float:
-    mass = weight.sum()
-    away = x - (weight @ x) / mass
-    spread = weight @ away**2
-    if spread <= 1e-24 * mass * max(1.0, float(np.abs(x).max()) ** 2):
-        return float("nan")
-    return float((weight * away) @ y / spread)
-
-
-def _heights(
-    x: FloatArray, y: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct x in order, the mean y at each, and their weights."""
-    place, code = np.unique(x, return_inverse=True)
-    mass = np.bincount(code, weights=weight).astype(np.float64)
-    return place, np.bincount(code, weights=weight * y) / mass, mass
+def _slopes_of(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the slope of each row's points; NaN are none."""
+    away = x - np.nanmean(x, axis=1, keepdims=True)
+    spread = np.nansum(away**2, axis=1)
+    flat = spread <= _ZERO**2 * np.maximum(1.0, np.nanmax(np.abs(x), axis=1)) ** 2
+    return np.where(flat, np.nan, np.nansum(away * y, axis=1) / np.where(flat, 1.0, spread))
 
 
 def _area(x: FloatArray, y: FloatArray, span: tuple[float, float]) -> float:
-    """Return the mean height of straight lines through points over the span, flat beyond them."""
-    inside = x[(x > span[0]) & (x < span[1])]
-    at = np.concatenate([[span[0]], inside, [span[1]]])
-    return float(np.trapezoid(np.interp(at, x, y), at) / (span[1] - span[0]))
+    """Return the mean height of straight lines through points over the span, flat beyond them.
+
+    Args:
+        x: places of the points, rising.
+        y: their heights.
+        span: from where to where.
+    """
+    first, last = np.searchsorted(x, span, side="right")
+    ends = np.interp(span, x, y)
+    at = np.concatenate([span[:1], x[first:last], span[1:]])
+    height = np.concatenate([ends[:1], y[first:last], ends[1:]])
+    return float(np.diff(at) @ (height[1:] + height[:-1]) / 2 / (span[1] - span[0]))

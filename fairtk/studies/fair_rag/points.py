@@ -67,6 +67,7 @@ def models(values: pd.DataFrame, where: str) -> Iterator[tuple[tuple[Any, ...], 
     """
     keys = [*MODEL, ALPHA, QID, MEASURE]
     require(values, [*keys, VALUE], where)
+    values = values.reset_index(drop=True)  # parts that were put together repeat their indices
     number = sampled(values[ALPHA])
     kept = values[number | (values[ALPHA] == DETERMINISTIC)]
     if kept.empty:

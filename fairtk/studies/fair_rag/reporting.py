@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def model_sections(results: RagResults, model: tuple[str, str, str]) -> list[Sec
         results: the study's.
         model: task, retriever, generator.
     """
-    return list(_sections(results, model))
+    return list(_sections(results, model, results.tables()))
 
 
 def save_model_sections(results: RagResults, folder: str | PathLike[str]) -> list[Path]:
@@ -67,16 +67,17 @@ def save_model_sections(results: RagResults, folder: str | PathLike[str]) -> lis
     Returns:
         The models' folders, each of which ``fairtk report`` takes.
     """
-    places = []
+    places, tables = [], results.tables()
     for model in results.values[MODEL].drop_duplicates().itertuples(index=False, name=None):
         places.append(model_folder(folder, results.settings.name, model))
-        save_sections(places[-1], model_sections(results, model))
+        save_sections(places[-1], _sections(results, model, tables))
     return places
 
 
-def _sections(results: RagResults, model: tuple[str, str, str]) -> Iterator[Section]:
+def _sections(
+    results: RagResults, model: tuple[str, str, str], tables: Mapping[str, pd.DataFrame]
+) -> Iterator[Section]:
     task, _, generator = model
-    tables = results.tables()
     values = results.values
     beside = values[(values[TASK] == task) & (values[GENERATOR] == generator)]
     collection = _of(tables["collections"], (task, generator), [TASK, GENERATOR])

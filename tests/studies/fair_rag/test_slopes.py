@@ -56,6 +56,8 @@ def test_rows_may_come_in_any_order_and_runs_may_lack_measures():
     pd.testing.assert_frame_equal(
         table.sort_values(keys, ignore_index=True), mixed.sort_values(keys, ignore_index=True)
     )
+    repeated = values.set_index(np.zeros(len(values), dtype=int))  # as pd.concat leaves it
+    pd.testing.assert_frame_equal(trade_offs(repeated, **QUICK), table)
     assert set(trade_offs(values[values["measure"] != "EU"], **QUICK)["table"]) == {3}
     lost = values.drop(values[(values["qid"] == "q03") & (values["alpha"] == 2)].index)
     assert (trade_offs(lost, **QUICK)["queries"] == 40).all()
