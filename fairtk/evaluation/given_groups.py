@@ -117,7 +117,7 @@ class GivenGroups:
 
 def parse_with(given: GivenGroups, text: Any) -> Any:
     """Return the measure that a string names; ``groups='gender'`` may name a given attribute."""
-    from fairtk.groups.registered import groups_key
+    from fairtk.groups.registered import GROUPS
     from fairtk.measures import parse
 
     if not isinstance(text, str):
@@ -131,7 +131,7 @@ def parse_with(given: GivenGroups, text: Any) -> Any:
             name = node.value.value if isinstance(node.value, ast.Constant) else None
             found = given.named(name) if isinstance(name, str) else None
             if found is not None:
-                node.value = ast.Constant(groups_key(found))
+                node.value = ast.Constant(GROUPS.key(found))
                 given.used = True
             elif given.attributes and isinstance(name, str) and "." not in name:
                 known = suggestion(name, given.attributes)

@@ -7,7 +7,7 @@ that was registered, and a path of a file all lead back to the object.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from fairtk.errors import DuplicateError, InputError, NotFoundError
@@ -16,9 +16,60 @@ from fairtk.groups.target import Target
 
 T = TypeVar("T", Groups, Target)
 
-_GROUPS: dict[str, Groups] = {}
-_TARGETS: dict[str, Target] = {}
-_BY_KEY: WeakValueDictionary[str, Any] = WeakValueDictionary()
+
+class Directory(Generic[T]):
+    """What strings stand for.
+
+    Args:
+        kind: what the objects are, for messages.
+        cls: their class.
+    """
+
+    def __init__(self, kind: str, cls: type[T]) -> None:
+        self._kind = kind
+        self._cls: type[T] = cls
+        self._known: dict[str, T] = {}
+        self._by_key: WeakValueDictionary[str, T] = WeakValueDictionary()
+
+    def register(self, value: T, name: str) -> str:
+        """Make an object known under a name; another that has it is a `DuplicateError`."""
+        if self._known.get(name, value) != value:
+            raise DuplicateError(
+                f"other {self._kind} are registered as {name!r} already ({self._known[name]!r}); "
+                "choose another name"
+            )
+        self._known[name] = value
+        return name
+
+    def key(self, value: T) -> str:
+        """Return the string form of an object, and remember what it stands for."""
+        self._by_key.setdefault(value.key, value)
+        return value.key
+
+    def find(self, text: str) -> T:
+        """Return what a string names: registered name, printed key or path of a file.
+
+        Raises:
+            NotFoundError: nothing has that name; the nearest is suggested.
+        """
+        found: T | None = self._known.get(text, self._by_key.get(text))
+        if found is not None:  # empty groups are false
+            return found
+        for value in self._known.values():
+            if value.key == text:
+                return value
+        path = Path(text)
+        if path.suffix and path.exists():
+            return self._cls.read(path)
+        if path.suffix and len(path.suffix) < 9 and "#" not in text:
+            raise InputError(
+                f"{self._kind} {text!r}: no such file, and nothing is registered as that"
+            )
+        raise NotFoundError(self._kind, text, self._known)
+
+
+GROUPS = Directory("groups", Groups)
+TARGETS = Directory("target", Target)
 
 
 def register_groups(groups: Groups, name: str | None = None) -> str:
@@ -34,7 +85,7 @@ def register_groups(groups: Groups, name: str | None = None) -> str:
     Raises:
         DuplicateError: other groups have the name already.
     """
-    return _register(_GROUPS, groups, name or groups.name, "groups")
+    return GROUPS.register(groups, name or groups.name)
 
 
 def register_target(target: Target, name: str) -> str:
@@ -50,64 +101,4 @@ def register_target(target: Target, name: str) -> str:
     Raises:
         DuplicateError: another target has the name already.
     """
-    return _register(_TARGETS, target, name, "target")
-
-
-def find_groups(text: str) -> Groups:
-    """Return the groups that a string names: registered name, printed key or path of a file.
-
-    Raises:
-        NotFoundError: nothing has that name; the nearest is suggested.
-    """
-    return _find(_GROUPS, text, "groups", Groups)
-
-
-def find_target(text: str) -> Target:
-    """Return the target that a string names: registered name, printed key or path of a file.
-
-    Raises:
-        NotFoundError: nothing has that name; the nearest is suggested.
-    """
-    return _find(_TARGETS, text, "target", Target)
-
-
-def groups_key(groups: Groups) -> str:
-    """Return the string form of groups, and remember what it stands for."""
-    return _remember(groups, "groups:")
-
-
-def target_key(target: Target) -> str:
-    """Return the string form of a target, and remember what it stands for."""
-    return _remember(target, "target:")
-
-
-def _register(known: dict[str, T], value: T, name: str, kind: str) -> str:
-    if name in known and known[name] != value:
-        raise DuplicateError(
-            f"other {kind} are registered as {name!r} already ({known[name]!r}); choose another "
-            "name"
-        )
-    known[name] = value
-    return name
-
-
-def _remember(value: T, prefix: str) -> str:
-    _BY_KEY.setdefault(prefix + value.key, value)
-    return value.key
-
-
-def _find(known: dict[str, T], text: str, kind: str, cls: type[T]) -> T:
-    if text in known:
-        return known[text]
-    found = _BY_KEY.get(f"{kind}:{text}")
-    if found is not None:
-        return found  # type: ignore[no-any-return]
-    for value in known.values():
-        if value.key == text:
-            return value
-    path = Path(text)
-    if path.suffix and path.exists():
-        return cls.read(path)
-    if path.suffix and len(path.suffix) < 9 and "#" not in text:
-        raise InputError(f"{kind} {text!r}: no such file, and nothing is registered as that")
-    raise NotFoundError(kind, text, known)
+    return TARGETS.register(target, name)

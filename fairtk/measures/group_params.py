@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from fairtk.groups import Groups, Target
-from fairtk.groups.registered import find_groups, find_target, groups_key, target_key
+from fairtk.groups import Groups, Target, registered
 from fairtk.measures.params import ObjectParam, Param
 
 GROUPS = ObjectParam(
-    find_groups,
+    registered.GROUPS.find,
     Groups,
     desc="the groups of the documents: an object, a registered name, or a file",
-    write=groups_key,
+    write=registered.GROUPS.key,
 )
 TARGET = ObjectParam(
-    find_target,
+    registered.TARGETS.find,
     Target,
     desc="the distribution to compare with: an object, a registered name, or a file",
-    write=target_key,
+    write=registered.TARGETS.key,
 )
 _POLICIES = ("drop", "unknown", "uniform", "best", "worst")
 
