@@ -98,6 +98,13 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     for title in ("Systems", "Changes from BM25", "Settings of FAIR-QR", "Refinements", "Costs"):
         assert f"\n## {title}\n" in page
     assert "\n## Why: gender\n" in page and "no language model" in page
+    shown = fairtk("report", out, "-o", tmp_path / "page.html")  # its one attribute
+    assert shown.exit_code == 0, shown.output
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for title in ("Summary", "Systems", "Refinements", "Costs", "Why: gender", "Queries"):
+        assert f"{title}</h2>" in text
+    assert "Attention-weighted rank fairness, for the groups" in text
+    assert text.count("<svg") >= 5 and "no language model" in text
     kept = json.loads((out / "study.json").read_text())
     assert kept["settings"]["cutoff"] == 5 and kept["topics"] == 8
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pandas as pd
@@ -11,10 +12,12 @@ import pandas as pd
 from fairtk.fair_qr.plot import plot_trace
 from fairtk.fair_qr.progress import SHARE
 from fairtk.files import atomic_write, write_parquet
-from fairtk.files.renderings import cell_text, markdown_text
+from fairtk.files.renderings import Table, cell_text, markdown_text
 from fairtk.llm import KeywordRefiner
+from fairtk.report import Section
 from fairtk.studies.fair_qr.cells import FAIR_QR
 from fairtk.studies.fair_qr.findings import Findings
+from fairtk.studies.fair_qr.pages import PAGES, save_page
 from fairtk.studies.fair_qr.plots import plot_iterations, plot_trade_off, plot_variation
 from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
 from fairtk.studies.writing import file_name, write_text
@@ -44,6 +47,14 @@ _RULES = (
 )
 
 
+class Picture(NamedTuple):
+    """A figure, its file and what it shows."""
+
+    file: str
+    caption: str
+    figure: Any
+
+
 def write_report(results: Findings, folder: Path) -> Path:
     """Write everything; see `StudyResults.save`."""
     figures = folder / "figures"
@@ -64,6 +75,9 @@ def write_report(results: Findings, folder: Path) -> Path:
         write_text(folder / f"{name}.tex", latex(table))
         parts += [f"## {TITLES[name]}", "", markdown_text(table)]
         parts += _shown(pictures.get(name, []))
+    sections = _sections(results, tables, pictures)
+    for attribute in results.data.attributes:
+        save_page(results, attribute, sections, folder / PAGES / file_name(attribute))
     for attribute in results.explained:
         table = change_table(results, attribute)
         parts += [f"## Why: {cell_text(attribute)}", "", markdown_text(table)]
@@ -74,9 +88,31 @@ def write_report(results: Findings, folder: Path) -> Path:
     return page
 
 
-def _pictures(results: Findings, folder: Path) -> dict[str, list[tuple[str, str]]]:
-    """Draw the figures; return file and caption of each, by the table that they belong to."""
-    found: dict[str, list[tuple[str, str]]] = {}
+def _sections(
+    results: Findings, tables: Mapping[str, Table], pictures: Mapping[str, list[Picture]]
+) -> list[Section]:
+    """Return what a page of the study has beside the values of one attribute."""
+    rules = (_RULES,) if isinstance(results.llm, KeywordRefiner) else ()
+    sections = [Section("Groups and targets", (_LABELS, *rules))]
+    shown = {name: (TITLES[name], table) for name, table in tables.items()}
+    for attribute in results.explained:
+        shown[f"why {attribute}"] = (f"Why: {attribute}", change_table(results, attribute))
+    for name, (title, table) in shown.items():
+        sections.append(Section(title, table=table))
+        for picture in pictures.get(name, []):
+            sections.append(
+                Section(
+                    f"{title}: {picture.caption}",
+                    figure=picture.figure,
+                    alternative=f"{picture.caption}; the numbers are in the table above.",
+                )
+            )
+    return sections
+
+
+def _pictures(results: Findings, folder: Path) -> dict[str, list[Picture]]:
+    """Draw the figures; return them by the table that they belong to."""
+    found: dict[str, list[Picture]] = {}
 
     def keep(place: str, name: str, caption: str, figure: Any) -> None:
         for suffix in ("png", "pdf"):
@@ -85,7 +121,7 @@ def _pictures(results: Findings, folder: Path) -> dict[str, list[tuple[str, str]
                 metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": None}
                 figure.savefig(part, format=suffix, dpi=150, metadata=metadata)
             figure.set_layout_engine("none")  # stays as it is: laying out takes the most time
-        found.setdefault(place, []).append((f"{name}.png", caption))
+        found.setdefault(place, []).append(Picture(f"{name}.png", caption, figure))
 
     keep("comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results))
     varied = results.variations
@@ -119,8 +155,8 @@ def _about(results: Findings) -> str:
     return f"{prefix} {cell_text(repr(results.llm))}. Settings and versions: study.json."
 
 
-def _shown(pictures: list[tuple[str, str]]) -> list[str]:
-    return [f"![{cell_text(text)}](figures/{quote(file)})\n" for file, text in pictures]
+def _shown(pictures: list[Picture]) -> list[str]:
+    return [f"![{cell_text(p.caption)}](figures/{quote(p.file)})\n" for p in pictures]
 
 
 def _missing(frame: pd.DataFrame) -> list[str]:
