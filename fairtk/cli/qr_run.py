@@ -16,6 +16,7 @@ import click
 from fairtk.cli.output import echo_rows, echo_table
 from fairtk.errors import DataWarning, InputError
 from fairtk.llm import Ledger
+from fairtk.studies.config import kind_of_source
 from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
 from fairtk.studies.fair_qr.estimates import Plan
 from fairtk.studies.fair_qr.models import make_model, parse_model
@@ -72,14 +73,12 @@ def run(given: Given, dry_run: bool, form: str) -> None:
 
 def _file(given: Given) -> StudyFile:
     """Return the configuration that the first argument names, or is."""
+    kind = kind_of_source(given.source)
     path = Path(given.source).expanduser()
-    if path.is_dir():
-        return StudyFile({"folder": str(path)}, None, Settings(), {}, {})
-    if path.is_file():
+    if kind == "file":
         return read_study(path)
-    if path.suffix == ".toml" or given.source.startswith((".", "/", "~")):
-        raise InputError(f"there is no file or folder {given.source!r}")
-    return StudyFile({"dataset": given.source}, None, Settings(), {}, {})
+    data = {"folder": str(path)} if kind == "folder" else {"dataset": given.source}
+    return StudyFile(data, None, Settings(), {}, {})
 
 
 def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitStack) -> Study:

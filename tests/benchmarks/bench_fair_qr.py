@@ -27,7 +27,6 @@ from fairtk import FairQR, Groups, Target
 from fairtk.errors import DataWarning
 from fairtk.llm import KeywordRefiner, Ledger, OpenAICompatible
 from fairtk.studies.fair_qr import CollectionBM25, StudyData, from_trec_fair
-from fairtk.studies.fair_qr.clock import Clocked
 
 SECONDS, CONCURRENCY, TOPICS = 0.5, 8, 24
 
@@ -85,12 +84,11 @@ def main(folder=None):
                 model = OpenAICompatible(
                     "rules", server.url, api_key_env=None, concurrency=CONCURRENCY
                 )
-                llm = Clocked(ledger.wrap(model))
+                llm = ledger.wrap(model)
                 system = FairQR(bm25, groups, target, llm)
                 begin = time.perf_counter()
-                system(data.topics)
-                whole, waited = time.perf_counter() - begin, llm.waited[0]
-                trace = system.trace
+                found = system.refine(data.topics)
+                whole, waited, trace = time.perf_counter() - begin, found.waited, found.trace
                 calls = trace[trace["iteration"] > 0].groupby("iteration").size()
                 ideal = sum(math.ceil(count / CONCURRENCY) * SECONDS for count in calls)
                 begin = time.perf_counter()

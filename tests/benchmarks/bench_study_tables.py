@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.groups import Groups, Target
-from fairtk.studies.fair_qr.values import experiment, measures
+from fairtk.studies.fair_qr import Settings
+from fairtk.studies.fair_qr.values import measured, measures, summary
 
 QUERIES, LABELS, PAGES, RUNS, DEPTH = 47, 57_500, 600_000, 8, 500
 
@@ -66,7 +67,8 @@ def main() -> None:
         start, used = time.perf_counter(), time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            values, _, _ = experiment(runs, topics, qrels, asked, "holm")
+            values, _ = measured(runs, topics, qrels, asked)
+            summary(values, {name: set() for name in runs}, Settings(), "holm")
         took, used = time.perf_counter() - start, time.process_time() - used
         means = values.groupby("measure")["value"].mean()
         print(f"{RUNS} runs x {len(asked)} measures, nDCG of {ndcg}: {took:.1f} s", end="")

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import math
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from fairtk.errors import FormatError, NotFoundError, ParameterError, suggestion
+from fairtk.errors import FormatError, NotFoundError, ParameterError
 from fairtk.statistics import CORRECTIONS
+from fairtk.studies.config import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    NAMES,
+    TEXT,
+    Kind,
+    beside,
+    check_keys,
+    check_kinds,
+    number,
+    read_config,
+)
 from fairtk.transformers.settings import whole
 
 NDCG = ("TREC", "trec_eval")
@@ -128,33 +139,23 @@ class StudyFile:
 
 
 DATA = ("folder", "dataset", "split", "attributes", "query", "keywords")
-LEDGER = ("path", "offline", "max_calls", "max_cost", "prices", "retry_unusable")
-_TEXT = ("a text", lambda v: isinstance(v, str))
-_NAMES = ("a list of names", lambda v: isinstance(v, list) and all(isinstance(n, str) for n in v))
-_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("folder", "dataset", "split", "query", "keywords", "output"), _TEXT),
-    **dict.fromkeys(("attributes", "systems"), _NAMES),
-    "path": _TEXT,
-    **dict.fromkeys(
-        ("offline", "retry_unusable"), ("true or false", lambda v: isinstance(v, bool))
-    ),
-    "max_calls": (
-        "an integer, 0 or above",
-        lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0,
-    ),
-    "max_cost": ("a number, 0 or above", lambda v: _number(v) and 0 <= v < math.inf),
+_KINDS: Mapping[str, Kind] = {
+    **dict.fromkeys(("folder", "dataset", "split", "query", "keywords", "output"), TEXT),
+    **dict.fromkeys(("attributes", "systems"), NAMES),
+}
+_LEDGER: Mapping[str, Kind] = {
+    "path": TEXT,
+    "offline": FLAG,
+    "max_calls": COUNT,
+    "max_cost": AMOUNT,
     "prices": (
         "a file, or a table with lines like model = [2.5, 10.0]",
         lambda v: isinstance(v, str) or isinstance(v, dict) and all(map(_pair, v.values())),
     ),
+    "retry_unusable": FLAG,
 }
-"""What the value of a key must be, in words, and how that is seen."""
 _TABLES = ("bm25", "fair-qr", "variations", "options", "llm", "ledger")
-_PLAIN = tuple(
-    f.name
-    for f in fields(Settings)
-    if f.name not in ("bm25", "fair_qr", "variations", "options", "systems")
-)
+_PLAIN = tuple(f.name for f in fields(Settings) if f.name.replace("_", "-") not in _TABLES)
 
 
 def read_study(path: str | PathLike[str]) -> StudyFile:
@@ -166,62 +167,28 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
         FormatError: the file cannot be read, a key is unknown, or a value is of the wrong kind.
     """
     place = Path(path)
-    try:
-        with place.open("rb") as stream:
-            found = tomllib.load(stream)
-    except OSError as error:
-        raise FormatError(f"the configuration cannot be read ({error.strerror})", place) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"the configuration is not TOML ({error})", place) from None
-    known = (*DATA, "output", "systems", *_PLAIN, *_TABLES)
-    for key in found:
-        if key not in known:
-            raise FormatError(f"unknown key {key!r}{suggestion(key, known)}", place)
-    for key in _TABLES:
-        if not isinstance(found.get(key, {}), dict):
-            raise FormatError(f"{key!r} must be a table: [{key}]", place)
-    for key in found.get("ledger", {}):
-        if key not in LEDGER:
-            raise FormatError(f"unknown key {key!r} in [ledger]{suggestion(key, LEDGER)}", place)
-    for key, value in (*found.items(), *found.get("ledger", {}).items()):
-        kind, right = _KINDS.get(key, _TEXT)
-        if key in _KINDS and not right(value):
-            raise FormatError(f"{key!r} must be {kind}; found {value!r}", place)
+    found = read_config(place, (*DATA, "output", *_PLAIN, *_TABLES), _TABLES)
+    ledger = found.get("ledger", {})
+    check_keys(ledger, _LEDGER, place, "ledger")
+    check_kinds(found, _KINDS, place)
+    check_kinds(ledger, _LEDGER, place)
     for name, options in found.get("options", {}).items():
         if not isinstance(options, dict):
             raise FormatError(f"settings of {name!r} must be a table: [options.{name}]", place)
     if ("folder" in found) == ("dataset" in found):
         raise FormatError("give either 'folder' or 'dataset'", place)
-    data = {key: found[key] for key in DATA if key in found}
-    ledger = dict(found.get("ledger", {}))
-    for table, key in ((data, "folder"), (data, "keywords"), (ledger, "path"), (ledger, "prices")):
-        if isinstance(table.get(key), str):
-            table[key] = str(place.parent / Path(table[key]).expanduser())
-    output = found.get("output")
+    beside(place, *((found, key) for key in ("folder", "keywords", "output")))
+    beside(place, (ledger, "path"), (ledger, "prices"))
+    given = {k: found[k] for k in (*_PLAIN, "bm25", "options", "variations") if k in found}
+    refining = {k.replace("-", "_"): v for k, v in found.get("fair-qr", {}).items()}
     try:
-        settings = Settings(
-            systems=tuple(found.get("systems", ())),
-            bm25=found.get("bm25", {}),
-            fair_qr={k.replace("-", "_"): v for k, v in found.get("fair-qr", {}).items()},
-            options=found.get("options", {}),
-            **{key: found[key] for key in _PLAIN if key in found},
-        )
-        if "variations" in found:
-            settings = replace(settings, variations=found["variations"])
+        given["systems"] = tuple(found.get("systems", ()))
+        settings = Settings(**given, fair_qr=refining)
     except (ParameterError, NotFoundError) as error:
         raise FormatError(str(error), place) from None
-    return StudyFile(
-        data,
-        None if output is None else str(place.parent / Path(output).expanduser()),
-        settings,
-        found.get("llm", {}),
-        ledger,
-    )
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    data = {key: found[key] for key in DATA if key in found}
+    return StudyFile(data, found.get("output"), settings, found.get("llm", {}), ledger)
 
 
 def _pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_number, value))
+    return isinstance(value, list) and len(value) == 2 and all(map(number, value))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError, suggestion
+from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
+from fairtk.studies.config import (
+    NAMES,
+    NUMBERS,
+    TEXT,
+    beside,
+    check_keys,
+    check_kinds,
+    kind_of_source,
+    read_config,
+)
 from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.specs import make_generator, make_retriever
 from fairtk.studies.fair_rag.study import RagStudy
@@ -18,6 +27,11 @@ from fairtk.studies.fair_rag.tasks import LampTask, read_tasks
 OUTPUT = "fair-rag-study"
 _NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
 _ENGINE = ("executor", "workers", "threads", "batch_size")
+_KINDS = {
+    **dict.fromkeys(("datasets", "retrievers", "generators"), NAMES),
+    **dict.fromkeys(("folder", "output", "split"), TEXT),
+    "tasks": NUMBERS,
+}
 _SETTINGS = tuple(f.name for f in fields(RagSettings))
 
 
@@ -123,14 +137,13 @@ def of_source(source: str) -> Configuration:
     Raises:
         InputError: there is no such file or folder.
     """
+    kind = kind_of_source(source)
     path = Path(source).expanduser()
-    if path.is_dir() or path.suffix == ".zip":
-        return Configuration(folder=str(path))
-    if path.is_file():
+    if kind == "file":
         return read_configuration(path)
-    if path.suffix == ".toml" or source.startswith((".", "/", "~")):
-        raise InputError(f"there is no file or folder {source!r}")
-    return Configuration(datasets=(source,))
+    return (
+        Configuration(folder=str(path)) if kind == "folder" else Configuration(datasets=(source,))
+    )
 
 
 def read_configuration(path: str | PathLike[str]) -> Configuration:
@@ -142,43 +155,17 @@ def read_configuration(path: str | PathLike[str]) -> Configuration:
         FormatError: the file cannot be read, a key is unknown, or a value is of the wrong kind.
     """
     place = Path(path)
-    try:
-        found = tomllib.loads(place.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FormatError(f"the configuration cannot be read ({error.strerror})", place) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"the configuration is not TOML ({error})", place) from None
     plain = [f.name for f in fields(Configuration) if f.name != "settings"]
-    for key in found:
-        if key not in (*plain, *_SETTINGS):
-            raise FormatError(f"unknown key {key!r}{suggestion(key, (*plain, *_SETTINGS))}", place)
-    for key in ("options", "engine"):
-        table = found.get(key, {})
-        if (
-            not isinstance(table, dict)
-            or key == "options"
-            and not all(isinstance(value, dict) for value in table.values())
-        ):
-            raise FormatError(f"{key!r} must be a table: [{key}]", place)
-    for key in found.get("engine", {}):
-        if key not in _ENGINE:
-            raise FormatError(f"unknown key {key!r} in [engine]{suggestion(key, _ENGINE)}", place)
-    lists = {"datasets": str, "tasks": int, "retrievers": str, "generators": str}
-    for key, kind in lists.items():
-        value = found.get(key, [])
-        if not isinstance(value, list) or not all(type(item) is kind for item in value):
-            wanted = "names" if kind is str else "numbers"
-            raise FormatError(f"{key!r} must be a list of {wanted}; found {value!r}", place)
-    for key in ("folder", "output", "split"):
-        if not isinstance(found.get(key, ""), str):
-            raise FormatError(f"{key!r} must be a text; found {found[key]!r}", place)
+    found = read_config(place, (*plain, *_SETTINGS), ("options", "engine"))
+    if not all(isinstance(value, dict) for value in found.get("options", {}).values()):
+        raise FormatError("'options' must be a table: [options]", place)
+    check_keys(found.get("engine", {}), _ENGINE, place, "engine")
+    check_kinds(found, _KINDS, place)
     if ("folder" in found) == ("datasets" in found):
         raise FormatError("give either 'folder' (and 'tasks') or 'datasets'", place)
-    for key in ("folder", "output"):
-        if key in found:
-            found[key] = str(place.parent / Path(found[key]).expanduser())
+    beside(place, (found, "folder"), (found, "output"))
     given: dict[str, Any] = {
-        key: tuple(v) if key in lists else v for key, v in found.items() if key in plain
+        key: tuple(v) if isinstance(v, list) else v for key, v in found.items() if key in plain
     }
     try:
         settings = RagSettings(**{key: found[key] for key in _SETTINGS if key in found})

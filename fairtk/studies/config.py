@@ -1,0 +1,99 @@
+"""Configurations of studies: TOML files, their keys checked by name and kind."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairtk.errors import FormatError, InputError, suggestion
+
+Kind = tuple[str, Callable[[Any], bool]]
+"""What a value must be, in words, and how that is seen."""
+
+TEXT: Kind = ("a text", lambda v: isinstance(v, str))
+FLAG: Kind = ("true or false", lambda v: isinstance(v, bool))
+COUNT: Kind = ("an integer, 0 or above", lambda v: type(v) is int and v >= 0)
+AMOUNT: Kind = ("a number, 0 or above", lambda v: number(v) and 0 <= v < math.inf)
+NAMES: Kind = ("a list of names", lambda v: _list_of(v, str))
+NUMBERS: Kind = ("a list of numbers", lambda v: _list_of(v, int))
+
+
+def number(value: Any) -> bool:
+    """Return whether a value is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _list_of(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(type(item) is kind for item in value)
+
+
+def read_config(path: Path, known: Collection[str], tables: Collection[str]) -> dict[str, Any]:
+    """Return what a TOML file says.
+
+    Args:
+        path: the file.
+        known: the keys that there are.
+        tables: those of them that are tables.
+
+    Raises:
+        FormatError: the file cannot be read, a key is unknown, or a table is none.
+    """
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FormatError(f"the configuration cannot be read ({error.strerror})", path) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"the configuration is not TOML ({error})", path) from None
+    check_keys(found, known, path)
+    for key in tables:
+        if not isinstance(found.get(key, {}), dict):
+            raise FormatError(f"{key!r} must be a table: [{key}]", path)
+    return found
+
+
+def check_keys(
+    found: Mapping[str, Any], known: Collection[str], path: Path, table: str = ""
+) -> None:
+    """Raise a `FormatError` at the first key that is unknown; it suggests the nearest one."""
+    for key in found:
+        if key not in known:
+            where = f" in [{table}]" if table else ""
+            raise FormatError(f"unknown key {key!r}{where}{suggestion(key, known)}", path)
+
+
+def check_kinds(found: Mapping[str, Any], kinds: Mapping[str, Kind], path: Path) -> None:
+    """Raise a `FormatError` at the first value that is not what it must be."""
+    for key, (words, right) in kinds.items():
+        if key in found and not right(found[key]):
+            raise FormatError(f"{key!r} must be {words}; found {found[key]!r}", path)
+
+
+def beside(path: Path, *places: tuple[dict[str, Any], str]) -> None:
+    """Make relative paths in a configuration relative to its file; absolute ones stay.
+
+    Args:
+        path: the file.
+        places: tables and keys; values that are no texts are left alone.
+    """
+    for table, key in places:
+        if isinstance(table.get(key), str):
+            table[key] = str(path.parent / Path(table[key]).expanduser())
+
+
+def kind_of_source(source: str) -> str:
+    """Return what a command was given: ``"folder"``, ``"file"`` or ``"dataset"`` (an id).
+
+    Raises:
+        InputError: it looks like a path, and nothing is there.
+    """
+    path = Path(source).expanduser()
+    if path.is_dir() or path.suffix == ".zip":
+        return "folder"
+    if path.is_file():
+        return "file"
+    if path.suffix == ".toml" or source.startswith((".", "/", "~")):
+        raise InputError(f"there is no file or folder {source!r}")
+    return "dataset"
