@@ -174,3 +174,23 @@ def write_trec_fair(folder):
     by_row = {name: {str(i): v for i, v in enumerate(values)} for name, values in columns.items()}
     topics.write_text(json.dumps(by_row), encoding="utf-8")
     return corpus, topics
+
+
+def test_towards_fair_rag(run, tmp_path):
+    output = run("06_towards_fair_rag.py")
+    for figure in ("06_disparity_and_utility.png", "06_spread.png"):
+        assert is_figure(tmp_path / figure)
+    fixed, uniform = re.search(r"uniform sampling: ([\d.]+) -> ([\d.]+)", output).groups()
+    assert float(uniform) < float(fixed)
+    assert "2_relevance_mapping.tsv" in output
+    (page,) = re.findall(r"fairtk report (.*)", output)
+    assert (Path(page) / "sections.json").exists()
+
+
+def test_production(run, tmp_path):
+    output = run("07_production.py")
+    assert is_figure(tmp_path / "07_requests.png")
+    for said in ("the same ranking", "another draw", "as uneven as can be"):
+        assert re.search(rf"{said}: True", output)
+    disparity = [float(v) for v in re.findall(r"requests: EE_D ([\d.]+)", output)]
+    assert disparity[-1] < disparity[1] < disparity[0] == 1

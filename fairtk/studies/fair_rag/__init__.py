@@ -9,6 +9,7 @@ from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics,
 from fairtk.studies.fair_rag.normalizing import normalized_utility
 from fairtk.studies.fair_rag.planning import RagPlan, make_plan
 from fairtk.studies.fair_rag.published import beside_paper, paper_numbers
+from fairtk.studies.fair_rag.reporting import model_sections, save_model_sections, write_figures
 from fairtk.studies.fair_rag.results import RagResults, saved_settings
 from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.slopes import trade_offs, uniform_end
@@ -31,6 +32,7 @@ __all__ = [
     "make_generator",
     "make_plan",
     "make_retriever",
+    "model_sections",
     "normalized_utility",
     "paper_numbers",
     "plot_requests",
@@ -38,9 +40,11 @@ __all__ = [
     "plot_trade_off",
     "read_configuration",
     "read_tasks",
+    "save_model_sections",
     "saved_settings",
     "statistics",
     "trade_offs",
     "uniform_end",
     "utility_labels",
+    "write_figures",
 ]

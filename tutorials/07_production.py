@@ -1,0 +1,181 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Fair rankings in production: one ranking per request
+#
+# An evaluation draws a hundred rankings of one query. A service draws one for each request
+# (*Towards Fair RAG*, appendix E): `n_samples=1`, with a seed of the request's own. This tutorial
+# puts a sampler behind a plain request handler, measures what it adds to a request, and looks at
+# what a single ranking does and does not guarantee.
+#
+# Run it as a script or open it as a notebook (jupytext):
+#
+#     python tutorials/07_production.py
+#
+# `FAIRTK_TUTORIAL_FAST=1` sends fewer requests. Figures go to the folder in `FAIRTK_TUTORIAL_OUT`.
+
+# %%
+import hashlib
+import json
+import os
+import tempfile
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import ir_measures
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from fairtk import EE_D, BM25Scorer, FairSampler, demo
+
+FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
+OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-07-"))
+OUT.mkdir(parents=True, exist_ok=True)
+ALPHA, CUTOFF = 2, 5
+REQUESTS = 60 if FAST else 400
+
+# %% [markdown]
+# ## The service
+#
+# Retrieval and sampling of one viewer's movies. The seed of a request comes from the request: the
+# same request id gives the same ranking again, which is what one needs when a user asks why, and
+# another id gives another draw. Random numbers come from (seed, qid) alone, so threads do not
+# disturb each other.
+
+# %%
+data = demo.load()
+profiles = {qid: rows for qid, rows in data.candidates.groupby("qid", sort=False)}
+scorer = BM25Scorer()
+
+
+def seed_of(request_id: str) -> int:
+    """Return a seed for a request: the same wherever and whenever it is computed."""
+    return int.from_bytes(hashlib.blake2b(request_id.encode(), digest_size=4).digest(), "big")
+
+
+def rank(qid: str, request_id: str) -> tuple[list[str], dict[str, float]]:
+    """Return the documents that the generator reads, and the seconds of both stages."""
+    began = time.perf_counter()
+    scored = scorer(profiles[qid])
+    between = time.perf_counter()
+    sampler = FairSampler(alpha=ALPHA, n_samples=1, cutoff=CUTOFF, seed=seed_of(request_id))
+    ranking = sampler(scored).sort_values("rank")
+    ended = time.perf_counter()
+    return ranking["docno"].tolist(), {"score": between - began, "sample": ended - between}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers ``POST /rank`` with ``{"qid": ..., "request_id": ...}``."""
+
+    def do_POST(self) -> None:
+        """Draw one ranking."""
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if asked.get("qid") not in profiles:
+            self.send_error(404, "no such viewer")
+            return
+        docnos, seconds = rank(asked["qid"], asked["request_id"])
+        body = json.dumps({"docnos": docnos, "seconds": seconds}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *values: object) -> None:
+        """Say nothing on the terminal."""
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+ADDRESS = f"http://127.0.0.1:{server.server_port}/rank"
+
+
+def ask(qid: str, request_id: str) -> dict:
+    """Send one request."""
+    body = json.dumps({"qid": qid, "request_id": request_id}).encode()
+    with urllib.request.urlopen(urllib.request.Request(ADDRESS, body), timeout=30) as reply:
+        return json.load(reply)
+
+
+# %%
+qid = max(profiles, key=lambda q: len(profiles[q]))
+first, again, other = (ask(qid, name)["docnos"] for name in ("r-1", "r-1", "r-2"))
+print("the same request, the same ranking:", first == again)
+print("another request, another draw:", first != other)
+
+# %% [markdown]
+# ## What it costs
+#
+# Sampling is added to what a request takes anyway. The first request loads modules, so it is left
+# out.
+
+# %%
+replies = [ask(qid, f"r-{number}") for number in range(REQUESTS)]
+seconds = pd.DataFrame([reply["seconds"] for reply in replies[1:]]) * 1000
+print("milliseconds per request:")
+print(seconds.quantile([0.5, 0.95]).rename(index={0.5: "median", 0.95: "95 %"}).round(2))
+
+# %% [markdown]
+# ## What a single ranking guarantees
+#
+# Nothing about evenness: each of these rankings shows five documents and hides all others, so its
+# disparity is the largest there is. What is even is the *policy*: over requests, exposure comes
+# near to what the policy gives in expectation. How many requests that takes is seen here, as the
+# disparity of the exposure that all requests so far have given together.
+
+# %%
+runs = pd.DataFrame(
+    [
+        (qid, number, place, docno, -float(place))
+        for number, reply in enumerate(replies)
+        for place, docno in enumerate(reply["docnos"])
+    ],
+    columns=["qid", "sample", "rank", "docno", "score"],
+)
+labels = data.qrels[data.qrels["qid"] == qid]
+steps = [n for n in (1, 2, 5, 10, 20, 50, 100, 200, 400) if n <= REQUESTS]
+so_far = [
+    ir_measures.calc_aggregate([EE_D @ CUTOFF], labels, runs[runs["sample"] < n])[EE_D @ CUTOFF]
+    for n in steps
+]
+for n, value in zip(steps, so_far, strict=True):
+    print(f"after {n:>3} requests: EE_D {value:.3f}")
+print("a single ranking is as uneven as can be:", so_far[0] == 1)
+# each document's own variance shrinks with 1 / n, and so does what EE_D is too large by
+last = so_far[-1] - (1 - so_far[-1]) / (steps[-1] - 1)
+print(f"the policy's own EE_D, about: {last:.3f}")
+
+# %%
+figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
+axes.plot(steps, so_far, "o-", color="#0072B2", label="all requests so far")
+axes.axhline(last, color="0.4", linestyle="--", label="the policy, estimated")
+axes.set_xscale("log")
+axes.set_xticks(steps, [str(n) for n in steps])
+axes.minorticks_off()
+axes.set_ylim(0, 1.05)
+axes.set_xlabel("requests of one query")
+axes.set_ylabel("← more even exposure · EE_D")
+axes.legend(frameon=False)
+figure.savefig(OUT / "07_requests.png", dpi=150)
+server.shutdown()
+
+# %% [markdown]
+# So: what to log is the seed (or the request id), alpha, and the versions, with which any ranking
+# can be drawn again; what to watch is exposure over a window of requests, by query or by provider,
+# not the evenness of single answers. A query that is asked once is answered by one draw, and nobody
+# is compensated for it.
