@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,15 @@ import pandas as pd
 
 from fairtk.frames.columns import QID
 from fairtk.measures import written
+
+
+def aggregated(measure: Any, values: Iterable[float]) -> float:
+    """Return what a measure's own aggregator makes of the defined values; NaN without any."""
+    defined = [value for value in values if not math.isnan(value)]
+    aggregator = measure.aggregator()
+    for value in defined:
+        aggregator.add(value)
+    return float(aggregator.result()) if defined else math.nan
 
 
 @dataclass
@@ -30,11 +40,7 @@ class RunValues:
 
     def mean(self, measure: Any) -> float:
         """Return the measure's aggregate (the mean for nearly all) over the defined values."""
-        aggregator = measure.aggregator()
-        for value in self.values[measure].values():
-            if not math.isnan(value):
-                aggregator.add(value)
-        return float(aggregator.result()) if self.defined(measure) else math.nan
+        return aggregated(measure, self.values[measure].values())
 
     def defined(self, measure: Any) -> int:
         """Return the number of queries that have a value."""

@@ -14,6 +14,7 @@ import pandas as pd
 
 from fairtk import errors
 from fairtk.errors import DataWarning, FairtkError, FairtkWarning, IdentityError, InputError, listed
+from fairtk.evaluation.values import aggregated
 from fairtk.experiment.identity import describe, key_of
 from fairtk.experiment.packing import pack
 from fairtk.experiment.store import Store
@@ -197,13 +198,10 @@ class Evaluation:
                 "value": values.ravel(),
             }
         ).astype({"system": "str", QID: "str", "measure": "str"})
-        means = {}
-        for (measure, label), own in zip(self.labels.items(), values, strict=True):
-            total = measure.aggregator()
-            defined = [value for value in own[self._order].tolist() if not math.isnan(value)]
-            for value in defined:
-                total.add(value)
-            means[label] = float(total.result()) if defined else math.nan
+        means = {
+            label: aggregated(measure, own[self._order].tolist())
+            for (measure, label), own in zip(self.labels.items(), values, strict=True)
+        }
         return frame, means
 
 

@@ -7,16 +7,19 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
+import ir_measures
 import pandas as pd
 import pytest
 from experiment_stages import Echo, FailsFor, Retriever
 from ir_measures import nDCG
 
 import fairtk
-from fairtk import EE_D, E, FairSampler, Generator, experiment
+from fairtk import EE_D, EE_R, E, FairSampler, Generator, experiment
 from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.database import FILE
+from fairtk.experiment.evaluation import Evaluation
 from fairtk.experiment.store import Store
 
 MEASURES = [EE_D @ 3, E(nDCG @ 3)]
@@ -143,6 +146,41 @@ def test_dry_run_tells_and_does_nothing(data, tmp_path):
     assert len(lines(model)) == calls
     assert "missing" in repr(plan)
     assert "<table>" in plan._repr_html_()
+
+
+def test_values_are_kept_with_what_was_warned_of(data, tmp_path, monkeypatch):
+    topics, qrels = data
+    without = qrels.assign(label=qrels["label"].where(qrels["qid"] != "q2", 0))
+    found = []
+    for labels in (without, without, qrels):
+        calls = []
+        one = Evaluation._values
+        with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            patch.setattr(
+                Evaluation, "_values", lambda *a, of=one, to=calls: to.append(1) or of(*a)
+            )
+            results = fairtk.Experiment(
+                {"a": system(), "b": system(alpha=2)}, topics, labels, [EE_R @ 3], save_dir=tmp_path
+            )
+        found.append((len(calls), [str(w.message) for w in heard], tables(results)))
+    (first, said, values), (again, said_again, same), (other, nothing, _) = found
+    assert (first, again, other) == (2, 0, 2)
+    assert len(said) == 2
+    assert "q2" in said[0]
+    assert said_again == said
+    assert not nothing
+    assert same == values
+
+
+def test_values_of_a_function_are_never_kept(data, tmp_path):
+    topics, qrels = data
+    for value in (0.25, 0.75):
+        measure = ir_measures.define(
+            lambda qrels, run, v=value: [(qid, v) for qid in qrels["query_id"].unique()], name="V"
+        )
+        found = fairtk.Experiment({"a": Retriever()}, topics, qrels, [measure], save_dir=tmp_path)
+        assert found.means.iloc[0, 0] == value
 
 
 def test_two_experiments_on_one_store_at_once(data, tmp_path):

@@ -1,5 +1,6 @@
 """Content identity: what tells stages apart, what does not, and what is refused."""
 
+import importlib.metadata
 import threading
 
 import pandas as pd
@@ -20,7 +21,7 @@ from fairtk import (
 from fairtk.errors import IdentityError, WorkerError
 from fairtk.experiment import identified
 from fairtk.experiment.executors.travel import from_parent, to_worker
-from fairtk.experiment.identity import describe, describe_stage, differences, key_of
+from fairtk.experiment.identity import _owners, describe, describe_stage, differences, key_of
 from fairtk.frames.columns import DOCNO
 from fairtk.llm import KeywordRefiner
 
@@ -124,6 +125,12 @@ def test_a_class_of_a_script_is_refused():
 
 def test_language_models_count_by_name_and_parameters():
     assert describe(KeywordRefiner(), "") == describe(KeywordRefiner(), "")
+
+
+def test_the_owner_of_a_package_is_found_as_importlib_finds_it():
+    expected = importlib.metadata.packages_distributions()
+    for package in ("pandas", "pyterrier", "fairtk", "pytest", "yaml", "nothing"):
+        assert sorted(_owners(package)) == sorted(set(expected.get(package, [])))
 
 
 def test_identified_needs_a_name_and_a_transformer():
