@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairtk.transformers.each_document import EachDocument
     from fairtk.transformers.flan_t5 import FlanT5
     from fairtk.transformers.generator import Generator
-    from fairtk.transformers.neural import ContrieverScorer, SpladeScorer
+    from fairtk.transformers.neural import ContrieverScorer, NeuralScorer, SpladeScorer
     from fairtk.transformers.oracle import OracleSampler
     from fairtk.transformers.per_sample import PerSample
     from fairtk.transformers.sampler import FairSampler
@@ -31,6 +31,7 @@ _MODULES = {
     "FairTransformer": "base",
     "FlanT5": "flan_t5",
     "Generator": "generator",
+    "NeuralScorer": "neural",
     "OracleSampler": "oracle",
     "PerSample": "per_sample",
     "Scorer": "scorer",
@@ -48,6 +49,7 @@ __all__ = [
     "FairTransformer",
     "FlanT5",
     "Generator",
+    "NeuralScorer",
     "OracleSampler",
     "PerSample",
     "Scorer",
