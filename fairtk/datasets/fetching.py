@@ -27,10 +27,13 @@ from fairtk.files.atomic import put_in_place
 from fairtk.files.places import locked
 
 Table = Mapping[str, Mapping[str, Mapping[str, str]]]
-"""Dataset id -> file name -> ``url`` and ``sha256``, or ``instructions``."""
+"""Dataset id -> file name -> ``url`` and ``sha256`` or ``md5``, or ``instructions``."""
+
+LOADER = "fairtk.datasets.lamp.from_folder"
 
 # what is lost when a connection breaks: requests hands out whole blocks only
 _BLOCK = 1 << 14
+_CHECKSUMS = {"sha256": "SHA-256", "md5": "MD5"}
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -43,13 +46,21 @@ def addresses() -> Table:
     return table
 
 
-def fetch(dataset_id: str, name: str, sources: Table | None = None) -> Path:
+def fetch(
+    dataset_id: str,
+    name: str,
+    sources: Table | None = None,
+    check: Callable[[Path], None] | None = None,
+    loader: str = LOADER,
+) -> Path:
     """Return the path of a dataset's file, downloading it when it is not there.
 
     Args:
         dataset_id: e.g. ``"lamp/4/dev"``; also the subfolder of the data folder.
         name: the file's name.
         sources: a table of addresses (default: `addresses`).
+        check: as for `download`, where no checksum is known; `check_json` by default.
+        loader: as for `download`.
 
     Raises:
         DownloadError: the file is not there and cannot be downloaded.
@@ -63,9 +74,11 @@ def fetch(dataset_id: str, name: str, sources: Table | None = None) -> Path:
     if "url" not in source:
         raise DownloadError(
             f"{dataset_id} cannot be downloaded: {source['instructions']}; put {name} into "
-            f"{target.parent}, or load any folder with fairtk.datasets.lamp.from_folder"
+            f"{target.parent}, or load any folder with {loader}"
         )
-    download(source["url"], target, sha256=source.get("sha256"), check=check_json)
+    checksums = {kind: source[kind] for kind in _CHECKSUMS if kind in source}
+    check = None if checksums else check or check_json
+    download(source["url"], target, checksums=checksums, check=check, loader=loader)
     return target
 
 
@@ -73,17 +86,17 @@ def download(
     url: str,
     target: Path,
     *,
-    sha256: str | None = None,
+    checksums: Mapping[str, str] | None = None,
     check: Callable[[Path], None] | None = None,
     pause: float = 1.0,
-    loader: str = "fairtk.datasets.lamp.from_folder",
+    loader: str = LOADER,
 ) -> None:
     """Download a file; nothing is at ``target`` before the file is complete and checked.
 
     Args:
         url: the address.
         target: where the file goes; its folder is made.
-        sha256: the hex checksum, where it is known.
+        checksums: the hex ``sha256`` or ``md5``, by that name, where it is known.
         check: called with the path of the complete file; raises `FormatError` on a bad one.
         pause: seconds before the second try, doubled for each further one.
         loader: what loads a folder that has the file; named in errors.
@@ -108,7 +121,7 @@ def download(
                     raise _failed(url, target, str(error), loader) from error.__cause__
                 time.sleep(pause * 2**attempt)
         try:
-            _check(part, sha256, check)
+            _check(part, checksums or {}, check)
         except FormatError as error:
             _discard(part)  # a wrong file would only be resumed
             why = f"the server sent a wrong file: {error}"
@@ -205,12 +218,12 @@ def _is_complete(response: Any, part: Path, have: int) -> bool:
     raise _TransferError("the server's file is shorter than the part that was there")
 
 
-def _check(part: Path, sha256: str | None, check: Callable[[Path], None] | None) -> None:
-    if sha256 is not None:
+def _check(part: Path, checksums: Mapping[str, str], check: Callable[[Path], None] | None) -> None:
+    for kind, expected in checksums.items():
         with open(part, "rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found != sha256.lower():
-            raise FormatError(f"its SHA-256 is {found}, expected {sha256}")
+            found = hashlib.file_digest(stream, kind).hexdigest()
+        if found != expected.lower():
+            raise FormatError(f"its {_CHECKSUMS[kind]} is {found}, expected {expected}")
     if check is not None:
         try:
             check(part)

@@ -205,9 +205,9 @@ def test_a_wrong_page_with_status_200_is_refused(server, tmp_path, body, message
 
 def test_checksum(server, tmp_path):
     good = hashlib.sha256(CONTENT).hexdigest()
-    download(server.url(), tmp_path / "a.json", sha256=good)
+    download(server.url(), tmp_path / "a.json", checksums={"sha256": good})
     with pytest.raises(DownloadError, match=f"SHA-256 is {good}, expected 00"):
-        download(server.url(), tmp_path / "b.json", sha256="00")
+        download(server.url(), tmp_path / "b.json", checksums={"sha256": "00"})
     assert not (tmp_path / "b.json").exists()
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
-from fairtk.datasets.fetching import Table, addresses, download
+from fairtk.datasets.fetching import Table, fetch
 from fairtk.errors import FormatError
 from fairtk.files import JSON_ENTRY, decoded, opened, parse_json
 
@@ -107,36 +106,16 @@ class OfficialFiles:
         Raises:
             DownloadError: it is not there and cannot be downloaded.
         """
-        import ir_datasets
-
-        name = NAMES[part]
-        target = Path(ir_datasets.util.home_path()) / OFFICIAL / name
-        if target.exists():
-            return target
-        source = (addresses() if self._sources is None else self._sources)[OFFICIAL][name]
-        check = partial(check_lines, md5=source.get("md5"))
         loader = "fairtk.datasets.trec_fair.from_folder"
-        download(source["url"], target, check=check, loader=loader)
-        return target
+        return fetch(OFFICIAL, NAMES[part], self._sources, check_lines, loader)
 
     def count_hint(self) -> int | None:
         """Return the number of articles in the official corpus."""
         return 6_475_537
 
 
-def check_lines(path: Path, md5: str | None = None) -> None:
-    """Raise `FormatError` unless the file is what was published, or at least JSON lines.
-
-    Args:
-        path: the file; may be gzipped, and is then read to its end.
-        md5: the hex checksum, where one is published.
-    """
-    if md5 is not None:
-        with open(path, "rb") as stream:
-            found = hashlib.file_digest(stream, "md5").hexdigest()
-        if found != md5:
-            raise FormatError(f"its MD5 is {found}, expected {md5}")
-        return
+def check_lines(path: Path) -> None:
+    """Raise `FormatError` unless the file is JSON lines; a gzipped one is read to its end."""
     with opened(path, JSON_ENTRY) as lines:
         first = lines.readline()
         if not first:
