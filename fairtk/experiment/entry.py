@@ -72,9 +72,10 @@ def Experiment(
     Returns:
         `Results`; with `dry_run` a `DryRun`.
     """
-    pipelines, frames = _systems(systems, names)
-    named = {**pipelines, **frames}
-    order = list(systems) if isinstance(systems, Mapping) else list(named)
+    named = _systems(systems, names)
+    frames = {name: one for name, one in named.items() if isinstance(one, pd.DataFrame)}
+    pipelines = {name: one for name, one in named.items() if name not in frames}
+    order = list(named)
     chosen = _baseline(baseline, order)
     for setting, value in (("threads", threads), ("batch_size", batch_size)):
         _check_whole(setting, value)
@@ -167,10 +168,8 @@ def _results(
     )
 
 
-def _systems(
-    systems: Any, names: Sequence[str] | None
-) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """Return pipelines and frames by name.
+def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    """Return pipelines and frames by name, in their order.
 
     Raises:
         ParameterError: there are none, one is something else, or two have one name.
@@ -198,19 +197,17 @@ def _systems(
         raise ParameterError(
             f"Experiment: two systems are called {twice[0]!r}; give names=[...] or a dict"
         )
-    frames, pipelines = {}, {}
+    found = dict(pairs)
     for name, system in pairs:
         if isinstance(system, pd.DataFrame):
             require(system, [QID], f"Experiment (system {name!r})")
-            frames[name] = system.assign(**{QID: as_strings(system[QID])})
-        elif isinstance(system, pt.Transformer):
-            pipelines[name] = system
-        else:
+            found[name] = system.assign(**{QID: as_strings(system[QID])})
+        elif not isinstance(system, pt.Transformer):
             raise ParameterError(
                 f"Experiment: system {name!r} must be a PyTerrier pipeline or a frame; found a "
                 f"{type(system).__name__}"
             )
-    return pipelines, frames
+    return found
 
 
 def _shown(system: Any) -> str:

@@ -216,6 +216,9 @@ def test_frames_are_systems_too(data):
     found = fairtk.Experiment({"frame": run, "pipeline": Retriever()}, topics, qrels, [nDCG @ 3])
     means = found.means["nDCG@3"]
     assert means["frame"] == means["pipeline"]
+    assert found.systems == ["frame", "pipeline"]
+    listed = fairtk.Experiment([run, Retriever()], topics, qrels, [nDCG @ 3], baseline=0)
+    assert listed.baseline == listed.systems[0] == "frame of 96 rows"
     alone = fairtk.Experiment([run], qrels=qrels, measures=["nDCG@3"])
     assert alone.means.iloc[0, 0] == means["frame"]
 
