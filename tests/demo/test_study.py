@@ -39,6 +39,11 @@ def test_progress_ends_at_the_end(table):
         assert done[-1][0] == done[-1][1]
 
 
+def test_one_query_is_enough():
+    run, qrels = study.prepare(queries=1)
+    assert run["qid"].nunique() == qrels["qid"].nunique() == 1
+
+
 def test_refuses_no_queries():
     with pytest.raises(ParameterError, match="at least 1; found 0"):
         study.run(queries=0)

@@ -435,3 +435,15 @@ def test_nothing_is_defined():
     check_sums(found)
     assert math.isnan(found.total) and found.by_rank["attention"].isna().all()
     assert "nan" in str(found)
+
+
+def test_the_printed_form_says_what_was_before():
+    qrels = qrels_of({"q": {"a": 1, "c": 1}})
+    measure = AWRF(groups=GENDER, target=HALF) @ 2
+    one, other = run_of({"q": ["a", "b"]}), run_of({"q": ["a", "c"]})
+    alone = fairtk.explain(measure, other, qrels)
+    both = fairtk.explain(measure, other, qrels, baseline=one)
+    # ranks 0 and 1 have TREC's attention 1 and 1, shared evenly: no cost; f alone against halves
+    # costs (ln(1 / .75) + .5 ln(.5 / .75) + .5 ln(.5 / .25)) / 2 = .2158
+    assert repr(alone) == f"<Explanation of {measure!r}: cost 0.0000 over 1 queries>"
+    assert repr(both) == f"<Explanation of {measure!r}: cost 0.0000, 0.2158 before over 1 queries>"

@@ -16,6 +16,7 @@ pytest.importorskip("openai")
 
 from fairtk.errors import ParameterError
 from fairtk.llm import Chat, Completion, Failure, LLMError, Message, OpenAICompatible, retries
+from fairtk.llm.reasons import without_keys
 from fairtk.llm.retries import Backoff, retry_after
 
 
@@ -232,3 +233,8 @@ def test_waits():
     assert retry_after({"retry-after": "2.5"}) == 2.5
     assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=20.0) == 40.0
     assert retry_after({"retry-after": "soon"}) is None is retry_after({})
+
+
+def test_short_keys_would_hide_words():
+    assert without_keys("a cat sat", "cat") == "a cat sat"
+    assert without_keys("a cats sat", " cats ") == "a <hidden> sat"

@@ -200,3 +200,16 @@ def test_paths_and_frames_as_groups(tmp_path):
     assert measure == AWRF(groups=groups, target=target)
     with pytest.raises(ParameterError, match=r"found a DataFrame$"):
         AWRF(groups=frame, target=target)
+
+
+def test_a_browsing_model_that_stops_at_useful_documents_reads_the_labels():
+    qrels, run = frames(["a", "b"], ["a"])
+    members = pd.DataFrame({"docno": ["a", "b"], "group": ["f", "m"]})
+    groups = Groups.from_frame(members, name="gender")
+    measure = AWRF(groups=groups, target=Target.uniform(groups), browsing="GERR(p=0.5,u=0.5)")
+    # a has attention 1, b p (1 - u) = 1/4: shares 4/5 and 1/5, the middle to the target 13/20, 7/20
+    jsd = (
+        0.8 * np.log(0.8 / 0.65) + 0.2 * np.log(0.2 / 0.35)
+        + 0.5 * np.log(0.5 / 0.65) + 0.5 * np.log(0.5 / 0.35)
+    ) / 2  # fmt: skip
+    assert value(measure, qrels, run) == pytest.approx(1 - jsd, abs=1e-12)
