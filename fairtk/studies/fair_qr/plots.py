@@ -20,12 +20,8 @@ _MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), MEASURES[2]: ("^", ":")}
 
 def plot_trade_off(results: Findings) -> Any:
     """Return a figure: relevance against fairness of each system, one panel per attribute."""
-    table = results.table
-    attributes = list(dict.fromkeys(table["attribute"]))
-    figure = _figure((5.2 * len(attributes), 4.6))
-    axes = np.atleast_1d(figure.subplots(1, len(attributes)))
-    for axis, attribute in zip(axes, attributes, strict=True):
-        rows = table[table["attribute"] == attribute]
+    figure, panels = _panels(results.table, (5.2, 4.6), share=False)
+    for axis, _, rows in panels:
         _curves_of_equal_product(axis, rows)
         for place, (_, row) in enumerate(rows.iterrows()):
             own = row["system"] == BM25 or row["system"].startswith("fair-qr")
@@ -42,17 +38,10 @@ def plot_trade_off(results: Findings) -> Any:
                 markerfacecolor="white" if not own else None,
                 label=row["system"],
             )
-        axis.set_title(attribute, fontsize="medium")
         axis.set_xlabel(f"nDCG@{results.settings.cutoff} (more relevant →)")
         axis.set_ylabel(f"AWRF@{results.settings.cutoff} (nearer to the target →)")
-        open_axes(axis)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
-    figure.suptitle(
-        "Means and intervals over topics; on the thin curve the product of means is BM25's",
-        fontsize="medium",
-    )
-    return figure
+    title = "Means and intervals over topics; on the thin curve the product of means is BM25's"
+    return _titled(figure, title, columns=4)
 
 
 def plot_variation(results: Findings, name: str) -> Any:
@@ -69,11 +58,8 @@ def plot_variation(results: Findings, name: str) -> Any:
     rows = table[table["variation"] == name] if len(table) else table
     if rows.empty:
         raise InputError(f"the study did not vary {name!r}")
-    attributes = list(dict.fromkeys(rows["attribute"]))
-    figure = _figure((4.8 * len(attributes), 3.8))
-    axes = np.atleast_1d(figure.subplots(1, len(attributes), sharey=True))
-    for axis, attribute in zip(axes, attributes, strict=True):
-        part = rows[rows["attribute"] == attribute]
+    figure, panels = _panels(rows, (4.8, 3.8))
+    for axis, attribute, part in panels:
         places = np.arange(len(part))
         for shift, measure in zip((-0.06, 0.0, 0.06), MEASURES, strict=True):
             mark, line = _MARKS[measure]
@@ -91,13 +77,8 @@ def plot_variation(results: Findings, name: str) -> Any:
             axis.axhline(base, color=COLORS[measure], linewidth=0.7, alpha=0.5)
         axis.set_xticks(places, part["setting"])
         axis.set_xlabel(name.replace("_", " "))
-        axis.set_title(attribute, fontsize="medium")
-        open_axes(axis)
-    axes[0].set_ylabel("mean over topics")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
-    figure.suptitle(f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", fontsize="medium")
-    return figure
+    figure.axes[0].set_ylabel("mean over topics")
+    return _titled(figure, f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", columns=3)
 
 
 def plot_iterations(results: Findings) -> Any:
@@ -106,11 +87,8 @@ def plot_iterations(results: Findings) -> Any:
     traces = traces[(traces["variation"] == "") & (traces["system"] == "fair-qr")]
     if traces.empty:
         raise InputError("the study has no trace of FAIR-QR")
-    attributes = list(dict.fromkeys(traces["attribute"]))
-    figure = _figure((4.0 * len(attributes), 3.2))
-    axes = np.atleast_1d(figure.subplots(1, len(attributes), sharey=True))
-    for axis, attribute in zip(axes, attributes, strict=True):
-        rows = traces[traces["attribute"] == attribute]
+    figure, panels = _panels(traces, (4.0, 3.2))
+    for axis, _, rows in panels:
         later = rows["iteration"] > 0
         counts = {
             "asked": later.groupby(rows["qid"]).sum(),
@@ -122,11 +100,9 @@ def plot_iterations(results: Findings) -> Any:
             color = {"asked": "#999999", "kept": COLORS[NDCG]}[name]
             axis.bar(np.arange(most + 1) + shift, heights, 0.38, color=color, label=name)
         axis.set_xticks(range(most + 1))
-        axis.set_title(attribute, fontsize="medium")
         axis.set_xlabel("refinements of a topic")
-        open_axes(axis)
-    axes[0].set_ylabel("topics")
-    axes[-1].legend(fontsize="small", frameon=False)
+    figure.axes[0].set_ylabel("topics")
+    figure.axes[-1].legend(fontsize="small", frameon=False)
     return figure
 
 
@@ -137,6 +113,33 @@ def need_matplotlib() -> None:
 
 def _figure(size: tuple[float, float]) -> Any:
     return new_figure(size, "the figures of a study")
+
+
+def _panels(
+    frame: pd.DataFrame, size: tuple[float, float], share: bool = True
+) -> tuple[Any, list[tuple[Any, str, pd.DataFrame]]]:
+    """Return a figure, and a panel for each attribute with the attribute's rows.
+
+    Args:
+        frame: rows with ``attribute``.
+        size: of a panel, in inches.
+        share: whether the panels have one vertical axis.
+    """
+    parts = list(frame.groupby("attribute", sort=False))
+    figure = _figure((size[0] * len(parts), size[1]))
+    axes = np.atleast_1d(figure.subplots(1, len(parts), sharey=share))
+    for axis, (attribute, _) in zip(axes, parts, strict=True):
+        axis.set_title(attribute, fontsize="medium")
+    open_axes(*axes)
+    return figure, [(axis, str(name), rows) for axis, (name, rows) in zip(axes, parts, strict=True)]
+
+
+def _titled(figure: Any, title: str, columns: int) -> Any:
+    """Return a figure with a title, and one legend below its panels."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small")
+    figure.suptitle(title, fontsize="medium")
+    return figure
 
 
 def _ends(row: pd.Series, measure: str) -> Any:

@@ -9,9 +9,10 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from fairtk.drawing import write_figure
 from fairtk.fair_qr.plot import plot_trace
 from fairtk.fair_qr.progress import SHARE
-from fairtk.files import atomic_write, write_parquet
+from fairtk.files import write_parquet
 from fairtk.files.renderings import Table, cell_text, markdown_text
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section
@@ -116,10 +117,7 @@ def _pictures(results: Findings, folder: Path) -> dict[str, list[Picture]]:
 
     def keep(place: str, name: str, caption: str, figure: Any) -> None:
         for suffix in ("png", "pdf"):
-            with atomic_write(folder / f"{name}.{suffix}") as part:
-                # no date in the file: equal results give equal bytes
-                metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": None}
-                figure.savefig(part, format=suffix, dpi=150, metadata=metadata)
+            write_figure(figure, folder / f"{name}.{suffix}")
             figure.set_layout_engine("none")  # stays as it is: laying out takes the most time
         found.setdefault(place, []).append(Picture(f"{name}.png", caption, figure))
 

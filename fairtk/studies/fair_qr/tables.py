@@ -55,11 +55,7 @@ def interval_table(results: Findings) -> Table:
     for _, row in table.iterrows():
         if row["system"] == BM25:
             continue
-        changes = [
-            f"{row[f'{m} change']:+.4f} [{row[f'{m} change low']:+.4f}, "
-            f"{row[f'{m} change high']:+.4f}]"
-            for m in MEASURES
-        ]
+        changes = [_change(row, m) for m in MEASURES]
         rows.append([row["attribute"], row["system"], *changes, f"{row['product of means']:.4f}"])
     caption = (
         f"Changes from BM25 with {settings.confidence:.0%} bootstrap intervals over topics "
@@ -79,12 +75,8 @@ def variation_table(results: Findings) -> Table:
         for name in ("attribute", "variation", "setting"):
             same = same[same[name] == row[name]]
         kept = f"{same['mean'].iloc[0]:.2f}" if len(same) else ""
-        product = MEASURES[-1]
         means = [_mean(row, m, results.settings.level) for m in MEASURES]
-        change = (
-            f"{row[f'{product} change']:+.4f} [{row[f'{product} change low']:+.4f}, "
-            f"{row[f'{product} change high']:+.4f}]"
-        )
+        change = _change(row, PRODUCT)
         rows.append([row["attribute"], row["variation"], row["setting"], *means, change, kept])
     caption = (
         "FAIR-QR with one setting varied; the others as configured. "
@@ -174,6 +166,11 @@ def _mean(row: Any, measure: str, level: float) -> str:
         return f"{row[measure]:.4f}{_mark(row, measure, level)}"
     answered = row[f"{measure} answered"]
     return f"{row[measure]:.4f} ({'none' if math.isnan(answered) else f'{answered:.4f}'})"
+
+
+def _change(row: Any, measure: str) -> str:
+    change, low, high = (row[f"{measure} change{end}"] for end in ("", " low", " high"))
+    return f"{change:+.4f} [{low:+.4f}, {high:+.4f}]"
 
 
 def _on_missing(table: pd.DataFrame) -> str:
