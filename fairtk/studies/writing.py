@@ -30,5 +30,14 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON, in one step."""
-    write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+    """Write a value as JSON, in one step; see `plain`."""
+    write_text(path, json.dumps(plain(value), indent=2, sort_keys=True) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON values: objects by their printed form."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)

@@ -34,7 +34,7 @@ from fairtk.studies.fair_qr.setting import Setting
 from fairtk.studies.fair_qr.settings import Settings
 from fairtk.studies.fair_qr.splitting import folds
 from fairtk.studies.kept import KeptCell, Ranked, StudyStage, read_cell
-from fairtk.studies.writing import file_name, write_json
+from fairtk.studies.writing import file_name, plain, write_json
 
 LEDGER = "ledger.sqlite"
 _BM25 = ("num_results", "k1", "b")
@@ -270,7 +270,7 @@ class Layout:
             "data": self.data.name,
             "topics": len(self.data.topics),
             "attributes": list(self.data.attributes),
-            "settings": plain(self.settings.as_json()),
+            "settings": self.settings.as_json(),
             "model": repr(self.llm),
             "retriever": named
             if isinstance(named := self._retriever, str)
@@ -283,12 +283,3 @@ class Layout:
             },
         }
         write_json(self.folder / "study.json", found)
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON values: objects by their printed form."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)

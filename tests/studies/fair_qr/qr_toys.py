@@ -13,6 +13,8 @@ FITTED = []
 """The topics that each trained system saw, and the qrels: (qids, qids of the qrels)."""
 APPLIED = []
 """(qids that it was trained on, qids that it ranked) of each call of a trained system."""
+STOPPED = {"at": None, "asked": []}
+"""The query at which `Stops` is stopped, and the queries it was asked."""
 BUILT = []
 """The settings that systems were built from."""
 
@@ -54,6 +56,19 @@ class Raises(pt.Transformer):
         raise self.error
 
 
+class Stops(pt.Transformer):
+    """BM25, until it is asked for a query at which it is stopped."""
+
+    def __init__(self, setting):
+        self.first = setting.retriever % setting.candidates
+
+    def transform(self, inp):
+        STOPPED["asked"] += inp["qid"].tolist()
+        if STOPPED["at"] in set(inp["qid"]):
+            raise KeyboardInterrupt
+        return self.first.transform(inp)
+
+
 class Few(pt.Transformer):
     """Finds one document for each query but "1", for which it finds none."""
 
@@ -74,6 +89,10 @@ def same(setting):
 
 def memory(setting):
     return Memory(setting)
+
+
+def stops(setting):
+    return Stops(setting)
 
 
 def few(setting):

@@ -187,6 +187,23 @@ def test_a_budget_stops_and_the_next_run_goes_on(gender, tmp_path, index, whole)
     assert equal(results, tmp_path, whole)
 
 
+def test_a_baseline_that_is_stopped_keeps_the_queries_before(gender, tmp_path):
+    def run(folder, at=None):
+        qr_toys.STOPPED.update(at=at, asked=[])
+        return qr_world.study(gender, folder, KeywordRefiner(), systems=("toy",)).run()
+
+    with qr_world.installed(("toy", "stops", False)):
+        whole = run(tmp_path / "whole")
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "stopped", "5")
+        assert qr_world.kept(tmp_path / "stopped") == 8 + 4  # all of BM25
+        again = run(tmp_path / "stopped")
+        assert qr_toys.STOPPED["asked"] == ["5", "6", "7", "8"]
+    pd.testing.assert_frame_equal(again.table, whole.table)
+    one, two = (qr_world.sums(tmp_path / name) for name in ("whole", "stopped"))
+    assert qr_world.differences(one, two) == []
+
+
 @pytest.mark.slow
 def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index):
     """Cells that share answers may lack different topics: the bound counts all of them."""
