@@ -98,10 +98,6 @@ def _wanted(
     """Return values (with what is unsaid about them), or `Refused`."""
     if mutation.kind == FATAL:
         matters = changed.columns is None or set(changed.columns) <= set(door.reads[name])
-        gone = set(changed.columns or ()) - set(getattr(changed.frame, "columns", ()))
-        if name == "qrels" and gone and gone <= {"docno", "label"}:
-            # measures of groups may not read what they declare: qids are all that AWRF needs
-            matters = door.formula is not None and "groups" not in door.reads
         if matters:
             return Refused(mutation.name)
         # a transformer hands on what it does not read
