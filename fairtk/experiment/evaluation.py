@@ -62,7 +62,7 @@ class Evaluation:
             raise InputError("Experiment: measures need qrels (or a dataset that has them)")
         require(qrels, [QID], "Experiment (qrels)")
         labels = qrels.assign(**{QID: as_strings(qrels[QID])})
-        judged = dict.fromkeys(labels[QID])
+        judged = dict.fromkeys(labels[QID].unique().tolist())
         if qids is None:
             qids = list(judged)
         else:
@@ -77,7 +77,7 @@ class Evaluation:
         self.qrels = labels.reset_index(drop=True)
         place = {qid: i for i, qid in enumerate(self.qids)}
         # means are summed up in this order, whatever the order of the topics
-        self._order = [place[qid] for qid in dict.fromkeys(labels[QID])]
+        self._order = [place[qid] for qid in labels[QID].unique().tolist()]
         # as pt.Experiment: who asks for the inputs is about to compare systems
         inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(self.measures)}
         self.inputs = inputs | {QID, DOCNO, SCORE, RANK, SAMPLE}
