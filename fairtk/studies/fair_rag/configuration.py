@@ -127,7 +127,7 @@ def _made(
 def _short(name: str) -> str:
     kind, _, model = name.partition(":")
     if kind in _NAMES:
-        return _NAMES[kind] if not model else f"{_NAMES[kind]} {Path(model).name}"
+        return _NAMES[kind]  # as the paper calls it, so that its numbers are found
     return Path(model).name or name
 
 

@@ -12,6 +12,9 @@ generator). Labels are signs of small differences: keep float32.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -19,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, ParameterError, listed
+from fairtk.errors import DataWarning, InputError, ParameterError, listed
 from fairtk.experiment import Experiment
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, require
 from fairtk.frames.qrels import Qrels
@@ -116,7 +119,8 @@ def utility_labels(
             f"({listed(lacking)})"
         )
     systems = label_systems(candidates, generator)
-    results = Experiment(systems, topics, save_dir=save_dir, **engine)
+    with names_repeat():
+        results = Experiment(systems, topics, save_dir=save_dir, **engine)
     baseline = results.rankings(WITHOUT)[[QID, QANSWER]]
     baseline.insert(1, GOLD_ANSWER, baseline[QID].map(golds))
     baseline[UTILITY] = score(baseline[QANSWER], baseline[GOLD_ANSWER])
@@ -127,6 +131,18 @@ def utility_labels(
     documents[GAIN] = documents[UTILITY] - without
     documents[LABEL] = _labels(documents, grades)
     return UtilityLabels(documents, baseline, results.failures)
+
+
+@contextmanager
+def names_repeat() -> Iterator[None]:
+    """Silence that a system is not what is stored under its name.
+
+    In one folder lie the results of many retrievers, generators and settings, and a system's name
+    is only what it is called within one of them.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "system .* is not what is stored", DataWarning)
+        yield
 
 
 def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:

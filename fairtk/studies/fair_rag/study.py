@@ -17,7 +17,13 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.experiment import Experiment, Results
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, SAMPLE
 from fairtk.measures import E
-from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics, utility_labels
+from fairtk.studies.fair_rag.labels import (
+    UtilityLabels,
+    agreement,
+    names_repeat,
+    statistics,
+    utility_labels,
+)
 from fairtk.studies.fair_rag.normalizing import normalized_utility
 from fairtk.studies.fair_rag.points import (
     ALPHA,
@@ -211,15 +217,16 @@ class RagStudy:
         k = self.settings.cutoff
         exposure = [measures.EE_D @ k, measures.EE_R @ k]
         quality = [E(nDCG @ k), UTILITIES[task.number].measure]
-        return Experiment(
-            self.systems(task, retriever, qrels, [generator]),
-            task.topics[task.topics[QID].isin(set(qrels[QID]))],
-            qrels,
-            [*exposure, *quality],
-            save_dir=self.folder,
-            baseline=DETERMINISTIC,
-            **{**self.engine, **more},
-        )
+        with names_repeat():
+            return Experiment(
+                self.systems(task, retriever, qrels, [generator]),
+                task.topics[task.topics[QID].isin(set(qrels[QID]))],
+                qrels,
+                [*exposure, *quality],
+                save_dir=self.folder,
+                baseline=DETERMINISTIC,
+                **{**self.engine, **more},
+            )
 
     def labeled(self, task: LampTask, generator: Generator) -> Labeled:
         """Return a task's labels for a generator: published ones, or the generator's own."""

@@ -150,3 +150,14 @@ def test_graded_labels_make_a_graded_oracle(done):
     graded = RagSettings(**{**vars(SMALL), "grades": "gain"})
     found = study(own.folder, graded).labeled(own.tasks[0], generator()(2, 5))
     assert isinstance(found, Labeled) and set(found.qrels["label"]) == {0, 1}  # accuracy: one gain
+
+
+def test_two_retrievers_share_folder_and_answers(done):
+    own, _, results, _ = done
+    two = {"BM25": BM25Scorer(), "other": BM25Scorer(k1=0.5)}
+    both = RagStudy(own.tasks, two, own.generators, own.folder, SMALL)
+    found = both.run()  # a warning would be an error here
+    assert found.means["retriever"].tolist() == ["BM25"] * 4 + ["other"] * 4
+    first = found.values[found.values["retriever"] == "BM25"].reset_index(drop=True)
+    same = first["measure"] != "EU"  # whose best ranking may be the other retriever's oracle
+    pd.testing.assert_frame_equal(first[same], results.values[same])
