@@ -13,7 +13,7 @@ from fairtk.statistics import CORRECTIONS, TESTS
 @click.argument("folder")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE",
               type=click.Path(dir_okay=False), help="The page; its folder must exist.")  # fmt: skip
-@click.option("--title", default="Report", show_default=True, help="Of the page.")
+@click.option("--title", help="Of the page.  [default: what the results say, or Report]")
 @click.option("--baseline", metavar="SYSTEM",
               help="What the others are compared with.  [default: as in the results]")  # fmt: skip
 @click.option("--test", type=click.Choice(TESTS), default="t", show_default=True,
@@ -31,7 +31,7 @@ from fairtk.statistics import CORRECTIONS, TESTS
 def command(
     folder: str,
     output: str,
-    title: str,
+    title: str | None,
     baseline: str | None,
     test: str,
     correction: str,
@@ -61,7 +61,7 @@ def command(
 
     results = open_results(folder, qrels, measures, gold=gold)
     given = {
-        "--title": None if title == "Report" else title,
+        "--title": title,
         "--baseline": baseline,
         "--test": None if test == "t" else test,
         "--correction": None if correction == "holm" else correction,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,8 @@ from fairtk.errors import NotFoundError
 from fairtk.frames.columns import QID
 from fairtk.statistics import mean_intervals
 
-_LONGEST = 28  # letters of a name beside its point
+_LONGEST, _WIDTH = 28, 44  # letters of a name beside its point, and beside an axis
+_NEAR = 0.2  # of the axis
 
 
 def trade_off(
@@ -50,13 +52,18 @@ def trade_off(
         means[x], means[y], xerr=ends[x], yerr=ends[y],
         fmt="o", color=BLUE, ecolor=LINE, elinewidth=0.8,
     )  # fmt: skip
+    following = means[x].sort_values().shift(-1)
+    room = _NEAR * (means[x].max() - means[x].min())
     for system, row in means.iterrows():
+        near = following[system] - row[x] < room  # then its name would be on its neighbor's
         axes.annotate(
-            _shorten(str(system)), (row[x], row[y]), xytext=(5, 5), textcoords="offset points",
-            fontsize=8, parse_math=False,
+            _shorten(str(system)), (row[x], row[y]), xytext=(-5 if near else 5, 5),
+            ha="right" if near else "left", textcoords="offset points", fontsize=8,
+            parse_math=False,
         )  # fmt: skip
-    axes.set_xlabel(f"{x} ({better(x)} is better)", parse_math=False)
-    axes.set_ylabel(f"{y} ({better(y)} is better)", parse_math=False)
+    axes.margins(x=0.2)
+    for name, set_label in ((x, axes.set_xlabel), (y, axes.set_ylabel)):
+        set_label(fill(f"{name} ({better(name)} is better)", _WIDTH), parse_math=False)
     open_axes(axes)
     return figure
 

@@ -42,7 +42,7 @@ def write_report(results: Reported, path: str | PathLike[str], **options: Any) -
 def page_text(
     results: Reported,
     *,
-    title: str = "Report",
+    title: str | None = None,
     baseline: str | None = None,
     test: str = "t",
     correction: str | None = "holm",
@@ -55,7 +55,7 @@ def page_text(
 
     Args:
         results: `fairtk.Results`.
-        title: of the page.
+        title: of the page; None: what the results' configuration has as ``title``, or "Report".
         baseline: what others are compared with; None: the results' baseline, or the first system.
         test: see `fairtk.Results.compare`.
         correction: see there.
@@ -102,8 +102,9 @@ def page_text(
         lstrip_blocks=True,
     )
     environment.filters["right"] = _right
+    environment.filters["parts"] = re.compile(r"(?<=[,=])|(?<=\w\()").split
     text: str = environment.get_template("page.html").render(
-        title=title,
+        title=title or results.config.get("title") or "Report",
         policy=_policy(parts["page.css"], parts["page.js"]),
         css=parts["page.css"],
         js=parts["page.js"],
@@ -171,7 +172,7 @@ def _shown(section: Section, number: int) -> dict[str, Any]:
 def _settings(results: Reported) -> dict[str, str]:
     """Return the settings of the experiment that are not those of its stages."""
     said = {"baseline": results.baseline} if results.baseline else {}
-    left_out = ("stages", "systems", "warnings", "license", "command")
+    left_out = ("title", "stages", "systems", "warnings", "license", "command")
     said |= {k: v for k, v in results.config.items() if k not in left_out}
     return {
         k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in said.items()

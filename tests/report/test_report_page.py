@@ -19,7 +19,7 @@ from fairtk.report import Section, load_sections, page_text, save_sections
 class Page(HTMLParser):
     """The elements and the text of a page."""
 
-    VOID = {"meta", "link", "br", "img", "input"}
+    VOID = {"meta", "link", "br", "img", "input", "wbr"}
 
     def __init__(self, text):
         super().__init__()

@@ -31,8 +31,9 @@
 
   const sortable = (table) => {
     [...table.tHead.rows[0].cells].forEach((head, column) => {
-      const button = make("button", head.textContent);
+      const button = make("button");
       button.type = "button";
+      button.append(...head.childNodes);
       button.addEventListener("click", () => sort(table, column, head));
       head.replaceChildren(button);
     });
@@ -75,7 +76,8 @@
     found.append(make("thead"), make("tbody"));
     const top = make("tr");
     heads.forEach(([text, name]) => {
-      const head = make("th", text, name);
+      const head = make("th", "", name);
+      text.split(/(?<=[,=])|(?<=\w\()/).forEach((part, i) => head.append(...(i ? [make("wbr")] : []), part));
       head.scope = "col";
       top.append(head);
     });
@@ -186,7 +188,7 @@
       return;
     }
     const one = await query(index, i);
-    if (one.q) inside.append(make("p", one.q));
+    if (one.q && one.q !== index.texts[i]) inside.append(make("p", one.q));
     if (one.g.length) inside.append(make("p", `Gold answer: ${one.g.join(" | ")}`));
     for (const [s, error] of Object.entries(one.e)) {
       inside.append(make("p", `${index.systems[s]} failed: ${error}`));

@@ -54,6 +54,7 @@ def _comparison(results: Findings, attribute: str) -> Results:
     found.failures = lost.rename(columns={"reason": "error"})[["system", QID, "error"]]
     found.environment.pop("time")  # equal results are equal files
     found.config = {
+        "title": f"FAIR-QR on {results.data.name}: {attribute}",
         "data": results.data.name,
         "attribute": attribute,
         "model": repr(results.llm),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def _titled(figure: Any, title: str, columns: int) -> Any:
     """Return a figure with a title, and one legend below its panels."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small")
-    figure.suptitle(title, fontsize="medium")
+    figure.suptitle(fill(title, 48 * len(figure.axes)), fontsize="medium")
     return figure
 
 

@@ -41,6 +41,11 @@ _LABELS = (
     "from relevance judgments, so every system that reads it (FAIR-QR and FA*IR at retrieval time) "
     "uses an oracle."
 )
+_TRACE = (
+    "Lines over the iterations of a topic's loop. Above: divergence, AWRF and nDCG; below: each "
+    "group's share of exposure. A hollow mark was not kept. Which groups were asked for, and why "
+    "the loop ended, is in the table above."
+)
 _RULES = (
     "The model is KeywordRefiner: terms from a table, no language model. Where a collection's "
     "labels were made by rules on words, its terms find what these rules found, so results say "
@@ -105,7 +110,9 @@ def _sections(
                 Section(
                     f"{title}: {picture.caption}",
                     figure=picture.figure,
-                    alternative=f"{picture.caption}; the numbers are in the table above.",
+                    alternative=_TRACE
+                    if name.startswith("why ")
+                    else f"{picture.caption}; the numbers are in the table above.",
                 )
             )
     return sections
