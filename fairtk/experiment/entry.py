@@ -22,7 +22,7 @@ from fairtk.experiment.identity import differences
 from fairtk.experiment.results import Results
 from fairtk.experiment.rows import stored_rows
 from fairtk.experiment.store import Store
-from fairtk.experiment.topics import Topics, from_dataset
+from fairtk.experiment.topics import Topics, about_dataset, from_dataset
 from fairtk.experiment.versions import environment
 from fairtk.frames import as_strings
 from fairtk.frames.columns import QID, require
@@ -111,7 +111,9 @@ def Experiment(
     for name, node in tree.ends.items():
         _say_what_changed(store, name, node)
     engine.run()
-    return _results(engine, evaluation, frames, order, chosen, executor)
+    results = _results(engine, evaluation, frames, order, chosen, executor)
+    results.config |= {} if dataset is None else about_dataset(dataset)
+    return results
 
 
 def _results(

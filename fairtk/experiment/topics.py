@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.datasets.answers import get_answers, get_topics, join_answers
+from fairtk.datasets.lamp import license_of
 from fairtk.errors import DuplicateError, InputError
 from fairtk.experiment.packing import Table, pack
 from fairtk.frames import as_strings, digest
@@ -100,6 +101,18 @@ def from_dataset(
         if GOLD_ANSWER in source.queries_cls()._fields:
             qrels = join_answers(qrels, get_answers(source))
     return topics, qrels
+
+
+def about_dataset(dataset: Any) -> dict[str, str]:
+    """Return the id of a dataset, and the license of its data where it is known.
+
+    Args:
+        dataset: as for `from_dataset`.
+    """
+    source = resolve_dataset(dataset, "Experiment")
+    said = license_of(source)
+    name = str(source.dataset_id()).partition(":")[0]  # without the path of a folder
+    return {"dataset": name, **({"license": said} if said else {})}
 
 
 def _plain_query(topics: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,7 @@ the official files:
 Salemi et al.: LaMP: When Large Language Models Meet Personalization. ACL 2024.
 """
 
-from fairtk.datasets.lamp.collection import task_of, write_folder
+from fairtk.datasets.lamp.collection import license_of, task_of, write_folder
 from fairtk.datasets.lamp.dataset import build, from_folder, ids
 from fairtk.datasets.lamp.records import (
     DOC_TYPES,
@@ -46,6 +46,7 @@ __all__ = [
     "build",
     "from_folder",
     "ids",
+    "license_of",
     "retrieval_query",
     "task_of",
     "to_doc",

@@ -15,6 +15,12 @@ from fairtk.errors import InputError, listed
 from fairtk.files import atomic_text, write_table
 from fairtk.frames.columns import DOCNO, LABEL, QID, require
 
+_LICENSE = "CC BY-NC-SA 4.0 (LaMP)"
+_LICENSES = {
+    6: f"{_LICENSE}; Avocado Research Email Collection (LDC2015T03), which needs a license of the "
+    "LDC"
+}
+
 
 def task_of(dataset: Any) -> int:
     """Return the number of the LaMP task that a dataset's documents are of.
@@ -33,6 +39,21 @@ def task_of(dataset: Any) -> int:
             f"documents found are {getattr(cls, '__name__', 'none')}"
         )
     return tasks[0]
+
+
+def license_of(dataset: Any) -> str | None:
+    """Return under which license a dataset's data stand; None: it is not of LaMP.
+
+    A folder may hold other data in LaMP's form, which is said.
+
+    Args:
+        dataset: an ``ir_datasets.Dataset``.
+    """
+    try:
+        said = _LICENSES.get(task_of(dataset), _LICENSE)
+    except InputError:
+        return None
+    return f"{said}, if these are LaMP's own files" if ":" in dataset.dataset_id() else said
 
 
 def write_folder(

@@ -49,9 +49,6 @@ UTILITIES: Mapping[int, TaskUtility] = {
 PUBLISHED_LABELS: Mapping[int, TaskUtility] = {**UTILITIES, 3: ACCURACY}
 """What the published code labels by: LaMP-3 by accuracy, though its EU takes the error."""
 
-LICENSES = {6: "Avocado Research Email Collection (LDC2015T03), which needs a license of the LDC"}
-LICENSE = "CC BY-NC-SA 4.0 (LaMP)"
-
 
 class LampTask:
     """One task of the study.
@@ -91,7 +88,7 @@ class LampTask:
     @property
     def license(self) -> str:
         """Under which license the data stand."""
-        return "; ".join(filter(None, (LICENSE, LICENSES.get(self.number))))
+        return str(lamp.license_of(self.dataset))
 
 
 def read_tasks(
