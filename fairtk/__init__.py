@@ -6,8 +6,12 @@ to ir_datasets. Transformers and everything heavy are imported on first use.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from fairtk.starting import interrupts
+
+interrupts.end_at_once()  # before all that takes time
+
+import importlib  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 __version__ = "0.1.0"
 
@@ -57,9 +61,9 @@ _MODULES = (
     "utilities",
 )
 
-from fairtk import starting  # noqa: E402
+from fairtk.starting import notices  # noqa: E402
 
-starting.prepare()
+notices.prepare()
 
 from fairtk import plugins  # noqa: E402
 from fairtk.datasets import registration as _registration  # noqa: E402

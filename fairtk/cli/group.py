@@ -24,7 +24,9 @@ from fairtk.errors import (
     printable,
     suggestion,
 )
-from fairtk.starting import AT_START, FOR_DEVELOPERS, Notices, notice
+from fairtk.plugins.printing import to_stderr
+from fairtk.starting import interrupts
+from fairtk.starting.notices import AT_START, FOR_DEVELOPERS, Notices, notice
 
 COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
@@ -168,9 +170,10 @@ class FairtkGroup(click.Group):
             failure = _described(error, True) if isinstance(error, Warning) else error
             failure.show()
             code = failure.exit_code
-        except click.Abort:
-            click.echo("Aborted.", err=True)
-            code = FAILED_WORK
+        except click.Abort as error:
+            click.echo(interrupts.SAID, err=True)
+            by_user = isinstance(error.__cause__, KeyboardInterrupt)
+            code = interrupts.INTERRUPTED if by_user else FAILED_WORK
         sys.exit(code if isinstance(code, int) else 0)
 
     def _ask_plugins(self) -> None:
@@ -184,7 +187,7 @@ class FairtkGroup(click.Group):
             # A group of its own shows what this plugin adds, and keeps it from replacing others.
             given = click.Group()
             try:
-                with contextlib.redirect_stdout(sys.stderr):
+                with to_stderr():
                     plugin.implementation.fairtk_commands(given)
                 for name in given.commands:
                     if name in owners:
@@ -214,12 +217,21 @@ def cli(debug: bool) -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 if all is well, 2 for wrong input, 1 for failed work.
+    """Run the command line and exit.
+
+    The code is 0 if all is well, 2 for wrong input, 1 for failed work, 130 after Ctrl-C.
 
     Args:
         args: the arguments; None takes the process's.
     """
-    cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
+    try:
+        interrupts.raise_again()
+        cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
+    except KeyboardInterrupt:  # while the command begins or ends
+        click.echo(interrupts.SAID, err=True)
+        sys.exit(interrupts.INTERRUPTED)
+    finally:
+        interrupts.end_at_once()
 
 
 def _described(error: Exception, debug: bool) -> click.ClickException:

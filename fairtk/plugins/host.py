@@ -7,7 +7,6 @@ is taken is a `PluginError` at the next look-up. ``FAIRTK_PLUGINS`` names the di
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
@@ -20,6 +19,7 @@ import pluggy
 
 from fairtk.errors import PluginError, PluginWarning, install_hint, suggestion
 from fairtk.plugins import hookspecs, registry
+from fairtk.plugins.printing import to_stderr
 from fairtk.plugins.registry import BrokenPluginError, Registry
 
 RESTRICT = "FAIRTK_PLUGINS"
@@ -146,7 +146,7 @@ class PluginHost:
             return
         self.plugins.append(plugin)
         try:
-            with contextlib.redirect_stdout(sys.stderr):
+            with to_stderr():
                 self._collect(point.load(), plugin)
         except (Exception, SystemExit) as error:
             if isinstance(error, ImportError) and _half_imported(error.name or ""):

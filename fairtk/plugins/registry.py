@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -12,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from fairtk.divergence import Divergence
 from fairtk.errors import NotFoundError, PluginError
 from fairtk.exposure.browsing import BrowsingModel
+from fairtk.plugins.printing import to_stderr
 
 T = TypeVar("T")
 
@@ -23,7 +22,7 @@ class BrokenPluginError(Exception):
 def load_target(target: str) -> Any:
     """Import ``"package.module:attribute"``, return the attribute; what is printed is no output."""
     module, _, attribute = target.partition(":")
-    with contextlib.redirect_stdout(sys.stderr):
+    with to_stderr():
         return getattr(importlib.import_module(module), attribute)
 
 

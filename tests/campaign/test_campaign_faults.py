@@ -197,7 +197,7 @@ def test_an_interrupted_command_says_so(tmp_path):
         time.sleep(1)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    assert process.returncode != 0
+    assert process.returncode == 130
     assert "Traceback" not in err and len(err.strip().splitlines()) <= 1, err
 
 

@@ -62,6 +62,10 @@ class TestErrors:
         assert result.stderr.startswith(line)
         assert len(result.stderr.splitlines()) == 1
 
+    def test_ctrl_c_has_the_code_that_shells_give_it(self):
+        result = run(raising(KeyboardInterrupt()))
+        assert (result.exit_code, result.stdout, result.stderr) == (130, "", "\nAborted.\n")
+
     @pytest.mark.parametrize("words", [("--debug", "act"), ("act", "--debug")])
     def test_debug_shows_the_traceback(self, words):
         result = run(raising(InputError("bad")), *words)

@@ -107,6 +107,23 @@ def test_a_worker_that_dies_is_replaced(data, tmp_path):
     assert everything(found) == everything(expected)
 
 
+def test_what_a_plugin_prints_in_a_worker_is_no_result(data, tmp_path, monkeypatch):
+    info = tmp_path / "fairtk_chatty-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fairtk-chatty\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[fairtk]\nchatty = fairtk_chatty\n")
+    code = f"import os, pathlib; os.write(1, b'hi'); pathlib.Path({str(tmp_path)!r}, 'ran').touch()"
+    (tmp_path / "fairtk_chatty.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)  # the worker's path, too
+    topics, qrels = data
+    systems = {"a": Retriever()}
+    found = fairtk.Experiment(
+        systems, topics, qrels, [nDCG @ 3], executor="processes", workers=1, batch_size=4
+    )
+    assert (tmp_path / "ran").exists()
+    assert everything(found) == everything(fairtk.Experiment(systems, topics, qrels, [nDCG @ 3]))
+
+
 def test_a_task_that_kills_every_worker_is_an_error(data, tmp_path):
     topics, qrels = data
     for life in range(5):

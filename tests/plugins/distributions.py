@@ -58,7 +58,7 @@ def run(arguments, *folders, exits=0, interpreter=sys.executable, **variables):
         What it printed, and what it wrote to stderr.
     """
     env = {k: v for k, v in os.environ.items() if not k.startswith("FAIRTK_")}
-    env |= {"PYTHONPATH": os.pathsep.join(map(str, folders)), **variables}
+    env |= {"PYTHONPATH": os.pathsep.join(map(str, [*folders, ROOT])), **variables}
     done = subprocess.run(
         [interpreter, *arguments], capture_output=True, text=True, env=env, cwd="/"
     )

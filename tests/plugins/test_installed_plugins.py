@@ -1,9 +1,10 @@
 """Distributions as users install them, good and bad, seen by a new process."""
 
 import json
+import sys
 
 import pytest
-from distributions import BROKEN, HELLO, copied, environment, fairtk, pip, python, write
+from distributions import BROKEN, HELLO, copied, environment, fairtk, pip, python, run, write
 
 EXPERIMENT = """
 import fairtk, ir_measures, pyterrier as pt
@@ -196,6 +197,53 @@ def test_a_half_imported_plugin_that_fails(tmp_path):
     assert out.startswith("half way\n")
     assert "'EE_D'" in out
     assert "plugin fairtk-hello 1.0 is left out: RuntimeError: half way" in err
+
+
+# What happens while plugins are imported ----------------------------------------------------------
+
+PRINTS = """
+import ctypes, os, sys
+print("by Python")
+sys.__stdout__.write("past sys.stdout, held back\\n")
+ctypes.CDLL(None).printf(b"by C, held back\\n")
+os.write(1, b"to the descriptor\\n")
+"""
+HOOK = """
+from fairtk import hookimpl
+
+@hookimpl
+def fairtk_measures():
+    return []
+"""
+PRINTED = {"by Python", "past sys.stdout, held back", "by C, held back", "to the descriptor"}
+CTRL_C = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+
+
+def test_what_a_plugin_prints_by_any_way_is_no_output_of_a_command(tmp_path, runs):
+    folder = write(tmp_path / "p", "fairtk-chatty", PRINTS + HOOK)
+    out, err = fairtk(["evaluate", *runs, "-m", "EE_D@2", "--format", "json"], folder)
+    assert [row["measure"] for row in json.loads(out)] == ["EE_D@2"]
+    assert set(err.splitlines()) >= PRINTED
+
+
+def test_a_program_that_imports_fairtk_keeps_its_descriptors(tmp_path):
+    folder = write(tmp_path / "p", "fairtk-chatty", PRINTS + HOOK)
+    out, err = python("import fairtk", folder)
+    assert set(out.splitlines()) == PRINTED - {"by Python"}
+    assert err == "by Python\n"
+
+
+def test_a_command_without_stderr_works(tmp_path, runs):
+    folder = write(tmp_path / "p", "fairtk-chatty", PRINTS.replace("os.write", "#") + HOOK)
+    closed = ["-c", 'exec "$0" -m fairtk "$@" 2>&-', sys.executable]
+    out = run([*closed, "evaluate", *runs, "-m", "EE_D@2"], folder, interpreter="/bin/sh")[0]
+    assert "EE_D@2" in out
+
+
+@pytest.mark.parametrize("code", [CTRL_C, f"try:\n    {CTRL_C}\nexcept BaseException:\n    pass"])
+def test_ctrl_c_ends_a_command_while_plugins_are_imported(tmp_path, code):
+    folder = write(tmp_path / "p", "fairtk-toy", code)
+    assert fairtk(["measures"], folder, exits=130) == ("", "Aborted.\n")
 
 
 # Metadata that is not as it should be ------------------------------------------------------------

@@ -23,9 +23,11 @@ ATTEMPTS = 3
 """How often a task is given to a worker before its death is taken for the task's fault."""
 
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from fairtk.experiment.executors.worker import main; main()"
+    "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "results = os.fdopen(os.dup(1), 'wb'); os.dup2(2, 1); "
+    "from fairtk.experiment.executors.worker import main; main(results)"
 )
+"""What a stage or an imported plugin prints must not come between the results."""
 
 
 class ProcessExecutor:

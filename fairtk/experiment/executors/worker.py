@@ -1,4 +1,4 @@
-"""A worker process: reads tasks from standard input, writes results to standard output.
+"""A worker process: reads tasks from standard input, writes results to what was standard output.
 
 It is started as a fresh interpreter, never as a fork (a fork after torch has generated hangs), and
 does not import the user's script. It ends when its parent does.
@@ -54,10 +54,8 @@ def portable(error: Exception) -> Exception:
     return FairtkError(text)
 
 
-def main() -> None:
-    """Work until standard input ends."""
-    own = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a stage prints must not come between results
+def main(results: BinaryIO) -> None:
+    """Work until standard input ends, and write what comes of it."""
     sys.stdout = sys.stderr
     calls: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, calls), daemon=True).start()
@@ -67,9 +65,9 @@ def main() -> None:
         try:
             stages |= {key: from_parent(data) for key, data in fresh.items()}
         except Exception as error:
-            send(own, ("failed", portable(error), []))
+            send(results, ("failed", portable(error), []))
             continue
-        send(own, answer(function, stages, task))
+        send(results, answer(function, stages, task))
 
 
 def _listen(stream: BinaryIO, calls: queue.Queue[Any]) -> None:

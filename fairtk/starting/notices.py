@@ -1,18 +1,13 @@
-"""What the command line sets before anything else of fairtk is imported.
-
-Its script imports the package, which loads plugins and takes most of a second. From then on
-warnings are one line with a name, and Ctrl-C shows no traceback.
-"""
+"""Warnings on the command line: one line with a name, from the import of the package on."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fairtk.errors import UndefinedWarning, printable, warning_name
+from fairtk.starting.interrupts import is_command_line
 
 FOR_DEVELOPERS = (
     DeprecationWarning,
@@ -57,24 +52,6 @@ def notice(message: Warning | str, category: type[Warning]) -> str:
 
 
 def prepare() -> None:
-    """Do so, if this process is the command line; else nothing happens."""
-    if not _is_command_line():
-        return
-    sys.excepthook = _quietly
-    if not sys.warnoptions:
+    """Show warnings so, if this process is the command line; else nothing happens."""
+    if is_command_line() and not sys.warnoptions:
         warnings.showwarning = AT_START.show
-
-
-def _is_command_line() -> bool:
-    program = Path(sys.argv[0]).stem if sys.argv else ""
-    if program != "-m":
-        return program == "fairtk"
-    given = sys.orig_argv
-    return "-m" in given and given[given.index("-m") + 1 :][:1] == ["fairtk"]
-
-
-def _quietly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if issubclass(kind, KeyboardInterrupt):
-        print("Aborted.", file=sys.stderr)
-    else:
-        sys.__excepthook__(kind, error, trace)

@@ -1,0 +1,74 @@
+"""Ctrl-C on the command line: no traceback, nothing on stdout, exit code 130."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from fairtk.starting import interrupts
+
+
+def test_while_a_command_waits_for_its_input(tmp_path):
+    qrels = tmp_path / "qrels.txt"
+    qrels.write_text("q1 0 d1 1\n")
+    command = [sys.executable, "-m", "fairtk", "evaluate", str(qrels), "-", "-m", "nDCG@5"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        # more than a pipe holds, so this returns when the command reads, and then it waits for more
+        process.stdin.writelines(f"q1 Q0 d{i} {i + 1} {-i} toy\n" for i in range(20_000))
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err.strip()) == (130, "", "Aborted.")
+
+
+@pytest.fixture
+def as_command(monkeypatch):
+    """Let this process pass for the command line; give its own handler back."""
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/fairtk"])
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_the_handler_stands_until_the_command_runs(as_command):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupts.end_at_once()
+    assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    interrupts.raise_again()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_who_ignores_it_goes_on_to(as_command):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell's job in the background
+    interrupts.end_at_once()
+    interrupts.raise_again()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize(
+    ("argv", "original", "ours"),
+    [
+        (["/usr/bin/fairtk"], ["python", "/usr/bin/fairtk"], True),
+        (["fairtk.exe", "-m"], ["python", "fairtk.exe", "-m"], True),
+        (["-m"], ["python", "-m", "fairtk", "evaluate"], True),
+        (["-m"], ["python", "-m", "fairtk.demo"], False),
+        (["-m"], ["python", "-m"], False),
+        (["-c"], ["python", "-c", "import fairtk"], False),
+        (["/usr/bin/pytest", "fairtk"], ["python", "/usr/bin/pytest", "fairtk"], False),
+        ([], ["python"], False),
+    ],
+)
+def test_what_the_command_line_is(monkeypatch, argv, original, ours):
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(sys, "orig_argv", original)
+    assert interrupts.is_command_line() is ours
+
+
+def test_a_program_that_imports_fairtk_keeps_its_handler():
+    code = (
+        "import signal; before = signal.getsignal(signal.SIGINT); import fairtk; "
+        "assert signal.getsignal(signal.SIGINT) is before is signal.default_int_handler"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
