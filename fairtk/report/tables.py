@@ -76,7 +76,13 @@ def coverage_table(results: Reported, found: Mapping[str, SystemRankings]) -> Ta
     """Return what each system covers: rankings, answers, queries missing, failed or undefined."""
     labeled = set(results.per_query[QID])
     failed = results.failures.groupby("system")[QID].agg(set).to_dict()
-    undefined = results.counts.pivot(index="system", columns="measure", values="undefined")
+    counts = results.counts[results.counts["undefined"] > 0]
+    undefined = {
+        name: ", ".join(
+            f"{m}: {n}" for m, n in zip(rows["measure"], rows["undefined"], strict=True)
+        )
+        for name, rows in counts.groupby("system")
+    }
     rows = []
     for name in results.systems:
         system = found[name]
@@ -87,15 +93,14 @@ def coverage_table(results: Reported, found: Mapping[str, SystemRankings]) -> Ta
                 str(len(system.qids)),
                 str(len(labeled - system.qids - lost)),
                 str(len(lost)),
-                *(str(int(undefined.loc[name, measure])) for measure in results.measures),
+                undefined.get(name, "0"),
                 system.samples,
                 str(system.rankings),
                 str(system.distinct),
                 str(system.answers) if system.answered else "none",
             ]
         )
-    heads = ["system", "queries", "missing", "failed"]
-    heads += [f"{measure} undefined" for measure in results.measures]
+    heads = ["system", "queries", "missing", "failed", "undefined"]
     heads += ["rankings per query", "rankings", "distinct rankings", "distinct answers"]
     caption = (
         "Queries: with a ranking or an answer; missing: with labels, and no row; failed: their "

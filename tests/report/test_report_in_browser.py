@@ -22,6 +22,7 @@ OPTIONS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 WIDTHS = {"phone": 390, "desk": 1280}
+PAPER = 720
 
 pytestmark = pytest.mark.slow
 if not AXE:
@@ -47,15 +48,20 @@ def chromium(folder, width):
     service = webdriver.ChromeService(shutil.which("chromedriver"))
     driver = webdriver.Chrome(options, service)
     try:
-        driver.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
-        )
+        set_width(driver, width)
         driver.get_log("performance")  # the page that the browser begins with
         driver.get_log("browser")
         yield driver
     finally:
         driver.quit()
+
+
+def set_width(driver, width):
+    """Make the window as wide as a device, or as paper."""
+    driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
 
 
 @pytest.fixture(params=WIDTHS, scope="module")
@@ -189,6 +195,14 @@ def test_nothing_is_wider_than_the_screen_or_the_paper(driver, page):
     wait(driver, ".opened details > summary")[1].click()
     wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert driver.execute_script(wide) == 0
+    width = driver.execute_script("return window.innerWidth")
+    set_width(driver, PAPER)
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert driver.execute_script(wide) == 0
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        set_width(driver, width)
     printed = driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
     assert printed["data"].startswith("JVBER")  # %PDF
 
