@@ -82,8 +82,10 @@ def page_text(
         several = results.measures and len(results.systems) > 1
         compared = results.compare(first, test, correction) if several else None
         details = drill_down(results, cutoff)
-        measures = measured(results, compared, first, test, how)
         figures = list(_figures(results))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairtkWarning)  # of pairs that no table shows
+        measures = measured(results, compared, first, test, how)
     said = warned(results, details.systems)
     for warning in caught:
         if isinstance(warning.message, FairtkWarning):
@@ -165,7 +167,7 @@ def _figures(results: Reported) -> Iterator[tuple[str, str, str]]:
 
 def _shown(section: Section, number: int) -> dict[str, Any]:
     name = f"section-{number + 1}"
-    figure = None if section.figure is None else inline_svg(section.figure, name)
+    figure = None if section.figure is None else inline_svg(section.figure, f"{name}-figure")
     return {"section": section, "name": name, "figure": figure}
 
 

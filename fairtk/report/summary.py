@@ -118,12 +118,12 @@ def _best(
         said = [f"{head}; it is the baseline."]
     else:
         row = _row(among[baseline], measure, best)
-        distance = f"{_distance(row)} than the baseline {baseline}"
+        distance = _distance(row, f"the baseline {baseline}")
         said = [f"{head}, {distance} ({_tested(row)}).", *_doubt(row, best, baseline)]
     if best == baseline or following != baseline:
         row = _row(among[best], measure, following)
         said.append(
-            f"Next is {following} with {number_text(means.iloc[1])}, {_distance(row)} than {best} "
+            f"Next is {following} with {number_text(means.iloc[1])}, {_distance(row, best)} "
             f"({_tested(row)})."
         )
         said += _doubt(row, following, best)
@@ -135,11 +135,13 @@ def _row(compared: pd.DataFrame, measure: str, system: str) -> dict[str, Any]:
     return dict(rows.iloc[0])
 
 
-def _distance(row: Mapping[str, Any]) -> str:
+def _distance(row: Mapping[str, Any], other: str) -> str:
     difference = row["difference"]
     if math.isnan(difference):
-        return "by an undefined difference other"
-    return f"{abs(difference):.4f} {'higher' if difference > 0 else 'lower'}"
+        return f"on no query that has a value for {other}, too"
+    if difference == 0:
+        return f"the same as {other}"
+    return f"{abs(difference):.4f} {'higher' if difference > 0 else 'lower'} than {other}"
 
 
 def _tested(row: Mapping[str, Any]) -> str:

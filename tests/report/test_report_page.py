@@ -184,6 +184,17 @@ def one_system(results):
     return fairtk.Experiment({"fair": frame}, qrels=results.qrels, measures=["EE_D@3"])
 
 
+def test_equal_systems_are_said_to_be_equal(answered):
+    fair = answered.rankings("fair")
+    alike = fairtk.Experiment(
+        {"one": fair, "two": fair}, qrels=answered.qrels, measures=["EE_D@3"], baseline="two"
+    )
+    said = Page(page_text(alike)).said
+    assert "the same as the baseline two (not tested)" in said
+    assert "These queries do not tell one and two apart." in said
+    assert said.count("no pair differs") == 1
+
+
 def test_a_baseline_that_was_not_named_is_said(answered):
     frames = {name: answered.rankings(name) for name in answered.systems}
     unnamed = fairtk.Experiment(frames, qrels=answered.qrels, measures=["EE_D@3"])
@@ -220,7 +231,7 @@ def test_sections_that_cannot_be_shown_are_refused(results, tmp_path):
         (tmp_path / "sections.json").write_text(wrong)
         with pytest.raises(InputError, match="sections.json: not the sections of a report"):
             load_sections(tmp_path)
-    with pytest.raises(InputError, match="section-1' of the report is not SVG"):
+    with pytest.raises(InputError, match="section-1-figure' of the report is not SVG"):
         page_text(results, sections=[Section("t", figure="<p>", alternative="w")])
 
 

@@ -150,6 +150,7 @@ class RagStudy:
                     model = {TASK: task.name, RETRIEVER: retriever, GENERATOR: name}
                     if keep_rankings:
                         place = model_folder(self.folder, self.settings.name, tuple(model.values()))
+                        results.config["title"] = "Fair RAG: " + ", ".join(model.values())
                         results.config["license"] = task.license
                         results.save(place)
                     values.append(own.assign(**model))
