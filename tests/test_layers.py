@@ -34,6 +34,23 @@ LAYERS = [
 
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 PURE = {"errors", "frames", "exposure", "plackett_luce", "divergence", "statistics"}
+MODULES_AT_IMPORT = 85
+"""80 today; with every room that is made lazy, less."""
+ROOMS_AT_IMPORT = {
+    "builtin",
+    "datasets",
+    "divergence",
+    "errors",
+    "exposure",
+    "frames",
+    "groups",
+    "measures",
+    "plugins",
+    "renamed",
+    "starting",
+    "string_forms",
+    "utilities",
+}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "core", "misc"}
 
 
@@ -90,6 +107,17 @@ def test_importing_fairtk_is_light():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(out.stdout) == []
+
+
+def test_importing_fairtk_loads_what_measures_are_declared_with():
+    code = "import fairtk, json, sys; print(json.dumps(list(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {tuple(name.split(".")) for name in json.loads(out.stdout)}
+    ours = sorted(parts for parts in loaded if parts[0] == "fairtk")
+    assert len(ours) <= MODULES_AT_IMPORT, ours
+    rooms = {parts[1] for parts in ours if len(parts) > 1}
+    assert rooms <= ROOMS_AT_IMPORT, rooms - ROOMS_AT_IMPORT
+    assert not {("fairtk", "groups", name) for name in ("groups", "target")} & loaded
 
 
 def test_citations_are_in_the_bibliography():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,11 @@ from fairtk.divergence import Distributions, SparseRows, spread
 from fairtk.errors import InputError
 from fairtk.frames.columns import QID
 from fairtk.frames.rankings import Rankings, encode_run
-from fairtk.groups.crossed import Crossed
 from fairtk.groups.exposure import Memberships
-from fairtk.groups.levels import LevelSpace
+
+if TYPE_CHECKING:
+    from fairtk.groups.crossed import Crossed
+    from fairtk.groups.levels import LevelSpace
 
 COLUMNS = (
     QID, "retrieved", "with_row", "with_label", "row_share", "label_share", "groups_shown",

@@ -7,14 +7,17 @@ that was registered, and a path of a file all lead back to the object.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from fairtk.errors import DuplicateError, InputError, NotFoundError
-from fairtk.groups.groups import Groups
-from fairtk.groups.target import Target
+from fairtk.plugins.registry import load_target
 
-T = TypeVar("T", Groups, Target)
+if TYPE_CHECKING:
+    from fairtk.groups.groups import Groups
+    from fairtk.groups.target import Target
+
+T = TypeVar("T", "Groups", "Target")
 
 
 class Directory(Generic[T]):
@@ -22,12 +25,12 @@ class Directory(Generic[T]):
 
     Args:
         kind: what the objects are, for messages.
-        cls: their class.
+        cls: their class, as ``"package.module:Class"``: imported when a file is read.
     """
 
-    def __init__(self, kind: str, cls: type[T]) -> None:
+    def __init__(self, kind: str, cls: str) -> None:
         self._kind = kind
-        self._cls: type[T] = cls
+        self._cls = cls
         self._known: dict[str, T] = {}
         self._by_key: WeakValueDictionary[str, T] = WeakValueDictionary()
 
@@ -60,7 +63,9 @@ class Directory(Generic[T]):
                 return value
         path = Path(text)
         if path.suffix and path.exists():
-            return self._cls.read(path)
+            cls: Any = load_target(self._cls)
+            read: T = cls.read(path)
+            return read
         if path.suffix and len(path.suffix) < 9 and "#" not in text:
             raise InputError(
                 f"{self._kind} {text!r}: no such file, and nothing is registered as that"
@@ -68,8 +73,8 @@ class Directory(Generic[T]):
         raise NotFoundError(self._kind, text, self._known)
 
 
-GROUPS = Directory("groups", Groups)
-TARGETS = Directory("target", Target)
+GROUPS: Directory[Groups] = Directory("groups", "fairtk.groups.groups:Groups")
+TARGETS: Directory[Target] = Directory("target", "fairtk.groups.target:Target")
 
 
 def register_groups(groups: Groups, name: str | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from fairtk.errors import DataWarning, ParameterError, listed
 from fairtk.exposure.browsing import TREC, BrowsingModel
 from fairtk.exposure.expected import attention
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
-from fairtk.groups import Groups, Target
 from fairtk.groups.completions import jensen_shannon_bounds
 from fairtk.groups.coverage import unreachable
 from fairtk.groups.exposure import (
@@ -27,6 +26,9 @@ from fairtk.measures.group_params import AMORTIZE, GROUPS, TARGET, UNLABELED
 from fairtk.measures.params import CUTOFF, ObjectParam, Param
 from fairtk.measures.thin_labels import warn_of_thin_labels
 from fairtk.string_forms import read_browsing
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups, Target
 
 BASE = Param((str, int, float), default="e", desc="base of the logarithm: 'e' (TREC) or 2")
 TREC_BROWSING = ObjectParam(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from fairtk.groups import Groups, Target, registered
+from fairtk.groups import registered
 from fairtk.measures.params import ObjectParam, Param
 
 GROUPS = ObjectParam(
     registered.GROUPS.find,
-    Groups,
+    "fairtk.groups:Groups",
     desc="the groups of the documents: an object, a registered name, or a file",
     write=registered.GROUPS.key,
 )
 TARGET = ObjectParam(
     registered.TARGETS.find,
-    Target,
+    "fairtk.groups:Target",
     desc="the distribution to compare with: an object, a registered name, or a file",
     write=registered.TARGETS.key,
 )

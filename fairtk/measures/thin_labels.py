@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairtk.errors import DataWarning, listed
-from fairtk.groups import Groups
 from fairtk.groups.coverage import coverage_of
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups
 
 
 def warn_of_thin_labels(
