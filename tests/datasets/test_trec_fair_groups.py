@@ -366,6 +366,7 @@ def test_oracle_runs(folder):
         "rank": [0, 1, 0, 1, 2],
     }
     assert trec_fair.oracle_run(folder, 3, split="eval").equals(run)
+    assert trec_fair.oracle_run(dataset, 1)["docno"].tolist() == ["30", "7"]
     with pytest.raises(ParameterError, match="go together"):
         trec_fair.oracle_run(dataset, groups=trec_fair.groups(dataset, "gender"))
     with pytest.raises(ParameterError, match="cutoff"):

@@ -404,6 +404,9 @@ class TestPlot:
         figure = found.plot(tmp_path / "explain.png")
         assert (tmp_path / "explain.png").read_bytes()[:4] == b"\x89PNG"
         assert "1 - AWRF@3 by gender x geo" in figure.get_suptitle()
+        bars = {bar.get_y() + bar.get_height() / 2 for bar in figure.axes[1].containers[0]}
+        words = [text for text in figure.axes[1].texts if text.get_text()]
+        assert words and {text.get_position()[1] for text in words} <= bars
 
     def test_many_groups_and_queries(self):
         pytest.importorskip("matplotlib")

@@ -141,6 +141,7 @@ def test_undefined_pairs_are_left_out(test):
         ([1, 2], [1, 2], 2, 0, "no pair differs"),
         ([0.1 + 0.2, 0.5], [0.3, 0.5], 2, 0, "no pair differs"),
         ([1.1, 2.1, 3.1], [1, 2, 3], 3, 0.1, "all pairs differ by the same amount"),
+        ([1e6 + 0.1, 1e6 + 0.2], [0.1, 0.2], 2, 1e6, "all pairs differ by the same amount"),
     ],
 )
 def test_nothing_to_test(test, x, y, n, difference, note):
@@ -148,6 +149,19 @@ def test_nothing_to_test(test, x, y, n, difference, note):
     assert (found.n, found.note) == (n, note)
     assert found.difference == pytest.approx(difference, nan_ok=True)
     assert np.isnan([found.p, found.low, found.high, found.effect]).all()
+
+
+def test_small_differences_are_differences():
+    # 1, 2, 3 and a billionth of them have the same t, so the same p
+    found = paired_test([1e-9, 2e-9, 3e-9], [0, 0, 0])
+    assert found.p == pytest.approx(paired_test([1, 2, 3], [0, 0, 0]).p) and found.note == ""
+
+
+def test_the_default_seed():
+    # 30 signs cannot all be tried out, so p is of those that the seed draws
+    x = np.random.default_rng(1).normal(0.3, 1, 30)
+    found = [paired_test(x, 0 * x, "randomization", **seed) for seed in ({}, {"seed": 42})]
+    assert found[0] == found[1] != paired_test(x, 0 * x, "randomization", seed=43)
 
 
 def test_too_little_for_a_studentized_interval():
