@@ -23,6 +23,7 @@ TOLERANCE = 1e-3
 
 _PROBE = "The answer to this question is one that both libraries must give alike."
 _PROBE_FILE = "probe.json"
+_FORM = 1  # of what is kept beside the converted model
 
 
 def require_ctranslate2(where: str) -> str:
@@ -51,27 +52,27 @@ def cache_folder() -> Path:
     return Path(home) / "fairtk" / "ctranslate2"
 
 
-def converted(folder: str, digest: str, name: str, auto_class: Any, tokenizer: Any) -> Path:
+def converted(folder: str, digest: str, name: str) -> Path:
     """Return the folder of the converted model, which is made if it is not there.
 
     Args:
         folder: the Hugging Face model's files.
         digest: of their content.
         name: the model's, for messages.
-        auto_class: the class of transformers that loads it.
-        tokenizer: its tokenizer.
 
     Raises:
         ModelError: it cannot be loaded, or not be converted.
     """
     version = require_ctranslate2("CTranslate2Seq2Seq")
-    target = cache_folder() / f"{digest}-{version}"
+    target = cache_folder() / f"{digest}-{version}-{_FORM}"
     if (target / _PROBE_FILE).exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     import torch
+    from transformers import AutoModelForSeq2SeqLM
 
-    model = loading.load_model(auto_class, folder, name, torch.device("cpu"), "float32")
+    tokenizer = loading.load_tokenizer(folder, name)
+    model = loading.load_model(AutoModelForSeq2SeqLM, folder, name, torch.device("cpu"), "float32")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".converting-") as scratch:
         made = Path(scratch) / "model"
         _convert(model, tokenizer, folder, name, made)
@@ -117,7 +118,7 @@ def _convert(model: Any, tokenizer: Any, folder: str, name: str, made: Path) -> 
 
 
 def _probe(model: Any, tokenizer: Any) -> dict[str, Any]:
-    """Return a source, a target, and the log-probabilities that transformers gives its tokens."""
+    """Return the tokens of a source and a target, and what transformers gives the target's."""
     import torch
 
     source = tokenizer(_PROBE)["input_ids"]
@@ -130,18 +131,18 @@ def _probe(model: Any, tokenizer: Any) -> dict[str, Any]:
         output = model(input_ids=torch.tensor([source]), labels=torch.tensor([target]))
         scores = torch.log_softmax(output.logits[0].double(), dim=-1)
         values = scores[torch.arange(len(target)), torch.tensor(target)].tolist()
-    return {"source": source, "target": target, "scores": values}
+    tokens = tokenizer.convert_ids_to_tokens
+    return {"source": tokens(source), "target": tokens(target[:-1]), "scores": values}
 
 
-def check_probe(translator: Any, folder: Path, tokenizer: Any, name: str) -> None:
+def check_probe(translator: Any, folder: Path, name: str) -> None:
     """Compare the probe's scores with transformers'.
 
     Raises:
         ModelError: they differ by more than `TOLERANCE`.
     """
     probe = json.loads((folder / _PROBE_FILE).read_text(encoding="utf-8"))
-    source, target = (tokenizer.convert_ids_to_tokens(probe[key]) for key in ("source", "target"))
-    found = translator.score_batch([source], [target[:-1]])[0].log_probs
+    found = translator.score_batch([probe["source"]], [probe["target"]])[0].log_probs
     apart = float(np.abs(np.subtract(found, probe["scores"])).max())
     if not np.allclose(found, probe["scores"], rtol=TOLERANCE, atol=TOLERANCE):
         raise ModelError(

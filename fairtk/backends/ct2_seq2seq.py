@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar
 
-from fairtk.backends.ct2_conversion import check_probe, converted, require_ctranslate2
+from fairtk.backends.ct2_conversion import require_ctranslate2
+from fairtk.backends.ct2_process import TranslatorProcess
 from fairtk.backends.memory import CPU_MOST, GPU_MOST
 from fairtk.backends.seq2seq import HuggingFaceSeq2Seq
 from fairtk.errors import ParameterError
@@ -16,7 +17,8 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
 
     The model's files are converted on first use and kept in the user's cache folder
     (``$XDG_CACHE_HOME/fairtk/ctranslate2``), by their content. At each load the scores of one
-    probe are compared with those of transformers. Answers are those of transformers in float32,
+    probe are compared with those of transformers. CTranslate2 runs in a process of its own (beside
+    PISA it would crash), which ends with this object. Answers are those of transformers in float32,
     but where two candidates differ by rounding alone. It needs the extra ``fast``.
 
     Raises:
@@ -38,23 +40,17 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
         require_ctranslate2("CTranslate2Seq2Seq")
 
     @cached_property
-    def _translator(self) -> Any:
-        import ctranslate2
+    def _translator(self) -> TranslatorProcess:
         import torch
 
-        folder = converted(
-            self._folder, self.content_digest(), self.model, self._auto_class(), self._tokenizer
-        )
-        translator = ctranslate2.Translator(
-            str(folder),
+        return TranslatorProcess(
+            self.model,
+            folder=self._folder,
+            digest=self.content_digest(),
             device=self._device.type,
             device_index=self._device.index or 0,
-            compute_type="float32",
-            intra_threads=torch.get_num_threads(),
-            inter_threads=1,
+            threads=torch.get_num_threads(),
         )
-        check_probe(translator, folder, self._tokenizer, self.model)
-        return translator
 
     def _fitting_tokens(self) -> int:
         # no shape to estimate from; a batch that memory does not hold is halved
@@ -62,8 +58,8 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
 
     def _generate(self, rows: list[list[int]]) -> list[str]:
         tokens = [self._tokenizer.convert_ids_to_tokens(row) for row in rows]
-        found = self._translator.translate_batch(
-            tokens,
+        found = self._translator.ask(
+            tokens=tokens,
             max_batch_size=0,
             beam_size=self.num_beams,
             max_decoding_length=self.max_new_tokens,
@@ -71,6 +67,6 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
             max_input_length=0,
             length_penalty=1.0,
         )
-        ids = [self._tokenizer.convert_tokens_to_ids(each.hypotheses[0]) for each in found]
+        ids = [self._tokenizer.convert_tokens_to_ids(each) for each in found["tokens"]]
         texts: list[str] = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
         return texts

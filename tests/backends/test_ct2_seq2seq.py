@@ -26,7 +26,10 @@ def cache(tmp_path_factory, monkeypatch):
     return folder / "fairtk" / "ctranslate2"
 
 
-@pytest.mark.parametrize("num_beams", [1, 2, 4])
+@pytest.mark.parametrize(
+    "num_beams",
+    [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 4],
+)
 def test_answers_are_those_of_transformers(t5_folder, num_beams):
     settings = {"num_beams": num_beams, "max_new_tokens": 12, "device": "cpu"}
     slow = HuggingFaceSeq2Seq(str(t5_folder), **settings).generate(PROMPTS)
@@ -35,6 +38,7 @@ def test_answers_are_those_of_transformers(t5_folder, num_beams):
     assert fast == slow
 
 
+@pytest.mark.slow
 def test_the_packaged_model_answers_alike():
     data = demo.load()
     prompts = [f"{t} description: {d}" for t, d in zip(data.topics["question"][:24],
@@ -44,6 +48,7 @@ def test_the_packaged_model_answers_alike():
     assert CTranslate2Seq2Seq(str(demo.model_folder()), **settings).generate(prompts) == slow
 
 
+@pytest.mark.slow
 def test_batches_do_not_matter(t5_folder):
     one = CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=12, batch_tokens=1)
     all_at_once = CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=12, batch_tokens=10**6)
@@ -51,6 +56,7 @@ def test_batches_do_not_matter(t5_folder):
     assert one.generate([PROMPTS[0]] * 3) == [one.generate(PROMPTS[:1])[0]] * 3
 
 
+@pytest.mark.slow
 def test_a_model_is_converted_once_and_by_its_content(t5_folder, cache):
     CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])
     digest = CTranslate2Seq2Seq(str(t5_folder)).content_digest()
@@ -61,6 +67,7 @@ def test_a_model_is_converted_once_and_by_its_content(t5_folder, cache):
     assert not list(cache.glob(".converting*"))
 
 
+@pytest.mark.slow
 def test_scores_that_differ_are_refused(t5_folder, cache):
     CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])
     digest = CTranslate2Seq2Seq(str(t5_folder)).content_digest()
@@ -104,11 +111,33 @@ def test_other_versions_are_refused(t5_folder, monkeypatch):
         CTranslate2Seq2Seq(str(t5_folder))
 
 
+@pytest.mark.slow
+def test_it_runs_beside_pisa(t5_folder, tmp_path):
+    """In one process the two libraries crash, whichever comes second."""
+    pisa = pytest.importorskip("pyterrier_pisa", reason="no wheel for this platform")
+    fast = CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=4)
+    before = fast.generate(PROMPTS)
+    index = pisa.PisaIndex(str(tmp_path / "index"), text_field="text")
+    index.index([{"docno": str(n), "text": text} for n, text in enumerate(PROMPTS)])
+    assert len(index.bm25().search("harbour")) == 4
+    assert fast.generate(PROMPTS) == before
+
+
+@pytest.mark.slow
+def test_a_process_that_died_is_said(t5_folder):
+    fast = CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2)
+    fast.generate(PROMPTS[:1])
+    fast._translator._process.kill()
+    with pytest.raises(ModelError, match=r"has ended \(exit code -9\)"):
+        fast.generate(PROMPTS[:1])
+
+
 def test_float32_alone(t5_folder):
     with pytest.raises(ParameterError, match="dtype must be 'float32'; found 'float16'"):
         CTranslate2Seq2Seq(str(t5_folder), dtype="float16")
 
 
+@pytest.mark.slow
 def test_models_that_cannot_be_converted_are_said(llama_folder):
     with pytest.raises(ModelError):
         CTranslate2Seq2Seq(str(llama_folder), max_new_tokens=2).generate(["harbour"])
