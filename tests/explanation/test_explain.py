@@ -62,7 +62,9 @@ def mean_of(measure, run, qrels):
 
 
 def check_sums(explanation):
-    """Every direction gives the same total."""
+    """Every direction gives the same total, with its rows numbered from 0."""
+    for frame in (explanation.by_group, explanation.by_rank, explanation.by_query):
+        assert frame.index.tolist() == list(range(len(frame)))
     total = explanation.total
     if math.isnan(total):  # defined for no query: nothing has a known cost
         for frame in (explanation.by_group, explanation.by_rank, explanation.by_query):
