@@ -83,6 +83,12 @@ class TestWarnings:
             [],
         )
 
+    def test_half_of_the_labels_are_not_under_half(self):
+        measure = AWRF(groups=GENDER, target=Target.population({"f": 1, "m": 1}, GENDER)) @ 2
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            value(measure)  # r shows b and u at the first two ranks, and b is known
+
     @pytest.mark.parametrize("missing", ["drop", "uniform", "best"])
     def test_labels_of_under_half_are_counted(self, missing):
         measure = AWRF(

@@ -135,6 +135,8 @@ def test_max_tokens(scorer, folder):
     pd.testing.assert_frame_equal(
         short[["docno", "score"]], scorer(folder)(cut)[["docno", "score"]]
     )
+    whole = scorer(folder)(inp)
+    pd.testing.assert_frame_equal(scorer(folder, max_tokens=24)(inp), whole)
     with pytest.raises(ParameterError, match=r"takes 24 tokens; found max_tokens=25"):
         scorer(folder, max_tokens=25)(inp)
 
