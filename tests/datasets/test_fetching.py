@@ -174,8 +174,9 @@ def test_a_missing_page_is_not_tried_twice(server, tmp_path):
     assert not (tmp_path / "none.json").exists()
 
 
-def test_a_busy_server_is_tried_again(server, tmp_path):
-    server.status = [503, 429]
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_busy_server_is_tried_again(server, tmp_path, status):
+    server.status = [status, status]
     download(server.url(), tmp_path / "data.json", pause=0)
     assert len(server.log) == 3
 

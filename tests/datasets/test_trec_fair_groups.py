@@ -365,6 +365,7 @@ def test_oracle_runs(folder):
         "score": [0.0, -1.0, 0.0, -1.0, -2.0],
         "rank": [0, 1, 0, 1, 2],
     }
+    assert run.index.tolist() == [0, 1, 2, 3, 4]
     assert trec_fair.oracle_run(folder, 3, split="eval").equals(run)
     assert trec_fair.oracle_run(dataset, 1)["docno"].tolist() == ["30", "7"]
     with pytest.raises(ParameterError, match="go together"):
