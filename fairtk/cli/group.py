@@ -35,7 +35,7 @@ COMMANDS = {
     "groups": "Inspect groups of documents, and how much of a run they know.",
     "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
     "rag": "Compare fair rankings by what a generator answers from them.",
-    "report": "Show results as one page of HTML: words, tables, figures, single queries.",
+    "report": "Show results as one HTML page: words, tables, figures, queries.",
     "measures": "List measures, string utilities and browsing models.",
     "datasets": "List the data sets that fairtk adds to ir_datasets.",
     "plugins": "List plugins, what each gave, and what is wrong with it.",
