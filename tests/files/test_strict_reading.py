@@ -187,6 +187,11 @@ class TestQuotes:
         path.write_text('"docno","group"\n"d,1","a ""b"""\n\n"d2","y"\n')
         assert Groups.read(path).to_frame()["docno"].tolist() == ["d,1", "d2"]
 
+    def test_a_header_alone_may_be_quoted(self, tmp_path):
+        path = tmp_path / "groups.tsv"
+        path.write_text('"docno"\t"group"\nd1\tx\nd2\ty\n')
+        assert Groups.read(path).to_frame()["docno"].tolist() == ["d1", "d2"]
+
     def test_texts_of_several_lines(self, tmp_path):
         path = tmp_path / "answers.tsv"
         path.write_text('qid\tqanswer\tnote\nq1\t"a\nb"\t\nq2\t"c, ""d"""\t\n')
