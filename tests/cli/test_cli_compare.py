@@ -122,9 +122,9 @@ class TestEveryCommand:
 
     @pytest.mark.parametrize("name", COMMANDS)
     def test_a_mistyped_option_is_wrong_input(self, fairtk, name):
-        result = fairtk(name, "--formt", "csv")
+        result = fairtk(name, "--strct")
         assert result.exit_code == 2 and "No such option" in result.stderr
-        assert len(result.stderr.splitlines()) == 1 and "--format" in result.stderr
+        assert len(result.stderr.splitlines()) == 1 and "--strict" in result.stderr
 
     def test_warnings_are_listed_by_name(self, fairtk):
         shown = fairtk("--help").stdout
