@@ -205,13 +205,13 @@ def made_by(cls: type, where: str) -> str:
 @functools.cache
 def _owners(package: str) -> list[str]:
     """Return the distributions that a package comes from: packages_distributions, but for one."""
-    found = []
+    found = set()  # an editable install from the current folder is found twice
     for distribution in importlib.metadata.distributions():
         names = (distribution.read_text("top_level.txt") or "").split()
         files = "" if names else "\n" + (distribution.read_text("RECORD") or "")
         if package in names or f"\n{package}/" in files or f"\n{package}.py," in files:
-            found.append(distribution.metadata["Name"])
-    return found
+            found.add(distribution.metadata["Name"])
+    return sorted(found)
 
 
 def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:

@@ -26,10 +26,8 @@ def cache(tmp_path_factory, monkeypatch):
     return folder / "fairtk" / "ctranslate2"
 
 
-@pytest.mark.parametrize(
-    "num_beams",
-    [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 4],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("num_beams", [1, 2, 4])
 def test_answers_are_those_of_transformers(t5_folder, num_beams):
     settings = {"num_beams": num_beams, "max_new_tokens": 12, "device": "cpu"}
     slow = HuggingFaceSeq2Seq(str(t5_folder), **settings).generate(PROMPTS)

@@ -18,6 +18,8 @@ from fairtk.studies.fair_rag import (
 )
 from fairtk.studies.fair_rag.study import Labeled
 
+pytestmark = pytest.mark.slow  # a model answers some hundred prompts
+
 SMALL = RagSettings(alphas=(0, 8), n_samples=3, limit=3)
 
 
