@@ -176,6 +176,16 @@ def test_reranking_orders_the_pool_by_the_original_query():
     assert set(bm25["docno"]) == set(out["docno"]) and "text" in bm25
 
 
+@pytest.mark.parametrize("judged", [True, False])
+def test_a_reranker_is_measured_on_the_way_if_there_are_qrels(judged):
+    qrels = pd.DataFrame({"qid": "1", "docno": ["s0", "s4"], "label": 1}) if judged else None
+    one = fair_qr(max_iterations=1, reranker=BM25Scorer(), qrels=qrels)
+    one(topics(("1", "ships")))
+    assert ("AWRF_reranked" in one.trace.columns and one.trace["AWRF_reranked"].notna().any()) is (
+        judged
+    )
+
+
 def test_documents_without_a_first_score_come_last():
     docs = pd.concat([DOCS, pd.DataFrame([("z", "woman woman")], columns=["docno", "text"])])
     groups = Groups.from_frame(
