@@ -63,6 +63,7 @@ def test_a_measure_given_for_a_model_is_shown_how_to_quote():
 
     with pytest.raises(ParameterError, match=r"in quotes: browsing='RBP\(p=0.5\)'"):
         EE_D(browsing=RBP(p=0.5))
+    assert EE_D(n=1)["n"] == 1
     with pytest.raises(ParameterError, match="n must be at least 1; found 0"):
         EE_D(n=0)
 

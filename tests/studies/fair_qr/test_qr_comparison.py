@@ -41,6 +41,10 @@ def bm25(data, tmp_path_factory):
     return CollectionBM25(tmp_path_factory.mktemp("own") / "index", data.documents)
 
 
+def test_what_fair_qr_did_is_explained_once_for_each_attribute(results, data):
+    assert results.explained == list(data.attributes)
+
+
 def by_hand(run, data, attribute):
     """Return the three measures of each query, by ir_measures and, for nDCG, by hand."""
     groups, target = data.attributes[attribute]
