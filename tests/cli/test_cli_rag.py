@@ -16,7 +16,7 @@ def test_from_files_to_tables(tmp_path, fairtk):
     assert not (tmp_path / "out").exists()
     found = fairtk("rag", *map(str, asked))
     assert found.exit_code == 0, found.output
-    assert "deterministic" in found.stdout and "Tables: " in found.stdout
+    assert "deterministic" in found.stdout and "Tables and figures: " in found.stdout
     (model,) = (tmp_path / "out").glob("settings/*/models/*")
     page = tmp_path / "page.html"
     shown = fairtk("report", str(model), "-o", str(page))
