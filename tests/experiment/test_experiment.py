@@ -74,7 +74,7 @@ def everything(results):
     return [part.to_csv(index=False) for part in parts]
 
 
-@pytest.mark.parametrize("executor", ["processes", "dask"])
+@pytest.mark.parametrize("executor", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("durable", [False, True])
 def test_every_executor_gives_the_same(data, tmp_path, executor, durable):
     if executor == "dask":

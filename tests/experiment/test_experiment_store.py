@@ -328,7 +328,7 @@ print(found.means.iloc[0, 0])
 """
 
 
-@pytest.mark.parametrize("executor", ["processes", "dask"])
+@pytest.mark.parametrize("executor", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", ["script", "stdin"])
 def test_workers_need_no_main_guard(tmp_path, executor, way):
     if executor == "dask":

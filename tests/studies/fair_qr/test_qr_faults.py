@@ -89,6 +89,7 @@ def test_a_server_that_is_not_there(gender, tmp_path):
     assert study.results().table["system"].tolist() == ["bm25"]
 
 
+@pytest.mark.slow
 def test_a_dead_server_ends_the_command(wiki, tmp_path):
     with serving(qr_world.adds_a_term) as server:
         url = server.url
