@@ -248,6 +248,9 @@ def _described(error: Exception, debug: bool) -> click.ClickException:
         return WrongInput(text)
     if isinstance(error, FairtkError | OSError):
         return FailedWork(text)
+    if isinstance(error, MemoryError):
+        left = "free some, or give fewer queries or samples at a time"
+        return FailedWork(f"memory ran out ({text or 'no more is known'}); {left}")
     hint = "" if debug else "; the option --debug shows where"
     return FailedWork(f"{type(error).__name__}: {text or 'no message'}{hint}")
 

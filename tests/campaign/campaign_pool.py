@@ -20,6 +20,9 @@ SECONDS = 60
 
 CASES_PER_WORKER = 600
 WORKER = Path(__file__).parent / "campaign_worker.py"
+# Arrow's own allocator sets a gigabyte aside, and another one when threads want it, which would
+# leave a case with little of the memory that it is allowed, depending on the machine
+PLAIN_MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 class Worker:
@@ -34,7 +37,7 @@ class Worker:
             stdout=self.errors,
             stderr=self.errors,
             pass_fds=[write],
-            env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder)},
+            env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder)} | PLAIN_MEMORY,
             text=True,
         )
         os.close(write)

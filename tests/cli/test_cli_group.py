@@ -49,6 +49,12 @@ class TestErrors:
             (ModelError("no weights"), 1, "Error: no weights"),
             (FileNotFoundError(2, "No such file", "x.txt"), 1, "Error: x.txt: No such file"),
             (KeyError("x"), 1, "Error: KeyError: 'x'; the option --debug shows where"),
+            (
+                MemoryError("unable to allocate"),
+                1,
+                "Error: memory ran out (unable to allocate); free some, or give fewer queries or "
+                "samples at a time",
+            ),
             (RuntimeError(), 1, "Error: RuntimeError: no message; the option --debug shows where"),
             (click.ClickException("said"), 1, "Error: said"),
             (click.UsageError("wrong use."), 2, "Error: wrong use (see "),
