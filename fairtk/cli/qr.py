@@ -65,7 +65,8 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
       [fair-qr]                          # settings of FairQR: depth, k, threshold, pool, ...
       [variations]                       # settings of FairQR to vary, each a list
       max_iterations = [1, 3, 5, 10]
-      [options.mmr]                      # settings of the other systems
+      [options.mmr]                      # settings of the other systems, and those that
+                                         # [options."fair-qr + exposure re-ranking"] has alone
       [llm]
       backend = "openai"                 # keyword, causal, seq2seq
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...

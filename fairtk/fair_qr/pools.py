@@ -10,6 +10,7 @@ import pandas as pd
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 
 POOLS = ("last", "refined", "union")
+DEEP = 200  # documents of each list that a re-ranking by exposure chooses from
 
 
 def chosen_lists(kept: Sequence[int], pool: str) -> list[int]:
@@ -50,7 +51,9 @@ def pooled(
     return whole.reset_index(drop=True)
 
 
-def by_first_scores(pool: pd.DataFrame, first: pd.DataFrame) -> pd.DataFrame:
+def by_first_scores(
+    pool: pd.DataFrame, first: pd.DataFrame, unknown: float | None = None
+) -> pd.DataFrame:
     """Return a pool in the order of the first retrieval, with its scores.
 
     Documents that the first retrieval did not return come last, in the pool's order, with scores
@@ -59,6 +62,7 @@ def by_first_scores(pool: pd.DataFrame, first: pd.DataFrame) -> pd.DataFrame:
     Args:
         pool: the pooled documents, in order.
         first: the rankings of the original queries.
+        unknown: the score of documents that the first retrieval did not return, in place of those.
     """
     known = first[[QID, DOCNO, SCORE, RANK]].rename(columns={SCORE: "_score", RANK: "_rank"})
     both = pool.merge(known, on=[QID, DOCNO], how="left", validate="one_to_one")
@@ -66,7 +70,8 @@ def by_first_scores(pool: pd.DataFrame, first: pd.DataFrame) -> pd.DataFrame:
     query = pd.factorize(both[QID])[0]
     order = np.lexsort((both[RANK], both["_rank"].fillna(np.inf), query))
     lowest = both.groupby(QID, sort=False)["_score"].transform("min").fillna(0.0)
-    both[SCORE] = np.where(found, both["_score"], lowest - 1.0 - both[RANK])
+    below = lowest - 1.0 - both[RANK] if unknown is None else unknown
+    both[SCORE] = np.where(found, both["_score"], below)
     out = both.drop(columns=["_score", "_rank"]).iloc[order].reset_index(drop=True)
     out[RANK] = out.groupby(QID, sort=False).cumcount()
     return out

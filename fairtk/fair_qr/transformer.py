@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from fairtk.divergence import Divergence
-from fairtk.errors import DataWarning, InputError, ParameterError, listed
+from fairtk.errors import DataWarning, ParameterError
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.fair_qr.asking import estimate_at_most, refine
 from fairtk.fair_qr.choosing import RULES
 from fairtk.fair_qr.frames import asked, bare_rankings, topics_by_qid, with_topics
 from fairtk.fair_qr.looking_back import LookingBack
 from fairtk.fair_qr.loop import Loop, label_texts
+from fairtk.fair_qr.ordering import EXPOSURE, Ordering
 from fairtk.fair_qr.outcome import Outcome, missing_frame, warn_of_gaps
 from fairtk.fair_qr.plot import plot_trace
-from fairtk.fair_qr.pools import POOLS, by_first_scores, chosen_lists, in_pool_order, pooled
+from fairtk.fair_qr.pools import DEEP, chosen_lists, pooled
 from fairtk.fair_qr.progress import trace_frame
 from fairtk.fair_qr.shares import ShareMeter
 from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, require
@@ -51,8 +52,8 @@ class FairQR(FairTransformer):
         target: the exposure that they should have.
         llm: a `fairtk.llm.ChatModel`, or what `fairtk.llm.as_chat_model` takes.
         depth: ranks that are measured; 20, the cutoff of the paper's evaluation.
-        k: documents of each kept list that are pooled; None: `depth`. Much more brings the first
-            list back: a query that keeps the original words finds its documents again, somewhere.
+        k: documents of each kept list that are pooled; None: `depth`, or 200 by exposure. Ordered
+            by relevance, much more brings the first list back.
         threshold: divergence that is near enough; 0.05 is about KL(0.65, 0.35 || a half each).
         max_iterations: the most refinements of a query; 5 as in the paper. 0: none.
         temperature: of the model, 0.3 as in the paper; None: the model's own.
@@ -63,9 +64,14 @@ class FairQR(FairTransformer):
         smoothing: share in [0, 1) of a uniform distribution mixed into both before KL, so that no
             group makes it infinite; 0.01 moves no share by more.
         pool: ``"last"``: the kept list, which fits the paper's numbers best; ``"refined"``: all
-            kept lists but the first; ``"union"``: these and the first.
-        rerank: whether the pool is ordered by the original query.
+            kept lists but the first; ``"union"``: these and the first; None: ``"last"``, or
+            ``"union"`` by exposure.
+        rerank: ``"relevance"`` (or True): the pool is ordered by the original query; False: not;
+            ``"exposure"``, not the paper's: by relevance to it times closeness to the target.
         reranker: R -> R; None: the scores of the first retrieval, what it lacks last.
+        weight: by exposure: of closeness, 0 or above; see `fairtk.fair_qr.near_target`.
+        floor: by exposure: the share of the expected relevance of the order by relevance, 0 to 1,
+            that is never given up.
         prompt: a name or a refinement prompt; see `fairtk.prompts.refine`.
         qrels: ``qid``, ``docno``, ``label``: adds nDCG to the trace, and changes nothing else.
         browsing: attention of each rank, without a cascade: ``"RBP(p=0.8)"``; the track's.
@@ -81,6 +87,7 @@ class FairQR(FairTransformer):
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("retriever", "groups", "target", "llm", "depth", "k", "threshold", "max_iterations"),
         *("temperature", "choose", "divergence", "smoothing", "pool", "rerank", "reranker"),
+        *("weight", "floor"),
         *("prompt", "qrels", "browsing", "unlabeled", "split", "failed"),
     )
 
@@ -99,9 +106,11 @@ class FairQR(FairTransformer):
         choose: str = "difference",
         divergence: str | Divergence = "kl",
         smoothing: float = 0.01,
-        pool: str = "last",
-        rerank: bool = True,
+        pool: str | None = None,
+        rerank: bool | str = True,
         reranker: Any = None,
+        weight: float = 1.0,
+        floor: float = 0.9,
         prompt: str | RefinementPromptLike = "refine",
         qrels: pd.DataFrame | None = None,
         browsing: str | BrowsingModel = "TREC",
@@ -110,9 +119,12 @@ class FairQR(FairTransformer):
         failed: str = "missing",
     ) -> None:
         super().__init__()
+        rerank = "relevance" if rerank is True else rerank
+        exposed = rerank == EXPOSURE
+        pool = ("union" if exposed else "last") if pool is None else pool
+        self._ordering = Ordering(rerank, pool, reranker, weight, floor)
         for name, value, known in (
             ("choose", choose, RULES),
-            ("pool", pool, POOLS),
             ("unlabeled", unlabeled, ("drop", "unknown", "uniform")),
             ("failed", failed, ("missing", "keep")),
         ):
@@ -141,7 +153,8 @@ class FairQR(FairTransformer):
         model = as_chat_model(llm)
         self.llm: ChatModel = model if temperature is None else model.at_temperature(temperature)
         self.depth = whole("depth", depth, "FairQR")
-        self.k = self.depth if k is None else whole("k", k, "FairQR")
+        deep = max(DEEP, self.depth) if exposed else self.depth
+        self.k = deep if k is None else whole("k", k, "FairQR")
         self.threshold = float(threshold)
         self.max_iterations = whole("max_iterations", max_iterations, "FairQR", least=0)
         self.temperature = temperature
@@ -149,8 +162,10 @@ class FairQR(FairTransformer):
         self.divergence = as_divergence(divergence, "FairQR", smoothing=smoothing)
         self.smoothing = float(smoothing)
         self.pool = pool
-        self.rerank = bool(rerank)
+        self.rerank = rerank
         self.reranker = reranker
+        self.weight = float(weight)
+        self.floor = float(floor)
         self.prompt = as_refinement_prompt(prompt, "FairQR")
         if qrels is not None:
             require(qrels, [QID, DOCNO, LABEL], "FairQR: qrels")
@@ -160,7 +175,7 @@ class FairQR(FairTransformer):
         self.split = bool(split)
         self.failed = failed
         self._last: Outcome | None = None
-        if pool == "union" and self.rerank and reranker is None:
+        if self._ordering.no_op:
             warnings.warn(
                 "FairQR: pool='union' re-ranked by the retriever's own scores gives back the "
                 "ranking of the original query; use pool='last' or 'refined', or another reranker",
@@ -228,7 +243,8 @@ class FairQR(FairTransformer):
         queries, runs = loop.run(list(asked_for.index), asked_for[QUERY].tolist())
 
         def returned(lists: dict[str, list[int]]) -> pd.DataFrame:
-            return self._ordered(pooled(runs, lists, self.k), runs[0], asked_for)
+            pool = pooled(runs, lists, self.k)
+            return self._ordering.order(pool, runs[0], asked_for, looking.meter)
 
         looking.back(queries, runs, self.pool, returned)
         ranked = returned(
@@ -267,7 +283,7 @@ class FairQR(FairTransformer):
             *(self.groups, self.target, self.depth, self.browsing),
             *(self.divergence, self.unlabeled, self.split),
         )
-        again = self.rerank and (self.reranker is None or self.qrels is not None)
+        again = bool(self.rerank) and (self.reranker is None or self.qrels is not None)
         return LookingBack(meter, self.qrels, again)
 
     def _retrieve(
@@ -277,22 +293,3 @@ class FairQR(FairTransformer):
         found = self.retriever.transform(asked(topics, qids, texts))
         out = bare_rankings(found, topics, f"FairQR: the output of {self.retriever!r}")
         return out[out[QID].isin(list(qids))]
-
-    def _ordered(
-        self, pool: pd.DataFrame, first: pd.DataFrame, topics: pd.DataFrame
-    ) -> pd.DataFrame:
-        """Return a pool in its final order."""
-        if not self.rerank:
-            return pool if self.pool == "last" else in_pool_order(pool)
-        if self.reranker is None:
-            return by_first_scores(pool, first)
-        where = f"FairQR: the output of {self.reranker!r}"
-        found = self.reranker.transform(with_topics(in_pool_order(pool), topics))
-        out = bare_rankings(found, topics, where)
-        lost = set(pool[QID]) - set(out[QID])
-        if lost:
-            raise InputError(
-                f"{where} has no documents for the qids {listed(sorted(lost))}; a reranker must "
-                "keep every query"
-            )
-        return out

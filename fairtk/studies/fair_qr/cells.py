@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairtk.errors import NotFoundError, ParameterError
+from fairtk.fair_qr.ordering import EXPOSURE
+from fairtk.fair_qr.pools import DEEP
 from fairtk.fair_qr.transformer import FairQR
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.settings import Settings
@@ -15,7 +17,9 @@ from fairtk.studies.fair_qr.settings import Settings
 BM25 = "bm25"
 FAIR_QR = "fair-qr"
 NOT_RERANKED = "fair-qr (no re-ranking)"
-OWN = (BM25, FAIR_QR, NOT_RERANKED)
+BY_EXPOSURE = "fair-qr + exposure re-ranking"
+REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE)
+OWN = (BM25, *REFINING)
 
 _PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 _FAIR_QR = {
@@ -71,12 +75,12 @@ def systems(settings: Settings) -> tuple[str, ...]:
     given = registry.study_systems.names()
     known = [BM25, *(n for n in _PAPER if n in given)]
     known += [n for n in given if n not in known]
-    known += [FAIR_QR, NOT_RERANKED]
+    known += REFINING
     for name in (*settings.systems, *settings.options):
         if name not in known:
             raise NotFoundError("system", name, known)
     for name in settings.options:
-        if name in OWN:
+        if name in OWN and name != BY_EXPOSURE:
             table = "bm25" if name == BM25 else "fair-qr"
             raise ParameterError(f"settings of {name!r} belong into [{table}], not into [options]")
     wanted = set(settings.systems or known) | {BM25}
@@ -88,11 +92,11 @@ def all_cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cel
     names = systems(settings)
     for attribute in attributes:
         for name in names:
-            if name not in (FAIR_QR, NOT_RERANKED):
+            if name not in REFINING:
                 yield Cell(attribute, name, options=settings.options.get(name, {}))
     for attribute in attributes:
         for name in names:
-            if name in (FAIR_QR, NOT_RERANKED):
+            if name in REFINING:
                 yield Cell(attribute, name, options=_refining(settings, name), refines=True)
     if FAIR_QR not in names:
         return
@@ -104,11 +108,16 @@ def all_cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cel
 
 
 def _refining(settings: Settings, name: str) -> dict[str, Any]:
-    for option in settings.fair_qr:
+    own = settings.options.get(name, {})
+    for option in (*settings.fair_qr, *own):
         if option not in _FAIR_QR:
             raise NotFoundError("setting of FairQR", option, _FAIR_QR)
     # Defaults are spelt out, so that a setting that is varied to its default is no cell of its
     # own. k stays when depth is varied: what is returned is not what is measured on the way.
-    defaults = {option: value for option, value in _FAIR_QR.items() if value is not None}
-    base = {**defaults, "depth": settings.cutoff, "k": settings.cutoff, **settings.fair_qr}
+    base = {option: value for option, value in _FAIR_QR.items() if value is not None}
+    base |= {"depth": settings.cutoff, **settings.fair_qr}
+    if name == BY_EXPOSURE:  # k and pool are other things there: what it chooses from
+        deep = {"k": max(DEEP, settings.cutoff), "pool": "union"}
+        return {**base, **deep, **own, "rerank": EXPOSURE}
+    base = {"k": settings.cutoff, "pool": "last", **base}
     return {**base, "rerank": False} if name == NOT_RERANKED else base

@@ -16,7 +16,7 @@ from fairtk.llm import Ledger
 from fairtk.studies.fair_qr.cells import Cell
 from fairtk.studies.fair_qr.layout import LEDGER, Layout
 
-_AFTER_THE_LOOP = ("pool", "k", "rerank", "reranker", "max_iterations", "qrels")
+_AFTER_THE_LOOP = ("pool", "k", "rerank", "reranker", "weight", "floor", "max_iterations", "qrels")
 """Settings that do not change which calls are made, or only how many of them."""
 
 

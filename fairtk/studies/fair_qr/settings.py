@@ -50,7 +50,8 @@ class Settings:
         confidence: of the bootstrap intervals.
         resamples: of the bootstrap.
         bm25: settings of `fairtk.studies.fair_qr.CollectionBM25`.
-        fair_qr: settings of `fairtk.FairQR`.
+        fair_qr: settings of `fairtk.FairQR`, for all systems that refine; re-ranking by exposure
+            takes its ``k`` and ``pool`` from `options`.
         variations: values of settings of FAIR-QR that are tried one by one; see `VARIED`.
         options: settings of the other systems, by name.
     """

@@ -87,6 +87,7 @@ def test_values_are_those_of_the_same_work_by_hand(results, data, bm25, attribut
         ("bm25",): bm25(data.topics),
         ("fair-qr",): refined(),
         ("fair-qr (no re-ranking)",): refined(rerank=False),
+        ("fair-qr + exposure re-ranking",): refined(rerank="exposure", k=200),
         ("fair-qr", "max_iterations", "1"): refined(max_iterations=1),
         ("fair-qr", "max_iterations", "5"): refined(),
         ("fair-qr", "pool", "union"): bm25(data.topics),  # in BM25's own order
@@ -201,18 +202,20 @@ def test_changes_split_exactly(results):
 def test_systems_come_in_the_papers_order(monkeypatch):
     known = registry.Registry("system")
     monkeypatch.setattr(registry, "study_systems", known)
-    assert systems(Settings()) == ("bm25", "fair-qr", "fair-qr (no re-ranking)")
+    own = ("fair-qr", "fair-qr (no re-ranking)", "fair-qr + exposure re-ranking")
+    assert systems(Settings()) == ("bm25", *own)
     for name in ("zeta", "mmr", "alpha", "dlf", "fa*ir", "deltr", "vector-search"):
         known.add(registry.StudySystemSpec(name, "qr_toys:same", "a toy"), "toys 1.0")
     assert systems(Settings()) == (
         *("bm25", "vector-search", "dlf", "deltr", "fa*ir", "mmr", "alpha", "zeta"),
-        *("fair-qr", "fair-qr (no re-ranking)"),
+        *own,
     )
     assert systems(Settings(systems=("fair-qr", "mmr"))) == ("bm25", "mmr", "fair-qr")
 
 
 def test_rows_come_attribute_by_attribute(results):
     names = ["bm25", "toy-few", "toy-reverse", "toy-same", "fair-qr", "fair-qr (no re-ranking)"]
+    names += ["fair-qr + exposure re-ranking"]
     expected = [(a, s) for a in ("gender", "geography") for s in names]
     for frame in (results.table, results.costs[results.costs["variation"] == ""]):
         assert list(zip(frame["attribute"], frame["system"], strict=True)) == expected

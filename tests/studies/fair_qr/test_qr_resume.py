@@ -258,7 +258,8 @@ def pending(data, folder, llm=None, version="1.0", **changed):
 
 
 BASES = {"toy-memory", "toy-reverse"}
-REFINED = {"fair-qr", "fair-qr (no re-ranking)"}
+EXPOSED = "fair-qr + exposure re-ranking"
+REFINED = {"fair-qr", "fair-qr (no re-ranking)", EXPOSED}
 ALL = {"bm25"} | BASES | REFINED
 
 
@@ -276,6 +277,8 @@ ALL = {"bm25"} | BASES | REFINED
         ({"llm": KeywordRefiner(terms=2)}, REFINED),
         ({"fair_qr": {"threshold": 0.1}}, REFINED),
         ({"fair_qr": {"threshold": 0.05}}, set()),  # the default
+        ({"options": {EXPOSED: {"weight": 2.0}}}, {EXPOSED}),
+        ({"options": {EXPOSED: {"weight": 1.0, "k": 200}}}, set()),  # the defaults
         ({"variations": {"depth": (5, 6)}}, {"fair-qr, depth=6"}),
         ({"bm25": {"k1": 1.2}}, ALL),
         ({"bm25": {"num_results": 1000, "b": 0.4}}, set()),

@@ -1,0 +1,159 @@
+"""Rankings that are relevant, and whose exposure of the groups is near its target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from fairtk.fair_qr.shares import ShareMeter
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
+
+_SAME = 1e-12  # values nearer than this are ties
+_TINY = np.finfo(np.float64).tiny  # so that 0 log 0 is 0
+
+
+def by_exposure(pool: pd.DataFrame, meter: ShareMeter, weight: float, floor: float) -> pd.DataFrame:
+    """Return each query's documents in the order of `exposure_order`, scores 0, -1, -2, ...
+
+    Relevance is the score, scaled to [0, 1] inside each query; a score that is NaN is the lowest.
+    Queries without a target, or without a group, keep the order of relevance.
+
+    Args:
+        pool: R, the most relevant first.
+        meter: groups, target and attention; its depth is how many ranks are chosen, and the other
+            documents follow by relevance.
+        weight: as in `exposure_order`.
+        floor: as in `exposure_order`.
+    """
+    if pool.empty:
+        return pool
+    attention = meter.browsing.weights(np.arange(meter.depth, dtype=np.int64))
+    memberships = meter.groups.memberships(pool[DOCNO].to_numpy(dtype=object), meter.unlabeled)
+    query, qids = pd.factorize(pool[QID])
+    wanted = meter.target.for_qids(qids).expanded().normalized()
+    start = np.append(np.flatnonzero(np.diff(query, prepend=-1)), len(pool))
+    score = pool[SCORE].to_numpy(dtype=np.float64)
+    order = np.arange(len(pool))
+    for place, (first, last) in enumerate(zip(start[:-1], start[1:], strict=True)):
+        entries = slice(memberships.start[first], memberships.start[last])
+        aimed = slice(wanted.start[place], wanted.start[place + 1])
+        if aimed.start == aimed.stop or entries.start == entries.stop:
+            continue
+        cells, column = np.unique(memberships.cell[entries], return_inverse=True)
+        member = np.zeros((last - first, len(cells)))
+        size = memberships.size[first:last]
+        member[np.repeat(np.arange(last - first), size), column] = memberships.weight[entries]
+        share = np.zeros(meter.groups.space.size)
+        share[wanted.cell[aimed]] = wanted.weight[aimed]
+        found = exposure_order(
+            _scaled(score[first:last]), member, share[cells], attention, weight, floor
+        )
+        order[first:last] = first + found
+    out = pool.iloc[order].reset_index(drop=True)
+    out[RANK] = np.arange(len(pool)) - np.repeat(start[:-1], np.diff(start))
+    out[SCORE] = 0.0 - out[RANK]
+    return out
+
+
+def exposure_order(
+    relevance: FloatArray,
+    member: FloatArray,
+    target: FloatArray,
+    attention: FloatArray,
+    weight: float,
+    floor: float,
+) -> IntArray:
+    """Return the documents of one query in an order that is relevant and near the target.
+
+    Rank by rank the document is chosen that makes
+
+        (expected relevance so far) x (closeness of the exposure so far to the target) ^ weight
+
+    largest: the product that the study measures, of estimated relevance. Expected relevance is the
+    sum of attention x relevance; closeness is 1 - the Jensen-Shannon divergence, as in AWRF.
+    Documents that would let the expected relevance of all ranks fall below `floor` times that of
+    the order of relevance, whatever follows, are not chosen. Documents of equal groups differ in
+    relevance alone, so that only the most relevant of them is looked at.
+
+    Args:
+        relevance: of each document, in [0, 1], not rising; shape (n,).
+        member: of each document in the groups that any has; shape (n, n_groups).
+        target: share of each of these groups; of all groups they sum to 1; shape (n_groups,).
+        attention: of each rank that is chosen; shape (depth,).
+        weight: of closeness, 0 or above; 0: the order of relevance.
+        floor: in [0, 1]; 1: the order of relevance, except for ties.
+    """
+    attention = attention[: len(relevance)]
+    alike = pd.factorize(np.array([row.tobytes() for row in member], dtype=object))[0]
+    queue = np.argsort(alike, kind="stable")  # documents of equal groups together, best first
+    end = np.cumsum(np.bincount(alike))
+    head = np.append(0, end[:-1])
+    left = np.ones(len(relevance), dtype=bool)
+    chosen = np.empty(len(attention), dtype=np.int64)
+    least = floor * float(attention @ relevance[: len(attention)]) - _SAME
+    exposure, gained = np.zeros(member.shape[1]), 0.0
+    for rank, now in enumerate(attention):
+        kind = np.flatnonzero(head < end)
+        doc = queue[head[kind]]
+        gain = gained + now * relevance[doc]
+        near = _closeness(exposure + now * member[doc], target)
+        allowed = gain + _at_most(relevance, left, doc, attention[rank:]) >= least
+        value = np.where(allowed, gain * near**weight, -1.0)
+        best = np.flatnonzero(value >= value.max() - _SAME)
+        pick = best[doc[best].argmin()]
+        chosen[rank] = doc[pick]
+        left[doc[pick]] = False
+        head[kind[pick]] += 1
+        exposure += now * member[doc[pick]]
+        gained = gain[pick]
+    return np.append(chosen, np.flatnonzero(left))
+
+
+def _closeness(exposure: FloatArray, target: FloatArray) -> FloatArray:
+    """Return 1 - JSD(exposure, target) of each row, as `fairtk.divergence.js_divergence`.
+
+    That one takes sparse rows; here every row of a small table differs from the one before in a
+    document. No exposure at all, which only the first ranks can have, says nothing: such rows get
+    the largest of the others' values.
+    """
+    total = exposure.sum(axis=1, keepdims=True)
+    shown = exposure / np.where(total > 0, total, 1.0)
+    both = (shown + target) / 2
+    parts = _x_log_x(shown).sum(axis=1) / 2 - _x_log_x(both).sum(axis=1)
+    # groups that no document has add target x ln(2) / 2
+    fixed = _x_log_x(target).sum() / 2 + max(0.0, 1.0 - float(target.sum())) * np.log(2.0) / 2
+    near = np.clip(1.0 - parts - fixed, 0.0, 1.0)
+    empty = total[:, 0] <= 0
+    return np.where(empty, near.max(where=~empty, initial=0.0) if not empty.all() else 1.0, near)
+
+
+def _at_most(
+    relevance: FloatArray, left: BoolArray, doc: IntArray, attention: FloatArray
+) -> FloatArray:
+    """Return the most relevance that later ranks can add once each of some documents is taken.
+
+    Args:
+        relevance: of all documents, not rising.
+        left: which of them are not chosen yet.
+        doc: those that could be taken now.
+        attention: of this rank and the later ones.
+    """
+    best = np.flatnonzero(left)[: len(attention)]
+    # taken from before the later ones, a document makes those behind it move up
+    behind = np.append(0.0, np.cumsum(attention[1:] * relevance[best[:-1]]))
+    unmoved = np.append(0.0, np.cumsum(attention * relevance[best]))
+    place = np.minimum(np.searchsorted(best, doc), len(best) - 1)
+    moved = np.where(best[place] == doc, place, len(best) - 1)
+    return np.asarray(behind[moved] + unmoved[-1] - unmoved[moved + 1])
+
+
+def _x_log_x(values: FloatArray) -> FloatArray:
+    return np.asarray(values * np.log(values + _TINY))
+
+
+def _scaled(score: FloatArray) -> FloatArray:
+    """Return scores in [0, 1]; NaN: 0; all equal: 1."""
+    low, high = np.nanmin(score), np.nanmax(score)
+    scaled = (score - low) / (high - low) if high > low else np.ones_like(score)
+    return np.asarray(np.nan_to_num(scaled, nan=0.0))

@@ -1,0 +1,161 @@
+"""Re-ranking by relevance and exposure: by hand, against a plain loop, and inside FAIR-QR."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_fair_qr import GROUPS, HALF, fair_qr, topics
+
+from fairtk import Target
+from fairtk.divergence import SparseRows, js_divergence
+from fairtk.errors import ParameterError
+from fairtk.fair_qr.near_target import exposure_order
+from fairtk.measures import AWRF
+
+
+def closeness(exposure, target):
+    """Return 1 - JSD by the room that AWRF uses; None: no exposure."""
+    if not exposure.any():
+        return None
+    n = len(exposure)
+    zero, cells = np.zeros(n, dtype=np.int64), np.arange(n)
+    rows = [SparseRows.collect(zero, cells, values, 1, n) for values in (exposure, target)]
+    return 1.0 - js_divergence(*rows)[0]
+
+
+def plainly(relevance, member, target, attention, weight, floor):
+    """Return the same order by looking at every document at every rank."""
+    left, chosen, gained = list(range(len(relevance))), [], 0.0
+    exposure = np.zeros(member.shape[1])
+    attention = attention[: len(relevance)]
+    least = floor * sum(a * r for a, r in zip(attention, relevance, strict=False))
+    for rank, now in enumerate(attention):
+        near = {d: closeness(exposure + now * member[d], target) for d in left}
+        most = max((v for v in near.values() if v is not None), default=1.0)
+        values = {}
+        for d in left:
+            later = [relevance[o] for o in left if o != d]
+            gain = gained + now * relevance[d]
+            if gain + sum(a * r for a, r in zip(attention[rank + 1 :], later, strict=False)) >= (
+                least - 1e-12
+            ):
+                values[d] = gain * (most if near[d] is None else near[d]) ** weight
+        best = min(d for d in values if values[d] >= max(values.values()) - 1e-12)
+        left.remove(best)
+        chosen.append(best)
+        gained += now * relevance[best]
+        exposure = exposure + now * member[best]
+    return [*chosen, *left]
+
+
+@st.composite
+def cases(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, groups = draw(st.integers(1, 12)), draw(st.integers(1, 4))
+    member = (rng.random((n, groups)) < 0.4).astype(float)
+    if draw(st.booleans()):
+        member *= rng.random((n, groups))
+    relevance = np.sort(rng.integers(0, 5, n) / 4.0)[::-1]
+    depth = draw(st.integers(1, 6))
+    attention = 1.0 / np.log2(np.maximum(np.arange(1, depth + 1), 2))
+    target = rng.dirichlet(np.ones(groups))
+    weight = draw(st.sampled_from([0.0, 0.5, 1.0, 4.0]))
+    return relevance, member, target, attention, weight, draw(st.sampled_from([0, 0.5, 0.9, 1]))
+
+
+@given(cases())
+def test_the_order_is_that_of_a_plain_loop_and_keeps_the_floor(case):
+    relevance, _, _, attention, _, floor = case
+    order = exposure_order(*case)
+    assert order.tolist() == plainly(*case)
+    top = attention[: len(order)]
+    kept = top @ relevance[order][: len(top)]
+    assert kept >= floor * (top @ relevance[: len(top)]) - 1e-9
+
+
+def test_three_documents_by_hand():
+    relevance, attention = np.array([1.0, 0.8, 0.5]), np.array([1.0, 1.0])
+    member = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    half = np.array([0.5, 0.5])
+    # Rank 1: alone, each is as near: 1 - JSD((1, 0), half) = 1 - .2158 = .7842, so the first one.
+    # Rank 2: 1.8 x .7842 = 1.4116, or 1.5 x 1 = 1.5: the third.
+    assert exposure_order(relevance, member, half, attention, 1.0, 0.0).tolist() == [0, 2, 1]
+    # weight .7: 1.8 x .7842^.7 = 1.5184 against 1.5
+    assert exposure_order(relevance, member, half, attention, 0.7, 0.0).tolist() == [0, 1, 2]
+    # of the relevance, 1.8, 1.5 keeps .8333
+    assert exposure_order(relevance, member, half, attention, 1.0, 0.84).tolist() == [0, 1, 2]
+    assert exposure_order(relevance, member, half, attention, 1.0, 0.83).tolist() == [0, 2, 1]
+
+
+def test_fair_qr_comes_near_the_target_and_keeps_the_rest_of_the_pool():
+    system = fair_qr(rerank="exposure", depth=4, max_iterations=0, weight=30, floor=0.0)
+    out = system(topics())
+    # four men come first by relevance; of the ranks that are measured, two are women's now
+    for _, own in out.groupby("qid"):
+        kinds = ["f" if int(docno[1]) > 3 else "m" for docno in own["docno"]]
+        assert sorted(kinds[:4]) == ["f", "f", "m", "m"] and len(own) == 6
+        assert own["rank"].tolist() == list(range(6))
+        assert own["score"].tolist() == [0.0, -1.0, -2.0, -3.0, -4.0, -5.0]
+    trace = system.trace.set_index("qid")
+    run = pd.DataFrame({"query_id": out["qid"], "doc_id": out["docno"], "score": out["score"]})
+    qrels = pd.DataFrame({"query_id": ["1", "2"], "doc_id": ["s0", "c0"], "relevance": [1, 1]})
+    for value in (AWRF(groups=GROUPS, target=HALF) @ 4).iter_calc(qrels, run):
+        assert trace.loc[value.query_id, "AWRF_reranked"] == pytest.approx(value.value, abs=1e-9)
+        assert value.value > trace.loc[value.query_id, "AWRF"]
+
+
+def test_what_the_first_list_lacks_is_the_least_relevant():
+    class FirstFour:  # the original words find men alone
+        def __init__(self, inner):
+            self.inner = inner
+
+        def transform(self, inp):
+            found = self.inner.transform(inp)
+            few = found["query"].isin(["ships", "chess"]) & (found["rank"] > 3)
+            return found[~few].reset_index(drop=True)
+
+    system = fair_qr(depth=3, rerank="exposure", floor=0.0)
+    system.retriever = FirstFour(system.retriever)
+    out = system(topics(("1", "ships")))
+    # the refined query, "ships woman", finds women, of ships and of chess
+    assert out["docno"].iloc[0] == "s0" and set(out["docno"].iloc[:3]) & {"s4", "s5", "c4", "c5"}
+    assert set(out["docno"].iloc[3:]) > {"s1", "s2", "s3"} - set(out["docno"].iloc[:3])
+
+
+def test_without_a_target_or_a_group_the_order_of_relevance_stays():
+    plain = fair_qr(max_iterations=0, k=6)(topics())["docno"].tolist()
+    bare = Target.from_frame(
+        pd.DataFrame({"qid": ["9", "9"], "group": ["f", "m"], "weight": [0.5, 0.5]}), GROUPS
+    )
+    with pytest.warns(match="no target"):
+        out = fair_qr(rerank="exposure", target=bare)(topics())
+    assert out["docno"].tolist() == plain
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"rerank": "exposures"}, "rerank must be True, False, 'relevance' or 'exposure'"),
+        ({"rerank": 0}, "rerank must be True, False"),
+        ({"weight": -1}, "weight must be a finite number of 0 or above; found -1"),
+        ({"weight": math.nan}, "weight must be a finite number"),
+        ({"weight": "1"}, "weight must be"),
+        ({"floor": 1.1}, r"floor must be in \[0, 1\]; found 1.1"),
+        ({"floor": True}, r"floor must be in \[0, 1\]"),
+    ],
+)
+def test_settings_out_of_range(options, message):
+    with pytest.raises(ParameterError, match=message):
+        fair_qr(**options)
+
+
+def test_defaults_follow_how_the_pool_is_ordered():
+    assert fair_qr() == fair_qr(rerank="relevance", pool="last", k=3)
+    by_exposure = fair_qr(rerank="exposure")
+    assert by_exposure == fair_qr(rerank="exposure", pool="union", k=200)
+    assert by_exposure != fair_qr(rerank="exposure", weight=2.0)
