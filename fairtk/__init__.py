@@ -40,8 +40,10 @@ _LAZY = {
     "explain": "fairtk.explanation",
     "identified": "fairtk.experiment",
     "join_answers": "fairtk.datasets.answers",
+    "off_policy_utility": "fairtk.certainty",
 }
 _MODULES = (
+    "certainty",
     "datasets",
     "demo",
     "errors",
@@ -84,6 +86,7 @@ from fairtk.measures import provider as _provider  # noqa: E402
 from fairtk.plugins import hookimpl  # noqa: E402
 
 if TYPE_CHECKING:
+    from fairtk.certainty import off_policy_utility
     from fairtk.datasets.answers import join_answers
     from fairtk.evaluation import compare, evaluate
     from fairtk.experiment import Experiment, Results, identified
@@ -142,6 +145,7 @@ __all__ = [
     "join_answers",
     "nDCG_AWRF",
     "nDCG_TREC",
+    "off_policy_utility",
 ]
 
 

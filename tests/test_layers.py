@@ -25,6 +25,7 @@ LAYERS = [
     {"measures", "transformers", "datasets"},
     {"fair_qr", "evaluation", "report"},
     {"explanation", "experiment"},
+    {"certainty"},
     {"studies"},
     {"demo", "builtin", "testing"},
     {"cli"},

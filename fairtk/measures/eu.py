@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,9 +72,8 @@ class ExpectedUtility(FairMeasure):
         turned = self["upper_bound"] is not None
         return "higher" if self.utility.higher_is_better or turned else "lower"
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
-        """Return the mean utility of each query's answers."""
-        utility, bound = self.utility, self["upper_bound"]
+    def of_answers(self, evidence: Evidence) -> tuple[IntArray, FloatArray]:
+        """Return the query and the utility of each answer, in the order of query and sample."""
         gold = _gold_answers(evidence, repr(self))
         query, answer = _answers(evidence, repr(self))
         missing = [i for i in np.unique(query) if gold[i] is None]
@@ -82,14 +82,22 @@ class ExpectedUtility(FairMeasure):
                 f"{self!r}: the gold_answer of qid {evidence.qids[missing[0]]!r} is missing "
                 f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
             )
-        value = np.array(utility(answer, [gold[i] for i in query]), dtype=np.float64)
-        if bound is not None:
-            value = bound - value
+        value = np.array(self.utility(answer, [gold[i] for i in query]), dtype=np.float64)
+        bound = self["upper_bound"]
+        return query, value if bound is None else bound - value
+
+    @property
+    def worst(self) -> float:
+        """The value of a query without an answer; NaN if no error is the largest."""
+        return self.MISSING if self.better == "higher" else math.nan
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the mean utility of each query's answers."""
+        query, value = self.of_answers(evidence)
         n_queries = len(evidence.qids)
         count = np.bincount(query, minlength=n_queries)
         total = np.bincount(query, weights=value, minlength=n_queries)
-        worst = self.MISSING if self.better == "higher" else np.nan
-        result = np.where(count > 0, total / np.maximum(count, 1), worst)
+        result = np.where(count > 0, total / np.maximum(count, 1), self.worst)
         absent = np.isnan(result) & (count == 0)
         self.warn_undefined(
             evidence.qids[absent],
@@ -150,8 +158,8 @@ def _answers(evidence: Evidence, where: str) -> tuple[IntArray, list[str]]:
             f"{where}: two different answers for qid {str(row[QID])!r}{at}; one ranking gives one "
             "answer, repeated on each of its rows"
         )
-    answers = [str(texts[code]) for code in text_codes[first]]
-    return query[query_codes[first]], answers
+    distinct = [str(text) for text in texts.tolist()]
+    return query[query_codes[first]], [distinct[code] for code in text_codes[first].tolist()]
 
 
 EU = ExpectedUtility()

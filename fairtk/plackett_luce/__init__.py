@@ -4,9 +4,11 @@ A Plackett-Luce policy draws documents one after another without replacement, ea
 probability proportional to ``exp(log-weight)`` among those that are left (*Towards Fair RAG*,
 Eqs. 1 and 2). `scaling` turns retrieval scores into log-weights, `streams` gives every query its
 own random numbers, `race` draws the rankings of one query, `batch` those of many.
+`probabilities` says how likely rankings are.
 """
 
 from fairtk.plackett_luce.batch import Draws, draw_rankings
+from fairtk.plackett_luce.probabilities import log_step_probabilities
 from fairtk.plackett_luce.scaling import SURE, score_gaps
 from fairtk.plackett_luce.streams import Stream
 
@@ -15,5 +17,6 @@ __all__ = [
     "Draws",
     "Stream",
     "draw_rankings",
+    "log_step_probabilities",
     "score_gaps",
 ]

@@ -1,0 +1,10 @@
+"""How sure numbers are: what can be had without new samples, and how many samples are needed."""
+
+from __future__ import annotations
+
+from fairtk.certainty.off_policy import OffPolicyUtility, off_policy_utility
+
+__all__ = [
+    "OffPolicyUtility",
+    "off_policy_utility",
+]

@@ -1,0 +1,189 @@
+"""Answers that were generated under sampled policies, as places in each query's candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import ColumnError, InputError
+from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.frames.columns import DOCNO, QANSWER, QID, SAMPLE, SCORE, require
+from fairtk.frames.ids import Ids
+from fairtk.frames.qrels import Qrels
+from fairtk.frames.rankings import Rankings, encode_run, order_by
+from fairtk.measures.eu import ExpectedUtility
+from fairtk.measures.evidence import Evidence
+from fairtk.plackett_luce import draw_rankings, score_gaps
+
+COMPARED = 20
+"""Rankings up to this number are compared with what the sampler draws."""
+
+
+class ScoredCandidates:
+    """The documents of each query in the order in which a sampler takes them: by score and docno.
+
+    Args:
+        scores: the run R that was sampled from.
+        where: who asks, for messages.
+
+    Attributes:
+        run: the run, encoded.
+        start: first sorted row of each query, and the number of rows at the end.
+        score: score of each sorted row.
+    """
+
+    def __init__(self, scores: pd.DataFrame, where: str) -> None:
+        require(scores, [QID, DOCNO, SCORE], where)
+        if SAMPLE in scores.columns:
+            raise ColumnError(
+                f"{where} takes the run that was sampled from, but the frame has the column "
+                f"{SAMPLE!r}: give it the retriever's run"
+            )
+        self.run = run = encode_run(scores, where)
+        self.start = run.ranking_start
+        self.score = scores[SCORE].to_numpy(dtype=np.float64)[run.order]
+        self._order = order_by(
+            (-self.score, run.ranking), lambda rows: (run.doc[rows], run.docnos), False
+        )
+        self.score = self.score[self._order]
+
+    @cached_property
+    def _places(self) -> tuple[pd.Index, IntArray]:
+        run = self.run
+        within = np.empty(len(self._order), dtype=np.int64)
+        within[self._order] = np.arange(len(self._order)) - self.start[run.ranking]
+        return pd.Index(run.query * max(1, run.documents.size) + run.doc), within
+
+    def places(self, ranked: Rankings, rows: IntArray, where: str) -> IntArray:
+        """Return the places, from 0, of the documents of some rows of a run.
+
+        Raises:
+            InputError: a document is none of its query's candidates.
+        """
+        own = self.run
+        query = own_queries(own, ranked)[ranked.query[rows]]
+        doc = own.documents.find(ranked.documents)[ranked.doc[rows]]
+        known, within = self._places
+        found = known.get_indexer(np.where(doc < 0, -1, query * max(1, own.documents.size) + doc))
+        strange = np.flatnonzero((found < 0) | (query < 0))
+        if len(strange):
+            row = int(rows[strange[0]])
+            raise InputError(
+                f"{where}: the policy cannot draw docno {ranked.docno(row)!r} for qid "
+                f"{str(ranked.qids[ranked.query[row]])!r}: it is not in scores ({len(strange)} "
+                "such rows); give the run that the rankings were sampled from"
+            )
+        return np.asarray(within[found])
+
+    def gaps(self, first: int, last: int, alphas: Sequence[float]) -> FloatArray:
+        """Return the gaps of log-weights of the queries first to last - 1; (n_alphas, n_rows)."""
+        start = self.start[first : last + 1]
+        rows = slice(start[0], start[-1])
+        return np.stack([score_gaps(self.score[rows], start - start[0], a) for a in alphas])
+
+    def drawn(self, alpha: float, n_samples: int, cutoff: int, seed: int) -> list[IntArray]:
+        """Return what `FairSampler` draws for each query, as places; (n_samples, depth) each."""
+        keys = self.run.qids[self.run.ranking_query].tolist()
+        gaps = score_gaps(self.score, self.start, alpha)
+        draws = draw_rankings(gaps, self.start, keys, n_samples, cutoff, seed)
+        depth = np.minimum(np.diff(self.start), cutoff)
+        parts = np.split(draws.row, np.cumsum(depth * n_samples)[:-1])
+        return [
+            part.reshape(n_samples, k) - first
+            for part, k, first in zip(parts, depth.tolist(), self.start[:-1], strict=True)
+        ]
+
+
+def own_queries(own: Rankings, other: Rankings) -> IntArray:
+    """Return the query of one run of each query of another; -1: none."""
+    return Ids(own.qids).find(Ids(other.qids))
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The answers generated under one policy, as arrays over its rankings, sorted by query.
+
+    Attributes:
+        sample: the sample number of each.
+        value: the utility of the answer of each.
+        top: the documents at the first places of each, by query; shape (n, depth) each.
+        start: first ranking of each query, and the number of rankings at the end.
+    """
+
+    sample: IntArray
+    value: FloatArray
+    top: list[IntArray]
+    start: IntArray
+
+
+def read_generated(
+    frame: pd.DataFrame,
+    candidates: ScoredCandidates,
+    qrels: Qrels,
+    measure: ExpectedUtility,
+    cutoff: int,
+    where: str,
+) -> Generated:
+    """Return the answers of a frame, checked.
+
+    Raises:
+        ColumnError: the frame has no answers, or no documents.
+        InputError: a ranking has other documents than the candidates, or too few; two answers of
+            one ranking differ; a gold answer is missing.
+    """
+    require(frame, [QID, DOCNO, QANSWER], where)
+    evidence = Evidence(qrels, frame, where)
+    ranked = evidence.rankings
+    _, value = measure.of_answers(evidence)
+    query = own_queries(candidates.run, ranked)[ranked.ranking_query]
+    sizes = np.diff(candidates.start)
+    length = np.diff(ranked.ranking_start)
+    kept = np.flatnonzero(ranked.position < cutoff)
+    place = candidates.places(ranked, kept, where)
+    depth = np.minimum(sizes[query], cutoff)
+    short = np.flatnonzero(length < depth)
+    if len(short):
+        at = int(short[0])
+        raise InputError(
+            f"{where}: the ranking of qid {str(ranked.qids[ranked.ranking_query[at]])!r}, sample "
+            f"{ranked.ranking_sample[at]}, has {length[at]} documents, and cutoff={cutoff} needs "
+            f"{depth[at]} ({len(short)} such rankings); give the number of documents that the "
+            "generator read as cutoff"
+        )
+    first = np.append(0, np.cumsum(depth))[:-1]
+    order = np.argsort(query, kind="stable")
+    start = np.searchsorted(query[order], np.arange(len(sizes) + 1))
+    top = []
+    for number, (a, b) in enumerate(zip(start[:-1].tolist(), start[1:].tolist(), strict=True)):
+        width = min(int(sizes[number]), cutoff)
+        top.append(place[first[order[a:b]][:, None] + np.arange(width)])
+    return Generated(ranked.ranking_sample[order], value[order], top, start)
+
+
+def refuse_other_draws(
+    given: Generated, candidates: ScoredCandidates, alpha: float, cutoff: int, seed: int, where: str
+) -> None:
+    """Raise unless the rankings are those that `FairSampler` draws.
+
+    Raises:
+        InputError: names the first query and sample that differ.
+    """
+    compared = given.sample < COMPARED
+    if not compared.any():
+        return
+    drawn = candidates.drawn(alpha, int(given.sample[compared].max()) + 1, cutoff, seed)
+    for number, top in enumerate(given.top):
+        rows = slice(given.start[number], given.start[number + 1])
+        own, sample = top[compared[rows]], given.sample[rows][compared[rows]]
+        other = np.flatnonzero((drawn[number][sample] != own).any(axis=1))
+        if len(other):
+            raise InputError(
+                f"{where}: the ranking of qid {str(candidates.run.qids[number])!r}, sample "
+                f"{sample[other[0]]}, is not the one that FairSampler(alpha={alpha}, seed={seed}) "
+                "draws from these scores: it is of another seed (say which: seed=...), alpha or "
+                "run; seed=None takes rankings as they are"
+            )

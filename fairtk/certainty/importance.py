@@ -1,0 +1,90 @@
+"""Means under one policy from rankings drawn under others: multiple importance sampling.
+
+Veach and Guibas 1995 (the balance heuristic), Owen 2013 (*Monte Carlo theory, methods and
+examples*, chapter 9). Pure arithmetic on arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairtk.frames.arrays import FloatArray, IntArray
+
+ESTIMATORS = ("self-normalized", "plain")
+
+
+@dataclass(frozen=True)
+class WeightedMeans:
+    """Means under several policies; arrays of shape (n_policies,).
+
+    Attributes:
+        value: the estimated means.
+        error: their standard errors.
+        effective: effective sample sizes: how many draws from the policy itself know as much.
+    """
+
+    value: FloatArray
+    error: FloatArray
+    effective: FloatArray
+
+
+def balanced_means(
+    log_target: FloatArray,
+    log_source: FloatArray,
+    source: IntArray,
+    sample: IntArray,
+    values: FloatArray,
+    estimator: str,
+) -> WeightedMeans:
+    """Return the means of values under each target policy.
+
+    A ranking weighs its probability under the target over that under the mixture of all sources,
+    which each count by their number of rankings: no weight exceeds the total number of rankings
+    over that of any source.
+
+    The standard error takes rankings with one sample number for one draw: policies that read the
+    same random numbers give rankings that hang together. It is right for independent ones, too. Of
+    the self-normalized mean it is that of the ratio to first order.
+
+    The effective sample size is Kish's, times the square of the mean weight where that is below its
+    expectation, 1: what is missing is what no source has drawn.
+
+    Args:
+        log_target: log-probability of each ranking under each target; (n_targets, n_rankings).
+        log_source: the same under each source; shape (n_sources, n_rankings).
+        source: from which source each ranking was drawn; shape (n_rankings,).
+        sample: the sample number of each ranking; shape (n_rankings,).
+        values: of each ranking; shape (n_rankings,).
+        estimator: one of `ESTIMATORS`.
+    """
+    n_rankings = len(source)
+    count = np.bincount(source, minlength=len(log_source))
+    with np.errstate(divide="ignore"):  # a source without rankings has no share
+        share = log_source + np.log(count / n_rankings)[:, None]
+    weight = np.exp(log_target - np.logaddexp.reduce(share, axis=0))
+    total = weight.sum(axis=1)
+    square = (weight**2).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0: nothing weighs anything
+        if estimator == "plain":
+            value, scale = weight @ values / n_rankings, np.full(len(total), float(n_rankings))
+            away = weight * values
+        else:
+            value, scale = weight @ values / total, total
+            away = weight * (values - value[:, None])
+        kish = np.where(square > 0, total**2 / square, 0.0)
+        error = np.sqrt(_variance(away, source, sample, count)) / scale
+    return WeightedMeans(value, error, kish * np.minimum(1.0, total / n_rankings) ** 2)
+
+
+def _variance(away: FloatArray, source: IntArray, sample: IntArray, count: IntArray) -> FloatArray:
+    """Return the variance of sums of terms; those of one sample number are one draw."""
+    member = (source == np.arange(len(count))[:, None]).astype(np.float64)
+    centered = away - (away @ member.T / np.maximum(count, 1))[:, source]
+    order = np.argsort(sample, kind="stable")
+    start = np.flatnonzero(np.diff(sample[order], prepend=-1))
+    if len(start) < 2:
+        return np.full(len(away), np.nan)
+    draws = np.add.reduceat(centered[:, order], start, axis=1)
+    return np.asarray((draws**2).sum(axis=1) * len(start) / (len(start) - 1))
