@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from fairtk.errors import InputError
+from fairtk.frames.scripts import words as words_of
 from fairtk.llm.chat import Completion
 
 MOST_WORDS = 64
@@ -13,8 +15,21 @@ MOST_WORDS = 64
 
 _FENCE = re.compile(r"^```[\w-]*[ \t]*\n(.*?)\n?```$", re.DOTALL)
 _THOUGHTS = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_TAG = re.compile(r"</?[a-z][^<>\n]{0,80}>", re.IGNORECASE)
-_LABEL = re.compile(r"^(?:the )?(?:refined |new )?(?:keywords?|query|answer)\s*:\s*", re.IGNORECASE)
+_FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]*<\|message\|>(.*)", re.DOTALL | re.IGNORECASE)
+"""The last channel of models that write in channels: the rest is thoughts."""
+_BARE_FINAL = re.compile(r"^(?:analysis|commentary).*assistantfinal(.*)", re.DOTALL)
+"""The same, from who took the markup out and left the words."""
+_ENDS = re.compile(r"(?:\s*(?:<\|[\w-]+\|>|</s>|<eos>|<end_of_turn>))+\s*$")
+"""Marks behind an answer that a template should have taken off."""
+_TAG = re.compile(r"</?[a-z][^<>\n]{0,80}>|<\|[^<>\n]{0,80}\|>", re.IGNORECASE)
+_NAME = (
+    r"(?:(?:my|the|your|final|refined|new|updated|revised|improved|expanded|extended|enhanced|"
+    r"modified|adjusted|optimi[sz]ed|suggested|complete|full|search|query|keyword|output)[ _-]+)*"
+    r"(?:keywords?|quer(?:y|ies)|(?:search[ _-])?terms|answer|output|result|response)"
+    r"(?:[ _-]+(?:list|string|query))?"
+)
+_LABEL = re.compile(rf"^[#*\s]*{_NAME}\s*\**\s*[:：]\**\s*", re.IGNORECASE)
+_KEY = re.compile(rf"{_NAME}", re.IGNORECASE)
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s+")
 _REFUSAL = re.compile(
     r"\b(?:sorry|apologi[sz]e|cannot|can['’]?t|won['’]?t|unable to|not able to|as an ai)\b",
@@ -29,8 +44,12 @@ _SPEECH = re.compile(
 _VERBS = re.compile(
     r"\b(?:is|are|was|were|has|have|do|does|will|can|to|that|which)\b", re.IGNORECASE
 )
+_SHORTENED = re.compile(
+    r"\b(mrs|messrs|dr|prof|rev|hon|gen|col|capt|sgt|maj|gov|sen|rep|pres|jr|sr|inc|ltd|corp|dept|"
+    r"univ|assn|bros|ave|blvd|vol|etc|approx|est|feat)\.",
+    re.IGNORECASE,
+)
 _END = re.compile(r"[^\W\d_]{3,}[.!?]['\"”]?(?:\s|$)")
-_WORD = re.compile(r"\w+(?:-\w+)*")
 _NOTHING = frozenset({"none", "n/a", "na", "nothing", "null", "no", "unknown", "empty"})
 
 
@@ -55,17 +74,19 @@ def parse_completion(completion: Completion, text: str | None = None, before: st
         raise AnswerError("the model refused to answer")
     if completion.finish == "unreadable":
         raise AnswerError("what the server sent is no text")
-    most = MOST_WORDS + len(_WORD.findall(before))
+    most = MOST_WORDS + len(words_of(before))
     return parse_keywords(completion.text if text is None else text, most)
 
 
 def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     """Return the keywords of an answer, separated by spaces, each word once.
 
-    Accepted are lists with commas, semicolons, line breaks, bullets or numbers, a JSON list, words
-    with spaces between them; one code fence, quotation marks or a label such as ``Keywords:``
-    around them. What a reasoning model writes before, between ``<think>`` and ``</think>``, does
-    not count; other markup is an error. Signs that query languages give a meaning to are taken out.
+    Accepted are lists with commas, semicolons, line breaks, bullets or numbers, a JSON list, a JSON
+    object with one under a name such as ``keywords``, words with spaces between them; one code
+    fence, quotation marks or a label such as ``Final refined keywords:`` around them. What a
+    reasoning model writes before, between ``<think>`` and ``</think>`` or in another
+    ``<|channel|>`` than the final one, does not count; other markup is an error. Signs that query
+    languages give a meaning to are taken out.
 
     Args:
         text: the answer.
@@ -74,7 +95,9 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     Raises:
         AnswerError: the answer is empty, too long, a sentence or a refusal.
     """
-    text = _THOUGHTS.sub("", text)
+    text = _ENDS.sub("", _THOUGHTS.sub("", text))
+    final = _FINAL.search(text) or _BARE_FINAL.search(text)
+    text = final.group(1) if final else text
     tag = _TAG.search(text)
     if tag:
         raise AnswerError(f"the answer has markup, not keywords alone ({_start(tag.group())!r})")
@@ -85,13 +108,14 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
         raise AnswerError(f"the model refused to answer ({_start(body)!r})")
     parts = [_BULLET.sub("", line) for line in body.splitlines()]
     parts = [part.strip() for line in parts for part in re.split(r"[,;|]", line)]
-    if len(parts) > 1 and len(parts[-1].split()) <= 4:
-        parts[-1] = parts[-1].rstrip(".")  # a list may end with a full stop
+    if len(parts) > 1:  # items of a list may end with a full stop: "Mrs. Dalloway."
+        parts = [part.rstrip(".") if len(part.split()) <= 4 else part for part in parts]
     for part in () if short_items else filter(None, parts):
+        part = _SHORTENED.sub(r"\1", part)
         if _SPEECH.search(part) or _END.search(part) or len(_VERBS.findall(part)) > 1:
             raise AnswerError(f"the answer has a sentence, not keywords alone ({_start(part)!r})")
     words: dict[str, str] = {}
-    for word in _WORD.findall(" ".join(parts).replace("_", " ")):
+    for word in words_of(" ".join(parts).replace("_", " ")):
         words.setdefault(word.lower(), word)
     if not words or set(words) <= _NOTHING or body.lower().strip(" .") in _NOTHING:
         raise AnswerError("the answer has no keywords" if body else "the answer is empty")
@@ -115,7 +139,7 @@ def same_words(before: str, after: str) -> bool:
 
 
 def _lowered(query: str) -> dict[str, str]:
-    return {word.lower(): word for word in _WORD.findall(query)}
+    return {word.lower(): word for word in words_of(query)}
 
 
 def _unwrapped(text: str) -> tuple[str, bool]:
@@ -130,18 +154,34 @@ def _unwrapped(text: str) -> tuple[str, bool]:
     if "```" in body:
         raise AnswerError(f"the answer has more than one block of keywords ({_start(body)!r})")
     body = _LABEL.sub("", body.strip("*` \n")).strip()
-    if body.startswith("[") and body.endswith("]"):
-        try:
-            listed = json.loads(body)
-        except ValueError:
-            return body[1:-1], False
-        if all(isinstance(item, str) for item in listed):
-            short = len(listed) > 1 and all(len(item.split()) <= 3 for item in listed)
-            return "\n".join(listed), short
-        raise AnswerError(f"the answer is a list, but not of words ({_start(body)!r})")
+    if body[:1] + body[-1:] in ("[]", "{}"):
+        return _listed(body)
     if body.startswith("{"):
         raise AnswerError(f"the answer is an object, not a list of keywords ({_start(body)!r})")
     return body.strip("\"'“”` "), False
+
+
+def _listed(body: str) -> tuple[str, bool]:
+    """Return the items of a JSON list, or of the one in an object that has a name of keywords."""
+    try:
+        found: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        if body.startswith("{"):
+            raise AnswerError(f"the answer is a broken object ({_start(body)!r})") from None
+        return body[1:-1], False
+    if isinstance(found, dict):
+        named = [value for key, value in found.items() if _KEY.fullmatch(key.strip())]
+        if len(named) != 1:
+            raise AnswerError(
+                f"the answer is an object without one list of keywords ({_start(body)!r})"
+            )
+        found = named[0]
+        if isinstance(found, str):
+            return found.strip(), False
+    if not (isinstance(found, list) and all(isinstance(item, str) for item in found)):
+        raise AnswerError(f"the answer is a list, but not of words ({_start(body)!r})")
+    short = len(found) > 1 and all(len(item.split()) <= 3 for item in found)
+    return "\n".join(found), short
 
 
 def _start(text: str) -> str:

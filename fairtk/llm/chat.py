@@ -150,6 +150,18 @@ class ChatModel(ByContent, ABC):
     def parameters(self) -> dict[str, Any]:
         """Return all that decides an answer beside name and chat, as JSON values; no secrets."""
 
+    def sent_parameters(self) -> dict[str, Any]:
+        """Return the parameters that calls are made with: what a ledger knows answers by."""
+        return self.parameters()
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Parameters that the model's server refused to take."""
+        return ()
+
+    def learn(self, refused: Iterable[str]) -> None:  # noqa: B027
+        """Be told what the model's server refused earlier."""
+
     @abstractmethod
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
         """Yield the number of a chat and its outcome, as they arrive.

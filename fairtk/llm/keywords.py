@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -13,14 +12,13 @@ from typing import Any, ClassVar
 from fairtk.errors import FormatError, InputError, ParameterError, suggestion
 from fairtk.files import text_lines
 from fairtk.frames.content import digest
+from fairtk.frames.scripts import words
 from fairtk.llm.chat import Chat, ChatModel, Completion, Outcome
 
 Table = Mapping[str, Sequence[str]]
 
 PACKAGED = Path(__file__).parent / "group_terms.tsv"
 """The packaged table; copy it, edit it, and give its path."""
-
-_WORD = re.compile(r"\w+(?:-\w+)*")
 
 
 class KeywordRefiner(ChatModel):
@@ -87,7 +85,7 @@ class KeywordRefiner(ChatModel):
                     "KeywordRefiner answers refinement prompts only (their facts are 'keywords' "
                     f"and 'group'); found the facts {sorted(chat.facts)}"
                 )
-            keywords = _WORD.findall(str(chat.facts["keywords"]))
+            keywords = words(str(chat.facts["keywords"]))
             added = self._next_terms(keywords, chat.facts["group"])
             # a list, so that words of a long query are not taken for a sentence
             yield place, Completion(json.dumps([*keywords, *added], ensure_ascii=False), 0, 0, 0.0)

@@ -14,6 +14,8 @@ from fairtk.llm.chat import Chat, ChatModel, Completion
 CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for English: what prompts are measured by before a server has counted."""
 
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
+
 PriceTable = Mapping[str, tuple[float, float]]
 
 
@@ -110,9 +112,9 @@ def most_completion_tokens(llm: ChatModel) -> float:
     """Return the most tokens of a model's answer; NaN if no limit is known."""
     if llm.free:
         return 0.0
-    parameters = llm.parameters()
-    found = parameters.get("max_tokens", parameters.get("max_new_tokens"))
-    return float(found) if isinstance(found, int | float) else math.nan
+    parameters = llm.sent_parameters()
+    found = [parameters.get(name) for name in _LIMITS]
+    return next((float(limit) for limit in found if isinstance(limit, int | float)), math.nan)
 
 
 def estimate(llm: ChatModel, chats: Sequence[Chat], recorded: int, prices: Prices) -> Estimate:

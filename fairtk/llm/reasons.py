@@ -7,12 +7,14 @@ import re
 _SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
 
 
-def detail(error: Exception) -> str:
-    """Return the message of an error that a server sent."""
+def detail(error: Exception, longest: int = 200) -> str:
+    """Return the message of an error that a server sent, at most so many characters of it."""
     body = getattr(error, "body", None)
     if isinstance(body, dict) and isinstance(body.get("message"), str):
-        return one_line(body["message"])
-    return one_line(str(error))
+        return one_line(body["message"], longest)
+    said = str(error)
+    # some servers put what is wrong where the client does not look
+    return one_line(said if not body or str(body) in said else f"{said}: {body}", longest)
 
 
 def one_line(text: str, longest: int = 200) -> str:

@@ -55,6 +55,10 @@ class Recorded(ChatModel):
         """Return the model's parameters."""
         return self.llm.parameters()
 
+    def sent_parameters(self) -> dict[str, Any]:
+        """Return the parameters that calls are made with."""
+        return self.llm.sent_parameters()
+
     def digest(self) -> str:
         """Return the model's digest."""
         return self.llm.digest()
@@ -75,7 +79,7 @@ class Recorded(ChatModel):
         """Return what the ledger knows a call by."""
         facts = dict(chat.facts) if self.llm.reads_facts else {}
         messages = [list(message) for message in chat.messages]
-        return digest([self.llm.name, self.llm.parameters(), messages, facts], 16)
+        return digest([self.llm.name, self.llm.sent_parameters(), messages, facts], 16)
 
     def reject(self, chat: Chat) -> None:
         """Note that an answer is of no use; see `Ledger`'s `retry_unusable`."""
@@ -97,16 +101,22 @@ class Recorded(ChatModel):
             LLMError: no call to the model would succeed.
         """
         asked = list(chats)
-        places: dict[str, list[int]] = {}
-        for place, chat in enumerate(asked):
-            places.setdefault(self.key(chat), []).append(place)
+        form, looked = self.llm.refused, False
+        places = self._places(asked, range(len(asked)))
         waited = 0.0
         while True:
+            if self.llm.refused != form:  # calls have another form now, and other keys
+                form = self.llm.refused
+                places = self._places(asked, (p for found in places.values() for p in found))
             for key, answer in self.ledger.recorded(places).items():
                 yield from ((place, answer) for place in places.pop(key))
                 waited = 0.0
             if not places:
                 return
+            if not looked:
+                looked = True
+                self.llm.learn(self.ledger.store.refused(self.name))
+                continue
             left = {key: asked[found[0]] for key, found in places.items()}
             if self.ledger.offline:
                 raise OfflineError(
@@ -134,6 +144,12 @@ class Recorded(ChatModel):
                 )
             waited += self._wait(waited, left)
 
+    def _places(self, chats: Sequence[Chat], wanted: Iterable[int]) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for place in wanted:
+            places.setdefault(self.key(chats[place]), []).append(place)
+        return places
+
     def _made(self, calls: dict[str, Chat]) -> Generator[tuple[str, Outcome], None, Claim]:
         """Make the calls that nobody else makes, as far as the budget allows.
 
@@ -143,10 +159,13 @@ class Recorded(ChatModel):
         keys: list[str] = []
         open_calls: set[str] = set()
         refused = Claim("")
+        form = self.llm.refused
 
         def claimed() -> Iterator[Chat]:
             nonlocal refused
             for key, chat in calls.items():
+                if self.llm.refused != form:  # the rest has other keys now
+                    return
                 claim = self.ledger.claim(key, self.llm, chat)
                 if claim.state == "refused":
                     refused = claim
@@ -164,7 +183,10 @@ class Recorded(ChatModel):
                 if isinstance(outcome, Failure):
                     self.ledger.release([key])
                 else:
-                    kept = self.ledger.pay(key, self.llm, calls[key], outcome)
+                    # by what was sent at last: a server may have refused the first form
+                    kept = self.ledger.pay(self.key(calls[key]), self.llm, calls[key], outcome)
+                    if self.llm.refused != form:
+                        self.ledger.release([key])
                 open_calls.discard(key)
                 yield key, kept
             for key in list(open_calls):

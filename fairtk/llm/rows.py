@@ -12,6 +12,9 @@ from fairtk.llm.chat import Chat, ChatModel, Completion
 SERVED = "key, answer, finish, prompt_tokens, completion_tokens, seconds, created"
 """The columns that a checksum covers."""
 
+REFUSED = "refused"
+"""Among a row's parameters: what the server had refused to take."""
+
 
 class Row(NamedTuple):
     """An answer with all that is kept of its call.
@@ -109,7 +112,8 @@ def made_row(
 def answer_row(key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Row:
     """Return the row of a model's answer to a chat."""
     messages = [list(message) for message in chat.messages]
-    return made_row(key, llm.name, as_json(llm.parameters()), as_json(messages), answer)
+    made_with = llm.sent_parameters() | ({REFUSED: list(llm.refused)} if llm.refused else {})
+    return made_row(key, llm.name, as_json(made_with), as_json(messages), answer)
 
 
 def now() -> str:

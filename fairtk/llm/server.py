@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
+import inspect
 import os
-import random
-import time
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Event
 from typing import Any
 
-from fairtk.errors import MissingExtraError, ParameterError
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, escaped
-from fairtk.llm.errors import LLMError
-from fairtk.llm.reasons import detail, one_line, without_keys
-from fairtk.llm.replies import BrokenReplyError, read_reply
-from fairtk.llm.retries import LONGEST_WAIT, Backoff, Streak, retry_after
-from fairtk.llm.server_settings import check_address, check_key_name, check_number
+from fairtk.errors import DataWarning, MissingExtraError, ParameterError
+from fairtk.llm.calls import OPENAI_URL, ServerModel
+from fairtk.llm.chat import Chat, Outcome
+from fairtk.llm.forms import CallForm
+from fairtk.llm.retries import Streak
+from fairtk.llm.server_settings import (
+    check_address,
+    check_key_name,
+    check_number,
+    checked_body,
+    checked_effort,
+)
 from fairtk.llm.threads import outcomes_in_threads
 
-OPENAI_URL = "https://api.openai.com/v1"
-MOST_FAILURES = 5
-"""Calls in a row that fail with all their attempts: the server counts as dead."""
-
 _CONNECT = 5.0  # seconds
-_TRY_AGAIN = (408, 409, 425, 429)
 
 
-class OpenAICompatible(ChatModel):
+class OpenAICompatible(ServerModel):
     """A model behind OpenAI's chat protocol, through the ``openai`` client.
 
     Calls overlap, at most `concurrency` at a time. Rate limits (429), server errors (5xx),
     timeouts, broken connections and answers that are not JSON are tried again, with waits that
     double and have a random part; ``Retry-After`` is met. A call that fails every time is a
     `Failure`. A wrong key, an unknown model, and a server that failed five calls in a row, end
-    everything with an `LLMError`.
+    everything with an `LLMError`. What a server refuses to take (``max_tokens``, a temperature, a
+    seed), by its own message, is sent by its other name or left out from then on, with a warning.
 
     The key is read from the environment when calls are made, and stands nowhere else: not in the
     printed form, the ledger or messages.
@@ -45,8 +45,8 @@ class OpenAICompatible(ChatModel):
         base_url: the server's address, e.g. ``"http://127.0.0.1:8000/v1"``; None: OpenAI's. It is
             not part of what the ledger knows an answer by.
         api_key_env: the environment variable with the key; None: the server needs none.
-        temperature: 0 or above: how much answers vary. FAIR-QR uses 0.3.
-        max_tokens: the most tokens of an answer.
+        temperature: 0 or above: how much answers vary. FAIR-QR uses 0.3. None: none is ever sent.
+        max_tokens: the most tokens of an answer; None: no limit is sent.
         timeout: seconds that one attempt may take. While nothing at all has come from the server,
             calls are tried again for 45 s, all together, so that one that accepts connections and
             never answers ends the work within a minute; a larger timeout lets it start slowly.
@@ -54,6 +54,9 @@ class OpenAICompatible(ChatModel):
         retries: how often a call is tried again.
         backoff: seconds before the first retry.
         seed: sent to the server, if given; many servers ignore it.
+        max_completion_tokens: the same limit under its newer name, sent in place of `max_tokens`.
+        reasoning_effort: sent if given, e.g. ``"low"``.
+        extra_body: more of the request's body, e.g. ``{"top_p": 0.9}``; JSON values.
 
     Raises:
         ParameterError: a setting is out of its range, or the address carries a secret.
@@ -64,38 +67,45 @@ class OpenAICompatible(ChatModel):
         model: str,
         base_url: str | None = None,
         api_key_env: str | None = "OPENAI_API_KEY",
-        temperature: float = 0.3,
-        max_tokens: int = 256,
+        temperature: float | None = 0.3,
+        max_tokens: int | None = 256,
         timeout: float = 45.0,
         concurrency: int = 8,
         retries: int = 5,
         backoff: float = 0.5,
         seed: int | None = None,
+        max_completion_tokens: int | None = None,
+        reasoning_effort: str | None = None,
+        extra_body: Mapping[str, Any] | None = None,
     ) -> None:
         check_address(base_url or OPENAI_URL)
         check_key_name(api_key_env)
-        for name, value, least in (
+        numbers = (("timeout", timeout, 1e-3), ("backoff", backoff, 0.0))
+        counts = (("concurrency", concurrency, 1), ("retries", retries, 0))
+        optional = (
             ("temperature", temperature, 0.0),
-            ("timeout", timeout, 1e-3),
-            ("backoff", backoff, 0.0),
             ("max_tokens", max_tokens, 1),
-            ("concurrency", concurrency, 1),
-            ("retries", retries, 0),
-        ):
+            ("max_completion_tokens", max_completion_tokens, 1),
+        )
+        for name, value, least in (*numbers, *counts, *(o for o in optional if o[1] is not None)):
             check_number(name, value, least)
         if not str(model).strip():
             raise ParameterError("OpenAICompatible: model must be the name of a model; found ''")
         self.model = str(model)
         self.base_url = base_url
         self.api_key_env = api_key_env
-        self.temperature = float(temperature)
-        self.max_tokens = int(max_tokens)
+        self.temperature = None if temperature is None else float(temperature)
+        self.max_tokens = None if max_tokens is None else int(max_tokens)
         self.timeout = float(timeout)
         self.concurrency = int(concurrency)
         self.retries = int(retries)
         self.backoff = float(backoff)
         self.seed = seed
+        self.max_completion_tokens = max_completion_tokens
+        self.reasoning_effort = checked_effort(reasoning_effort)
+        self.extra_body = checked_body(extra_body)
         self._streak = Streak()  # shared with the model at other temperatures
+        self._form = CallForm()  # likewise
 
     @property
     def name(self) -> str:
@@ -103,27 +113,29 @@ class OpenAICompatible(ChatModel):
         return self.model
 
     def parameters(self) -> dict[str, Any]:
-        """Return what decides an answer: temperature, the most tokens, the seed."""
-        return {
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-        }
+        """Return what was asked for and decides an answer: temperature, limits, seed, the rest."""
+        found: dict[str, Any] = {"temperature": self.temperature, "seed": self.seed}
+        limit = "max_completion_tokens" if self.max_completion_tokens else "max_tokens"
+        for name in (limit, "reasoning_effort", "extra_body"):
+            if getattr(self, name) is not None:
+                found[name] = getattr(self, name)
+        return found
 
     def settings(self) -> dict[str, Any]:
         """Return all settings by name; there is no key among them."""
-        names = ("model", "base_url", "api_key_env", "temperature", "max_tokens", "timeout")
-        more = ("concurrency", "retries", "backoff", "seed")
-        return {name: getattr(self, name) for name in (*names, *more)}
+        names = inspect.signature(OpenAICompatible).parameters
+        return {name: getattr(self, name) for name in names}
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
         return f"OpenAICompatible({shown})"
 
     def at_temperature(self, temperature: float) -> OpenAICompatible:
-        """Return the same model at another temperature."""
+        """Return the same model at another temperature; one that is sent none stays as it is."""
+        if self.temperature is None:
+            return self
         other = OpenAICompatible(**{**self.settings(), "temperature": temperature})
-        other._streak = self._streak  # it is the same server
+        other._streak, other._form = self._streak, self._form  # it is the same server
         return other
 
     def check(self) -> None:
@@ -141,10 +153,24 @@ class OpenAICompatible(ChatModel):
         """
         client = self._client()
         stopped = Event()
+        told = self.refused
         with client:
-            yield from outcomes_in_threads(
+            for found in outcomes_in_threads(
                 lambda chat: self._ask(client, chat, stopped), chats, self.concurrency, stopped
-            )
+            ):
+                if self.refused != told:
+                    told = self.refused
+                    self._tell_of_refusals()
+                yield found
+
+    def _tell_of_refusals(self) -> None:
+        sent = {k: v for k, v in self.sent_parameters().items() if v is not None}
+        warnings.warn(
+            f"OpenAICompatible: the model {self.model!r} refuses {' and '.join(self.refused)}; it "
+            f"is asked with {sent} instead, which the ledger's keys and rows say",
+            DataWarning,
+            stacklevel=3,
+        )
 
     def _client(self) -> Any:
         try:
@@ -170,114 +196,3 @@ class OpenAICompatible(ChatModel):
                 "api_key_env, or give api_key_env=None for a server without keys"
             )
         return key
-
-    def _ask(self, client: Any, chat: Chat, stopped: Event) -> Outcome:
-        """Return the outcome of one call with its retries.
-
-        Raises:
-            LLMError: no other call would do better.
-        """
-        rng = random.Random()  # waits only: no result depends on it
-        backoff, reason = Backoff(self.backoff), "not tried"
-        # of a server that just failed every attempt of a call, less is to be hoped for
-        retries = min(self.retries, 1) if self._streak.count else self.retries
-        for attempt in range(retries + 1):
-            patience = self._streak.patience(self.timeout, attempt)
-            if not patience:
-                return self._failed(f"{reason} ({attempt} attempts)")
-            begin = time.perf_counter()
-            try:
-                reply = self._send(client, chat, patience)
-                self._streak.heard = True
-                found = read_reply(reply, time.perf_counter() - begin)
-                self._streak.end()
-                return self._without_key(found)
-            except BrokenReplyError as error:
-                if attempt == retries and error.kept is not None:
-                    self._streak.end()
-                    return self._without_key(error.kept)
-                said = self._hidden(one_line(str(error)))
-                reason, again, asked = f"the response is not a chat completion ({said})", True, None
-            except Exception as error:
-                reason, again, asked = self._judge(error, patience)
-            if not again:  # the server is there, and refuses this prompt
-                self._streak.end()
-                return Failure(f"{self.model!r}: {reason}")
-            if (asked or 0.0) > LONGEST_WAIT:
-                return self._failed(reason)
-            if attempt < retries and stopped.wait(backoff.wait(attempt, asked, rng)):
-                return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
-        return self._failed(f"{reason} ({retries + 1} attempts)")
-
-    def _failed(self, reason: str) -> Failure:
-        """Return the failure of a call that the server is to blame for.
-
-        Raises:
-            LLMError: it is the last of `MOST_FAILURES` in a row.
-        """
-        if self._streak.add() >= MOST_FAILURES:
-            self._streak.end()
-            raise LLMError(
-                f"stopped: {MOST_FAILURES} calls in a row to {self.base_url or OPENAI_URL} failed, "
-                f"the last to {self.model!r} with: {reason}; the server seems to be down: run "
-                "again when it answers (with a ledger, no answer so far is asked for again)"
-            )
-        return Failure(f"{self.model!r}: {reason}")
-
-    def _send(self, client: Any, chat: Chat, patience: float) -> bytes:
-        more: dict[str, Any] = {} if self.seed is None else {"seed": self.seed}
-        if patience != self.timeout:
-            more["timeout"] = patience
-        response = client.chat.completions.with_raw_response.create(
-            model=self.model,
-            messages=[{"role": m.role, "content": escaped(m.content)} for m in chat.messages],
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            **more,
-        )
-        content: bytes = response.content
-        return content
-
-    def _without_key(self, found: Completion) -> Completion:
-        """Return an answer; one that is no text, and may repeat what was sent, without the key."""
-        if found.finish != "unreadable":
-            return found
-        return dataclasses.replace(found, text=self._hidden(found.text))
-
-    def _judge(self, error: Exception, patience: float) -> tuple[str, bool, float | None]:
-        """Return what happened, whether to try again, and the wait that the server asks for.
-
-        Raises:
-            LLMError: no other call would do better.
-        """
-        status = getattr(error, "status_code", None)
-        if isinstance(status, int):
-            self._streak.heard = True
-            said = self._hidden(detail(error))
-            server = self.base_url or OPENAI_URL
-            if status in (401, 403):
-                # its text often repeats a part of the key
-                raise LLMError(
-                    f"the server {server} refuses the key in {self.api_key_env!r} for the model "
-                    f"{self.model!r} (status {status}): set a valid key"
-                ) from None
-            if status == 404:
-                raise LLMError(
-                    f"the server {server} does not know the model {self.model!r} (status 404: "
-                    f"{said}): check model and base_url"
-                ) from None
-            headers = getattr(getattr(error, "response", None), "headers", {})
-            again = status in _TRY_AGAIN or status >= 500
-            return f"status {status}: {said}", again, retry_after(headers)
-        kind = type(error).__name__
-        if kind == "APITimeoutError":
-            return f"no answer within {patience:.3g} s", True, None
-        if kind == "APIConnectionError":
-            return f"no connection to {self.base_url or OPENAI_URL}", True, None
-        # whatever else goes wrong is the end of this call, not of the work
-        said = self._hidden(one_line(str(error)))
-        return f"{kind}: {said}", kind.startswith("API"), None
-
-    def _hidden(self, text: str) -> str:
-        """Return a server's text without anything that looks like a key."""
-        return without_keys(text, os.environ.get(self.api_key_env or "", ""))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,3 +53,39 @@ def check_key_name(name: str | None) -> None:
             "OpenAICompatible: api_key_env must be the name of an environment variable, such "
             "as OPENAI_API_KEY, and never the key itself"
         )
+
+
+def checked_effort(effort: Any) -> str | None:
+    """Return the effort of reasoning, a word, or None.
+
+    Raises:
+        ParameterError: it is something else.
+    """
+    if effort is not None and not (isinstance(effort, str) and effort.strip()):
+        raise ParameterError(
+            "OpenAICompatible: reasoning_effort must be a word such as 'low', or None; found "
+            f"{effort!r}"
+        )
+    return effort
+
+
+def checked_body(body: Any) -> dict[str, Any] | None:
+    """Return more of a request's body, or None.
+
+    Raises:
+        ParameterError: it is no mapping of JSON values, or has what is no setting of an answer.
+    """
+    if body is None:
+        return None
+    try:
+        if not isinstance(body, Mapping):
+            raise TypeError
+        found: dict[str, Any] = json.loads(json.dumps(dict(body), allow_nan=False))
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "OpenAICompatible: extra_body must be a mapping of JSON values, e.g. {'top_p': 0.9}"
+        ) from None
+    for name in ("model", "messages", "stream", "n"):
+        if name in found:
+            raise ParameterError(f"OpenAICompatible: extra_body must not set {name!r}")
+    return found or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import warnings
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 from fairtk.errors import DataWarning
 from fairtk.llm.chat import Chat, ChatModel, Completion
 from fairtk.llm.database import LedgerFile
-from fairtk.llm.rows import SERVED, Row, answer_row, checksum
+from fairtk.llm.rows import REFUSED, SERVED, Row, answer_row, checksum
 from fairtk.llm.schema import INSERT
 
 _MANY = 500  # SQLite's limit of parameters in one statement is 999 in old builds
@@ -93,6 +94,15 @@ class AnswerStore:
                 "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable", (key,)
             )
         )
+
+    def refused(self, model: str) -> list[str]:
+        """Return the parameters that a model's server had refused when it answered last."""
+        rows = self.file.read(
+            "SELECT parameters FROM answers WHERE model = ? AND instr(parameters, ?) "
+            "ORDER BY created DESC LIMIT 1",
+            (model, f'"{REFUSED}"'),
+        )
+        return list(json.loads(rows[0][0]).get(REFUSED, [])) if rows else []
 
     def unusable(self) -> int:
         """Return how many answers are of no use: refused, cut off, unreadable or rejected."""

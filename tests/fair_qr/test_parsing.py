@@ -38,6 +38,28 @@ from fairtk.llm import Completion
         ("<think>\nI should add women.\n</think>\n\nphysics, women", "physics women"),
         ("<think></think>physics, women", "physics women"),
         ("physics < 1900, women > 1", "physics 1900 women 1"),  # signs, no markup
+        ('{"keywords": ["physics", "women in science"]}', "physics women in science"),
+        ('```json\n{"keywords": ["physics", "women"]}\n```', "physics women"),
+        ('{"thoughts": "I add women.", "refined_keywords": "physics, women"}', "physics women"),
+        (
+            "<|channel|>analysis<|message|>I add women.<|end|><|start|>assistant"
+            "<|channel|>final<|message|>physics, women<|return|>",
+            "physics women",
+        ),
+        ("analysisI add women.assistantfinalphysics, women", "physics women"),
+        ("physics, women<|im_end|>", "physics women"),
+        ("physics, women</s>", "physics women"),
+        ("Final refined keywords: physics, women", "physics women"),
+        ("**Updated Keyword List:**\nphysics\nwomen", "physics women"),
+        ("### Refined search terms:\n- physics\n- women", "physics women"),
+        ("फिल्म, महिला निर्देशक", "फिल्म महिला निर्देशक"),
+        (
+            "cafe\u0301, ❤️ women",
+            "cafe\u0301 women",
+        ),  # an accent of its own; a mark without a letter
+        ("novel, Mrs. Dalloway., Virginia Woolf", "novel Mrs Dalloway Virginia Woolf"),
+        ("novel, Virginia Woolf, Mrs. Dalloway.", "novel Virginia Woolf Mrs Dalloway"),
+        ("Mrs. Dalloway, novel", "Mrs Dalloway novel"),
     ],
 )
 def test_keywords(answer, keywords):
@@ -64,7 +86,16 @@ def test_keywords(answer, keywords):
         ("I added women, physics", "sentence"),
         ("Here you go:\n```\nphysics, women\n```", "more than one block"),
         ("```\na\n```\n```\nb\n```", "more than one block"),
-        ('{"keywords": ["a"]}', "an object"),
+        ('{"reasons": ["physics", "women"]}', "an object without one list"),
+        ('{"keywords": ["physics"], "new terms": ["women"]}', "an object without one list"),
+        ('{"keywords": {"a": 1}}', "not of words"),
+        ('{"keywords": ["physics",', "an object"),
+        ('{"keywords": ["physics"}', "broken object"),
+        ('{"keywords": "I cannot do that"}', "refused"),
+        ("<|channel|>analysis<|message|>physics, women", "markup"),  # cut off while thinking
+        ("She wrote books. Women, physics", "sentence"),
+        ("Mrs. Dalloway goes out. physics, women", "sentence"),
+        ("\u0301 \u094d", "no keywords"),  # marks alone
         ("[1, 2]", "not of words"),
         ("<think>physics, women", "markup"),  # cut off while thinking
         ("<think>physics, women</think>", "empty"),

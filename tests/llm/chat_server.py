@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import threading
 import time
@@ -13,6 +14,8 @@ KEY = "sk-test-4242424242"
 
 class ChatServer(ThreadingHTTPServer):
     """Counts requests; `rule(prompt, count)` gives the reply to the count-th request of a prompt.
+
+    A rule of three arguments is given the request's body, too.
 
     A reply is a text, or a dict with `status`, `headers`, `body` (raw bytes), `sleep`, `refusal`,
     `finish`, `text`.
@@ -53,7 +56,8 @@ class Handler(BaseHTTPRequestHandler):
             server.running += 1
             server.most_running = max(server.most_running, server.running)
         try:
-            reply = server.rule(prompt, count)
+            wants_body = len(inspect.signature(server.rule).parameters) == 3
+            reply = server.rule(prompt, count, *([body] if wants_body else []))
             if isinstance(reply, str):
                 reply = {"text": reply}
             time.sleep(reply.get("sleep", 0))

@@ -14,8 +14,17 @@ from chat_server import KEY, error, serving
 
 pytest.importorskip("openai")
 
-from fairtk.errors import ParameterError
-from fairtk.llm import Chat, Completion, Failure, LLMError, Message, OpenAICompatible, retries
+from fairtk.errors import DataWarning, ParameterError
+from fairtk.llm import (
+    Chat,
+    Completion,
+    Failure,
+    Ledger,
+    LLMError,
+    Message,
+    OpenAICompatible,
+    retries,
+)
 from fairtk.llm.reasons import without_keys
 from fairtk.llm.retries import Backoff, retry_after
 
@@ -238,3 +247,120 @@ def test_waits():
 def test_short_keys_would_hide_words():
     assert without_keys("a cat sat", "cat") == "a cat sat"
     assert without_keys("a cats sat", " cats ") == "a <hidden> sat"
+
+
+NAMED = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+VALUE = "'temperature' does not support 0.3 with this model. Only the default (1) is supported."
+EXTRA = b'{"detail": [{"loc": ["body", "%s"], "msg": "Extra inputs are not permitted"}]}'
+
+
+def strict(*refused):
+    """Return a server's rule that refuses parameters, one after another, as servers do."""
+
+    def rule(prompt, _, body):
+        for name, reply in refused:
+            if name in body:
+                return reply
+        return f"{prompt} ok"
+
+    return rule
+
+
+REFUSALS = {
+    "max_tokens": error(400, NAMED),
+    "temperature": error(400, VALUE),
+    "max_completion_tokens": {"status": 422, "body": EXTRA % b"max_completion_tokens"},
+    "seed": error(400, "seed: unknown field"),
+}
+
+
+@pytest.mark.parametrize(
+    ("refused", "sent"),
+    [
+        ([], {"max_tokens": 256, "temperature": 0.3, "seed": 7}),
+        (["max_tokens"], {"max_completion_tokens": 256, "temperature": 0.3, "seed": 7}),
+        (["max_tokens", "temperature"], {"max_completion_tokens": 256, "seed": 7}),
+        (["max_tokens", "max_completion_tokens", "temperature", "seed"], {}),
+    ],
+)
+def test_what_a_server_refuses_is_sent_otherwise_and_known_by_that(tmp_path, refused, sent):
+    rule = strict(*((name, REFUSALS[name]) for name in refused))
+    with serving(rule) as server, contextlib.ExitStack() as stack:
+        ledger = stack.enter_context(Ledger(tmp_path / "ledger"))
+        llm = client(server, seed=7, concurrency=1)
+        told = (
+            pytest.warns(DataWarning, match="'toy' refuses")
+            if refused
+            else contextlib.nullcontext()
+        )
+        with told:
+            found = ledger.wrap(llm).complete(chats("a", "b"))
+        assert [c.text for c in found] == ["a ok", "b ok"]
+        last = server.requests[-1][1]
+        assert {k: v for k, v in last.items() if k not in ("model", "messages")} == sent
+        assert len(server.requests) == 2 + len(refused)  # each is refused once
+        assert len(ledger) == ledger.spent.calls == 2
+        # what was asked for stays what the model is; what was sent is what the ledger knows
+        assert llm.parameters() == client(server, seed=7).parameters()
+        if not refused:
+            return
+        # another process knows the form from the ledger, and asks nothing again
+        again = client(server, seed=7)
+        assert ledger.wrap(again).complete(chats("a", "b")) == found
+        assert len(server.requests) == 2 + len(refused) and again.refused == llm.refused
+        # a temperature that is not sent makes no other call
+        if "temperature" in refused:
+            assert ledger.wrap(again.at_temperature(0.9)).complete(chats("a", "b")) == found
+            assert len(server.requests) == 2 + len(refused)
+
+
+def test_options_decide_what_is_sent():
+    with serving(lambda prompt, _: "ok") as server:
+        client(
+            server,
+            temperature=None,
+            max_completion_tokens=9,
+            reasoning_effort="low",
+            extra_body={"top_p": 0.5},
+        ).complete(chats("a"))
+        plain = client(server, temperature=None, max_tokens=None)
+        assert plain.at_temperature(0.3) is plain
+        plain.complete(chats("a"))
+    bodies = [
+        {k: v for k, v in body.items() if k not in ("model", "messages")}
+        for _, body, _ in server.requests
+    ]
+    assert bodies == [{"max_completion_tokens": 9, "reasoning_effort": "low", "top_p": 0.5}, {}]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        # the value is wrong, or the prompt is; the parameter is taken
+        (error(400, "'max_tokens' is too large: 256; the window has 128 tokens"), "too large"),
+        (error(400, "temperature must lie between 0 and 0.2"), "between"),
+        (error(400, "the prompt on 'temperature' was flagged"), "flagged"),
+        (error(400, "reasoning_effort is not supported"), "reasoning_effort"),
+    ],
+)
+def test_other_complaints_change_no_form(reply, reason):
+    with serving(lambda *_: reply) as server:
+        llm = client(server, reasoning_effort="low")
+        [found] = llm.complete(chats("a"))
+    assert isinstance(found, Failure) and reason in found.reason
+    assert llm.refused == () and len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_completion_tokens": 0}, "max_completion_tokens must be an integer of at least 1"),
+        ({"reasoning_effort": 3}, "reasoning_effort must be a word"),
+        ({"extra_body": [1]}, "extra_body must be a mapping of JSON values"),
+        ({"extra_body": {"x": float("nan")}}, "extra_body must be a mapping of JSON values"),
+        ({"extra_body": {"model": "other"}}, "extra_body must not set 'model'"),
+    ],
+)
+def test_wrong_options_are_said_at_once(options, message):
+    with pytest.raises(ParameterError, match=message):
+        OpenAICompatible("toy", **options)
