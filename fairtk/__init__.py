@@ -36,6 +36,7 @@ _LAZY = {
     "SpladeScorer": "fairtk.transformers",
     "compare": "fairtk.evaluation",
     "coverage": "fairtk.groups.coverage",
+    "doctor": "fairtk.diagnosis",
     "evaluate": "fairtk.evaluation",
     "explain": "fairtk.explanation",
     "identified": "fairtk.experiment",
@@ -88,6 +89,7 @@ from fairtk.plugins import hookimpl  # noqa: E402
 if TYPE_CHECKING:
     from fairtk.certainty import off_policy_utility
     from fairtk.datasets.answers import join_answers
+    from fairtk.diagnosis import doctor
     from fairtk.evaluation import compare, evaluate
     from fairtk.experiment import Experiment, Results, identified
     from fairtk.explanation import explain
@@ -133,6 +135,7 @@ __all__ = [
     "SpladeScorer",
     "compare",
     "coverage",
+    "doctor",
     "drop_undefined",
     "evaluate",
     "explain",

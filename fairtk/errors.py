@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import ClassVar
 
@@ -44,7 +44,10 @@ class FormatError(InputError):
 
     Attributes:
         reason: the message without the place.
+        rows: all rows of the file that are wrong in this way, where the reader knows; from 0.
     """
+
+    rows: Sequence[int] = ()
 
     def __init__(
         self, message: str, path: str | PathLike[str] | None = None, line: int | None = None

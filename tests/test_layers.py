@@ -26,6 +26,7 @@ LAYERS = [
     {"fair_qr", "evaluation", "report"},
     {"explanation", "experiment"},
     {"certainty"},
+    {"diagnosis", "explanation", "experiment"},
     {"studies"},
     {"demo", "builtin", "testing"},
     {"cli"},

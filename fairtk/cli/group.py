@@ -32,6 +32,7 @@ COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
     "evaluate": "Measure run files against qrels.",
     "compare": "Compare run files with a baseline: paired tests, intervals.",
+    "doctor": "Say what is wrong with a run, its labels and groups, and what to do.",
     "groups": "Inspect groups of documents, and how much of a run they know.",
     "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
     "rag": "Compare fair rankings by what a generator answers from them.",

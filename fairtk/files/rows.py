@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Number
 from os import PathLike
@@ -45,11 +45,19 @@ class Rows:
     note: dict[str, Any] = field(default_factory=dict)
     plain: bool = False
 
-    def fail(self, row: int, message: str) -> NoReturn:
-        """Raise a `FormatError` that names the line (or the row) and the file."""
+    def fail(self, row: int, message: str, every: Sequence[int] = ()) -> NoReturn:
+        """Raise a `FormatError` that names the line (or the row) and the file.
+
+        Args:
+            row: the first row that is wrong.
+            message: what is wrong.
+            every: all rows that are; none given: this one.
+        """
         line = self.line_of(int(row))
         place = f"row {int(row)}: " if line is None else ""
-        raise FormatError(place + message, path=self.path, line=line)
+        error = FormatError(place + message, path=self.path, line=line)
+        error.rows = every if len(every) else (int(row),)
+        raise error
 
     def fail_at(self, wrong: BoolArray, message: str, column: str) -> None:
         """Raise for the first row that is wrong, if any.
@@ -60,8 +68,9 @@ class Rows:
             column: where the value is.
         """
         if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            self.fail(row, message.replace("{}", shown(self.frame[column].iloc[row]), 1))
+            rows = np.flatnonzero(wrong).tolist()
+            found = shown(self.frame[column].iloc[rows[0]])
+            self.fail(rows[0], message.replace("{}", found, 1), rows)
 
     def require(self, columns: list[str], what: str) -> None:
         """Raise a `FormatError` unless all the columns are there."""
@@ -151,12 +160,10 @@ class Rows:
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
         numbers = all_numbers(values)
         if numbers is None:
-            numbers = np.empty(len(values))
-            for row, value in enumerate(values):
-                number = number_of(value)
-                if number is None:
-                    self.fail(row, f"{column} must be a number; found {shown(value)}")
-                numbers[row] = number
+            found = [number_of(value) for value in values]
+            wrong = np.array([number is None for number in found], dtype=bool)
+            self.fail_at(wrong, f"{column} must be a number; found {{}}", column)
+            numbers = np.array(found, dtype=np.float64)
         return numbers
 
     def codes(self, columns: list[str]) -> IntArray:
@@ -180,7 +187,8 @@ class Rows:
         names = ", ".join(f"{c} {shown(self.frame[c].iloc[row])}" for c in columns)
         more = int(twice.sum()) - 1
         tail = f"; {more} more such rows" if more else ""
-        self.fail(row, f"{what}: {names} was in {before} already{tail}")
+        every = np.flatnonzero(twice).tolist()
+        self.fail(row, f"{what}: {names} was in {before} already{tail}", every)
 
 
 def all_numbers(values: pd.Series) -> FloatArray | None:

@@ -34,7 +34,21 @@ def read_attribute(
     normalize: bool | None,
 ) -> Attribute:
     """Read one attribute; see `fairtk.Groups.read`."""
-    rows = read_weights(path, [DOCNO, GROUP], "a groups file")
+    rows = read_table(path)
+    with naming(path):
+        return attribute_of_rows(rows, name, unknown, levels, split, normalize)
+
+
+def attribute_of_rows(
+    rows: Rows,
+    name: str | None = None,
+    unknown: str | None = UNKNOWN,
+    levels: Sequence[str] | None = None,
+    split: str = "count",
+    normalize: bool | None = None,
+) -> Attribute:
+    """Return the attribute that the rows of a file hold; see `fairtk.Groups.read`."""
+    check_weights(rows, [DOCNO, GROUP], "a groups file")
     note = rows.note
     if levels is None and "levels" in note:
         levels = note["levels"]
@@ -42,16 +56,15 @@ def read_attribute(
         unknown = note["unknown"]
     if normalize is None:
         normalize = bool(note.get("normalize", True))
-    with naming(path):
-        return attribute_from_frame(
-            rows.frame,
-            name or note.get("name") or stem(path),
-            unknown=unknown,
-            levels=levels,
-            split=split,
-            normalize=normalize,
-            fail=failing_at(rows),
-        )
+    return attribute_from_frame(
+        rows.frame,
+        name or note.get("name") or stem(rows.path),
+        unknown=unknown,
+        levels=levels,
+        split=split,
+        normalize=normalize,
+        fail=failing_at(rows),
+    )
 
 
 def write_attribute(attribute: Attribute, path: str | PathLike[str]) -> None:
@@ -87,22 +100,20 @@ def failing_at(rows: Rows) -> Fail:
     return fail
 
 
-def read_weights(path: str | PathLike[str], columns: list[str], what: str) -> Rows:
-    """Return the rows of a file of groups or of a target.
+def check_weights(rows: Rows, columns: list[str], what: str) -> None:
+    """Check the rows of a file of groups or of a target, and give its columns their types.
 
     Weights are numbers if all are; names are strings (or integers, in Parquet), and empty fields
     are missing.
 
     Args:
-        path: the file.
+        rows: the rows.
         columns: the columns that it must have; if only weights, all others have names, too.
         what: what it is, for messages.
 
     Raises:
-        FormatError: a column is missing, or the file is broken.
-        InputError: the file cannot be opened.
+        FormatError: a column is missing, or holds something else.
     """
-    rows = read_table(path)
     rows.require(columns, what)
     frame = rows.frame
     if WEIGHT in frame.columns and not pd.api.types.is_numeric_dtype(frame[WEIGHT].dtype):
@@ -118,7 +129,6 @@ def read_weights(path: str | PathLike[str], columns: list[str], what: str) -> Ro
             wrong = np.array([not _is_name(value) for value in values], dtype=bool)
             rows.fail_at(wrong, f"{column} must be a string; found {{}}", column)
             rows.refuse_broken(column)
-    return rows
 
 
 def write_weights(

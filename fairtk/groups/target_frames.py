@@ -12,6 +12,7 @@ import pandas as pd
 from fairtk.divergence import Distributions, SparseRows
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
 from fairtk.files.content import naming
+from fairtk.files.tables import read_table
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import GROUP, QID, WEIGHT
 from fairtk.frames.ids import as_strings, encode_ids
@@ -26,7 +27,7 @@ from fairtk.groups.building import (
 )
 from fairtk.groups.crossed import Crossed
 from fairtk.groups.factored import BackgroundRows, ProductRows
-from fairtk.groups.files import failing_at, read_weights
+from fairtk.groups.files import check_weights, failing_at
 from fairtk.groups.frames import level_columns
 from fairtk.groups.levels import UNKNOWN, LevelSpace, only
 
@@ -88,7 +89,8 @@ def target_from_frame(
 
 def read_target(path: str | PathLike[str], groups: Crossed | None) -> TargetWeights:
     """Read a target; see `fairtk.Target.read`."""
-    rows = read_weights(path, [WEIGHT], "a target file")
+    rows = read_table(path)
+    check_weights(rows, [WEIGHT], "a target file")
     with naming(path):
         return target_from_frame(rows.frame, groups, failing_at(rows))
 

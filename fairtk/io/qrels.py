@@ -17,6 +17,8 @@ from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, require
 from fairtk.frames.qrels import Qrels
 
 _TYPES: dict[str, Type] = {QID: "str", "iteration": "str", DOCNO: "str", LABEL: "float"}
+LAYOUTS = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
+"""The columns of TREC's files of qrels."""
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
 
@@ -37,12 +39,21 @@ def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
             twice for one query; names the line.
     """
     if kind_of(path) == "text" and not has_header(path):
-        layouts = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
-        rows = read_whitespace(path, layouts, _TYPES)
+        rows = read_whitespace(path, LAYOUTS, _TYPES)
         rows.frame = rows.frame[[QID, DOCNO, LABEL]]
     else:
         rows = read_table(path)
-        rows.require([QID, DOCNO, LABEL], "qrels")
+    check_labels(rows)
+    return rows.frame
+
+
+def check_labels(rows: Rows) -> None:
+    """Check the rows of qrels, and give their columns their types.
+
+    Raises:
+        FormatError: as `read_qrels`.
+    """
+    rows.require([QID, DOCNO, LABEL], "qrels")
     for column in (QID, DOCNO):
         rows.as_ids(column)
     rows.as_numbers(LABEL)
@@ -51,7 +62,7 @@ def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
         strings_or_lists(rows, GOLD_ANSWER)
     rows.frame[LABEL] = _whole(rows)
     first = [QID, DOCNO, LABEL]
-    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+    rows.frame = rows.frame[[*first, *rows.frame.columns.drop(first)]]
 
 
 def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:

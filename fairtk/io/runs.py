@@ -31,7 +31,8 @@ from fairtk.io.trec_fair import read_task_run, task_of
 Order = Literal["auto", "rank", "score"]
 Format = Literal["auto", "trec", "task1", "task2"]
 
-_COLUMNS = (QID, SAMPLE, DOCNO, RANK, SCORE)
+LAYOUTS = [(QID, SAMPLE, DOCNO, RANK, SCORE, "tag"), (QID, SAMPLE, DOCNO, RANK, SCORE)]
+"""The columns of TREC's files of runs."""
 _TYPES: dict[str, Type] = {
     QID: "str", SAMPLE: "str", DOCNO: "str", RANK: "int", SCORE: "float", "tag": "str",
 }  # fmt: skip
@@ -80,11 +81,23 @@ def read_run(
     if task is not None:
         return _told_if_empty(read_task_run(path, task), path)
     if kind_of(path) == "text" and not has_header(path):
-        rows = read_whitespace(path, [(*_COLUMNS, "tag"), _COLUMNS], _TYPES)
-        rows.frame = rows.frame[list(_COLUMNS)]
+        rows = read_whitespace(path, LAYOUTS, _TYPES)
+        rows.frame = rows.frame[list(LAYOUTS[1])]
     else:
         rows = read_table(path)
-        rows.require([QID, DOCNO, SCORE], "a run")
+    check_rows(rows)
+    place(rows, order)
+    first = [name for name in (QID, DOCNO, SCORE, RANK, SAMPLE) if name in rows.frame.columns]
+    return _told_if_empty(rows.frame[[*first, *rows.frame.columns.drop(first)]], path)
+
+
+def check_rows(rows: Rows) -> None:
+    """Check the rows of a run, all but the order, and give its columns their types.
+
+    Raises:
+        FormatError: as `read_run`.
+    """
+    rows.require([QID, DOCNO, SCORE], "a run")
     for column in (QID, DOCNO):
         rows.as_ids(column)
     rows.as_numbers(SCORE)
@@ -94,9 +107,6 @@ def read_run(
         _read_samples(rows)
     sampled = [SAMPLE] if SAMPLE in rows.frame.columns else []
     rows.unique([QID, *sampled, DOCNO], "a document occurs twice in one ranking")
-    place(rows, order)
-    first = [QID, DOCNO, SCORE, RANK, *sampled]
-    return _told_if_empty(rows.frame[[*first, *rows.frame.columns.drop(first)]], path)
 
 
 def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:

@@ -1,0 +1,85 @@
+"""``fairtk doctor``: what is wrong with a run, its labels and its groups."""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+
+import click
+
+from fairtk.cli.measuring import FILE, only_results_on_stdout
+from fairtk.cli.output import TABLE, TARGET_HELP, echo, format_option, output_option
+from fairtk.errors import DataWarning, InputError
+
+_WIDTH = 98
+
+
+@click.command("doctor")
+@click.argument("run", type=FILE)
+@click.argument("qrels", type=FILE)
+@click.argument("groups", type=FILE, nargs=-1)
+@click.option("--target", metavar="FILE|uniform|qrels", help=TARGET_HELP)
+@click.option("-m", "--measure", "measures", multiple=True,
+              help="A measure that ties may move. Repeatable.  [default: EE_D, EE_R, EE_L and "
+              "E(nDCG) at the cutoff, AWRF with groups and target]")  # fmt: skip
+@click.option("--cutoff", type=click.IntRange(min=1), default=5, show_default=True,
+              help="Ranks that are looked at.")  # fmt: skip
+@click.option("--support", type=click.IntRange(min=1), default=10, show_default=True,
+              help="Groups with fewer documents have little support.")  # fmt: skip
+@format_option
+@output_option
+def command(
+    run: str,
+    qrels: str,
+    groups: tuple[str, ...],
+    target: str | None,
+    measures: tuple[str, ...],
+    cutoff: int,
+    support: int,
+    form: str,
+    output: str | None,
+) -> None:
+    """Examine RUN beside QRELS and GROUPS: a verdict, what is wrong, and what to do.
+
+    Everything is said at once: broken rows are counted and left out, and all checks see the rest.
+    Looked for: broken, cut off and repeated lines, ids written in two ways, queries missing on
+    either side, missing labels, ties and how much they move each measure, samples of unequal number
+    or length, groups with few documents, targets that no ranking reaches.
+
+    The exit code is 2 if something is an error (numbers would be wrong), with --strict also if
+    something is a warning; else 0. `fairtk.doctor` does the same in Python.
+
+    \b
+    Examples:
+      fairtk doctor bm25.run qrels.txt
+      fairtk doctor bm25.run qrels.txt gender.tsv --target uniform --cutoff 20
+      fairtk doctor bm25.run qrels.txt --format json --output doctor.json --strict
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.cli.values import rendered
+    from fairtk.diagnosis import doctor
+
+    with only_results_on_stdout():
+        found = doctor(
+            run, qrels, groups, target=target, measures=measures, cutoff=cutoff, support=support
+        )
+    if form == "json":
+        echo(found.to_json(), output)
+    elif form == TABLE:
+        lines = [f"{count} {name}" for name, count in found.counts.items()]
+        parts = [found.verdict, ", ".join(lines), ""]
+        for finding in found.findings:
+            parts += _wrapped(f"{finding.level}: {finding.text}", "  ")
+            parts += _wrapped(f"  -> {finding.remedy}", "     ")
+        echo("\n".join(parts).rstrip(), output)
+    else:
+        echo(rendered(found.table, form), output)
+    if found.number("error"):
+        raise InputError(f"{run}: {found.summary}")
+    if found.number("warning"):
+        warnings.warn(f"{run}: {found.summary}", DataWarning, stacklevel=1)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -1,0 +1,303 @@
+"""Broken, mismatched and thin data: everything is said at once."""
+
+import gzip
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from scipy.spatial.distance import jensenshannon
+
+import fairtk
+from fairtk.cli.group import cli
+from fairtk.diagnosis.support import divergence_at_best
+from fairtk.errors import InputError, ParameterError
+
+QIDS = ["q1", "q2", "q3"]
+
+
+def run_lines(n=6, qids=QIDS):
+    return [f"{q} Q0 d{i} {i + 1} {n - i} t" for q in qids for i in range(n)]
+
+
+def qrel_lines(qids=QIDS):
+    return [f"{q} 0 d{i} {int(i in (0, 3))}" for q in qids for i in range(6)]
+
+
+def written(folder, name, lines, end="\n"):
+    path = folder / name
+    path.write_text("\n".join(lines) + end)
+    return path
+
+
+@pytest.fixture
+def qrels(tmp_path):
+    return written(tmp_path, "qrels.txt", qrel_lines())
+
+
+def checks(found, level=None):
+    return {f.check for f in found.findings if level in (None, f.level)}
+
+
+def finding(found, check):
+    (only,) = [f for f in found.findings if f.check == check]
+    return only
+
+
+def test_good_data_are_sound(tmp_path, qrels):
+    found = fairtk.doctor(written(tmp_path, "a.run", run_lines()), qrels)
+    assert (found.findings, found.verdict) == ([], "sound")
+    assert found.counts == {"queries": 3, "rankings": 3, "rows": 18, "labeled": 3, "labels": 18}
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path, qrels):
+    lines = run_lines()
+    lines[3:3] = ["q1 Q0", "q1 Q0 d0 9 0.5 t", "q1 Q0 d8 9 nan t", "q1 Q0 d9 x 0.1 t"]
+    lines += ["q3 Q0 d"]
+    found = fairtk.doctor(written(tmp_path, "a.run", lines, end=""), qrels)
+    assert checks(found, "error") == {"truncated", "duplicates", "bad-values"}
+    assert found.verdict == "not usable as it is"
+    cut = finding(found, "truncated")
+    assert cut.count == 2 and "a.run:4:" in cut.text and "middle of a line" in cut.text
+    assert "a.run:5:" in finding(found, "duplicates").text
+    # two kinds of bad values, each with its own line
+    bad = [f.text for f in found.findings if f.check == "bad-values"]
+    assert len(bad) == 2 and any(":6:" in t for t in bad) and any(":7:" in t for t in bad)
+    assert found.counts["rows"] == 18  # what is good is kept
+
+
+def test_many_rows_of_one_kind_are_one_finding(tmp_path, qrels):
+    lines = run_lines() * 3
+    found = fairtk.doctor(written(tmp_path, "a.run", lines), qrels)
+    twice = finding(found, "duplicates")
+    assert twice.count == 36 and "sample" in twice.remedy
+
+
+@pytest.mark.parametrize("form", ["tsv", "csv", "jsonl"])
+def test_broken_files_with_named_columns(tmp_path, qrels, form):
+    rows = [line.split() for line in run_lines()]
+    if form == "jsonl":
+        lines = [f'{{"qid": "{r[0]}", "docno": "{r[2]}", "score": {r[4]}}}' for r in rows]
+        lines[4:4] = ['{"qid": "q1", "docno"', '{"qid": "q1"}']
+    else:
+        comma = "\t" if form == "tsv" else ","
+        lines = [comma.join(["qid", "docno", "score"])]
+        lines += [comma.join([r[0], r[2], r[4]]) for r in rows]
+        lines[5:5] = [comma.join(["q1", "d7"]), comma.join(["q1", "d7", "1", "2"])]
+    found = fairtk.doctor(written(tmp_path, f"a.{form}", lines), qrels)
+    assert checks(found, "error") == {"broken-lines"}
+    assert finding(found, "broken-lines").count == 2
+    assert found.counts["rows"] == 18
+
+
+def test_a_packed_file_that_was_cut_off(tmp_path, qrels):
+    path = tmp_path / "a.run.gz"
+    whole = gzip.compress("\n".join(run_lines(400)).encode())
+    path.write_bytes(whole[: len(whole) // 2])
+    found = fairtk.doctor(path, qrels)
+    assert "truncated" in checks(found, "error") or "unreadable" in checks(found, "error")
+
+
+def test_the_last_query_of_a_run_that_was_cut_at_a_line(tmp_path, qrels):
+    found = fairtk.doctor(written(tmp_path, "a.run", run_lines()[:-2]), qrels)
+    assert "4 documents, all others have 6" in finding(found, "truncated").text
+    assert found.verdict == "usable with care"
+
+
+def test_ranks_that_disagree_with_scores(tmp_path, qrels):
+    lines = run_lines()
+    lines[0], lines[1] = lines[0].replace(" 6 t", " 5 t"), lines[1].replace(" 5 t", " 6 t")
+    found = fairtk.doctor(written(tmp_path, "a.run", lines), qrels)
+    assert checks(found, "error") == {"order"}
+    assert "rank 2 has score 6" in finding(found, "order").text
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda q: q.replace("q", "Q"), "lower case"),
+        (lambda q: f"topic/{q}", "'/'"),
+        (lambda q: q.removeprefix("q"), "in front of a number"),
+        (lambda q: "00" + q.removeprefix("q"), "at the end counts"),
+        (lambda q: q + ".0", "'.0'"),
+    ],
+)
+def test_ids_written_in_two_ways(tmp_path, qrels, change, words):
+    run = written(tmp_path, "a.run", run_lines(qids=[change(q) for q in QIDS]))
+    found = fairtk.doctor(run, qrels)
+    ids = finding(found, "ids")
+    assert (ids.level, ids.count) == ("error", 3)
+    assert "3 of them agree if" in ids.text and words in ids.text
+
+
+def test_documents_written_in_two_ways(tmp_path, qrels):
+    lines = [line.replace(" d", " doc-00") for line in run_lines()]
+    found = fairtk.doctor(written(tmp_path, "a.run", lines), qrels)
+    ids = finding(found, "ids")
+    assert ids.level == "error" and "docno 'doc-000'" in ids.text and "docno 'd0'" in ids.text
+    assert "6 of them agree if only the number at the end counts" in ids.text
+
+
+def test_queries_missing_on_either_side(tmp_path, qrels):
+    run = written(tmp_path, "a.run", run_lines(qids=["q1", "q2", "x9"]))
+    found = fairtk.doctor(run, qrels)
+    assert finding(found, "queries-missing").text.endswith("missing in the run: 'q3'")
+    extra = finding(found, "queries-extra")
+    assert (extra.level, extra.count) == ("note", 1) and "'x9'" in extra.text
+
+
+def test_labels_of_few_documents_and_of_none_useful(tmp_path):
+    lines = [f"{q} 0 d0 {int(q != 'q3')}" for q in QIDS]
+    qrels = written(tmp_path, "qrels.txt", lines)
+    found = fairtk.doctor(written(tmp_path, "a.run", run_lines()), qrels)
+    assert (
+        "3 of 15 documents in the first 5 ranks are judged (20%)" in finding(found, "judged").text
+    )
+    assert finding(found, "useless").text == "1 of 3 queries have no useful document: 'q3'"
+
+
+def test_ties_move_measures_between_their_ends():
+    # d0 (useful) and d1 share the first place: nDCG@1 is 1 with d0 first, 0 with d1 first
+    run = pd.DataFrame({"qid": "q", "docno": ["d0", "d1", "d2"], "score": [2.0, 2.0, 1.0]})
+    qrels = pd.DataFrame({"qid": "q", "docno": ["d0", "d1", "d2"], "label": [1, 0, 0]})
+    found = fairtk.doctor(run, qrels, measures=["E(nDCG@1)", "EE_D@1"], cutoff=1)
+    ndcg, disparity = found.ties.to_dict("records")
+    # now: ties by docno, descending, so d1 is first
+    assert ndcg == {"measure": "E(nDCG@1)", "now": 0.0, "lowest": 0.0, "highest": 1.0}
+    assert (disparity["lowest"], disparity["highest"]) == (1.0, 1.0)
+    ties = finding(found, "ties")
+    assert ties.level == "warning" and "2 of 3 rows" in ties.text
+    assert "from 0.0000 to 1.0000 (now 0.0000)" in ties.text
+
+
+def test_ties_below_the_cutoff_are_a_note():
+    run = pd.DataFrame({"qid": "q", "docno": ["d0", "d1", "d2"], "score": [2.0, 1.0, 1.0]})
+    qrels = pd.DataFrame({"qid": "q", "docno": ["d0", "d1", "d2"], "label": [1, 0, 0]})
+    found = fairtk.doctor(run, qrels, cutoff=1)
+    assert finding(found, "ties").level == "note"
+    assert found.verdict == "sound"
+
+
+def test_samples_of_unequal_number_and_length():
+    def rows(qid, sample, docs):
+        ranks = range(len(docs))
+        return [(qid, sample, d, -float(r), r) for d, r in zip(docs, ranks, strict=True)]
+
+    data = rows("q1", 0, "abc") + rows("q1", 1, "acb") + rows("q2", 0, "abc")
+    data += rows("q3", 0, "abc") + rows("q3", 1, "ab") + rows("q4", 0, "abc") + rows("q4", 1, "abc")
+    run = pd.DataFrame(data, columns=["qid", "sample", "docno", "score", "rank"])
+    qrels = pd.DataFrame(
+        [(f"q{i}", "a", 1) for i in range(1, 5)], columns=["qid", "docno", "label"]
+    )
+    found = fairtk.doctor(run, qrels, cutoff=3)
+    numbers, fixed = [f for f in found.findings if f.check == "samples"]
+    assert "1 to 2: 1 of 4 have fewer than 2: 'q2'" in numbers.text
+    assert "in all their samples: 'q3', 'q4'" in fixed.text or "'q4'" in fixed.text
+    assert finding(found, "lengths").text.endswith("unequal length: 'q3'")
+    assert finding(found, "short").text.endswith("fewer than 3 documents: 'q3'")
+
+
+def groups_frame(names):
+    return pd.DataFrame({"docno": [f"d{i}" for i in range(len(names))], "group": list(names)})
+
+
+def test_groups_with_few_documents_and_labels(tmp_path, qrels):
+    run = written(tmp_path, "a.run", run_lines())
+    groups = fairtk.Groups.from_frame(groups_frame("ab"), name="g")
+    found = fairtk.doctor(run, qrels, groups, support=3)
+    assert "2 of 5" not in finding(found, "coverage").text  # of all queries: 6 of 15
+    assert "6 of 15 documents" in finding(found, "coverage").text
+    assert finding(found, "coverage").level == "warning"
+    assert "a 1 (1 useful), b 1 (0 useful)" in finding(found, "support").text
+
+
+def test_a_target_out_of_reach(tmp_path, qrels):
+    run = written(tmp_path, "a.run", run_lines())
+    groups = fairtk.Groups.from_frame(
+        pd.concat([groups_frame("aaabbb"), pd.DataFrame({"docno": ["z"], "group": ["c"]})]),
+        name="g",
+        levels=["a", "b", "c", "d"],
+    )
+    found = fairtk.doctor(run, qrels, groups, target="uniform", support=1)
+    of_none, of_run = [f for f in found.findings if f.check == "target"]
+    assert "lies on groups that no document has: 'd'" in of_none.text
+    # half of a uniform target over a, b, c, d cannot be filled by documents of a and b
+    best = 1 - jensenshannon([0.5, 0.5, 0, 0], [0.25] * 4) ** 2
+    assert f"at most {best:.4f}" in of_run.text and "50% cannot be filled" in of_run.text
+
+
+def test_the_least_divergence_from_what_can_be_filled():
+    lost = np.array([0.0, 0.3, 1.0])
+    expected = [0.0, jensenshannon([1.0, 0.0], [0.7, 0.3]) ** 2, math.log(2)]
+    assert divergence_at_best(lost) == pytest.approx(expected, abs=1e-12)
+    generator = np.random.default_rng(1)
+    target = np.array([0.2, 0.5, 0.3])
+    for shares in generator.dirichlet([1, 1], 200):
+        assert jensenshannon([*shares, 0.0], target) ** 2 >= expected[1] - 1e-12
+
+
+def test_broken_groups_are_said_beside_the_rest(tmp_path, qrels):
+    run = written(tmp_path, "a.run", [*run_lines(), "q3 Q0"])
+    lines = ["docno\tgroup\tweight", "d0\ta\t1", "d1\tb\t-1", "d0\ta\t1", "d2\tb\tx", "d3\tb"]
+    groups = written(tmp_path, "g.tsv", lines)
+    found = fairtk.doctor(run, qrels, groups)
+    about = [(f.about, f.check) for f in found.findings if f.level == "error"]
+    assert about.count(("groups", "bad-values")) == 2
+    assert {("run", "broken-lines"), ("groups", "duplicates"), ("groups", "broken-lines")} < {
+        *about
+    }
+
+
+def test_frames_are_examined_too():
+    run = pd.DataFrame(
+        {"qid": ["q", "q", None], "docno": ["a", "a", "b"], "score": [1.0, 2.0, 3.0]}
+    )
+    qrels = pd.DataFrame({"qid": ["q", "q"], "docno": ["a", "b"], "label": [1.0, math.inf]})
+    found = fairtk.doctor(run, qrels)
+    assert {(f.about, f.check) for f in found.findings if f.level == "error"} == {
+        ("run", "bad-values"),
+        ("run", "duplicates"),
+        ("qrels", "bad-values"),
+    }
+
+
+def test_nothing_is_left():
+    nothing = pd.DataFrame({"qid": [], "docno": [], "score": []})
+    qrels = pd.DataFrame({"qid": ["q"], "docno": ["a"], "label": [1]})
+    found = fairtk.doctor(nothing, qrels)
+    assert finding(found, "empty").about == "run"
+    found = fairtk.doctor(nothing.drop(columns="score"), qrels)
+    assert "needs the columns" in finding(found, "unreadable").text
+
+
+def test_wrong_arguments_are_refused(tmp_path, qrels):
+    with pytest.raises(ParameterError, match="cutoff must be a whole number above 0; found 0"):
+        fairtk.doctor(qrels, qrels, cutoff=0)
+    with pytest.raises(InputError, match="there is no such file"):
+        fairtk.doctor(tmp_path / "none", qrels)
+    run = written(tmp_path, "a.run", run_lines())
+    with pytest.raises(InputError, match="EE_X"):
+        fairtk.doctor(run, qrels, measures=["EE_X@5"])
+
+
+def test_the_command_says_it_by_exit_code(tmp_path, qrels):
+    good = written(tmp_path, "good.run", run_lines())
+    thin = written(tmp_path, "thin.run", run_lines(qids=QIDS[:2]))
+    bad = written(tmp_path, "bad.run", [*run_lines(), "q3 Q0"])
+    runner = CliRunner()
+
+    def code(*args):
+        result = runner.invoke(cli, ["doctor", *map(str, args)])
+        return result.exit_code, result.output
+
+    assert code(good, qrels)[0] == 0
+    assert code(good, qrels, "--strict")[0] == 0
+    assert code(thin, qrels)[0] == 0
+    assert code(thin, qrels, "--strict")[0] == 2
+    exit_code, output = code(bad, qrels, "--output", tmp_path / "d.json", "--format", "json")
+    assert exit_code == 2 and "1 error" in output
+    report = pd.read_json(tmp_path / "d.json", typ="series")
+    assert report["verdict"] == "not usable as it is"
+    assert [f["check"] for f in report["findings"]] == ["broken-lines"]
+    assert code(thin, qrels, "--format", "csv")[1].startswith("level,check,about,count,text,remedy")
