@@ -118,6 +118,11 @@ def _check(measure: Any, groups: Groups | None) -> None:
                 f"explain: {measure!r} follows a published code, whose departures from the paper "
                 "have no parts; use variant='paper'"
             )
+        if measure["estimator"] != "plain":
+            raise ParameterError(
+                f"explain: {measure!r} is no sum over groups; use estimator='plain', the value of "
+                "the samples as they are"
+            )
         if measure["groups"] is None:
             return
         if groups is not None:

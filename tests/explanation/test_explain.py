@@ -376,6 +376,7 @@ class TestWrongUse:
             (EE_L(groups=GENDER), "EE_L with groups needs a target"),
             (AWRF(groups=GENDER, target=HALF, unlabeled="best"), "unlabeled='drop'"),
             (EE_L(variant="fair-rag") @ 5, "variant='paper'"),
+            (EE_L(estimator="unbiased") @ 5, "estimator='plain'"),
         ],
     )
     def test_measures(self, measure, message):

@@ -19,8 +19,11 @@ class ExpectedExposureDisparity(ExpectedExposure):
     k / n. ``bounds="exact"`` uses (sum of weights)^2 / n; undefined (NaN) where every ranking
     shows all documents alike, and where a ranking has fewer than min(k, n) documents. Under a
     cascade (GERR) the largest value is that with the useful documents last. A query that the run
-    lacks gets 1 (the largest value). Estimated from N samples, EE-D is too large by (1 - EE-D) / N
-    in expectation.
+    lacks gets 1 (the largest value).
+
+    Estimated from N samples, EE-D is too large by (1 - EE-D) / N in expectation.
+    ``estimator="unbiased"`` takes that away, and may leave [0, 1] by what is chance; N = 1 is an
+    error. A run without samples is a policy of its own: one ranking, always.
 
     With ``groups=...`` it is the squared norm of the groups' exposure (see `EE_L`). With
     ``variant="expeval"`` and a cascade (GERR) that can leave [0, 1], because that code's bounds are

@@ -17,7 +17,7 @@ class ExpectedExposureLoss(ExpectedExposure):
     code published with Fair RAG does), with ``bounds="exact"`` by the loss of the worst fixed
     order (NaN where a ranking has fewer than min(k, n) documents; under GERR a bound that cannot
     always be reached). A query without a useful document is undefined (NaN); one that the run
-    lacks gets the upper bound.
+    lacks gets the upper bound. ``estimator="unbiased"`` takes away what sampling adds to EE_D.
 
     ``EE_L(groups=..., target=...)@20`` is the group form of TREC Fair Ranking 2022, Task 2: the
     exposure of groups, from useful documents alone, against the target distribution times the

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fairtk.measures.ee.measure import ExpectedExposure
+from fairtk.measures.ee.parameters import PARAMETERS
+from fairtk.measures.params import Param
 
 
 class ExpectedExposureRelevance(ExpectedExposure):
@@ -19,7 +21,7 @@ class ExpectedExposureRelevance(ExpectedExposure):
     documents cannot all be left out; undefined (NaN) where a ranking has fewer than min(k, n)
     documents. Under a cascade (GERR) other orders can have more than the ideal one, so there it is
     normalized by the largest value of any order. A query without a useful document is undefined;
-    one that the run lacks gets 0.
+    one that the run lacks gets 0. Samples estimate it without bias.
 
     With ``groups=...`` it is the inner product of the groups' exposure and the target (see `EE_L`).
     """
@@ -29,6 +31,9 @@ class ExpectedExposureRelevance(ExpectedExposure):
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
     PART: ClassVar[str] = "relevance"
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        name: param for name, param in PARAMETERS.items() if name != "estimator"
+    }
 
 
 EE_R = ExpectedExposureRelevance()

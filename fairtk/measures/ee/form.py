@@ -68,9 +68,10 @@ class Form:
         self.graded: bool = measure.settings["graded"]
         self.rel: float | None = measure.settings["rel"]
         variant = measure.settings["variant"]
-        for name, only in (("complete", "expeval"), ("bounds", "paper")):
+        values = {"bounds": "='exact'", "estimator": "='unbiased'"}
+        for name, only in (("complete", "expeval"), ("bounds", "paper"), ("estimator", "paper")):
             if name in measure.params and variant != only:
-                value = "='exact'" if name == "bounds" else ""
+                value = values.get(name, "")
                 raise ParameterError(f"{self.name}: {name}{value} goes with variant={only!r} only")
         few = self.cutoff is not None and self.cutoff <= DEEPEST
         self._ranks = RankWeights.of(self.model, self.cutoff, self.cutoff or 0) if few else None
@@ -84,6 +85,14 @@ class Form:
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
         raise NotImplementedError
+
+    def shown(self, evidence: Evidence) -> SparseRows:
+        """Return the attention that each ranking gives: a row per ranking, a cell per pair."""
+        ranked, pairs = evidence.rankings, evidence.pairs
+        useful = (self.grades(pairs.label) > 0)[pairs.of_row]
+        deepest = int(ranked.position.max(initial=-1)) + 1
+        weight = self.ranks(deepest).attention(ranked, useful)
+        return SparseRows(ranked.ranking, pairs.of_row, weight, ranked.n_rankings, len(pairs))
 
     def ranks(self, deepest: int) -> RankWeights:
         """Return the attention of the first ranks, of `deepest` at most without a cutoff."""

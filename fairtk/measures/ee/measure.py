@@ -19,6 +19,7 @@ from fairtk.measures.ee.form import Form, Found
 from fairtk.measures.ee.paper import PaperForm
 from fairtk.measures.ee.parameters import PARAMETERS
 from fairtk.measures.ee.task2 import Task2Form
+from fairtk.measures.ee.unbiased import without_sampling
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.params import Param
 
@@ -70,7 +71,10 @@ class ExpectedExposure(FairMeasure):
             raise ParameterError(self.form.lacking)
         found: Found | None = evidence.cache.get(self._shared)
         if found is None:
-            found = evidence.cache[self._shared] = self.form.find(evidence)
+            found = self.form.find(evidence)
+            if self.params.get("estimator") == "unbiased":
+                found = without_sampling(self.form, evidence, found)
+            evidence.cache[self._shared] = found
         n_decides = found.disparity_has_n or self.PART != "disparity"
         if found.n is not None and n_decides and "sizes compared" not in evidence.cache:
             # a warning if another system was measured with other n

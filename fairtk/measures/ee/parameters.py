@@ -22,6 +22,13 @@ PARAMETERS: dict[str, Param] = {
         choices=("paper", "fair-rag", "expeval"),
         desc="the paper's definition, or that of one of the two published codes",
     ),
+    "estimator": Param(
+        str,
+        default="plain",
+        choices=("plain", "unbiased"),
+        desc="plain: of the mean exposure over the samples; unbiased: without what sampling adds "
+        "to it, (1 - EE_D) / N in expectation",
+    ),
     "n": Param(
         (str, int),
         default="judged+retrieved",

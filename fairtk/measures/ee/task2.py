@@ -11,7 +11,7 @@ from fairtk.errors import ParameterError
 from fairtk.exposure.bounds import Bounded, ExposureValues
 from fairtk.exposure.expected import total
 from fairtk.frames.arrays import FloatArray
-from fairtk.groups.exposure import Memberships, loss_parts
+from fairtk.groups.exposure import Memberships, Shown, group_exposure, loss_parts
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.ee.form import Form, Found, counts, summed
 from fairtk.measures.evidence import Evidence
@@ -62,6 +62,14 @@ class Task2Form(Form):
         """The attention of the ranks, which the target is a distribution of."""
         ranks = np.arange(self.cutoff or self.RANKS, dtype=np.int64)
         return float(self.model.weights(ranks).sum())
+
+    def shown(self, evidence: Evidence) -> SparseRows:
+        """Return the exposure that each ranking gives: a row per ranking, a cell per group."""
+        rows, pairs = super().shown(evidence), evidence.pairs
+        counted = self.grades(pairs.label) > 0
+        weight = rows.weight * counted[rows.cell] if self.useful_only else rows.weight
+        items = Shown(rows.row, pairs.doc[rows.cell], weight, rows.n_rows)
+        return group_exposure(items, self.groups.memberships(pairs.docnos, "drop"))
 
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
