@@ -41,6 +41,7 @@ _LAZY = {
     "explain": "fairtk.explanation",
     "identified": "fairtk.experiment",
     "join_answers": "fairtk.datasets.answers",
+    "tune": "fairtk.experiment",
     "off_policy_utility": "fairtk.certainty",
 }
 _MODULES = (
@@ -91,7 +92,7 @@ if TYPE_CHECKING:
     from fairtk.datasets.answers import join_answers
     from fairtk.diagnosis import doctor
     from fairtk.evaluation import compare, evaluate
-    from fairtk.experiment import Experiment, Results, identified
+    from fairtk.experiment import Experiment, Results, identified, tune
     from fairtk.explanation import explain
     from fairtk.fair_qr import FairQR, QueryRefiner
     from fairtk.groups import Groups, Target
@@ -149,6 +150,7 @@ __all__ = [
     "nDCG_AWRF",
     "nDCG_TREC",
     "off_policy_utility",
+    "tune",
 ]
 
 

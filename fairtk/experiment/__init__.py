@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fairtk.experiment.opening import open_results, results_folder
     from fairtk.experiment.progress import telling
     from fairtk.experiment.results import Results
+    from fairtk.experiment.tuning import tune
     from fairtk.experiment.upkeep import export, prune, stored
 
 _MODULES = {
@@ -39,6 +40,7 @@ _MODULES = {
     "prune": "upkeep",
     "stored": "upkeep",
     "telling": "progress",
+    "tune": "tuning",
 }
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "prune",
     "stored",
     "telling",
+    "tune",
 ]
 
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from fairtk.experiment.splitting import folds
 from fairtk.studies.fair_qr.setting import Setting
-from fairtk.studies.fair_qr.splitting import folds
 
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.data import StudyData, from_trec_fair

@@ -21,6 +21,7 @@ from fairtk.experiment.database import FILE
 from fairtk.experiment.engine import Engine
 from fairtk.experiment.executors import SerialExecutor
 from fairtk.experiment.identity import describe_stage
+from fairtk.experiment.splitting import folds
 from fairtk.experiment.store import Store
 from fairtk.experiment.topics import Topics
 from fairtk.fair_qr.transformer import FairQR
@@ -32,7 +33,6 @@ from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.search import CollectionBM25
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk.studies.fair_qr.settings import Settings
-from fairtk.studies.fair_qr.splitting import folds
 from fairtk.studies.kept import KeptCell, Ranked, StudyStage, read_cell
 from fairtk.studies.writing import file_name, plain, write_json
 

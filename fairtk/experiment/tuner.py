@@ -1,0 +1,217 @@
+"""The settings that are best for the topics of other folds."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+from tqdm import tqdm
+
+from fairtk.errors import FairtkWarning, InputError, ParameterError
+from fairtk.experiment.entry import Experiment
+from fairtk.frames.columns import QID
+from fairtk.measures import parse
+
+Settings = Mapping[str, Any]
+Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for the topics of one fold.
+
+    Attributes:
+        fold: the fold that the settings are for.
+        settings: the settings.
+        value: their mean over the topics of the other folds.
+        topics: how many topics these are.
+        seconds: that choosing took.
+    """
+
+    fold: int
+    settings: Settings
+    value: float
+    topics: int
+    seconds: float
+
+
+@dataclass
+class Tuner:
+    """Chooses the best of some settings for each fold, by the topics of the other folds.
+
+    A system that is trained is fitted on the topics of all folds but two, and judged on one of
+    these: the other is the fold that is chosen for, whose labels so decide nothing.
+
+    Attributes:
+        build: makes a system (Q -> R) of settings.
+        settings: what is tried, in order: of equal ones the first is chosen.
+        topics: ``qid``, ``query``.
+        qrels: ``qid``, ``docno``, ``label``.
+        measure: by which the best is chosen.
+        folds: the fold of each topic.
+        trained: whether a system has ``fit(topics, qrels)``; None: whether it is one of PyTerrier's
+            estimators.
+        name: who asks, in messages.
+    """
+
+    build: Callable[..., Any]
+    settings: Sequence[Settings]
+    topics: pd.DataFrame
+    qrels: pd.DataFrame
+    measure: Any
+    folds: Mapping[str, int]
+    trained: bool | None = None
+    name: str = "tune"
+    _values: dict[tuple[int, frozenset[int]], pd.Series] = field(default_factory=dict)
+
+    def choose(self, fold: int) -> Choice:
+        """Return the best settings for a fold.
+
+        Raises:
+            InputError: a system fails with some settings, or no value is defined.
+        """
+        begin = time.perf_counter()
+        lower = getattr(self.judge, "BETTER", "higher") == "lower"
+        means = [self._on_others(number, fold).mean() for number in self._progress(fold)]
+        if np.isnan(means).all():
+            raise InputError(
+                f"{self.name}: {self.measure} is undefined for every topic outside fold {fold} "
+                "with any settings"
+            )
+        best = int(np.nanargmin(means) if lower else np.nanargmax(means))
+        seconds = time.perf_counter() - begin
+        counted = sum(own != fold for own in self._own)
+        return Choice(fold, self.settings[best], float(means[best]), counted, seconds)
+
+    def made(self, settings: Settings, fold: int) -> Any:
+        """Return the system of some settings, fitted on the other folds if it is trained."""
+        system = self._built(settings)
+        if self._is_trained(system):
+            self._fit(system, {fold})
+        return system
+
+    def part(self, fold: int) -> pd.DataFrame:
+        """Return the topics of a fold."""
+        return self.topics[[own == fold for own in self._own]].reset_index(drop=True)
+
+    # Parts -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _own(self) -> list[int]:
+        return [self.folds[qid] for qid in self.topics[QID].astype(str)]
+
+    @cached_property
+    def judge(self) -> Any:
+        """The measure as an object."""
+        return parse(self.measure) if isinstance(self.measure, str) else self.measure
+
+    def _progress(self, fold: int) -> Iterator[int]:
+        shown: Any = {"desc": f"tuning for fold {fold}", "unit": " settings", "delay": 2}
+        yield from tqdm(range(len(self.settings)), disable=None, leave=False, **shown)
+
+    def _on_others(self, number: int, fold: int) -> pd.Series:
+        """Return the values of settings on all topics but a fold's, by qid."""
+        trained = self.trained
+        if trained is None:
+            trained = self._is_trained(self._built(self.settings[number]))
+        if not trained:
+            every = self._valued(number, frozenset())
+            return every[[own != fold for own in self._own]]
+        others = sorted(set(self._own) - {fold})
+        if len(others) < 2:
+            raise ParameterError(
+                f"{self.name}: a system that is trained needs three folds at least: one that is "
+                "chosen for, one that settings are judged on, and one to train on"
+            )
+        parts = []
+        for other in others:
+            values = self._valued(number, frozenset({fold, other}))
+            parts.append(values[values.index.isin(self.part(other)[QID].astype(str))])
+        return pd.concat(parts)
+
+    def _valued(self, number: int, left_out: frozenset[int]) -> pd.Series:
+        """Return the values of settings on topics that were left out of training (none: on all)."""
+        if (number, left_out) not in self._values:
+            asked = self.topics
+            system = self._built(self.settings[number])
+            if left_out:
+                asked = asked[[own in left_out for own in self._own]].reset_index(drop=True)
+                self._fit(system, left_out)
+            with self._named(self.settings[number]):
+                run = system.transform(asked)
+            self._values[number, left_out] = self._measured(run, asked)
+        return self._values[number, left_out]
+
+    def _measured(self, run: pd.DataFrame, topics: pd.DataFrame) -> pd.Series:
+        with warnings.catch_warnings():  # said of the runs that are returned
+            warnings.simplefilter("ignore", FairtkWarning)
+            found = Experiment({"system": run}, topics, self.qrels, [self.judge]).per_query
+        return found.set_index(QID)["value"].reindex(topics[QID].astype(str))
+
+    def _fit(self, system: Any, left_out: set[int] | frozenset[int]) -> None:
+        train = self.topics[[own not in left_out for own in self._own]]
+        train = train.sort_values(QID, ignore_index=True)
+        system.fit(train, self.qrels[self.qrels[QID].astype(str).isin(train[QID].astype(str))])
+
+    def _is_trained(self, system: Any) -> bool:
+        return _has_estimator(system) if self.trained is None else self.trained
+
+    def _built(self, settings: Settings) -> Any:
+        with self._named(settings):
+            return self.build(**settings)
+
+    def _named(self, settings: Settings) -> AbstractContextManager[None]:
+        return _named(f"{self.name}: with {_shown(settings)}")
+
+
+def combinations(grid: Grid, where: str) -> list[Settings]:
+    """Return all combinations of values, without repetition.
+
+    Args:
+        grid: name to values, or several such.
+        where: who asks, for messages.
+
+    Raises:
+        ParameterError: the grid is empty, or values are not a list.
+    """
+    found: dict[str, Settings] = {}
+    for one in [grid] if isinstance(grid, Mapping) else grid:
+        for name, values in one.items():
+            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+                raise ParameterError(
+                    f"{where}: the values of {name!r} must be a list; found {values!r}"
+                )
+        for row in itertools.product(*one.values()):
+            settings = dict(zip(one, row, strict=True))
+            if settings:
+                found.setdefault(repr(sorted(settings.items(), key=str)), settings)
+    if not found:
+        raise ParameterError(f"{where}: the grid has no settings; e.g. {{'alpha': [1, 2, 4]}}")
+    return list(found.values())
+
+
+def _has_estimator(system: Any) -> bool:
+    stages = list(system) if isinstance(system, pt.Compose) else [system]
+    return any(isinstance(stage, pt.Estimator) for stage in stages)
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Put the settings before the message of what is wrong with a system."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error
+
+
+def _shown(settings: Settings) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "no settings"
