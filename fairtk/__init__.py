@@ -34,6 +34,7 @@ _LAZY = {
     "QueryRefiner": "fairtk.fair_qr",
     "Results": "fairtk.experiment",
     "SpladeScorer": "fairtk.transformers",
+    "cite": "fairtk.documentation",
     "compare": "fairtk.evaluation",
     "coverage": "fairtk.groups.coverage",
     "doctor": "fairtk.diagnosis",
@@ -48,6 +49,7 @@ _MODULES = (
     "certainty",
     "datasets",
     "demo",
+    "documentation",
     "errors",
     "experiment",
     "evaluation",
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     from fairtk.certainty import off_policy_utility
     from fairtk.datasets.answers import join_answers
     from fairtk.diagnosis import doctor
+    from fairtk.documentation import cite
     from fairtk.evaluation import compare, evaluate
     from fairtk.experiment import Experiment, Results, identified, tune
     from fairtk.explanation import explain
@@ -134,6 +137,7 @@ __all__ = [
     "QueryRefiner",
     "Results",
     "SpladeScorer",
+    "cite",
     "compare",
     "coverage",
     "doctor",

@@ -161,6 +161,7 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "rankings drawn from a Plackett-Luce policy over the scores",
             "R",
             "S",
+            citation="kim2024fairrag plackett1975analysis",
         ),
         spec(
             "OracleSampler",
@@ -168,6 +169,7 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "useful documents first, shuffled within each grade",
             "R",
             "S",
+            citation="kim2024fairrag",
         ),
         spec(
             "PerSample",
@@ -182,6 +184,7 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "BM25 inside each query's own candidate set",
             "R",
             "R",
+            citation="robertson2009probabilistic",
         ),
         spec(
             "ContrieverScorer",
@@ -190,6 +193,7 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "R",
             "R",
             extra="t5",
+            citation="izacard2022unsupervised",
         ),
         spec(
             "SpladeScorer",
@@ -198,6 +202,7 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "R",
             "R",
             extra="t5",
+            citation="formal2021splade",
         ),
         spec(
             "Candidates",
@@ -220,6 +225,7 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "R|S|Q",
             "A",
             extra="t5",
+            citation="chung2024scaling",
         ),
         spec(
             "QueryRefiner",
@@ -227,6 +233,7 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "one query refinement towards a group of documents",
             "Q",
             "Q",
+            citation="chen2025fairqr",
         ),
         spec(
             "FairQR",
@@ -234,5 +241,6 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             "FAIR-QR: refines queries until exposure is near its target",
             "Q",
             "R",
+            citation="chen2025fairqr",
         ),
     ]

@@ -39,6 +39,8 @@ COMMANDS = {
     "report": "Show results as one HTML page: words, tables, figures, queries.",
     "measures": "List measures, string utilities and browsing models.",
     "datasets": "List the data sets that fairtk adds to ir_datasets.",
+    "cite": "Print BibTeX of what measures, data and systems rest on.",
+    "docs": "Open the page on a measure, a transformer or a topic.",
     "plugins": "List plugins, what each gave, and what is wrong with it.",
 }
 """The built-in commands; each is the attribute ``command`` of a module of this package."""

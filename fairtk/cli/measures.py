@@ -9,6 +9,8 @@ import click
 
 from fairtk.cli.output import echo_rows, echo_table, format_option
 from fairtk.errors import InputError, install_hint
+from fairtk.measures import FairMeasure
+from fairtk.measures.pages import default_text, page_of, plain_text
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
 
@@ -103,7 +105,6 @@ def _explain(name: str) -> None:
     """Print what a measure, utility or browsing model is, and its parameters."""
     from fairtk.plugins import registry
 
-    notes = ""
     if name in registry.utilities:
         factory = registry.utilities.load(name)
         title, described, rows = f"{name}: string utility", factory, _options(factory)
@@ -114,21 +115,36 @@ def _explain(name: str) -> None:
         from fairtk.measures import parse
 
         measure = parse(name)
-        pretty = getattr(measure, "PRETTY_NAME", None)
-        title, described = (f"{measure.NAME}: {pretty}" if pretty else measure.NAME), type(measure)
-        notes = getattr(measure, "notes", "")
+        if isinstance(measure, FairMeasure):
+            _show_page(measure)
+            return
+        title, described = measure.NAME, type(measure)
         rows = [
-            [p, _default(info), info.desc or ""] for p, info in measure.SUPPORTED_PARAMS.items()
+            [p, default_text(info), info.desc or ""] for p, info in measure.SUPPORTED_PARAMS.items()
         ]
     click.echo(f"{title}\n\n{_description(described)}")
-    if notes:
-        click.echo(f"\n{notes}")
     if rows:
         click.echo()
         columns = ["parameter", "default", "meaning"]
         if not any(row[2] for row in rows):  # an Args section says it
             columns, rows = columns[:2], [row[:2] for row in rows]
         echo_table(columns, rows)
+
+
+def _show_page(measure: FairMeasure) -> None:
+    """Print a measure's page, the one that the site has, too."""
+    page = page_of(measure)
+    click.echo(f"{page.name}: {page.title}\n\n{page.description.replace('``', '`')}")
+    for heading, text in page.sections.items():
+        click.echo(f"\n{heading}\n{plain_text(text)}")
+    if page.notes:
+        click.echo(f"\n{page.notes}")
+    click.echo()
+    echo_table(["fact", ""], [[name, text] for name, text in page.facts.items()])
+    if page.parameters:
+        click.echo()
+        echo_table(["parameter", "default", "meaning"], page.parameters)
+    click.echo(f"\nHow to cite it: fairtk cite {page.name}")
 
 
 def _description(thing: Any) -> str:
@@ -150,13 +166,6 @@ def _direction(measure: Any) -> str:
         return str(measure.better)
     except InputError:  # E, EU: the direction is that of what they are given
         return "as inside"
-
-
-def _default(info: Any) -> str:
-    from ir_measures import ParamInfo
-
-    nothing = info.default is ParamInfo().default or info.default is None
-    return "" if nothing else repr(info.default)
 
 
 def _signature(model: type) -> str:

@@ -1,5 +1,7 @@
 """Experiments: one engine that runs systems, keeps what they make, and measures them.
 
+For example::
+
     results = fairtk.Experiment(
         {"bm25": bm25, "fair": bm25 >> FairSampler(alpha=2)},
         topics, qrels, ["EE_D@5", "EE_R@5", "E(nDCG@5)"],

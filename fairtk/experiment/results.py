@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from fairtk.documentation import cite_results
 from fairtk.errors import ColumnError, NotFoundError, ParameterError
 from fairtk.evaluation import COLUMNS, tested
 from fairtk.experiment import figures, saved
@@ -24,8 +25,8 @@ from fairtk.report import write_report
 class Results:
     """The results of `fairtk.Experiment`.
 
-    A query that failed has no rows, so it gets each measure's worst value, and is counted in every
-    table. A query whose value is undefined (NaN) is left out of means and tests, and counted too.
+    A failed query has no rows, gets each measure's worst value, and is counted in every table. One
+    whose value is undefined (NaN) is left out of means and tests, and counted too.
 
     Attributes:
         systems: the systems' names.
@@ -221,6 +222,10 @@ class Results:
         """
         return figures.trade_off(self.means, self.per_query, self.better, x, y)
 
+    def cite(self) -> str:
+        """Return BibTeX of what the results rest on: tools, systems and measures."""
+        return cite_results(self.config.get("systems", {}).values(), self.measures)
+
     def report(self, path: str | PathLike[str], **options: Any) -> None:
         """Write one file of HTML that shows everything, single queries too.
 
@@ -278,9 +283,8 @@ class Results:
         counts = self.counts
         notes = []
         for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
-            said = ", ".join(
-                f"{s}: {u}" for s, u in zip(part["system"], part["undefined"], strict=True)
-            )
+            pairs = zip(part["system"], part["undefined"], strict=True)
+            said = ", ".join(f"{system}: {count}" for system, count in pairs)
             if len(part) == len(self.systems) and part["undefined"].nunique() == 1:
                 said = str(part["undefined"].iloc[0])
             notes.append(f"Queries where {measure} is undefined and left out: {said}.")

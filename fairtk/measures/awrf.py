@@ -55,7 +55,7 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     NAME = "AWRF"
     PRETTY_NAME: ClassVar[str] = "Attention-weighted rank fairness"
-    CITATION: ClassVar[str] = "sapiezynski2019quantifying"
+    CITATION: ClassVar[str] = "sapiezynski2019quantifying ekstrand2022overview"
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {

@@ -36,7 +36,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     Attributes:
         NAME: the identifier, as it is written in code and in strings.
         PRETTY_NAME: the name spelled out.
-        CITATION: a key of ``references.bib``, or ``""``.
+        CITATION: keys of the package's ``references.bib``, separated by spaces, or ``""``.
         BETTER: ``"higher"`` or ``"lower"``: the direction that is better.
         MISSING: the value of a query that the run has nothing for: the worst one, so that a
             system never gains by returning nothing. NaN if there is no worst value.

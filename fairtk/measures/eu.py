@@ -41,7 +41,7 @@ class ExpectedUtility(FairMeasure):
 
     NAME = "EU"
     PRETTY_NAME: ClassVar[str] = "Expected utility"
-    CITATION: ClassVar[str] = "kim2024fairrag"
+    CITATION: ClassVar[str] = "kim2024fairrag salemi2024lamp"
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, QANSWER)

@@ -34,7 +34,7 @@ class NDCGxAWRF(FairMeasure):
 
     NAME = "nDCG_AWRF"
     PRETTY_NAME: ClassVar[str] = "nDCG x AWRF"
-    CITATION: ClassVar[str] = "ekstrand2022overview"
+    CITATION: ClassVar[str] = "ekstrand2022overview sapiezynski2019quantifying"
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {

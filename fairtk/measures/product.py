@@ -25,6 +25,7 @@ class MeasureProduct(FairMeasure):
 
     NAME = "Product"
     PRETTY_NAME: ClassVar[str] = "Product of measures"
+    CITATION: ClassVar[str] = "ekstrand2022overview"
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {

@@ -50,11 +50,15 @@ class PromptSpec(Spec):
 
 @dataclass(frozen=True)
 class TransformerSpec(Spec):
-    """A PyTerrier transformer: its class, the frames it takes (``"R|S|Q"``) and gives (``"S"``)."""
+    """A PyTerrier transformer: its class, the frames it takes (``"R|S|Q"``) and gives (``"S"``).
+
+    `citation`: keys of the plugin's ``references.bib``, separated by spaces.
+    """
 
     inputs: str
     outputs: str
     extra: str | None = None
+    citation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class StudySystemSpec(Spec):
     """A system of ``fairtk qr``, made of a `Setting`; `trained`: it has ``fit(topics, qrels)``."""
 
     trained: bool = False
+    citation: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
+from fairtk.documentation import help_address
 from fairtk.errors import ColumnError
 from fairtk.frames.columns import DOCNO, QID, SAMPLE, SCORE, plain_columns
 from fairtk.frames.content import ByContent, digest
@@ -40,9 +41,13 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
 
-    # Without an address PyTerrier's schematics ask pyterrier.readthedocs.io for one, and fail
-    # where there is no network.
-    schematic: ClassVar[dict[str, Any]] = {"help_url": None}
+    @property
+    def schematic(self) -> dict[str, Any]:
+        """What PyTerrier's schematics show: the address of the class's entry in the reference.
+
+        Without one they ask pyterrier.readthedocs.io, and fail where there is no network.
+        """
+        return {"help_url": help_address(type(self))}
 
     def settings(self) -> dict[str, Any]:
         """Return the settings by name."""

@@ -126,3 +126,16 @@ def test_saved_results_need_no_groups_until_they_are_measured_again(tmp_path):
     assert json.loads((tmp_path / "again" / "config.json").read_text()) == config
     with pytest.raises(ParameterError, match="unknown groups 'side#00000000'"):
         _ = loaded.per_sample
+
+
+def test_what_to_cite():
+    demo = fairtk.demo.load()
+    bm25 = fairtk.Candidates(demo.dataset) >> fairtk.BM25Scorer()
+    results = fairtk.Experiment(
+        {"fair": bm25 >> fairtk.FairSampler(n_samples=2, cutoff=2)},
+        demo.topics.head(2),
+        demo.qrels,
+        ["EE_D@2"],
+    )
+    for key in ("fairtk", "robertson2009probabilistic", "kim2024fairrag", "diaz2020evaluating"):
+        assert f"{{{key}," in results.cite()

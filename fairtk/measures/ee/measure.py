@@ -40,7 +40,7 @@ NO_WORST = "the run lacks it, and without a cutoff no value is the worst"
 class ExpectedExposure(FairMeasure):
     """Base of the expected exposure measures; `form` has the definition."""
 
-    CITATION: ClassVar[str] = "diaz2020evaluating"
+    CITATION: ClassVar[str] = "diaz2020evaluating kim2024fairrag"
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, SCORE)
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = PARAMETERS

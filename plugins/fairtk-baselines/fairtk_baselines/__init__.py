@@ -27,6 +27,13 @@ _TRANSFORMERS = {
     "MMR": ("mmr", "maximal marginal relevance", "R", "R"),
     "VectorSearch": ("vector_search", "nearest documents by any bi-encoder", "Q", "R"),
 }
+_SOURCES = {
+    "DELTR": "zehlike2020reducing",
+    "DLF": "chen2023learn",
+    "FAStarIR": "zehlike2017fair zehlike2022fair",
+    "MMR": "CarbonellGoldstein1998",
+}
+"""Keys of ``references.bib``, by transformer."""
 
 __all__ = ["DELTR", "DLF", "FAStarIR", "Features", "MMR", "VectorSearch"]
 
@@ -41,8 +48,10 @@ def __getattr__(name: str) -> Any:
 def fairtk_transformers() -> list[TransformerSpec]:
     """Return the transformers of this plugin."""
     return [
-        TransformerSpec(name, f"{__name__}.{module}:{name}", *summary)
-        for name, (module, *summary) in _TRANSFORMERS.items()
+        TransformerSpec(
+            name, f"{__name__}.{module}:{name}", about, takes, gives, citation=_SOURCES.get(name)
+        )
+        for name, (module, about, takes, gives) in _TRANSFORMERS.items()
     ]
 
 
@@ -52,8 +61,16 @@ def fairtk_study_systems() -> list[StudySystemSpec]:
     spec, study = StudySystemSpec, f"{__name__}.study"
     return [
         spec("vector-search", f"{study}:build_vector_search", "nearest vectors"),
-        spec("dlf", f"{study}:build_dlf", "BM25, then DLF", trained=True),
-        spec("deltr", f"{study}:build_deltr", "BM25, then DELTR", trained=True),
-        spec("fa*ir", f"{study}:build_fa_star_ir", "BM25, then FA*IR"),
-        spec("mmr", f"{study}:build_mmr", "BM25, then MMR"),
+        spec("dlf", f"{study}:build_dlf", "BM25, then DLF", trained=True, citation=_SOURCES["DLF"]),
+        spec(
+            "deltr",
+            f"{study}:build_deltr",
+            "BM25, then DELTR",
+            trained=True,
+            citation=_SOURCES["DELTR"],
+        ),
+        spec(
+            "fa*ir", f"{study}:build_fa_star_ir", "BM25, then FA*IR", citation=_SOURCES["FAStarIR"]
+        ),
+        spec("mmr", f"{study}:build_mmr", "BM25, then MMR", citation=_SOURCES["MMR"]),
     ]

@@ -1,0 +1,210 @@
+"""Pages that are written from what fairtk and its plugins declare, before Sphinx reads the sources.
+
+``measures/`` has one page per measure of the registry, ``api/`` one per room, ``tutorials/`` the
+tutorials as notebooks, ``references.bib`` all bibliographies. Git ignores all of them.
+"""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import jupytext
+import nbformat
+
+import fairtk
+from fairtk.documentation import bibliography
+from fairtk.documentation.addresses import ROOMS, entry_of
+from fairtk.measures import FairMeasure
+from fairtk.measures.pages import SECTIONS, page_of
+from fairtk.plugins import loaded, registry
+
+DOCS = Path(__file__).parents[1]
+TUTORIALS = DOCS.parent / "tutorials"
+
+
+def measure_pages():
+    """Yield the name and the text of each measure's page, then of their list."""
+    entries = registry.measures.entries()
+    names = [entry.name for entry in entries]
+    by_owner = {}
+    for entry in entries:
+        page = page_of(entry.value)
+        by_owner.setdefault(entry.owner, []).append(page)
+        yield entry.name, _measure_page(page, entry, names)
+    lines = [
+        "# Measures",
+        "",
+        "What each number says, and what it does not. The same text is printed by `fairtk measures"
+        " NAME`. Measures of ir_measures work beside them; over sampled rankings write"
+        " [`E(nDCG@5)`](E.md).",
+        "",
+    ]
+    for owner, pages in by_owner.items():
+        lines += [f"## {owner}", "", "| measure | says | better |", "| --- | --- | --- |"]
+        lines += [
+            f"| [{p.name}]({p.name}.md) | {_escaped(p.description.splitlines()[0])} | "
+            f"{p.facts['direction'].split()[0]} |"
+            for p in pages
+        ]
+        lines.append("")
+    lines += ["```{toctree}", ":hidden:", "", *names, "```", ""]
+    yield "index", "\n".join(lines)
+
+
+def _measure_page(page, entry, names):
+    lines = [f"# {page.name}: {page.title[0].lower() + page.title[1:]}", ""]
+    lines += [_prose(page.description), "", "| | |", "| --- | --- |"]
+    lines += [f"| {name} | {_escaped(text)} |" for name, text in page.facts.items()]
+    lines += [f"| from | {entry.owner} |", ""]
+    for heading in SECTIONS:
+        text = page.sections.get(heading)
+        if text:
+            lines += [f"## {heading}", "", _linked(text, names, heading), ""]
+    cited = entry.value.CITATION.split()
+    if cited:
+        lines += ["## References", "", f"Cite {{footcite:p}}`{','.join(cited)}`; BibTeX: "
+                  f"`fairtk cite {page.name}`.", "", "```{footbibliography}", "```"]  # fmt: skip
+        lines.append("")
+    if page.parameters:
+        lines += ["## Parameters", "", "| parameter | default | meaning |", "| --- | --- | --- |"]
+        lines += [
+            f"| `{name}` | {f'`{default}`' if default else ''} | {_escaped(meaning)} |"
+            for name, default, meaning in page.parameters
+        ]
+    lines += ["", page.notes, ""]
+    return "\n".join(lines)
+
+
+def _prose(text):
+    return text.replace("*", r"\*")
+
+
+def _escaped(text):
+    return text.replace("|", r"\|").replace("*", r"\*")
+
+
+def _linked(text, names, heading):
+    if heading == "Related":
+        return re.sub(r"`(\w+)`", lambda m: _link(m.group(1), names), text)
+    return text
+
+
+def _link(name, names):
+    return f"[{name}]({name}.md)" if name in names else f"`{name}`"
+
+
+def api_pages():
+    """Yield the name and the text of each room's page, then of their list."""
+    modules = {plugin.module for plugin in loaded()}
+    rooms = {
+        r: text for r, text in ROOMS.items() if r.partition(".")[0] == "fairtk" or r in modules
+    }
+    for room, summary in rooms.items():
+        if room == "fairtk":
+            yield room, _top_page(summary)
+            continue
+        yield room, _room_page(room, summary)
+    lines = ["# API by room", "", "Import from the front doors that are listed here; what lies "
+             "behind them may move.", "", "| room | what is in it |", "| --- | --- |"]  # fmt: skip
+    lines += [f"| [{room}]({room}.md) | {summary} |" for room, summary in rooms.items()]
+    lines += ["", "```{toctree}", ":hidden:", "", *rooms, "```", ""]
+    yield "index", "\n".join(lines)
+
+
+def _room_page(room, summary):
+    module = importlib.import_module(room)
+    lines = [
+        f"# {room}",
+        "",
+        summary,
+        "",
+        "```{eval-rst}",
+        f".. automodule:: {room}",
+        "   :no-members:",
+        "",
+    ]
+    measures = []
+    for name in sorted(getattr(module, "__all__", ()), key=str.lower):
+        value = getattr(module, name)
+        if isinstance(value, FairMeasure):
+            measures.append(name)
+        elif not inspect.ismodule(value):
+            lines += [f".. {_directive(value)}:: {room}.{name}", ""]
+    lines += ["```", ""]
+    if measures:
+        pages = ", ".join(f"[{name}](../measures/{name}.md)" for name in measures)
+        lines += [f"Measures, each with a page of its own: {pages}.", ""]
+    return "\n".join(lines)
+
+
+def _directive(value):
+    if isinstance(value, type):
+        return "autoexception" if issubclass(value, BaseException) else "autoclass"
+    return "autofunction" if callable(value) else "autodata"
+
+
+def _top_page(summary):
+    """Return the page of the package itself: its names, and where each is described."""
+    lines = ["# fairtk", "", summary, "", "| name | says |", "| --- | --- |"]
+    for name in sorted(fairtk.__all__, key=str.lower):
+        value = getattr(fairtk, name)
+        kind = value if isinstance(value, type) or inspect.isfunction(value) else type(value)
+        first = (inspect.getdoc(kind) or "").partition("\n")[0]
+        page = entry_of(kind.__module__, name)
+        link = f"{{py:obj}}`{name} <{page.partition('#')[2]}>`" if page else f"`{name}`"
+        if name in registry.measures:
+            link = f"[{name}](../measures/{name}.md)"
+        lines.append(f"| {link} | {_escaped(first)} |")
+    return "\n".join([*lines, ""])
+
+
+def tutorial_pages():
+    """Yield the name and the notebook of each numbered tutorial, without outputs."""
+    for path in sorted(TUTORIALS.glob("0*.py")):
+        notebook = jupytext.read(path)
+        download = (
+            f"Download it with its outputs: {{nb-download}}`{path.stem}.ipynb`. The script is "
+            f"`tutorials/{path.name}` of the source distribution."
+        )
+        notebook.cells.insert(1, nbformat.v4.new_markdown_cell(download))
+        for number, cell in enumerate(notebook.cells):
+            cell["id"] = f"cell-{number}"
+        yield path.stem, nbformat.writes(notebook)
+
+
+def write(path, text):
+    """Write a file if it is new or has changed: Sphinx reads again what has."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def generate(app, config):
+    """Write all pages."""
+    write(DOCS / "references.bib", bibliography())
+    for folder, pages, ending in (
+        ("measures", measure_pages, "md"),
+        ("api", api_pages, "md"),
+        ("tutorials", tutorial_pages, "ipynb"),
+    ):
+        wanted = {f"{name}.{ending}": text for name, text in pages()}
+        if folder == "tutorials":
+            wanted["index.md"] = _tutorial_list(wanted)
+        for old in (DOCS / folder).glob("*"):
+            if old.is_file() and old.name not in wanted:
+                old.unlink()
+        for name, text in wanted.items():
+            write(DOCS / folder / name, text)
+
+
+def _tutorial_list(notebooks):
+    lines = ["# Tutorials", "", "Each is a script that the tests run from start to end; the pages "
+             "here were executed with `FAIRTK_TUTORIAL_FAST=1`, which makes data small and numbers "
+             "rough.", "", "```{toctree}", ":maxdepth: 1", ""]  # fmt: skip
+    return "\n".join([*lines, *(Path(name).stem for name in notebooks), "```", ""])
+
+
+def setup(app):
+    app.connect("config-inited", generate)
+    return {"parallel_read_safe": True}

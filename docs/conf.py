@@ -1,0 +1,63 @@
+"""The documentation site: ``sphinx-build -W -b html docs docs/_build/html``."""
+
+import os
+import sys
+from pathlib import Path
+
+import fairtk
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+project = "fairtk"
+author = "fairtk developers"
+copyright = "fairtk developers"  # noqa: A001 - Sphinx's name
+version = release = fairtk.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_click",
+    "sphinxcontrib.bibtex",
+    "formulas",
+    "generated_pages",
+]
+exclude_patterns = ["_build", "_ext", "**/.ipynb_checkpoints", "jupyter_execute"]
+templates_path = []
+
+html_math_renderer = "drawn"  # see formulas.py
+html_theme = "furo"
+html_title = f"fairtk {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+
+default_role = "code"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_class_signature = "mixed"
+napoleon_google_docstring = True
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+
+bibtex_bibfiles = ["references.bib"]  # written by generated_pages, of fairtk and its plugins
+bibtex_default_style = "plain"
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]
+myst_heading_anchors = 3
+suppress_warnings = ["mystnb.unknown_mime_type"]
+
+nb_execution_mode = os.environ.get("FAIRTK_DOCS_EXECUTE", "cache")
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_merge_streams = True
+nb_execution_cache_path = str(HERE / "_build" / "executed")
+os.environ.setdefault("FAIRTK_TUTORIAL_FAST", "1")
+os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")

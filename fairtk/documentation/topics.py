@@ -1,0 +1,56 @@
+"""The topics that ``fairtk docs`` knows, and the page of each."""
+
+from __future__ import annotations
+
+from fairtk.documentation.addresses import ROOMS, entry_of
+from fairtk.errors import NotFoundError
+from fairtk.plugins import registry
+
+PAGES = {
+    "start": ("index.html", "install, first number, first pipeline"),
+    "install": ("install.html", "what works on which system"),
+    "first-number": ("first_number.html", "your own run files, in two minutes"),
+    "first-pipeline": ("first_pipeline.html", "a fair pipeline, in five minutes"),
+    "measures": ("measures/index.html", "every measure: formula, range, what it does not say"),
+    "tutorials": ("tutorials/index.html", "seven executed notebooks"),
+    "cookbook": ("cookbook/index.html", "one recipe per task"),
+    "concepts": ("concepts/index.html", "exposure, groups, limits, randomness, trust"),
+    "frames": ("concepts/frames.html", "which columns a frame has"),
+    "reproduce": ("reproduce/index.html", "the two papers' studies at full size"),
+    "plugins": ("plugin_guide.html", "hooks, contracts, a template"),
+    "cli": ("cli.html", "commands, options, exit codes, completion"),
+    "api": ("api/index.html", "classes and functions by room"),
+    "faq": ("faq.html", "questions of new users"),
+    "comparison": ("comparison.html", "beside other tools"),
+    "cite": ("citing.html", "what to cite"),
+}
+"""The hand-written pages: file, and what is on it."""
+
+
+def known_topics() -> dict[str, tuple[str, str]]:
+    """Return page and summary by topic: pages, measures, transformers and rooms."""
+    found = dict(PAGES)
+    for measure in registry.measures.entries():
+        about = f"the measure {measure.value.PRETTY_NAME}"
+        found[measure.name] = (f"measures/{measure.name}.html", about)
+    for transformer in registry.transformers.entries():
+        module, _, name = transformer.value.target.partition(":")
+        page = entry_of(module, name)
+        if page:
+            found[transformer.name] = (page, transformer.value.summary)
+    for room, summary in ROOMS.items():
+        found.setdefault(room, (f"api/{room}.html", summary))
+    return found
+
+
+def page_for(topic: str) -> str:
+    """Return the page of a topic, whatever its case.
+
+    Raises:
+        NotFoundError: there is none; the nearest is suggested.
+    """
+    known = known_topics()
+    folded = {name.lower(): page for name, (page, _) in known.items()}
+    if topic.lower() not in folded:
+        raise NotFoundError("topic", topic, known)
+    return folded[topic.lower()]

@@ -1,0 +1,151 @@
+"""What is said about each measure: one text for the site and for ``fairtk measures NAME``.
+
+Prose and an example stand in ``pages/NAME.md`` beside the measure's module, or in a folder above
+it in its package; direction, parameters and the value of a missing query come from its class.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import inspect
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from fairtk.measures.base import FairMeasure
+
+SECTIONS = (
+    "Formula",
+    "Range",
+    "What it does not say",
+    "Missing and undefined",
+    "Example",
+    "Source",
+    "Related",
+    "Published code",
+)
+"""The sections of a page, in this order; a plugin may leave out what its docstring says."""
+
+_SYMBOLS = {
+    r"\varepsilon": "e",
+    r"\sigma": "s",
+    r"\tau": "t",
+    r"\sum": "sum",
+    r"\prod": "prod",
+    r"\cdot": "*",
+    r"\qquad": "    ",
+    r"\ln": "ln",
+    r"\log": "log",
+    r"\min": "min",
+    r"\max": "max",
+    r"\gamma": "gamma",
+    r"\neq": "!=",
+    r"\leq": "<=",
+    r"\geq": ">=",
+    r"\in": "in",
+    r"\Vert": "||",
+    r"\,": " ",
+    r"\_": "_",
+}
+
+
+@dataclass(frozen=True)
+class MeasurePage:
+    """What is said about one measure.
+
+    Attributes:
+        name: the measure.
+        title: its name in words.
+        description: its docstring.
+        facts: the direction, and what a query that the run lacks gets.
+        sections: Markdown by heading, of `SECTIONS`.
+        parameters: name, default and meaning of each.
+        notes: what the measure adds, or ``""``.
+    """
+
+    name: str
+    title: str
+    description: str
+    facts: dict[str, str]
+    sections: dict[str, str]
+    parameters: list[list[str]]
+    notes: str
+
+
+def page_of(measure: FairMeasure) -> MeasurePage:
+    """Return the page of a measure; parameters that it has been given make no difference.
+
+    Raises:
+        ValueError: its file has a section that is none of `SECTIONS`.
+    """
+    kind = type(measure)
+    text = (inspect.getdoc(kind) or "no description").strip()
+    direction = {"higher": "higher is better", "lower": "lower is better"}[kind.BETTER]
+    worst = "undefined (NaN)" if kind.MISSING != kind.MISSING else f"{kind.MISSING:g}"
+    facts = {
+        "direction": direction + (" (or as the measure inside)" if kind.POSITIONAL else ""),
+        "a query that the run lacks": worst,
+        "reads from the run": ", ".join(kind.RUN_COLUMNS),
+        "reads from the qrels": ", ".join(kind.QREL_COLUMNS),
+    }
+    rows = [[n, default_text(p), p.desc or ""] for n, p in kind.SUPPORTED_PARAMS.items()]
+    found = _sections(_file_of(kind), kind.NAME)
+    return MeasurePage(
+        kind.NAME, kind.PRETTY_NAME, text, facts, found, rows, getattr(measure, "notes", "")
+    )
+
+
+def default_text(param: Any) -> str:
+    """Return a parameter's default as it is written; ``""`` if it has none."""
+    from ir_measures import ParamInfo
+
+    nothing = param.default is ParamInfo().default or param.default is None
+    return "" if nothing else repr(param.default)
+
+
+def plain_text(markdown: str) -> str:
+    """Return Markdown for a terminal: formulas in letters, code without fences."""
+    text = re.sub(r"\$\$(.+?)\$\$", lambda m: "    " + _letters(m.group(1)), markdown, flags=re.S)
+    return re.sub(r"^```\w*\n?", "", text, flags=re.M).strip()
+
+
+def _letters(formula: str) -> str:
+    text = " ".join(formula.split())
+    text = re.sub(r"\\(?:mathrm|operatorname|text)\{((?:[^{}]|\\_)*)\}", r"\1", text)
+    before = None
+    while before != text:
+        before = text
+        text = re.sub(r"([_^])\{([\w*]+)\}", r"\1\2", text)
+        text = re.sub(r"([_^])\{([^{}]+)\}", r"\1(\2)", text)
+        text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", _quotient, text)
+    for symbol, letters in _SYMBOLS.items():
+        text = re.sub(
+            re.escape(symbol) + ("(?![a-zA-Z])" if symbol[-1].isalpha() else ""), letters, text
+        )
+    return re.sub(r" {2,3}(?! )", " ", text)
+
+
+def _quotient(found: re.Match[str]) -> str:
+    above, below = (x if x.isalnum() else f"({x})" for x in found.groups())
+    return f"{above} / {below}"
+
+
+def _file_of(kind: type) -> str:
+    """Return the text of the measure's page; ``""`` if it has none."""
+    package = sys.modules[kind.__module__].__package__ or ""
+    while package:
+        file = importlib.resources.files(package) / "pages" / f"{kind.NAME}.md"  # type: ignore[attr-defined]
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+        package = package.rpartition(".")[0]
+    return ""
+
+
+def _sections(text: str, name: str) -> dict[str, str]:
+    parts = re.split(r"^## (.+)\n", text, flags=re.M)[1:]
+    found = dict(zip(parts[::2], (p.strip() for p in parts[1::2]), strict=True))
+    unknown = [heading for heading in found if heading not in SECTIONS]
+    if unknown:
+        raise ValueError(f"the page of {name} has the section {unknown[0]!r}; known: {SECTIONS}")
+    return found

@@ -1,0 +1,64 @@
+"""Topics lead to pages, and the project's addresses stand in one place."""
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+import fairtk
+from fairtk.documentation import SITE, SOURCE, help_address
+from fairtk.documentation.addresses import FOLDER, ROOMS, address
+from fairtk.documentation.topics import known_topics, page_for
+from fairtk.errors import NotFoundError
+from fairtk.plugins import registry
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_topics():
+    assert page_for("ee_d") == "measures/EE_D.html"
+    assert page_for("FairSampler") == "api/fairtk.transformers.html#fairtk.transformers.FairSampler"
+    with pytest.raises(NotFoundError, match="did you mean 'cookbook'"):
+        page_for("cookbok")
+
+
+def test_pages_written_by_hand_are_there():
+    written = [
+        page for page, _ in known_topics().values() if page.count("/") == 0 or "index" in page
+    ]
+    generated = {"measures/index.html", "api/index.html", "tutorials/index.html"}
+    for page in set(written) - generated:
+        assert (ROOT / "docs" / page).with_suffix(".md").is_file(), page
+
+
+def test_every_transformer_has_a_place():
+    for entry in registry.transformers.entries():
+        kind = registry.transformers.load(entry.name)
+        assert help_address(kind).startswith(SITE)
+        assert help_address(kind).endswith(f".{kind.__name__}")
+    assert help_address(type("Mine", (), {"__module__": "__main__"})) is None
+
+
+def test_schematics_lead_to_the_place():
+    assert fairtk.FairSampler().schematic["help_url"] == help_address(fairtk.FairSampler)
+
+
+def test_a_built_site_comes_first(tmp_path, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    assert address("cli.html#a") == SITE + "cli.html#a"
+    (tmp_path / "index.html").write_text("", encoding="utf-8")
+    assert address("cli.html#a") == f"{tmp_path.as_uri()}/cli.html#a"
+
+
+def test_addresses_of_the_metadata_are_the_same():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    assert config["metadata"]["url"] == SOURCE
+    assert f"Documentation = {SITE}" in config["metadata"]["project_urls"]
+
+
+def test_rooms_exist():
+    folders = {p.parent.name for p in (ROOT / "fairtk").glob("*/__init__.py")}
+    for room in ROOMS:
+        first, _, name = room.partition(".")
+        assert first != "fairtk" or not name or name in folders | {"errors"}, room
