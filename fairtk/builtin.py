@@ -172,6 +172,27 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             citation="kim2024fairrag",
         ),
         spec(
+            "PlackettLuceExposure",
+            "fairtk.transformers.exposures:PlackettLuceExposure",
+            "the exact exposure of documents under FairSampler's policy",
+            "R",
+            "X",
+        ),
+        spec(
+            "OracleExposure",
+            "fairtk.transformers.exposures:OracleExposure",
+            "the exact exposure of documents under OracleSampler's policy",
+            "R",
+            "X",
+        ),
+        spec(
+            "FixedExposure",
+            "fairtk.transformers.exposures:FixedExposure",
+            "the exposure of documents in a ranking that is always the same",
+            "R",
+            "X",
+        ),
+        spec(
             "PerSample",
             "fairtk.transformers.per_sample:PerSample",
             "runs another transformer once per sampled ranking",

@@ -262,6 +262,9 @@ CHEAP = frozenset(
         *(n for n, attributes in _PYTERRIER.items() if "left" not in attributes),
         "fairtk.transformers.candidates.Candidates",
         "fairtk.transformers.bm25.BM25Scorer",
+        "fairtk.transformers.exposures.FixedExposure",
+        "fairtk.transformers.exposures.OracleExposure",
+        "fairtk.transformers.exposures.PlackettLuceExposure",
         "fairtk.transformers.oracle.OracleSampler",
         "fairtk.transformers.sampler.FairSampler",
     ]

@@ -20,7 +20,17 @@ from fairtk.experiment.packing import pack
 from fairtk.experiment.store import Store
 from fairtk.experiment.versions import environment
 from fairtk.frames import FloatArray, Run, as_strings, digest
-from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE, TO_IR_MEASURES, require
+from fairtk.frames.columns import (
+    DOCNO,
+    EXPOSURE,
+    OF_EXPOSURE,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    TO_IR_MEASURES,
+    require,
+)
 from fairtk.measures import FairMeasure, parse, written
 from fairtk.measures.provider import FairEvaluator
 from fairtk.measures.samples import refuse_samples
@@ -80,7 +90,7 @@ class Evaluation:
         self._order = [place[qid] for qid in labels[QID].unique().tolist()]
         # as pt.Experiment: who asks for the inputs is about to compare systems
         inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(self.measures)}
-        self.inputs = inputs | {QID, DOCNO, SCORE, RANK, SAMPLE}
+        self.inputs = inputs | {QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
         ours = [m for m in self.measures if isinstance(m, FairMeasure)]
         theirs = [m for m in self.measures if not isinstance(m, FairMeasure)]
         renamed = self.qrels.rename(columns=TO_IR_MEASURES)
@@ -209,7 +219,7 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
     """Yield the values of each sample of a system, for measures that have any.
 
     ``E(m)`` is ``m`` of each ranking; EU is the utility of each ranking's answer. Exposure belongs
-    to all samples together, so its measures are left out.
+    to all samples together, so its measures are left out; a frame X has no samples.
 
     Args:
         system: its name.
@@ -218,7 +228,7 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
     """
     inner = {m: m.inner if m.NAME == "E" else m for m in evaluation.measures}
     wanted = {m: one for m, one in inner.items() if m.NAME in ("E", "EU") or SAMPLE not in run}
-    if not wanted or evaluation.qrels is None:
+    if not wanted or evaluation.qrels is None or EXPOSURE in run:
         return
     evaluator = ir_measures.evaluator(
         list(dict.fromkeys(wanted.values())), evaluation.qrels.rename(columns=TO_IR_MEASURES)

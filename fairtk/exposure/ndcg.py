@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.exposure.expected import attention, total
+from fairtk.exposure.expected import total
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.rankings import Rankings
 
@@ -20,7 +20,7 @@ def normalized_gain(
     query: IntArray,
     n_useful: IntArray,
     model: BrowsingModel,
-    cutoff: int | None,
+    weight: FloatArray,
     length: int,
 ) -> FloatArray:
     """Return each query's nDCG, the mean over its rankings; shape of `n_useful`.
@@ -33,10 +33,10 @@ def normalized_gain(
         query: for each query of the run, its index among those of `n_useful`; -1: none of them.
         n_useful: number of useful documents of each query.
         model: gives the discount of each rank.
-        cutoff: ranks from here on count nothing; None: no cutoff.
+        weight: attention of each sorted row under it; shape (n_rows,).
         length: the number of documents that were asked for.
     """
-    gain = total(rankings.ranking, attention(rankings, model, cutoff) * useful, rankings.n_rankings)
+    gain = total(rankings.ranking, weight * useful, rankings.n_rankings)
     place = query[rankings.ranking_query]
     gain, place = gain[place >= 0], place[place >= 0]
     count = np.bincount(place, minlength=len(n_useful))

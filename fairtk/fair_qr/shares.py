@@ -127,7 +127,7 @@ class RelevanceMeter:
             pd.Index(qids, dtype=object).get_indexer(ranked.qids),
             counts[self.qrels.queries.find(Ids(qids))],
             self.browsing,
-            self.depth,
+            attention(ranked, self.browsing, self.depth),
             self.depth,
         )
         return value

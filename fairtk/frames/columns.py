@@ -29,6 +29,11 @@ LABEL = "label"
 QANSWER = "qanswer"
 GOLD_ANSWER = "gold_answer"
 EXPOSURE = "exposure"
+BROWSING = "browsing"
+CUTOFF = "cutoff"
+ALPHA = "alpha"
+OF_EXPOSURE = (BROWSING, CUTOFF, ALPHA)
+"""What the exposure of a frame X holds for."""
 GROUP = "group"
 WEIGHT = "weight"
 

@@ -82,6 +82,11 @@ class AttentionWeightedRankFairness(FairMeasure):
         found: Groups = self.needed("groups", "groups: write AWRF(groups=..., target=...)@20")
         return found
 
+    @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X: unless it compares the samples one by one."""
+        return bool(self["amortize"])
+
     def target_for(self, groups: Groups) -> Target:
         """Return the target over the levels of the groups."""
         target: Target = self.needed(
@@ -132,6 +137,8 @@ class AttentionWeightedRankFairness(FairMeasure):
     def attention_of(self, evidence: Evidence) -> FloatArray:
         """Return the attention of each sorted row of the run; shape (n_rows,)."""
         model, useful = self["browsing"], None
+        if evidence.exact is not None:
+            return evidence.exposure_of_rows(self.text, model, self["cutoff"])
         if model.stop > 0:
             useful = (evidence.pairs.label > 0)[evidence.pairs.of_row]
         return attention(evidence.rankings, model, self["cutoff"], useful)

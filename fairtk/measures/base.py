@@ -144,6 +144,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return []
 
     @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X, which have exposure and no rankings."""
+        return False
+
+    @property
     def better(self) -> str:
         """``"higher"`` or ``"lower"``; parameters may turn the direction."""
         return self.BETTER

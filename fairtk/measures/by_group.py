@@ -98,6 +98,11 @@ class MeasureByGroup(FairMeasure):
         return [self.inner]
 
     @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X: if its measure does."""
+        return bool(getattr(self.inner, "takes_exposure", False))
+
+    @property
     def better(self) -> str:
         """Lower for differences, higher for ratios, the measure's own for min and max."""
         if self["compare"] in ("difference", "ratio"):

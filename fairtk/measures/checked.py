@@ -52,7 +52,10 @@ def scored(measure: Any, evidence: Any) -> np.ndarray[Any, np.dtype[np.float64]]
 
     Raises:
         MeasureError: a value is no number, or infinite; or the measure calls ``sys.exit``.
+        InputError: the run is a frame X, and the measure needs rankings.
     """
+    if evidence.exact is not None and not measure.takes_exposure:
+        evidence.exact.refuse(measure)
     with named_failures(measure):
         values = measure.score_all(evidence)
     return numbers(measure, values, evidence.qids)

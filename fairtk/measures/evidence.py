@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk.exposure.browsing import BrowsingModel
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE
+from fairtk.frames.columns import DOCNO, EXPOSURE, QID, RANK, SAMPLE
 from fairtk.frames.ids import Ids
 from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids, warn_of_strangers
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import Rankings, rankings_of
 from fairtk.frames.runs import Run
+from fairtk.measures.exact_exposure import ExactExposure
 
 
 class Evidence:
@@ -28,6 +30,8 @@ class Evidence:
         qids: the queries of the labels; shape (n_queries,).
         run: the rows of the run whose queries have labels.
         present: which of the queries the run has; shape (n_queries,).
+        exact: what the run says of its exposure if it is a frame X, None for rankings. Its
+            documents then stand in the order of exposure.
         query_of_run: for each query of the rankings, its index among `qids`.
 
     Args:
@@ -39,6 +43,10 @@ class Evidence:
     """
 
     def __init__(self, qrels: Qrels, run: pd.DataFrame, where: str, warns: bool = True) -> None:
+        self.exact: ExactExposure | None = None
+        if EXPOSURE in run.columns:
+            self.exact = ExactExposure.of(run, f"{where} (run)")
+            run = self.exact.run
         whole = Run(run, f"{where} (run)", either=True)
         self.qrels = qrels
         self.where = where
@@ -66,6 +74,22 @@ class Evidence:
     def is_sampled(self) -> bool:
         """Whether a query has several rankings; see `fairtk.frames.Run`."""
         return self.run.is_sampled
+
+    def exposure_of_rows(self, where: str, model: BrowsingModel, cutoff: int | None) -> FloatArray:
+        """Return the exposure of each sorted row of a frame X; not for rankings.
+
+        Args:
+            where: the measure, for messages.
+            model: its browsing model.
+            cutoff: its cutoff.
+
+        Raises:
+            InputError: the frame was made with others.
+        """
+        if self.exact is not None:
+            self.exact.check(where, model, cutoff)
+        exposure: FloatArray = self.run.scores[self.rankings.order]
+        return exposure
 
     def warn_of_other_docnos(self) -> None:
         """Warn if labels and run do not seem to name documents alike, as `pairs` does."""

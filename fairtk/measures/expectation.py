@@ -8,12 +8,19 @@ import numpy as np
 from ir_measures.measures.base import MeanAgg
 
 from fairtk.errors import ParameterError
+from fairtk.exposure.browsing import DCG
 from fairtk.frames.arrays import FloatArray, ObjectArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.foreign import means_over_samples, values_of
 from fairtk.measures.group_means import NoMean
-from fairtk.measures.kernels import KERNELS, LabeledRankings, kernel_of, mean_over_samples
+from fairtk.measures.kernels import (
+    KERNELS,
+    LabeledRankings,
+    exact_ndcg,
+    kernel_of,
+    mean_over_samples,
+)
 from fairtk.measures.params import MeasureParam, Param
 from fairtk.measures.trec_eval import whole_labels
 
@@ -55,6 +62,11 @@ class Expectation(FairMeasure):
     def parts(self) -> list[Any]:
         """The measures that this one is made of."""
         return [self.inner]
+
+    @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X: nDCG alone is linear in the exposure of a browsing model."""
+        return self.inner.NAME == "nDCG" and kernel_of(self.inner) is not None
 
     @property
     def better(self) -> str:
@@ -127,6 +139,8 @@ class Floats:
 
 def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArray]:
     distinct = list(dict.fromkeys(measures))
+    if evidence.exact is not None:
+        return {m: _of_exposure(m, evidence) for m in distinct}
     if not evidence.is_sampled:
         return values_of(distinct, evidence)
     kernels = {m: kernel for m in distinct if (kernel := kernel_of(m)) is not None}
@@ -139,6 +153,17 @@ def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArr
         for measure, kernel in kernels.items():
             mean = mean_over_samples(kernel(rankings), rankings)
             result[measure] = np.where(evidence.present, mean, measure.DEFAULT)
+    return result
+
+
+def _of_exposure(measure: Any, evidence: Evidence) -> FloatArray:
+    """Return the expectation of nDCG from a frame X; 0 for queries that it lacks."""
+    cutoff = measure.params.get(measure.AT_PARAM)
+    exposure = evidence.exposure_of_rows(f"E({measure!r})", DCG(), cutoff)
+    whole_labels([measure], evidence.qrels.labels, evidence.where)
+    rankings = LabeledRankings.of(evidence)
+    result = np.full(len(evidence.qids), float(measure.DEFAULT))
+    result[rankings.query] = exact_ndcg(rankings, cutoff, exposure)
     return result
 
 

@@ -114,12 +114,30 @@ def _dcg(gain: FloatArray, position: IntArray) -> FloatArray:
 def ndcg(rankings: LabeledRankings, cutoff: int | None) -> FloatArray:
     """Return nDCG with gains as labeled and log2 discounts, of each ranking."""
     gain = np.maximum(rankings.label, 0.0)
+    if cutoff is not None:
+        gain = gain * (rankings.position < cutoff)
+    return _by_ideal(rankings.total(_dcg(gain, rankings.position)), rankings, cutoff)
+
+
+def exact_ndcg(rankings: LabeledRankings, cutoff: int | None, exposure: FloatArray) -> FloatArray:
+    """Return the expectation of nDCG, which is linear in exposure under `DCG`; (n_rankings,).
+
+    Args:
+        rankings: one per query, of a frame X.
+        cutoff: that of the exposure.
+        exposure: of each row.
+    """
+    gain = np.maximum(rankings.label, 0.0)
+    return _by_ideal(rankings.total(gain * exposure), rankings, cutoff)
+
+
+def _by_ideal(gain: FloatArray, rankings: LabeledRankings, cutoff: int | None) -> FloatArray:
     query, label, place = rankings.ideal
     best = _dcg(label, place)
     if cutoff is not None:
-        gain, best = gain * (rankings.position < cutoff), best * (place < cutoff)
+        best = best * (place < cutoff)
     ideal = np.bincount(query, weights=best, minlength=rankings.n_queries)
-    return _share(rankings.total(_dcg(gain, rankings.position)), ideal[rankings.query])
+    return _share(gain, ideal[rankings.query])
 
 
 def precision(rankings: LabeledRankings, rel: int, cutoff: int) -> FloatArray:

@@ -56,6 +56,11 @@ class NDCGxAWRF(FairMeasure):
         if "groups" in self.params:
             _ = self.factors
 
+    @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X: if both factors do."""
+        return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
+
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the product for each query."""
         relevance, awrf = self.factors

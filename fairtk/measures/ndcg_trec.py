@@ -8,6 +8,7 @@ import numpy as np
 
 from fairtk.errors import InputError
 from fairtk.exposure.browsing import TREC
+from fairtk.exposure.expected import attention
 from fairtk.exposure.ndcg import normalized_gain
 from fairtk.frames.arrays import FloatArray
 from fairtk.frames.rankings import describe
@@ -42,6 +43,8 @@ class TRECnDCG(FairMeasure):
     MISSING: ClassVar[float] = 0.0
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"cutoff": CUTOFF, "ideal": IDEAL, "rel": REL}
 
+    takes_exposure = True
+
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query."""
         ranked, pairs, cutoff = evidence.rankings, evidence.pairs, self["cutoff"]
@@ -55,8 +58,12 @@ class TRECnDCG(FairMeasure):
                 f"({describe(ranked, int(beyond[0]))}); set the cutoff, e.g. {self.NAME}@{length}"
             )
         n_useful = np.bincount(pairs.query[useful], minlength=n_queries)
+        if evidence.exact is not None:
+            weight = evidence.exposure_of_rows(self.text, TREC(), cutoff)
+        else:
+            weight = attention(ranked, TREC(), cutoff)
         value = normalized_gain(
-            ranked, useful[pairs.of_row], evidence.query_of_run, n_useful, TREC(), cutoff, length
+            ranked, useful[pairs.of_row], evidence.query_of_run, n_useful, TREC(), weight, length
         )
         empty = evidence.qids[n_useful == 0]
         self.warn_undefined(empty, n_queries, "no useful document in the labels")

@@ -62,6 +62,11 @@ class MeasureProduct(FairMeasure):
         right = right if _has_cutoff(right) else right @ at_param
         return type(self)(left=left, right=right)
 
+    @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X: if both factors do."""
+        return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
+
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the product for each query; NaN where a factor is."""
         left, right = (values_for(m, evidence) for m in self.factors)

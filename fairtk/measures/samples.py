@@ -22,6 +22,7 @@ from ir_measures.providers import FallbackProvider
 from fairtk.errors import InputError
 from fairtk.frames.columns import (
     DOCNO,
+    EXPOSURE,
     LABEL,
     SAMPLE,
     SCORE,
@@ -36,6 +37,7 @@ from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import LOST_SAMPLES
 from fairtk.frames.runs import Run
 from fairtk.measures.base import FairMeasure
+from fairtk.measures.exact_exposure import ExactExposure
 from fairtk.measures.trec_eval import whole_labels
 
 
@@ -63,7 +65,11 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
         InputError: names the measure and says ``E(...)``.
     """
     plain = sorted(repr(m) for m in measures if not knows_samples(m))
-    if not plain or not run.is_sampled:
+    if not plain:
+        return
+    if EXPOSURE in run.frame.columns:
+        ExactExposure.of(run.frame, where).refuse(plain[0])
+    if not run.is_sampled:
         return
     found = f"has several rankings of a query (the column {SAMPLE!r})"
     remedy = f"write E({plain[0]}) for the mean over samples"

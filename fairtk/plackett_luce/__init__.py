@@ -9,6 +9,12 @@ own random numbers, `race` draws the rankings of one query, `batch` those of man
 
 from fairtk.plackett_luce.batch import Draws, draw_rankings
 from fairtk.plackett_luce.probabilities import log_step_probabilities
+own random numbers, `race` draws the rankings of one query, `batch` those of many. `exact` has what
+documents can expect of the policy, without drawing.
+"""
+
+from fairtk.plackett_luce.batch import Draws, draw_rankings
+from fairtk.plackett_luce.exact import expected_attention
 from fairtk.plackett_luce.scaling import SURE, score_gaps
 from fairtk.plackett_luce.streams import Stream
 
@@ -18,5 +24,6 @@ __all__ = [
     "Stream",
     "draw_rankings",
     "log_step_probabilities",
+    "expected_attention",
     "score_gaps",
 ]

@@ -21,7 +21,7 @@ show, so cutting every larger gap to `SURE` changes no distribution and keeps th
 """
 
 
-def score_gaps(scores: FloatArray, start: IntArray, alpha: float) -> FloatArray:
+def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -> FloatArray:
     """Return the gaps between the log-weights of neighbors, for many queries at once.
 
     A log-weight is the score scaled to [1, 2] within its query (proper min-max, also where scores
@@ -32,7 +32,7 @@ def score_gaps(scores: FloatArray, start: IntArray, alpha: float) -> FloatArray:
     Args:
         scores: finite retrieval scores, sorted descending within each query; shape (n_rows,).
         start: first row of each query, and n_rows at the end; no query without rows.
-        alpha: exponent >= 0, finite.
+        alpha: exponent >= 0, finite; one for all or of shape (n_queries,).
 
     Returns:
         Shape (n_rows,): row i holds min(log-weight of row i-1 minus that of row i, `SURE`), in
@@ -42,6 +42,8 @@ def score_gaps(scores: FloatArray, start: IntArray, alpha: float) -> FloatArray:
     if len(scores) < 2:
         return gaps
     scores, low, spread = _spread(scores, start, scores[start[:-1]], scores[start[1:] - 1])
+    if np.ndim(alpha):
+        alpha = np.repeat(alpha, np.diff(start))[:-1]
     # what overflows is a gap beyond SURE; an infinite power times a step of 0 is NaN, not used
     with np.errstate(over="ignore", invalid="ignore"):
         above = 1.0 + (scores[:-1] - low[:-1]) / spread[:-1]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fairtk.transformers.bm25 import BM25Scorer
     from fairtk.transformers.candidates import Candidates
     from fairtk.transformers.each_document import EachDocument
+    from fairtk.transformers.exposures import FixedExposure, OracleExposure, PlackettLuceExposure
     from fairtk.transformers.flan_t5 import FlanT5
     from fairtk.transformers.generator import Generator
     from fairtk.transformers.neural import ContrieverScorer, NeuralScorer, SpladeScorer
@@ -29,11 +30,14 @@ _MODULES = {
     "FairSampler": "sampler",
     "EachDocument": "each_document",
     "FairTransformer": "base",
+    "FixedExposure": "exposures",
     "FlanT5": "flan_t5",
     "Generator": "generator",
     "NeuralScorer": "neural",
+    "OracleExposure": "exposures",
     "OracleSampler": "oracle",
     "PerSample": "per_sample",
+    "PlackettLuceExposure": "exposures",
     "Scorer": "scorer",
     "SpladeScorer": "neural",
     "depth": "settings",
@@ -47,11 +51,14 @@ __all__ = [
     "EachDocument",
     "FairSampler",
     "FairTransformer",
+    "FixedExposure",
     "FlanT5",
     "Generator",
     "NeuralScorer",
+    "OracleExposure",
     "OracleSampler",
     "PerSample",
+    "PlackettLuceExposure",
     "Scorer",
     "SpladeScorer",
     "depth",

@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.qrels import Qrels
-from fairtk.frames.rankings import order_by
+from fairtk.frames.rankings import Rankings, order_by
 from fairtk.plackett_luce import SURE
 from fairtk.transformers.sampled import Sampler
 
@@ -56,13 +57,24 @@ class OracleSampler(Sampler):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return `n_samples` rankings per query of the run."""
         run = self.plain_run(inp)
-        grade = np.maximum(np.nan_to_num(self._labels.labels_of(run)), 0.0)
-        within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)
-        gaps = np.zeros(len(grade))
-        gaps[1:] = np.where(grade[within][1:] < grade[within][:-1], SURE, 0.0)
-        gaps[run.ranking_start[:-1]] = 0.0
+        within, gaps = useful_first(run, self._labels)
         return self.drawn(inp, run, run.order[within], gaps)
 
     @cached_property
     def _labels(self) -> Qrels:
         return Qrels(self.qrels, type(self).__name__)
+
+
+def useful_first(run: Rankings, labels: Qrels) -> tuple[IntArray, FloatArray]:
+    """Return the sorted rows of a run, useful ones first, and the gaps between their grades.
+
+    Returns:
+        Sorted rows by query, grade and docno, and `SURE` where a grade ends within a query, 0
+        elsewhere; see `fairtk.plackett_luce.score_gaps`.
+    """
+    grade = np.maximum(np.nan_to_num(labels.labels_of(run)), 0.0)
+    within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)
+    gaps = np.zeros(len(grade))
+    gaps[1:] = np.where(grade[within][1:] < grade[within][:-1], SURE, 0.0)
+    gaps[run.ranking_start[:-1]] = 0.0
+    return within, gaps

@@ -112,8 +112,11 @@ class Form:
             useful: whether each pair's document is useful; shape (n_pairs,).
         """
         ranked, pair = evidence.rankings, evidence.pairs.of_row
-        deepest = int(ranked.position.max(initial=-1)) + 1
-        weight = self.ranks(deepest).attention(ranked, useful[pair])
+        if evidence.exact is not None:
+            weight = evidence.exposure_of_rows(self.where, self.model, self.cutoff)
+        else:
+            deepest = int(ranked.position.max(initial=-1)) + 1
+            weight = self.ranks(deepest).attention(ranked, useful[pair])
         return expected_exposure(weight, pair, len(useful), ranked.n_samples[ranked.query])
 
 

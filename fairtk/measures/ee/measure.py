@@ -46,6 +46,8 @@ class ExpectedExposure(FairMeasure):
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = PARAMETERS
     PART: ClassVar[str]  # the field of ExposureValues
 
+    takes_exposure = True
+
     form: Form
 
     def special_defaults(self, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,202 @@
+"""Exact exposure of documents under a policy, without sampling: from a run to the frame X."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import ParameterError
+from fairtk.exposure import BrowsingModel, RankWeights
+from fairtk.frames.arrays import FloatArray
+from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, EXPOSURE, RANK, SCORE
+from fairtk.frames.qrels import Qrels
+from fairtk.frames.rankings import Rankings
+from fairtk.plackett_luce import expected_attention, score_gaps
+from fairtk.string_forms import as_position_model
+from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.oracle import useful_first
+from fairtk.transformers.settings import depth, exponent
+
+# weights of ranks below which all others together are of no account
+_TAIL = 1e-14
+
+
+class ExposureTransformer(FairTransformer):
+    """Base of what gives the exact exposure of a policy: R -> X.
+
+    Output: the columns of the input and ``exposure``, ``browsing`` and ``cutoff``; one row per
+    query and document, also where exposure is 0. ``score`` becomes the exposure and ``rank`` its
+    order, so that PyTerrier takes the frame; measures that read ranks refuse it.
+
+    Args:
+        cutoff: ranks that are read, >= 1; None for all.
+        browsing: the browsing model, or its string form; a cascade (GERR) is refused, as its
+            attention depends on which documents are useful.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+    """
+
+    def __init__(self, cutoff: int | None, browsing: str | BrowsingModel) -> None:
+        name = type(self).__name__
+        self.cutoff = depth(cutoff, name)
+        self.browsing = as_position_model(browsing, name)
+        if self.browsing.needs_cutoff and self.cutoff is None:
+            raise ParameterError(
+                f"{name}: browsing={str(self.browsing)!r} needs a cutoff, the number of "
+                f"documents that the user reads: write {name}(cutoff=5, ...)"
+            )
+
+    def weights(self, run: Rankings) -> FloatArray:
+        """Return the attention of the ranks that get any; shape (n_ranks,), not empty."""
+        longest = int(np.diff(run.ranking_start).max(initial=1))
+        weight = RankWeights.of(self.browsing, self.cutoff, longest).weight
+        below = np.cumsum(weight[::-1])[::-1]
+        return weight[: max(1, int((below > _TAIL).sum()))]
+
+    def framed(
+        self, inp: pd.DataFrame, run: Rankings, exposure: FloatArray, alphas: Sequence[float] = ()
+    ) -> pd.DataFrame:
+        """Return the frame X, sorted by query, alpha and exposure.
+
+        Args:
+            inp: the run R.
+            run: the same run, encoded.
+            exposure: of each sorted row; for several alphas, one after the other.
+            alphas: those of the column ``alpha``; empty: there is none.
+        """
+        times = max(1, len(alphas))
+        alpha = np.repeat(np.arange(times), len(run.order))
+        row = np.tile(np.arange(len(run.order)), times)
+        order = np.lexsort((-exposure, alpha, run.ranking[row]))
+        row, alpha = row[order], alpha[order]
+        result = inp.take(run.order[row]).reset_index(drop=True)
+        result[SCORE] = exposure[order]
+        place = np.arange(len(row)) - run.ranking_start[run.ranking[row]] * times
+        result[RANK] = place - alpha * np.diff(run.ranking_start)[run.ranking[row]]
+        if alphas:
+            result[ALPHA] = np.array(alphas)[alpha]
+        result[EXPOSURE] = exposure[order]
+        result[BROWSING] = str(self.browsing)
+        result[CUTOFF] = pd.array([self.cutoff] * len(row), dtype="Int64")
+        return result
+
+
+class PlackettLuceExposure(ExposureTransformer):
+    """The exact expected exposure of every document under `FairSampler`'s policy: R -> X.
+
+    What sampled rankings estimate, by numerical integration instead (see
+    `fairtk.plackett_luce.exact`; absolute errors below 1e-10): measures of its output have no
+    sampling noise and no bias. EE_D, EE_R, EE_L, AWRF and E(nDCG@k) take it, if they are of the
+    same browsing model and cutoff. What is not linear in exposure (the chance that two documents
+    are seen together, the spread over rankings) cannot be had from it: sample instead.
+
+    Args:
+        alpha: exponent on the scaled scores, >= 0, as in `FairSampler`. A list of several gives
+            the frame X of each below the other, told apart by the column ``alpha``; measures take
+            one at a time.
+        cutoff: ranks that are read, >= 1; None for all (not with MU).
+        browsing: the browsing model: MU, RBP(p=0.8), DCG, TREC; not GERR.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+        InputError: in `transform`, as for `FairSampler`.
+    """
+
+    SETTINGS = ("alpha", "cutoff", "browsing")
+
+    def __init__(
+        self,
+        alpha: float | Sequence[float] = 1,
+        cutoff: int | None = 5,
+        browsing: str | BrowsingModel = "MU",
+    ) -> None:
+        super().__init__(cutoff, browsing)
+        name = type(self).__name__
+        self.alpha: float | list[float]
+        if isinstance(alpha, list | tuple | np.ndarray):
+            self.alpha = [exponent(one, name) for one in alpha]
+            if len(set(self.alpha)) < max(1, len(self.alpha)):
+                raise ParameterError(f"{name}: alpha must be different numbers; found {alpha!r}")
+        else:
+            self.alpha = exponent(alpha, name)
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the exact exposure of each document of the run."""
+        run = self.plain_run(inp)
+        score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
+        alphas = self.alpha if isinstance(self.alpha, list) else [self.alpha]
+        gaps = [score_gaps(score, run.ranking_start, alpha) for alpha in alphas]
+        starts = [run.ranking_start[:-1] + i * len(score) for i in range(len(alphas))]
+        start = np.concatenate([*starts, [len(alphas) * len(score)]])
+        exposure = expected_attention(np.concatenate(gaps), start, self.weights(run))
+        return self.framed(inp, run, exposure, alphas if isinstance(self.alpha, list) else ())
+
+
+class OracleExposure(ExposureTransformer):
+    """The exact exposure under `OracleSampler`'s policy, the target of EE_R: R -> X.
+
+    Every document of a grade gets the mean attention of the ranks that its grade occupies.
+
+    Args:
+        qrels: labels: ``qid``, ``docno``, ``label``.
+        cutoff: ranks that are read, >= 1; None for all (not with MU).
+        browsing: the browsing model: MU, RBP(p=0.8), DCG, TREC; not GERR.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+        InputError: the qrels are broken; in `transform`, the run is.
+    """
+
+    SETTINGS = ("qrels", "cutoff", "browsing")
+
+    def __init__(
+        self,
+        qrels: pd.DataFrame,
+        cutoff: int | None = 5,
+        browsing: str | BrowsingModel = "MU",
+    ) -> None:
+        super().__init__(cutoff, browsing)
+        self.qrels = Qrels(qrels, type(self).__name__).plain()
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the exact exposure of each document of the run."""
+        run = self.plain_run(inp)
+        within, gaps = useful_first(run, self._labels)
+        exposure = np.empty(len(within))
+        exposure[within] = expected_attention(gaps, run.ranking_start, self.weights(run))
+        return self.framed(inp, run, exposure)
+
+    @cached_property
+    def _labels(self) -> Qrels:
+        return Qrels(self.qrels, type(self).__name__)
+
+
+class FixedExposure(ExposureTransformer):
+    """The exposure of a ranking that is always the same, the limit of large alpha: R -> X.
+
+    Each document gets the attention of its rank. It differs from the limit of
+    `PlackettLuceExposure` where scores are tied: there the policy shuffles.
+
+    Args:
+        cutoff: ranks that are read, >= 1; None for all (not with MU).
+        browsing: the browsing model: MU, RBP(p=0.8), DCG, TREC; not GERR.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+        InputError: in `transform`, the run is broken.
+    """
+
+    SETTINGS = ("cutoff", "browsing")
+
+    def __init__(self, cutoff: int | None = 5, browsing: str | BrowsingModel = "MU") -> None:
+        super().__init__(cutoff, browsing)
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the exposure of each document of the run."""
+        run = self.plain_run(inp)
+        weight = np.append(self.weights(run), 0.0)
+        return self.framed(inp, run, weight[np.minimum(run.position, len(weight) - 1)])

@@ -1,0 +1,141 @@
+"""Exact exposure as frames X: their form, both ends of a curve, agreement with samplers."""
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+from fairtk import (
+    FairSampler,
+    FixedExposure,
+    OracleExposure,
+    OracleSampler,
+    PlackettLuceExposure,
+)
+from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.exposure import DCG
+
+RUN = pd.DataFrame(
+    {
+        "qid": ["q1"] * 4 + ["q2"] * 3,
+        "docno": ["a", "b", "c", "d", "a", "e", "f"],
+        "score": [4.0, 3.0, 2.5, 1.0, 3.0, 2.0, 2.0],
+        "text": list("ABCDAEF"),
+    }
+)
+QRELS = pd.DataFrame({"qid": ["q1", "q1", "q2"], "docno": ["b", "d", "f"], "label": [1, 2, 1]})
+
+
+def by_document(frame):
+    return frame.set_index(["qid", "docno"])["exposure"].sort_index()
+
+
+def test_the_frame():
+    found = PlackettLuceExposure(alpha=2, cutoff=2)(RUN)
+    assert list(found.columns) == [
+        *("qid", "docno", "score", "text", "rank", "exposure", "browsing", "cutoff")
+    ]
+    assert len(found) == len(RUN)
+    assert found["rank"].tolist() == [0, 1, 2, 3, 0, 1, 2]
+    assert (found["score"] == found["exposure"]).all()
+    assert set(found["browsing"]) == {"MU"} and set(found["cutoff"]) == {2}
+    assert (found["text"].str.lower() == found["docno"]).all()
+    sums = found.groupby("qid")["exposure"].sum()
+    assert sums.tolist() == pytest.approx([2, 2], abs=1e-12)
+
+
+def test_by_hand():
+    # q2: scaled scores 2, 1, 1; alpha 1: P(a first) = e^2 / (e^2 + 2 e), and with RBP(p=0.5) at 2
+    # ranks attention is 1 and .5. If e is first (as is f), a is second with e^2 / (e^2 + e)
+    found = by_document(PlackettLuceExposure(alpha=1, cutoff=2, browsing="RBP(p=0.5)")(RUN))
+    first = np.e**2 / (np.e**2 + 2 * np.e)
+    second = (1 - first) * np.e**2 / (np.e**2 + np.e)
+    assert found["q2", "a"] == pytest.approx(first + second / 2, abs=1e-12)
+    assert found["q2", "e"] == pytest.approx((1.5 - first - second / 2) / 2, abs=1e-12)
+
+
+def test_agrees_with_samplers():
+    for exact, sampler in (
+        (PlackettLuceExposure(3, 2, DCG()), FairSampler(3, 20_000)),
+        (OracleExposure(QRELS, 2, "DCG"), OracleSampler(QRELS, 20_000)),
+    ):
+        drawn = sampler(RUN)
+        attention = (1 / np.log2(drawn["rank"] + 2)).where(drawn["rank"] < 2, 0)
+        sampled = (attention / 20_000).groupby([drawn["qid"], drawn["docno"]]).sum().sort_index()
+        np.testing.assert_allclose(by_document(exact(RUN)), sampled, atol=0.015)
+
+
+def test_both_ends_of_the_curve():
+    # the largest alphas give the fixed ranking, but for ties; alpha 0 shows all alike
+    fixed = by_document(FixedExposure(cutoff=2)(RUN))
+    assert fixed.tolist() == [1, 1, 0, 0, 1, 0, 1]  # of tied e and f the last comes first
+    steep = by_document(PlackettLuceExposure(alpha=1e6, cutoff=2)(RUN))
+    assert steep.tolist() == [1, 1, 0, 0, 1, 0.5, 0.5]
+    even = by_document(PlackettLuceExposure(alpha=0, cutoff=2)(RUN))
+    np.testing.assert_allclose(even, [0.5] * 4 + [2 / 3] * 3)
+    # useful ones first: d, b, then a or c; q2: f, then a or e
+    oracle = by_document(OracleExposure(QRELS, cutoff=3, browsing="RBP(p=0.5)")(RUN))
+    np.testing.assert_allclose(oracle, [0.125, 0.5, 0.125, 1, 0.375, 0.375, 1])
+
+
+def test_several_alphas_in_one_call():
+    together = PlackettLuceExposure(alpha=[0, 1, 4], cutoff=2)(RUN)
+    assert len(together) == 3 * len(RUN)
+    for alpha, part in together.groupby("alpha"):
+        alone = PlackettLuceExposure(alpha=alpha, cutoff=2)(RUN)
+        pd.testing.assert_frame_equal(
+            part.drop(columns="alpha").reset_index(drop=True), alone, rtol=0, atol=1e-13
+        )
+
+
+def test_all_ranks():
+    found = by_document(PlackettLuceExposure(alpha=2, cutoff=None, browsing="DCG")(RUN))
+    assert found["q1"].sum() == pytest.approx((1 / np.log2(np.arange(4) + 2)).sum())
+    assert PlackettLuceExposure(2, None, "DCG")(RUN)["cutoff"].isna().all()
+    # weights below the smallest that matter are cut
+    sharp = by_document(PlackettLuceExposure(2, None, "RBP(p=0.0)")(RUN))
+    first = by_document(PlackettLuceExposure(2, 1)(RUN))
+    np.testing.assert_allclose(sharp, first, atol=1e-12)
+
+
+def test_settings_and_inspection():
+    assert repr(PlackettLuceExposure(2)) == "PlackettLuceExposure(alpha=2, cutoff=5, browsing=MU)"
+    assert PlackettLuceExposure(2.0) == PlackettLuceExposure(2) != PlackettLuceExposure([2])
+    assert PlackettLuceExposure(browsing="DCG") == PlackettLuceExposure(browsing=DCG())
+    assert OracleExposure(QRELS) != OracleExposure(QRELS.head(2))
+    for one in (PlackettLuceExposure(), OracleExposure(QRELS), FixedExposure()):
+        columns = pt.inspect.transformer_outputs(one, ["qid", "docno", "score"])
+        assert {"exposure", "browsing", "cutoff", "rank"} <= set(columns)
+        before = RUN.copy()
+        one(RUN)
+        pd.testing.assert_frame_equal(RUN, before)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": float("inf")}, "alpha must be a finite number"),
+        ({"alpha": 10**400}, "alpha must be a finite number"),
+        ({"alpha": [1, 1]}, "alpha must be different numbers"),
+        ({"alpha": []}, "alpha must be different numbers"),
+        ({"cutoff": 0}, "cutoff must be an integer of at least 1"),
+        ({"cutoff": None}, "browsing='MU' needs a cutoff"),
+        ({"browsing": "GERR"}, "without a cascade"),
+        ({"browsing": "NN"}, "NN"),
+    ],
+)
+def test_settings_out_of_range(settings, message):
+    with pytest.raises(ParameterError, match=message):
+        PlackettLuceExposure(**settings)
+
+
+def test_broken_runs():
+    exact = PlackettLuceExposure()
+    with pytest.raises(InputError, match=r"PlackettLuceExposure.*'q1', docno 'b' is nan"):
+        exact(RUN.assign(score=[4, np.nan, 2, 1, 3, 2, 1]))
+    with pytest.raises(DuplicateError, match="twice"):
+        exact(pd.concat([RUN, RUN.head(1)]))
+    with pytest.raises(ColumnError, match="missing: .'score'"):
+        exact(RUN.drop(columns="score"))
+    with pytest.raises(ColumnError, match="sampled already"):
+        exact(RUN.assign(sample=0))
