@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +13,10 @@ from fairtk.backends.hugging_face import HuggingFaceBackend
 class HuggingFaceCausal(HuggingFaceBackend):
     """A decoder-only model from the hub or a folder; greedy by default (``num_beams=1``).
 
-    A prompt is put into the tokenizer's chat template, if it has one, as the user's message; the
-    answer is what the model adds. The window is the model's context less ``max_new_tokens`` and
-    the template's own tokens.
+    A prompt is put into the tokenizer's chat template, if it has one, as the user's message; a chat
+    (`chats` says whether it is taken) with its roles, the system's message before the user's where
+    the template has no place for it. The answer is what the model adds. The window is the model's
+    context less ``max_new_tokens`` and the template's own tokens.
 
     See `HuggingFaceBackend` for the settings.
     """
@@ -53,16 +55,21 @@ class HuggingFaceCausal(HuggingFaceBackend):
             return None
         return max(1, min(known) - self.max_new_tokens - self._template_tokens)
 
+    @property
+    def chats(self) -> bool:
+        """Whether the model has a chat template, so that `stream` takes chats."""
+        return bool(self._tokenizer.chat_template)
+
     @cached_property
     def _template_tokens(self) -> int:
         """Tokens that the chat template puts around a prompt, plain special tokens apart."""
-        if not self._tokenizer.chat_template:
+        if not self.chats:
             return 0
         return len(self._encode(["."])[0]) - 1
 
-    def _encode(self, prompts: list[str]) -> list[list[int]]:
-        chat = bool(self._tokenizer.chat_template)
-        texts = [self._chat(prompt) for prompt in prompts] if chat else prompts
+    def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
+        chat = self.chats
+        texts = [self._chat(prompt) if chat else prompt for prompt in prompts]
         encoded = self._tokenizer(
             # a chat template writes the special tokens itself
             texts,
@@ -74,9 +81,29 @@ class HuggingFaceCausal(HuggingFaceBackend):
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
-    def _chat(self, prompt: str) -> str:
+    def _chat(self, prompt: str | Sequence[tuple[str, str]]) -> str:
+        """Return a prompt in the chat template."""
+        from jinja2.exceptions import TemplateError
+
+        given = [("user", prompt)] if isinstance(prompt, str) else prompt
+        system = "\n\n".join(content for role, content in given if role == "system")
+        try:
+            text = self._filled(given)
+        except TemplateError:  # some templates refuse the system's role
+            text = ""
+            if not system:
+                raise
+        if system.strip() not in text:  # and some leave it out silently
+            rest = [(role, content) for role, content in given if role != "system"]
+            role, content = rest[0] if rest else ("user", "")
+            text = self._filled([(role, f"{system}\n\n{content}".strip()), *rest[1:]])
+        return text
+
+    def _filled(self, messages: Sequence[tuple[str, str]]) -> str:
         text: str = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": prompt}], tokenize=False, add_generation_prompt=True
+            [{"role": role, "content": content} for role, content in messages],
+            tokenize=False,
+            add_generation_prompt=True,
         )
         return text
 

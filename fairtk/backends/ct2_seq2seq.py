@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from fairtk.backends.ct2_conversion import require_ctranslate2
 from fairtk.backends.ct2_process import TranslatorProcess
 from fairtk.backends.memory import CPU_MOST, GPU_MOST
+from fairtk.backends.sampling import GumbelNoise
 from fairtk.backends.seq2seq import HuggingFaceSeq2Seq
 from fairtk.errors import ParameterError
 
@@ -28,6 +29,7 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
         ParameterError: a setting is out of its range, or a dtype other than float32.
     """
 
+    samples: ClassVar[bool] = False
     LIBRARIES: ClassVar[tuple[str, ...]] = (*HuggingFaceSeq2Seq.LIBRARIES, "ctranslate2")
 
     def __init__(self, model: str, *, dtype: str = "float32", **settings: Any) -> None:
@@ -56,7 +58,8 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
         # no shape to estimate from; a batch that memory does not hold is halved
         return GPU_MOST if self._device.type == "cuda" else CPU_MOST
 
-    def _generate(self, rows: list[list[int]]) -> list[str]:
+    def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
+        del noise  # `stream` refuses a temperature
         tokens = [self._tokenizer.convert_ids_to_tokens(row) for row in rows]
         found = self._translator.ask(
             tokens=tokens,

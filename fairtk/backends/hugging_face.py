@@ -1,9 +1,10 @@
-"""What the Hugging Face backends share: generating without sampling, in batches."""
+"""What the Hugging Face backends share: generating in batches, without sampling by default."""
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,8 +15,9 @@ from fairtk.backends.memory import batch_tokens as fitting_tokens
 from fairtk.backends.model import HuggingFaceModel, at_least_one, optional
 from fairtk.backends.protocol import PromptLengthError
 from fairtk.backends.running import in_batches
+from fairtk.backends.sampling import GumbelNoise
 from fairtk.backends.window import UNLIMITED, PromptTokenizer, declared_window, longer_than
-from fairtk.errors import InputError
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames.arrays import IntArray
 
 # Set over the sampling defaults that a model's generation_config.json may have.
@@ -63,6 +65,9 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         "revision",
     )
 
+    samples: ClassVar[bool] = True
+    """Whether `stream` takes a temperature."""
+
     def __init__(
         self,
         model: str,
@@ -100,23 +105,65 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         for index, prompt in enumerate(prompts):
             if not isinstance(prompt, str):
                 raise InputError(f"{self.name!r}: prompt {index} is no string: {prompt!r}")
-        distinct = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
-        if not distinct:
-            return []
-        tokens = self._encode(list(distinct))
+        distinct = list(dict.fromkeys(prompts))
+        try:
+            found = dict(itertools.chain.from_iterable(self.stream(distinct)))
+        except PromptLengthError as error:
+            error.index = list(prompts).index(distinct[error.index])
+            raise
+        answers = {distinct[number]: text for number, text in found.items()}
+        return [answers[prompt] for prompt in prompts]
+
+    def stream(
+        self, prompts: Sequence[Any], temperature: float = 0.0, seed: int = 0
+    ) -> Iterator[list[tuple[int, str]]]:
+        """Yield the numbers of prompts and their answers, each batch as soon as it is generated.
+
+        Args:
+            prompts: texts; for models with a chat template also chats, as sequences of (role,
+                content).
+            temperature: above 0: answers are sampled, without beams; a prompt's answer depends on
+                the seed and the prompt alone.
+            seed: of the sampling.
+
+        Raises:
+            ParameterError: a temperature above 0, and the backend does not sample.
+            PromptLengthError: a prompt is longer than the model takes; nothing is generated.
+            ModelError: the model cannot be loaded, or memory does not hold a single prompt.
+        """
+        if temperature and not self.samples:
+            raise ParameterError(f"{type(self).__name__} does not sample: leave temperature at 0")
+        if not len(prompts):
+            return
+        tokens = self._encode(prompts)
         too_long = longer_than(self.tokenizer, self._positions, tokens)
         if too_long:
             first = too_long[0]
             raise PromptLengthError(
-                f"{len(too_long)} of {len(distinct)} prompts are longer than the "
+                f"{len(too_long)} of {len(prompts)} prompts are longer than the "
                 f"{self.tokenizer.model_max_length} tokens that {self.model!r} takes (the first "
                 f"has {len(tokens[first])}): use a prompt that keeps to the window, as "
                 "fairtk.prompts does by default, or raise max_prompt_tokens if the model allows "
                 "it (T5's positions are relative)",
-                list(prompts).index(list(distinct)[first]),
+                first,
             )
-        answers = self._answer(tokens)
-        return [answers[distinct[prompt]] for prompt in prompts]
+        lengths: IntArray = np.array([len(row) for row in tokens], dtype=np.int64)
+
+        def run(rows: list[list[int]]) -> list[str]:
+            return self._generate(
+                rows, GumbelNoise(temperature, seed, rows) if temperature else None
+            )
+
+        for batch, texts in in_batches(
+            lengths,
+            self.batch_tokens or self._fitting_tokens(),
+            self.max_new_tokens,
+            lambda batch: run([tokens[i] for i in batch]),
+            self._device,
+            self.model,
+            "use a smaller model, fewer beams, a smaller max_new_tokens, or dtype='bfloat16'",
+        ):
+            yield [(i, text.strip()) for i, text in zip(batch.tolist(), texts, strict=True)]
 
     # What a kind of model decides -------------------------------------------------------------
 
@@ -129,7 +176,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         """Return the window, given the tokenizer's own ``model_max_length``."""
 
     @abstractmethod
-    def _encode(self, prompts: list[str]) -> list[list[int]]:
+    def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
         """Return the token ids of prompts, special tokens included, never cut."""
 
     @abstractmethod
@@ -163,33 +210,21 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
     # Generating -------------------------------------------------------------------------------
 
-    def _answer(self, tokens: list[list[int]]) -> list[str]:
-        lengths: IntArray = np.array([len(row) for row in tokens], dtype=np.int64)
-        most = self.batch_tokens or self._fitting_tokens()
-        answers = [""] * len(tokens)
-        for batch, texts in in_batches(
-            lengths,
-            most,
-            self.max_new_tokens,
-            lambda batch: self._generate([tokens[i] for i in batch]),
-            self._device,
-            self.model,
-            "use a smaller model, fewer beams, a smaller max_new_tokens, or dtype='bfloat16'",
-        ):
-            for i, text in zip(batch, texts, strict=True):
-                answers[i] = text.strip()
-        return answers
-
     def _fitting_tokens(self) -> int:
         return fitting_tokens(self._model, self._device, self.num_beams, self.max_new_tokens)
 
-    def _generate(self, rows: list[list[int]]) -> list[str]:
+    def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
         import torch
+        from transformers import LogitsProcessorList
 
         ids, mask = self._pad(rows)
+        sampling: dict[str, Any] = {}
+        if noise is not None:
+            sampling = {"num_beams": 1, "logits_processor": LogitsProcessorList([noise])}
         output = self._model.generate(
             input_ids=torch.from_numpy(ids).to(self._device),
             attention_mask=torch.from_numpy(mask).to(self._device),
+            **sampling,
         )
         texts: list[str] = self._tokenizer.batch_decode(
             self._answers_of(output, ids.shape[1]).cpu(), skip_special_tokens=True

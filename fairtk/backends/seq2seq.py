@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fairtk.backends.batching import padded
@@ -27,9 +28,9 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
         positions = self._positions or getattr(self._config, "n_positions", None)
         return declared or positions
 
-    def _encode(self, prompts: list[str]) -> list[list[int]]:
+    def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
         # return_token_type_ids=False is not enough for every tokenizer: only the ids are taken
-        encoded = self._tokenizer(prompts, truncation=False, padding=False, verbose=False)
+        encoded = self._tokenizer(list(prompts), truncation=False, padding=False, verbose=False)
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 

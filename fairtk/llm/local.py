@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fairtk.backends import Backend, PromptLengthError, as_backend
+from fairtk.backends import Backend, HuggingFaceCausal, PromptLengthError, as_backend
 from fairtk.backends.adapter import FAILED, texts
+from fairtk.backends.hugging_face import HuggingFaceBackend
+from fairtk.backends.sampling import checked_sampling
 from fairtk.errors import ParameterError
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome
 
@@ -20,21 +22,37 @@ _TOGETHER = 512  # prompts
 class LocalChat(ChatModel):
     """A generation backend as a chat model: Hugging Face models, pyterrier_rag's, functions.
 
-    The messages of a chat are put below each other to one prompt (a decoder-only model's chat
-    template is then put around it, as the user's message). Backends here do not sample, so a
-    temperature changes nothing. A prompt that is longer than the model takes is a `Failure`.
+    A model with a chat template gets the messages with their roles; any other one prompt, the
+    messages below each other. Hugging Face models sample at a temperature above 0; an answer
+    depends on seed and prompt, not on what is asked beside it. Other backends do not sample, and a
+    temperature changes nothing. A prompt that is longer than the model takes is a `Failure`. Each
+    batch of answers is given as soon as it is there.
 
     Args:
         backend: a `fairtk.backends.Backend` such as ``HuggingFaceCausal("...")``, a pyterrier_rag
             backend, or a function from a list of prompts to a list of answers. A ledger knows a
             function or a foreign backend by its name alone, so name it by what it does.
+        temperature: of the sampling; 0: none. `fairtk.FairQR` sets the paper's 0.3.
+        seed: of the sampling.
 
     Raises:
-        ParameterError: the object cannot generate.
+        ParameterError: the object cannot generate, or a setting is out of its range.
     """
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend: Any, temperature: float = 0.0, seed: int = 42) -> None:
         self.backend: Backend = as_backend(backend)
+        self.temperature, self.seed = checked_sampling(temperature, seed, "LocalChat")
+
+    @property
+    def samples(self) -> bool:
+        """Whether the backend can sample."""
+        return isinstance(self.backend, HuggingFaceBackend) and self.backend.samples
+
+    def at_temperature(self, temperature: float) -> LocalChat:
+        """Return the same model, loaded once, at another temperature."""
+        if not self.samples or temperature == self.temperature:
+            return self
+        return LocalChat(self.backend, temperature, self.seed)
 
     @property
     def name(self) -> str:
@@ -58,7 +76,9 @@ class LocalChat(ChatModel):
         kept = {n: getattr(backend, n, None) for n in settings if n not in _NOT_ABOUT_ANSWERS}
         content = getattr(backend, "content_digest", None)
         files = {"content": content()} if callable(content) else {}
-        return {"backend": type(backend).__name__, **files, **kept}
+        sampling = {"temperature": self.temperature, "seed": self.seed}
+        made = {"backend": type(backend).__name__, **files, **kept}
+        return made | (sampling if self.temperature else {})
 
     def digest(self) -> str:
         """Return a digest of the model; a function or foreign backend counts by identity."""
@@ -66,40 +86,52 @@ class LocalChat(ChatModel):
         return f"{super().digest()}{inner() if callable(inner) else ''}"
 
     def __repr__(self) -> str:
-        return f"LocalChat({self.backend!r})"
+        sampling = f", temperature={self.temperature}, seed={self.seed}" * bool(self.temperature)
+        return f"LocalChat({self.backend!r}{sampling})"
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
-        """Yield one outcome per chat; many are generated together, in the backend's batches.
+        """Yield outcomes as they are generated, in the backend's batches.
 
         Raises:
             ModelError: the model cannot be loaded.
         """
-        numbered = enumerate(chat.text for chat in chats)
+        whole = isinstance(self.backend, HuggingFaceCausal) and self.backend.chats
+        numbered = enumerate(tuple(chat.messages) if whole else chat.text for chat in chats)
         # a ledger keeps what is there after each part
         while prompts := dict(itertools.islice(numbered, _TOGETHER)):
             yield from self._generated(prompts)
 
-    def _generated(self, prompts: dict[int, str]) -> Iterator[tuple[int, Outcome]]:
+    def _generated(self, prompts: dict[int, Any]) -> Iterator[tuple[int, Outcome]]:
         while prompts:
             places = list(prompts)
-            begin = time.perf_counter()
-            try:
-                outputs = self.backend.generate([prompts[place] for place in places])
-                answers = texts(outputs, len(places), self.name, failed=True)
-            except PromptLengthError as error:
-                # the others are tried without it
-                place = places[error.index]
-                del prompts[place]
-                yield place, Failure(str(error))
-                continue
-            each = (time.perf_counter() - begin) / len(places)
-            for place, answer in zip(places, answers, strict=True):
-                if answer in FAILED:
-                    yield place, Failure(f"{self.name!r}: the call failed ({answer})")
-                    continue
-                asked, told = self._count(prompts[place]), self._count(answer)
-                yield place, Completion(answer, asked, told, each)
-            return
+            batches = self._batches([prompts[place] for place in places])
+            while True:
+                begin = time.perf_counter()
+                try:
+                    batch = next(batches, None)
+                except PromptLengthError as error:  # the others are tried without it
+                    del prompts[places[error.index]]
+                    yield places[error.index], Failure(str(error))
+                    break
+                if batch is None:
+                    return
+                each = (time.perf_counter() - begin) / len(batch)
+                for number, answer in batch:
+                    yield places[number], self._outcome(prompts[places[number]], answer, each)
+
+    def _batches(self, prompts: list[Any]) -> Iterator[list[tuple[int, str]]]:
+        """Yield prompts' numbers and answers, batch by batch."""
+        if isinstance(self.backend, HuggingFaceBackend):
+            yield from self.backend.stream(prompts, self.temperature, self.seed)
+        else:
+            answers = texts(self.backend.generate(prompts), len(prompts), self.name, failed=True)
+            yield list(enumerate(answers))
+
+    def _outcome(self, prompt: Any, answer: str, seconds: float) -> Outcome:
+        if answer in FAILED:
+            return Failure(f"{self.name!r}: the call failed ({answer})")
+        asked = prompt if isinstance(prompt, str) else "\n\n".join(text for _, text in prompt)
+        return Completion(answer, self._count(asked), self._count(answer), seconds)
 
     def _count(self, text: str) -> int | None:
         tokenizer = self.backend.tokenizer

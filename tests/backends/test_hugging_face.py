@@ -13,6 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from fairtk.backends import HuggingFaceCausal, HuggingFaceSeq2Seq, PromptLengthError
+from fairtk.backends.sampling import GumbelNoise
 from fairtk.errors import InputError, ModelError, ParameterError
 
 NEW = 8
@@ -208,6 +209,63 @@ def test_causal_uses_the_chat_template(tmp_path):
     assert backend.generate(prompts) == expected
     plain = HuggingFaceCausal(tiny_models.save_llama(tmp_path / "plain"), max_new_tokens=NEW)
     assert backend.tokenizer.model_max_length < plain.tokenizer.model_max_length
+
+
+TEMPLATES = {
+    "roles": "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }} {% endfor %}answer",
+    "no system": (
+        "{% for m in messages %}{% if m['role'] == 'system' %}"
+        "{{ raise_exception('System role not supported') }}{% endif %}"
+        "user: {{ m['content'] }} {% endfor %}answer"
+    ),
+    "drops it": (
+        "{% for m in messages if m['role'] == 'user' %}user: {{ m['content'] }} {% endfor %}answer"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("roles", "system: harbour user: movie answer"),
+        ("no system", "user: harbour\n\nmovie answer"),
+        ("drops it", "user: harbour\n\nmovie answer"),
+    ],
+)
+def test_a_chat_keeps_its_system_message(tmp_path, template, expected):
+    folder = tiny_models.save_llama(tmp_path / "chat", chat_template=TEMPLATES[template])
+    backend = HuggingFaceCausal(folder, max_new_tokens=NEW)
+    chat = (("system", "harbour"), ("user", "movie"))
+    assert backend._chat(chat) == expected
+    [answer] = one_at_a_time(AutoModelForCausalLM, folder, ["x"], 1, lambda *_: expected)
+    assert [*backend.stream([chat])] == [[(0, answer)]]
+
+
+def test_a_sampled_answer_depends_on_seed_and_prompt_alone(llama_folder):
+    prompts = some_prompts(12)
+    answers = {}
+    for batch_tokens in (1, 60, None):
+        backend = HuggingFaceCausal(llama_folder, max_new_tokens=NEW, batch_tokens=batch_tokens)
+        batches = list(backend.stream(prompts, temperature=0.7, seed=3))
+        answers[batch_tokens] = [text for _, text in sorted(sum(batches, []))]
+        assert (len(batches) > 1) == (batch_tokens is not None)  # each is given when it is there
+    assert answers[1] == answers[60] == answers[None]
+    again = dict(sum(backend.stream(prompts[::-1], temperature=0.7, seed=3), []))
+    assert [again[11 - i] for i in range(12)] == answers[1]
+    other = dict(sum(backend.stream(prompts, temperature=0.7, seed=4), []))
+    assert sum(a != b for a, b in zip(answers[1], other.values(), strict=True)) > 6
+    # without noise to speak of, the best token is chosen
+    cold = dict(sum(backend.stream(prompts, temperature=1e-6, seed=3), []))
+    assert [cold[i] for i in range(12)] == backend.generate(prompts)
+
+
+def test_noise_makes_draws_from_the_softmax():
+    # logits log(1), log(2), log(5) at T = 0.5: weights 1, 4, 25; shares 1/30, 4/30, 25/30
+    scores = torch.log(torch.tensor([[1.0, 2.0, 5.0]])).repeat(6000, 1)
+    noisy = GumbelNoise(0.5, 1, [[number] for number in range(6000)])(None, scores)
+    shares = np.bincount(noisy.argmax(dim=1).numpy(), minlength=3) / 6000
+    # four standard errors: 4 * sqrt(p (1 - p) / 6000) is at most 0.02
+    assert np.abs(shares - np.array([1, 4, 25]) / 30).max() < 0.02
 
 
 def test_half_precision_runs(t5_folder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from hypothesis import example, given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from fairtk.backends.protocol import PromptLengthError
 from fairtk.errors import FormatError, InputError, ParameterError
 from fairtk.fair_qr.parsing import parse_completion
+from fairtk.frames.scripts import words
 from fairtk.llm import (
     Chat,
     Completion,
@@ -95,6 +95,29 @@ def test_hugging_face_models(tmp_path):
     assert llm.parameters()["max_new_tokens"] == 8
 
 
+def test_a_local_model_samples_at_the_temperature_with_its_seed(tmp_path):
+    pytest.importorskip("transformers")
+    demo = pytest.importorskip("fairtk.demo")
+    from fairtk.backends import HuggingFaceSeq2Seq
+
+    backend = HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8, batch_tokens=40)
+    greedy = LocalChat(backend)
+    warm = greedy.at_temperature(1.5)
+    assert warm.backend is backend and greedy.at_temperature(0.0) is greedy  # loaded once
+    assert "temperature" not in greedy.parameters() and warm.parameters()["temperature"] == 1.5
+    asked = chats("a small question", "another, larger question", "a third one")
+    first = [found.text for found in warm.complete(asked)]
+    assert first == [found.text for found in LocalChat(backend, 1.5).complete(asked)]
+    assert first != [found.text for found in LocalChat(backend, 1.5, seed=7).complete(asked)]
+    with Ledger(tmp_path / "l") as ledger:
+        outcomes = ledger.wrap(warm).outcomes(asked)
+        next(outcomes)
+        assert len(ledger) == 1  # kept before the next batch is generated
+        outcomes.close()
+    with pytest.raises(ParameterError, match="temperature must be a number of at least 0"):
+        LocalChat(backend, temperature=-1)
+
+
 def refinement(keywords, *group):
     return Chat((Message("user", "x"),), {"keywords": keywords, "group": group})
 
@@ -122,7 +145,7 @@ def test_keyword_refiner_refines_any_query_with_a_word(query, group):
     terms = KeywordRefiner().table[group]
     refined = parse_completion(answer, before=query)
     assert set(refined.lower().split()) & {term.lower() for term in terms}
-    kept = {word.lower() for word in re.findall(r"\w+(?:-\w+)*", query.replace("_", " "))}
+    kept = {word.lower() for word in words(query.replace("_", " "))}
     assert kept <= set(refined.lower().split())
 
 

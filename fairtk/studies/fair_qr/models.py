@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairtk.errors import NotFoundError, ParameterError
-from fairtk.llm import ChatModel, KeywordRefiner, OpenAICompatible, as_chat_model
+from fairtk.llm import ChatModel, KeywordRefiner, LocalChat, OpenAICompatible
 
 BACKENDS = ("keyword", "openai", "causal", "seq2seq")
+_NOTHING = {"api_key_env": "", "temperature": "none", "max_tokens": "none"}
+"""How a configuration says None: TOML has no null."""
 
 
 def make_model(settings: Mapping[str, Any]) -> ChatModel:
@@ -20,8 +22,10 @@ def make_model(settings: Mapping[str, Any]) -> ChatModel:
             server that speaks OpenAI's chat protocol), ``"causal"`` or ``"seq2seq"`` (local
             Hugging Face models); and the settings of `fairtk.llm.KeywordRefiner`,
             `fairtk.llm.OpenAICompatible`, `fairtk.backends.HuggingFaceCausal` or
-            `fairtk.backends.HuggingFaceSeq2Seq`. Keys are never settings: they stay in the
-            environment; ``api_key_env = ""`` is for servers without.
+            `fairtk.backends.HuggingFaceSeq2Seq` (these two with ``temperature`` and ``seed`` of
+            `fairtk.llm.LocalChat`). Keys are never settings: they stay in the environment;
+            ``api_key_env = ""`` is for servers without, ``temperature = "none"`` and ``max_tokens =
+            "none"`` for those that take none.
 
     Raises:
         NotFoundError: there is no such backend or setting.
@@ -32,15 +36,17 @@ def make_model(settings: Mapping[str, Any]) -> ChatModel:
     if backend not in BACKENDS:
         raise NotFoundError("backend of [llm]", backend, BACKENDS)
     if backend == "keyword":
-        return as_chat_model(_made(KeywordRefiner, given))
+        return _made(KeywordRefiner, given)
     if backend == "openai":
-        if given.get("api_key_env") == "":  # TOML has no null
-            given["api_key_env"] = None
-        return as_chat_model(_made(OpenAICompatible, given))
+        for name, nothing in _NOTHING.items():
+            if given.get(name) == nothing:
+                given[name] = None
+        return _made(OpenAICompatible, given)
     from fairtk.backends import HuggingFaceCausal, HuggingFaceSeq2Seq
 
     kind = HuggingFaceCausal if backend == "causal" else HuggingFaceSeq2Seq
-    return as_chat_model(_made(kind, given))
+    sampling = {name: given.pop(name) for name in ("temperature", "seed") if name in given}
+    return LocalChat(_made(kind, given), **sampling)
 
 
 def parse_model(text: str) -> dict[str, Any]:
