@@ -6,10 +6,13 @@ import contextlib
 import importlib.util
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from fairtk.errors import MissingExtraError, ModelError, ParameterError
 
+_NEEDED = "needed are tokenizer.json and tokenizer_config.json"
+_VOCABULARIES = {"tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"}
 _SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
@@ -33,8 +36,12 @@ def load_tokenizer(folder: str, model: str) -> Any:
     except Exception as error:
         raise ModelError(
             f"the tokenizer of {model!r} cannot be loaded from {folder!r} ({one_line(error)}); "
-            "needed are tokenizer.json and tokenizer_config.json"
+            f"{_NEEDED}"
         ) from error
+    # transformers makes up an empty one, to which every word is unknown
+    files = set(type(tokenizer).vocab_files_names.values())
+    if files and not any((Path(folder) / name).exists() for name in files | _VOCABULARIES):
+        raise ModelError(f"there is no tokenizer of {model!r} in {folder!r}; {_NEEDED}")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

@@ -13,6 +13,7 @@ from fairtk.statistics import CORRECTIONS, TESTS
 @click.argument("folder")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE",
               type=click.Path(dir_okay=False), help="The page; its folder must exist.")  # fmt: skip
+@click.option("--setting", metavar="NAME", help="Of a study with results of several settings.")
 @click.option("--title", help="Of the page.  [default: what the results say, or Report]")
 @click.option("--baseline", metavar="SYSTEM",
               help="What the others are compared with.  [default: as in the results]")  # fmt: skip
@@ -31,6 +32,7 @@ from fairtk.statistics import CORRECTIONS, TESTS
 def command(
     folder: str,
     output: str,
+    setting: str | None,
     title: str | None,
     baseline: str | None,
     test: str,
@@ -59,8 +61,10 @@ def command(
     from fairtk.experiment import open_results, results_folder
     from fairtk.report import load_sections
 
-    results = open_results(folder, qrels, measures, gold=gold)
+    place = results_folder(folder, setting)
+    results = open_results(place, qrels, measures, gold=gold)
     given = {
+        "--setting": setting,
         "--title": title,
         "--baseline": baseline,
         "--test": None if test == "t" else test,
@@ -82,6 +86,6 @@ def command(
         cutoff=cutoff,
         license=license,
         command=shlex.join(words),
-        sections=load_sections(results_folder(folder)),
+        sections=load_sections(place),
     )
     click.echo(f"Report: {output}")

@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import InputError, StoreError
+from fairtk.errors import InputError, NotFoundError, StoreError
 from fairtk.evaluation.reading import as_labels
 from fairtk.experiment.database import FILE
 from fairtk.experiment.entry import Experiment
 from fairtk.experiment.results import Results
-from fairtk.experiment.saved import CONFIG, MEANS
+from fairtk.experiment.saved import CONFIG, MEANS, SETTINGS
 from fairtk.experiment.upkeep import stored_systems
 from fairtk.frames.columns import QID
 from fairtk.measures import parse
@@ -64,6 +64,23 @@ def open_results(
     return results
 
 
+def _of_setting(place: Path, setting: str | None) -> Path:
+    """Return the folder of a study's setting; without one, the study's, if there are not two."""
+    there = sorted(
+        {path.relative_to(place).parts[1] for path in place.glob(f"{SETTINGS}/*/**/{MEANS}")}
+    )
+    if setting is None and len(there) > 1:
+        raise InputError(
+            f"{place}: there are results of {len(there)} settings; choose one with --setting: "
+            + ", ".join(there)
+        )
+    if setting is None:
+        return place
+    if setting not in there:
+        raise NotFoundError("setting", setting, there)
+    return place / SETTINGS / setting
+
+
 def _stored(
     folder: Path,
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.DataFrame]:
@@ -85,18 +102,21 @@ def _stored(
     return frames, stages, pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
 
 
-def results_folder(folder: str | PathLike[str]) -> Path:
+def results_folder(folder: str | PathLike[str], setting: str | None = None) -> Path:
     """Return the folder with results: this one, or the only one below, as of a study.
 
     Args:
         folder: of saved results, of a store, or of a study that saved its results below.
+        setting: the name of the study's settings, if it has results of several.
 
     Raises:
         InputError: there are none, or several, which are listed.
+        NotFoundError: there are no results of that setting.
     """
     place = Path(folder)
     if not place.is_dir():
         raise InputError(f"{folder}: there is no such folder")
+    place = _of_setting(place, setting)
     if (place / CONFIG).exists():
         return place
     below = sorted({path.parent for path in place.rglob(MEANS) if (path.parent / CONFIG).exists()})

@@ -19,6 +19,8 @@ FORM = 2
 """Version of the folder's form."""
 
 CONFIG, ENVIRONMENT, MEANS = "config.json", "environment.json", "means.parquet"
+SETTINGS = "settings"
+"""Where a study puts the results of each of its settings, by the setting's name."""
 
 
 @dataclass(frozen=True)

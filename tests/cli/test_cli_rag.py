@@ -1,10 +1,34 @@
 """fairtk rag on the packaged collection and model."""
 
+import json
+import shutil
+from pathlib import Path
+
 import pytest
 
 from fairtk import demo
 
 FOLDER, MODEL = str(demo.collection_folder()), f"t5:{demo.model_folder()}"
+
+
+def folder_of(place, n_queries, change=lambda questions, golds: None):
+    """Write some queries of the packaged folder, changed."""
+    place.mkdir()
+    questions = json.loads((Path(FOLDER) / "dev_questions.json").read_text(encoding="utf-8"))
+    outputs = json.loads((Path(FOLDER) / "dev_outputs.json").read_text(encoding="utf-8"))
+    change(questions, outputs["golds"])
+    (place / "dev_questions.json").write_text(json.dumps(questions[:n_queries]), encoding="utf-8")
+    (place / "dev_outputs.json").write_text(json.dumps(outputs), encoding="utf-8")
+    return place
+
+
+def unlike_any(questions, golds):
+    for gold in golds:
+        gold["output"] = "no answer"
+
+
+def one_entry(questions, golds):
+    del questions[1]["profile"][1:]
 
 
 @pytest.mark.slow
@@ -40,9 +64,53 @@ def test_from_files_to_tables(tmp_path, fairtk):
         ([FOLDER, "-t", 2, "-g", "gpt"], "generator"),
         ([FOLDER, "-t", 2, "-a", 1, "-a", 1], "alpha 1 is given twice"),
         ([FOLDER, "-t", 2, "-n", 0], "n_samples"),
+        ([FOLDER, "-t", 8], "unknown LaMP task 8; known: 1, 2"),
+        (["nowhere", "-t", 4], "nowhere: tasks are chosen for a folder"),
     ],
 )
 def test_bad_input_is_one_line(fairtk, arguments, said):
     found = fairtk("rag", *map(str, arguments), "--dry-run")
     assert found.exit_code == 2
     assert said in found.stderr and "Traceback" not in found.stderr
+
+
+def test_a_model_without_tokenizer_is_said_before_anything_is_done(fairtk, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(demo.model_folder(), model, ignore=shutil.ignore_patterns("token*"))
+    out = tmp_path / "out"
+    for asked in (["-g", f"t5:{model}"], ["-g", MODEL, "-r", f"contriever:{model}"]):
+        found = fairtk("rag", FOLDER, "-t", "2", *asked, "-o", str(out))
+        assert found.exit_code == 1 and str(model) in found.stderr
+    assert "there is no tokenizer" in fairtk("rag", FOLDER, "-t", "2", "-g", f"t5:{model}").stderr
+    assert not list(out.rglob("*.sqlite"))
+
+
+@pytest.mark.slow
+def test_what_the_data_lack(fairtk, tmp_path):
+    asked = ["-t", 2, "-g", MODEL, "-n", 1, "-a", 8, "-o"]
+    useless = folder_of(tmp_path / "useless", 2, unlike_any)
+    found = fairtk("rag", *map(str, [useless, *asked, tmp_path / "no"]))
+    assert found.exit_code == 2
+    assert "no query of 2 has 2 useful documents (0 have one or more)" in found.stderr
+    assert "Take a generator that was made for the task" in found.stderr
+    short = folder_of(tmp_path / "short", 3, one_entry)
+    found = fairtk("rag", *map(str, [short, *asked, tmp_path / "short-out"]), "--format", "json")
+    assert found.exit_code == 0, found.output  # N = 1, and the query of one entry is left out
+    rows = {row["policy"]: row for row in json.loads(found.stdout)}
+    assert rows["alpha 8"]["queries"] == 2 and rows["alpha 8"]["EE_D"] == 1
+
+
+@pytest.mark.slow
+def test_results_of_several_settings_lie_side_by_side(fairtk, tmp_path):
+    asked = ["rag", FOLDER, "-t", "2", "-g", MODEL, "-a", "8", "--limit", "3", "-o", str(tmp_path)]
+    for samples in ("1", "2"):
+        assert fairtk(*asked, "-n", samples).exit_code == 0
+    one, two = sorted(path.name for path in (tmp_path / "settings").iterdir())
+    page = tmp_path / "page.html"
+    found = fairtk("report", tmp_path, "-o", page)
+    assert found.exit_code == 2
+    assert f"results of 2 settings; choose one with --setting: {one}, {two}" in found.stderr
+    assert fairtk("report", tmp_path, "-o", page, "--setting", two).exit_code == 0
+    assert f"--setting {two}" in page.read_text(encoding="utf-8")
+    found = fairtk("report", tmp_path, "-o", page, "--setting", "n3")
+    assert found.exit_code == 2 and "unknown setting 'n3'" in found.stderr

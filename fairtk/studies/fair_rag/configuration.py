@@ -84,11 +84,14 @@ class Configuration:
         )
 
     def _tasks(self) -> list[LampTask]:
+        if self.folder is None and self.tasks:
+            raise InputError(
+                f"{', '.join(self.datasets)}: tasks are chosen for a folder, and there is none of "
+                "that name; the ids of datasets name their task, e.g. lamp/4/dev"
+            )
         found = [task for name in self.datasets for task in read_tasks(name)]
         if self.folder is not None:
             found += read_tasks(self.folder, self.tasks, self.split)
-        elif self.tasks:
-            raise InputError("tasks are chosen for a folder; the ids of datasets name theirs")
         return found
 
     def changed(self, settings: Mapping[str, Any], **given: Any) -> Configuration:

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import FormatError, NotFoundError
+from fairtk.experiment.saved import SETTINGS
 from fairtk.experiment.versions import environment
 from fairtk.files import atomic_text, read_json, read_parquet, write_parquet
 from fairtk.files.renderings import csv_text, latex_text, markdown_text, texts
@@ -37,7 +38,6 @@ from fairtk.studies.fair_rag.slopes import trade_offs, uniform_end
 
 NDCG, UTILITY = "nDCG", "utility"
 MEASURES = (EE_D, EE_R, NDCG, UTILITY, EU)
-SETTINGS = "settings"
 _STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", "percent useful")
 _STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15}
 

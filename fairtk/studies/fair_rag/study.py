@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,10 @@ from pyterrier._ops import RankCutoff
 from fairtk import measures
 from fairtk.errors import InputError, ParameterError
 from fairtk.experiment import Experiment, Results
-from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, SAMPLE
+from fairtk.frames.columns import QID, SAMPLE
 from fairtk.measures import E
-from fairtk.studies.fair_rag.labels import (
-    UtilityLabels,
-    agreement,
-    names_repeat,
-    statistics,
-    utility_labels,
-)
+from fairtk.studies.fair_rag.labeling import Labeled, label_task, nothing_useful
+from fairtk.studies.fair_rag.labels import names_repeat
 from fairtk.studies.fair_rag.normalizing import normalized_utility
 from fairtk.studies.fair_rag.points import (
     ALPHA,
@@ -46,23 +40,6 @@ from fairtk.studies.fair_rag.specs import MakeGenerator
 from fairtk.studies.fair_rag.stage_clock import StageClock
 from fairtk.studies.fair_rag.tasks import UTILITIES, LampTask
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
-
-
-@dataclass(frozen=True)
-class Labeled:
-    """A task's labels for a generator.
-
-    Attributes:
-        qrels: of the queries that are kept: ``qid``, ``docno``, ``label``, ``gold_answer``.
-        queries: how many were looked at.
-        facts: where the labels are from, Tables 13 to 15, agreement with published ones.
-        own: gains, answers and utilities; None for published labels.
-    """
-
-    qrels: pd.DataFrame
-    queries: int
-    facts: dict[str, Any]
-    own: UtilityLabels | None
 
 
 class RagStudy:
@@ -130,6 +107,7 @@ class RagStudy:
         facts: list[dict[str, Any]] = []
         notes: list[str] = []
         clock = StageClock()
+        self.check()
         for task in self.tasks:
             for name, make in self.generators.items():
                 generator = make(task.number, self.settings.cutoff)
@@ -138,7 +116,7 @@ class RagStudy:
                     labeled = self.labeled(task, generator)
                 facts.append({"task": task.name, "generator": name, **labeled.facts})
                 if labeled.qrels.empty:
-                    notes.append(self._nothing_useful(task, name, labeled))
+                    notes.append(nothing_useful(task, name, labeled, self.settings))
                     continue
                 counts.append(sizes(labeled.qrels, task.name, name))
                 utilities = []
@@ -172,6 +150,20 @@ class RagStudy:
             settings=self.settings,
             licenses=sorted({task.license for task in self.tasks}),
         )
+
+    def check(self) -> None:
+        """Use each retriever and each generator's tokenizer once, so that models that cannot be
+        loaded are said before hours of work.
+
+        Raises:
+            FairtkError: data or a model cannot be read.
+        """
+        for make in self.generators.values():
+            _ = make(self.tasks[0].number, self.settings.cutoff).backend.tokenizer
+        topics = self.tasks[0].topics
+        document = Candidates(self.tasks[0].dataset)(topics.head(1)).head(1)
+        for retriever in self.retrievers.values():
+            retriever(document)
 
     # One group --------------------------------------------------------------------------------
 
@@ -231,54 +223,7 @@ class RagStudy:
 
     def labeled(self, task: LampTask, generator: Generator) -> Labeled:
         """Return a task's labels for a generator: published ones, or the generator's own."""
-        settings = self.settings
-        topics = task.topics[: settings.limit]
-        published = task.published
-        if published is not None:
-            published = published[published[QID].isin(set(topics[QID]))]
-        if settings.labels == "published" and published is not None:
-            useful = (published[LABEL] > 0).groupby(published[QID]).transform("sum")
-            kept = published[useful >= settings.min_useful].reset_index(drop=True)
-            golds = task.answers.set_index(QID)[GOLD_ANSWER]
-            qrels = kept.assign(**{GOLD_ANSWER: kept[QID].map(golds)})
-            facts = self._facts("published", qrels, len(topics))
-            return Labeled(qrels, len(topics), facts, None)
-        utility = settings.utility_of_labels(task.number)
-        own = utility_labels(
-            topics,
-            Candidates(task.dataset),
-            task.answers,
-            generator,
-            utility.name,
-            upper_bound=utility.upper_bound,
-            grades=settings.grades,
-            save_dir=self.folder,
-            **self.engine,
-        )
-        qrels = own.qrels(settings.min_useful)
-        facts = self._facts(f"gains in {utility.name}", qrels, len(topics))
-        if published is not None:
-            pairs = own.documents[[QID, DOCNO, LABEL]]
-            found = agreement(pairs, published)
-            facts |= {f"published: {key}": value for key, value in found.items()}
-        return Labeled(qrels, len(topics), facts, own)
-
-    def _facts(self, source: str, qrels: pd.DataFrame, queries: int) -> dict[str, Any]:
-        found = statistics(qrels)
-        return {"labels": source, "looked at": queries, "left out": queries - int(found["queries"]),
-                **found}  # fmt: skip
-
-    def _nothing_useful(self, task: LampTask, generator: str, labeled: Labeled) -> str:
-        found = "none"
-        if labeled.own is not None:
-            gained = labeled.own.documents[LABEL] > 0
-            found = str(labeled.own.documents[QID][gained].nunique())
-        return (
-            f"{task.name}, {generator}: no query of {labeled.queries} has "
-            f"{self.settings.min_useful} useful documents ({found} have one or more): the "
-            "generator answers no better with a document than without. Take a generator that was "
-            "made for the task, more queries (limit), or min_useful=1"
-        )
+        return label_task(task, generator, self.settings, self.folder, self.engine)
 
     def _values(self, task: LampTask, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the values of each query, and the utility of each answer."""
