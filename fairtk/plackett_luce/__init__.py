@@ -5,6 +5,8 @@ probability proportional to ``exp(log-weight)`` among those that are left (*Towa
 Eqs. 1 and 2). `scaling` turns retrieval scores into log-weights, `streams` gives every query its
 own random numbers, `race` draws the rankings of one query, `batch` those of many.
 `probabilities` says how likely rankings are, `exact` what documents can expect without drawing.
+own random numbers, `race` draws the rankings of one query, `batch` those of many. `exact` has what
+documents can expect of the policy, without drawing; `probabilities` says how likely rankings are.
 """
 
 from fairtk.plackett_luce.batch import Draws, draw_rankings

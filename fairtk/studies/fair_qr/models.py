@@ -36,17 +36,17 @@ def make_model(settings: Mapping[str, Any]) -> ChatModel:
     if backend not in BACKENDS:
         raise NotFoundError("backend of [llm]", backend, BACKENDS)
     if backend == "keyword":
-        return _made(KeywordRefiner, given)
+        return KeywordRefiner(**_checked(KeywordRefiner, given))
     if backend == "openai":
         for name, nothing in _NOTHING.items():
             if given.get(name) == nothing:
                 given[name] = None
-        return _made(OpenAICompatible, given)
+        return OpenAICompatible(**_checked(OpenAICompatible, given))
     from fairtk.backends import HuggingFaceCausal, HuggingFaceSeq2Seq
 
     kind = HuggingFaceCausal if backend == "causal" else HuggingFaceSeq2Seq
     sampling = {name: given.pop(name) for name in ("temperature", "seed") if name in given}
-    return LocalChat(_made(kind, given), **sampling)
+    return LocalChat(kind(**_checked(kind, given)), **sampling)
 
 
 def parse_model(text: str) -> dict[str, Any]:
@@ -65,11 +65,11 @@ def parse_model(text: str) -> dict[str, Any]:
     return {"backend": backend} | ({name: model} if model else {})
 
 
-def _made(kind: Any, given: Mapping[str, Any]) -> Any:
+def _checked(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     known = list(inspect.signature(kind).parameters)
     for name in given:
         if name not in known:
             raise NotFoundError(f"setting of {kind.__name__}", name, known)
     if "model" in known and "model" not in given:
         raise ParameterError(f"[llm] needs the name of the model: model = '...' ({kind.__name__})")
-    return kind(**given)
+    return dict(given)
