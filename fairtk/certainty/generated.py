@@ -17,10 +17,14 @@ from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import Rankings, encode_run, order_by
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.evidence import Evidence
-from fairtk.plackett_luce import draw_rankings, score_gaps
+from fairtk.plackett_luce import draw_rankings, log_step_probabilities, score_gaps
 
 COMPARED = 20
 """Rankings up to this number are compared with what the sampler draws."""
+DRAWN = 64
+"""How many rankings of each query say how likely a policy's own rankings are."""
+FAR = 6.0
+"""Standard errors between two means that chance does not explain."""
 
 
 class ScoredCandidates:
@@ -185,5 +189,37 @@ def refuse_other_draws(
                 f"{where}: the ranking of qid {str(candidates.run.qids[number])!r}, sample "
                 f"{sample[other[0]]}, is not the one that FairSampler(alpha={alpha}, seed={seed}) "
                 "draws from these scores: it is of another seed (say which: seed=...), alpha or "
-                "run; seed=None takes rankings as they are"
+                "run"
             )
+
+
+def refuse_other_policy(
+    given: Generated, candidates: ScoredCandidates, alpha: float, cutoff: int, where: str
+) -> None:
+    """Raise if the rankings are less or more likely than the policy's own, beyond chance.
+
+    The mean log-probability over queries is compared with that of `DRAWN` rankings drawn here.
+
+    Raises:
+        InputError: says how far off it is.
+    """
+    drawn = candidates.drawn(alpha, DRAWN, cutoff, seed=0)
+    away = variance = 0.0
+    for number, top in enumerate(given.top):
+        own = top[:DRAWN]
+        if len(own) == 0:
+            continue
+        gaps = candidates.gaps(number, number + 1, [alpha])
+        both = np.concatenate([own, drawn[number]])
+        likely = log_step_probabilities(gaps, both).sum(axis=0)[0]
+        parts = likely[: len(own)], likely[len(own) :]
+        squares = sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
+        away += float(parts[0].mean() - parts[1].mean())
+        variance += squares / (len(both) - 2) * (1 / len(own) + 1 / DRAWN)
+    if abs(away) > FAR * np.sqrt(variance) + 1e-9:
+        kind = "likelier" if away > 0 else "less likely"
+        raise InputError(
+            f"{where}: the rankings are {kind} than draws of FairSampler(alpha={alpha}) from these "
+            f"scores are ({abs(away) / np.sqrt(variance):.0f} standard errors): they are of "
+            "another alpha or run"
+        )

@@ -15,6 +15,7 @@ from fairtk.certainty.generated import (
     ScoredCandidates,
     read_generated,
     refuse_other_draws,
+    refuse_other_policy,
 )
 from fairtk.certainty.importance import ESTIMATORS, balanced_means
 from fairtk.errors import (
@@ -71,7 +72,7 @@ def off_policy_utility(
     cutoff: int = 5,
     estimator: str = "self-normalized",
     *,
-    seed: int | None = 42,
+    seed: int | None = None,
     least_effective: float = LEAST_EFFECTIVE,
 ) -> OffPolicyUtility:
     """Estimate EU at any alpha of `FairSampler` from answers generated at some alphas.
@@ -90,7 +91,7 @@ def off_policy_utility(
         cutoff: how many documents the generator read.
         estimator: ``"self-normalized"`` or ``"plain"``.
         seed: the samplers' seed: the first 20 rankings of a query are compared with its draws.
-            None: they are taken as they are.
+            None: the rankings must be as likely, on average, as draws of their alpha are.
         least_effective: queries with a smaller effective sample size are warned about.
 
     Raises:
@@ -119,6 +120,9 @@ def off_policy_utility(
             )
         given.append(found)
     table = _estimates(given, candidates, list(sources), wanted, estimator)
+    if seed is None:
+        for alpha, found in zip(sources, given, strict=True):
+            refuse_other_policy(found, candidates, alpha, cutoff, f"{WHERE} (answers[{alpha}])")
     per_query = _per_query(table, candidates, labels, wanted, measure.worst)
     means = _means(per_query, wanted, least_effective)
     _warn(per_query, least_effective)

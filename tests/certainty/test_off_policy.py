@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import permutations
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fairtk
 from fairtk import FairSampler, off_policy_utility
@@ -201,9 +204,29 @@ def test_answers_of_another_seed_alpha_or_run_are_refused():
         ({1: answered(run, 1), 2: answered(run, 2)}, other),
     ):
         with pytest.raises(InputError, match=r"qid 'q\d', sample \d+, is not the one that"):
-            off_policy_utility(answers, scores, qrels, [3], "em", K)
+            off_policy_utility(answers, scores, qrels, [3], "em", K, seed=42)
     seven = {1: answered(run, 1, seed=7)}
     assert len(off_policy_utility(seven, run, qrels, [1], "em", K, seed=7).means) == 1
+
+
+@pytest.mark.parametrize(("alpha", "said"), [(1, "likelier"), (4, "less likely")])
+def test_answers_of_another_alpha_are_refused_whatever_the_seed(alpha, said):
+    run = make_run(20)
+    answers = {1: answered(run, 1, seed=5), alpha: answered(run, 2, seed=7)}
+    with pytest.raises(InputError, match=rf"answers\[{alpha}.*{said} than draws .*another alpha"):
+        off_policy_utility(answers, run, make_qrels(run), [3], "em", K)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0, 0.5, 1, 2, 8]), st.sampled_from([1, 2, 30]))
+@settings(max_examples=30, deadline=None)
+def test_answers_of_any_seed_are_taken(seed, alpha, n_samples):
+    run = make_run(3)
+    answers = {alpha: answered(run, alpha, n_samples, seed=seed)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        found = off_policy_utility(answers, run, make_qrels(run), [alpha], "em", K)
+    rankings = answers[alpha].drop_duplicates(["qid", "sample"])
+    assert found.means["value"][0] == pytest.approx((rankings["qanswer"] == "yes").mean())
 
 
 def test_rankings_that_the_policy_cannot_draw_are_refused():
