@@ -40,6 +40,7 @@ _LAZY = {
     "cite": "fairtk.documentation",
     "compare": "fairtk.evaluation",
     "coverage": "fairtk.groups.coverage",
+    "conformance": "fairtk.conformity",
     "doctor": "fairtk.diagnosis",
     "evaluate": "fairtk.evaluation",
     "explain": "fairtk.explanation",
@@ -94,6 +95,7 @@ from fairtk.plugins import hookimpl  # noqa: E402
 
 if TYPE_CHECKING:
     from fairtk.certainty import off_policy_utility
+    from fairtk.conformity import conformance
     from fairtk.datasets.answers import join_answers
     from fairtk.diagnosis import doctor
     from fairtk.documentation import cite
@@ -149,6 +151,7 @@ __all__ = [
     "cite",
     "compare",
     "coverage",
+    "conformance",
     "doctor",
     "drop_undefined",
     "evaluate",

@@ -24,7 +24,7 @@ LAYERS = [
     {"prompts"},
     {"measures", "transformers", "datasets"},
     {"fair_qr", "evaluation", "report"},
-    {"diagnosis", "explanation", "experiment"},
+    {"conformity", "diagnosis", "explanation", "experiment"},
     {"certainty"},
     {"studies"},
     {"demo", "builtin", "testing"},
