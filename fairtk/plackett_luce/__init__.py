@@ -6,6 +6,8 @@ Eqs. 1 and 2). `scaling` turns retrieval scores into log-weights, `streams` give
 own random numbers, `race` draws the rankings of one query, `stratified` draws them evenly spread,
 `batch` those of many. `exact` has what documents can expect of the policy, without drawing;
 `probabilities` says how likely rankings are.
+own random numbers, `race` draws the rankings of one query, `batch` those of many.
+`probabilities` says how likely rankings are, `exact` what documents can expect without drawing.
 """
 
 from fairtk.plackett_luce.batch import METHODS, Draws, draw_rankings
