@@ -43,6 +43,7 @@ _LAZY = {
     "conformance": "fairtk.conformity",
     "doctor": "fairtk.diagnosis",
     "evaluate": "fairtk.evaluation",
+    "sensitivity": "fairtk.robustness",
     "explain": "fairtk.explanation",
     "identified": "fairtk.experiment",
     "join_answers": "fairtk.datasets.answers",
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
     from fairtk.groups.coverage import coverage
     from fairtk.groups.registered import register_groups, register_target
+    from fairtk.robustness import sensitivity
     from fairtk.transformers import (
         BM25Scorer,
         Candidates,
@@ -152,6 +154,7 @@ __all__ = [
     "compare",
     "coverage",
     "conformance",
+    "sensitivity",
     "doctor",
     "drop_undefined",
     "evaluate",

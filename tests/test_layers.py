@@ -26,6 +26,7 @@ LAYERS = [
     {"fair_qr", "evaluation", "report"},
     {"conformity", "diagnosis", "explanation", "experiment"},
     {"certainty"},
+    {"robustness"},
     {"studies"},
     {"demo", "builtin", "testing"},
     {"cli"},
