@@ -49,6 +49,7 @@ _LAZY = {
     "join_answers": "fairtk.datasets.answers",
     "tune": "fairtk.experiment",
     "off_policy_utility": "fairtk.certainty",
+    "precision": "fairtk.certainty",
 }
 _MODULES = (
     "certainty",
@@ -95,7 +96,7 @@ from fairtk.measures import provider as _provider  # noqa: E402
 from fairtk.plugins import hookimpl  # noqa: E402
 
 if TYPE_CHECKING:
-    from fairtk.certainty import off_policy_utility
+    from fairtk.certainty import off_policy_utility, precision
     from fairtk.conformity import conformance
     from fairtk.datasets.answers import join_answers
     from fairtk.diagnosis import doctor
@@ -169,6 +170,7 @@ __all__ = [
     "nDCG_AWRF",
     "nDCG_TREC",
     "off_policy_utility",
+    "precision",
     "tune",
 ]
 
