@@ -43,6 +43,7 @@ _LAZY = {
     "conformance": "fairtk.conformity",
     "doctor": "fairtk.diagnosis",
     "evaluate": "fairtk.evaluation",
+    "frontier": "fairtk.robustness",
     "sensitivity": "fairtk.robustness",
     "explain": "fairtk.explanation",
     "identified": "fairtk.experiment",
@@ -108,7 +109,7 @@ if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
     from fairtk.groups.coverage import coverage
     from fairtk.groups.registered import register_groups, register_target
-    from fairtk.robustness import sensitivity
+    from fairtk.robustness import frontier, sensitivity
     from fairtk.transformers import (
         BM25Scorer,
         Candidates,
@@ -155,6 +156,7 @@ __all__ = [
     "compare",
     "coverage",
     "conformance",
+    "frontier",
     "sensitivity",
     "doctor",
     "drop_undefined",

@@ -34,6 +34,7 @@ COMMANDS = {
     "compare": "Compare run files with a baseline: paired tests, intervals.",
     "doctor": "Say what is wrong with a run, its labels and groups, and what to do.",
     "sensitivity": "Say whether the order of runs holds under other choices: tau, heat map.",
+    "frontier": "Sweep alpha over runs on exact values: curves, areas, equal utility.",
     "conformance": "Compare fairtk's numbers with the published definitions; say why they differ.",
     "groups": "Inspect groups of documents, and how much of a run they know.",
     "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
