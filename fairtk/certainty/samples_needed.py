@@ -16,7 +16,7 @@ from fairtk.frames.columns import QID
 from fairtk.frames.qrels import Qrels
 from fairtk.measures import parse, written
 from fairtk.measures.evidence import Evidence
-from fairtk.measures.sample_spread import SampleSpread, sample_spread
+from fairtk.measures.sample_spread import SampleSpread, spread_over_samples
 
 WHERE = "precision"
 
@@ -90,7 +90,7 @@ def precision(
     parts, rows = [], []
     for measure in wanted:
         value = measure.scored(evidence)
-        spread = sample_spread(measure, evidence)
+        spread = spread_over_samples(measure, evidence)
         error, least = spread.error(), (half_width / factor) ** 2
         needed = fewest_samples(np.maximum(spread.one, 0), np.maximum(spread.two, 0), least)
         columns = {"value": value, "n_samples": spread.n, "error": error, "bias": spread.bias}

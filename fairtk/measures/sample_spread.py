@@ -61,7 +61,7 @@ class SampleSpread:
         return np.sqrt(replace(self, one=one, two=two).variance())
 
 
-def sample_spread(measure: Any, evidence: Evidence) -> SampleSpread:
+def spread_over_samples(measure: Any, evidence: Evidence) -> SampleSpread:
     """Return the spread of a measure's values over sets of samples.
 
     Samples are taken to be independent; stratified ones vary less.

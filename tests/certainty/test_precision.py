@@ -115,7 +115,7 @@ def test_other_evaluators_samples_and_missing_queries():
 
 
 def test_few_samples_say_nothing():
-    table = precision(sampled(3, alpha=0), QRELS, [EE_D @ 3, EE_R @ 3]).per_query
+    table = precision(sampled(3, alpha=0, seed=1), QRELS, [EE_D @ 3, EE_R @ 3]).per_query
     assert np.isnan(table["error"][0]) and np.isnan(table["needed"][0])
     assert table["error"][1] > 0
     assert np.isnan(precision(sampled(1), QRELS, EE_R @ 3).per_query["error"][0])
