@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_click",
     "sphinxcontrib.bibtex",
+    "accessible",
     "formulas",
     "generated_pages",
 ]
@@ -52,6 +53,16 @@ bibtex_default_style = "plain"
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
 suppress_warnings = ["mystnb.unknown_mime_type"]
+
+# notebooks show a warning as one line, without the places of this machine
+_startup = HERE / "_build" / "ipython" / "profile_default" / "startup" / "warnings.py"
+_startup.parent.mkdir(parents=True, exist_ok=True)
+_startup.write_text(
+    "import warnings\n"
+    "warnings.filterwarnings('ignore', message='IProgress not found')\n"
+    "warnings.formatwarning = lambda text, kind, *_, **__: f'{kind.__name__}: {text}\\n'\n"
+)
+os.environ["IPYTHONDIR"] = str(_startup.parents[2])
 
 nb_execution_mode = os.environ.get("FAIRTK_DOCS_EXECUTE", "cache")
 nb_execution_timeout = 600

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from jupyter_cache import get_cache
+from sphinx.util.inspect import signature as signature_of
+from sphinx.util.inspect import stringify_signature
 
 import fairtk
 from fairtk.documentation import bibliography
@@ -164,7 +167,8 @@ def tutorial_pages():
     for path in sorted(TUTORIALS.glob("0*.py")):
         notebook = jupytext.read(path)
         download = (
-            f"Download it with its outputs: {{nb-download}}`{path.stem}.ipynb`. The script is "
+            f'Download it with its outputs: <a href="{path.stem}.ipynb" download>{path.stem}'
+            ".ipynb</a>. The script is "
             f"`tutorials/{path.name}` of the source distribution."
         )
         notebook.cells.insert(1, nbformat.v4.new_markdown_cell(download))
@@ -205,6 +209,25 @@ def _tutorial_list(notebooks):
     return "\n".join([*lines, *(Path(name).stem for name in notebooks), "```", ""])
 
 
+def with_outputs(app, error):
+    """Write the tutorials as notebooks with their outputs beside the pages."""
+    if error is not None or app.builder.format != "html" or app.config.nb_execution_mode != "cache":
+        return
+    cache = get_cache(app.config.nb_execution_cache_path)
+    for path in (DOCS / "tutorials").glob("*.ipynb"):
+        _, executed = cache.merge_match_into_notebook(nbformat.read(path, 4))
+        write(Path(app.outdir) / "tutorials" / path.name, nbformat.writes(executed))
+
+
+def constructor(app, what, name, obj, options, signature, note):
+    """Return the signature of a transformer's constructor, which PyTerrier's ``__new__`` hides."""
+    if what == "class" and signature == "(*args, **kwargs)" and inspect.isfunction(obj.__init__):
+        return stringify_signature(signature_of(obj.__init__, bound_method=True)), note
+    return None
+
+
 def setup(app):
     app.connect("config-inited", generate)
+    app.connect("build-finished", with_outputs)
+    app.connect("autodoc-process-signature", constructor)
     return {"parallel_read_safe": True}

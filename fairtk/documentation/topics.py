@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairtk.documentation.addresses import ROOMS, entry_of
 from fairtk.errors import NotFoundError
-from fairtk.plugins import registry
+from fairtk.plugins import loaded, registry
 
 PAGES = {
     "start": ("index.html", "install, first number, first pipeline"),
@@ -38,8 +38,9 @@ def known_topics() -> dict[str, tuple[str, str]]:
         page = entry_of(module, name)
         if page:
             found[transformer.name] = (page, transformer.value.summary)
-    for room, summary in ROOMS.items():
-        found.setdefault(room, (f"api/{room}.html", summary))
+    modules = {plugin.module for plugin in loaded()}
+    for room in (r for r in ROOMS if r.partition(".")[0] == "fairtk" or r in modules):
+        found.setdefault(room, (f"api/{room}.html", ROOMS[room]))
     return found
 
 

@@ -1,0 +1,189 @@
+"""The built site: links lead somewhere, nothing is asked of a network, browsers can read it.
+
+`.ci/run` builds it and names its folder in FAIRTK_SITE.
+"""
+
+import html.parser
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from fairtk.documentation.topics import known_topics
+from fairtk.plugins import registry
+
+SITE = Path(os.environ.get("FAIRTK_SITE", "docs/_build/html")).resolve()
+AXE = os.environ.get("FAIRTK_AXE", "")
+PAGES = (
+    "index.html",
+    "measures/EE_D.html",
+    "tutorials/01_evaluate_a_run.html",
+    "api/fairtk.transformers.html",
+    "cookbook/run_files.html",
+    "cli.html",
+)
+WIDTHS = {"phone": 390, "desk": 1280}
+
+pytestmark = pytest.mark.slow
+if "FAIRTK_SITE" not in os.environ:
+    pytest.skip("no site is built (FAIRTK_SITE names its folder)", allow_module_level=True)
+
+
+class Page(html.parser.HTMLParser):
+    """The links, anchors and loaded files of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.anchors, self.loaded = [], set(), []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        relation = given.get("rel") or ""
+        if tag in ("script", "img", "iframe") and given.get("src"):
+            self.loaded.append(given["src"])
+        if tag == "link" and given.get("href") and "stylesheet" in relation:
+            self.loaded.append(given["href"])
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return {path: Page(path) for path in SITE.rglob("*.html")}
+
+
+def test_links_lead_somewhere(pages):
+    assert len(pages) > 50
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.exists():
+                broken.append(f"{path.relative_to(SITE)}: {link}")
+            elif parts.fragment and target.suffix == ".html":
+                anchor = unquote(parts.fragment)
+                if anchor not in pages[target].anchors:
+                    broken.append(f"{path.relative_to(SITE)}: {link}")
+    assert broken == []
+
+
+def test_topics_are_there(pages):
+    for topic, (place, _) in known_topics().items():
+        name, _, anchor = place.partition("#")
+        assert SITE / name in pages, topic
+        assert not anchor or anchor in pages[SITE / name].anchors, topic
+
+
+def test_every_measure_has_a_page():
+    for name in registry.measures.names():
+        text = (SITE / "measures" / f"{name}.html").read_text(encoding="utf-8")
+        assert f"<h1>{name}: " in text and "a query that the run lacks" in text
+
+
+def test_nothing_is_loaded_from_a_network(pages):
+    for path, page in pages.items():
+        outside = [x for x in page.loaded if re.match(r"(https?:)?//", x)]
+        assert outside == [], path
+
+
+def test_places_of_the_machine_are_not_told(pages):
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        assert str(Path(__file__).parents[2]) not in text, path
+        assert "site-packages" not in text, path
+
+
+def test_tutorials_have_outputs_and_can_be_downloaded():
+    found = sorted((SITE / "tutorials").glob("*.ipynb"))
+    assert len(found) >= 7
+    for path in found:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        assert any(cell.get("outputs") for cell in cells), path
+        assert f'href="{path.name}"' in path.with_suffix(".html").read_text(encoding="utf-8")
+
+
+def test_questions_are_answered_within_two_links(pages):
+    start = SITE / "index.html"
+
+    def reached(path):
+        links = (urlsplit(link).path for link in pages[path].links if "://" not in link)
+        return {(path.parent / link).resolve() for link in links if link.endswith(".html")}
+
+    one = reached(start)
+    two = set().union(*(reached(path) for path in one))
+    text = (SITE / "questions.html").read_text(encoding="utf-8")
+    rows = re.findall(r"<tr.*?</tr>", text, flags=re.S)[1:]
+    assert len(rows) == 20
+    for row in rows:
+        answers = re.findall(r'class="reference internal" href="([^"#]+)', row)
+        assert answers and {(SITE / a).resolve() for a in answers} <= one | two, row
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not AXE:
+        pytest.importorskip("selenium")
+        if not (shutil.which("chromium") and shutil.which("chromedriver")):
+            pytest.skip("Chromium and its driver are not installed")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for option in (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+    ):
+        options.add_argument(option)
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    driver = webdriver.Chrome(options, service)
+    yield driver
+    driver.quit()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("page", PAGES)
+def test_page_in_a_browser(browser, page, width, tmp_path):
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": WIDTHS[width], "height": 900, "deviceScaleFactor": 1, "mobile": width == "phone"},
+    )
+    browser.get((SITE / page).as_uri())
+    shown = browser.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert shown[0] <= shown[1] + 1, "the page is wider than the window"
+    folder = os.environ.get("FAIRTK_SHOTS")
+    if folder:
+        browser.save_screenshot(f"{folder}/{Path(page).stem}-{width}.png")
+    if not AXE:
+        pytest.skip("axe-core is not there (FAIRTK_AXE names its file)")
+    browser.execute_script(Path(AXE).read_text(encoding="utf-8"))
+    found = browser.execute_async_script(
+        "const done = arguments[0]; axe.run(document).then(r => done(r.violations.map(v => "
+        "[v.impact, v.id, v.nodes.length, v.nodes[0].html])))"
+    )
+    assert [v for v in found if v[0] in ("serious", "critical")] == []
+
+
+def test_search_finds_exposure(browser):
+    browser.get((SITE / "search.html").as_uri() + "?q=exposure")
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    def found(driver):
+        return driver.execute_script(
+            "return [...document.querySelectorAll('#search-results .search a')].map(a => a.href)"
+        )
+
+    links = WebDriverWait(browser, 30).until(lambda d: len(found(d)) > 5 and found(d))
+    assert any("measures/EE_D" in link for link in links)
