@@ -194,3 +194,20 @@ def test_production(run, tmp_path):
         assert re.search(rf"{said}: True", output)
     disparity = [float(v) for v in re.findall(r"requests: EE_D ([\d.]+)", output)]
     assert disparity[-1] < disparity[1] < disparity[0] == 1
+
+
+def test_how_sure_are_we(run, tmp_path):
+    output = run("08_how_sure_are_we.py")
+    for figure in ("08_frontier.png", "08_utility.png", "08_sensitivity.png"):
+        assert is_figure(tmp_path / figure)
+    assert "10 rows cannot be used" in output
+    assert "3 of them agree if a '.0' at the end is dropped" in output
+    assert output.count("not usable as it is") == 1  # the run as it should be is usable
+    # the plain estimate comes down to the exact value, the unbiased one is near it from the start
+    exact = row(output, "      exact")[0]
+    plain = [row(output, f"{n} samples")[0] for n in ("  5", " 20", "100")]
+    assert plain == sorted(plain, reverse=True) and plain[-1] > exact
+    assert row(output, "  5 samples")[2] == pytest.approx(exact, abs=0.06)
+    areas = dict(re.findall(r"^(\w+): area ([\d.]+)", output, flags=re.MULTILINE))
+    assert float(areas["bm25"]) > float(areas["newest"])
+    assert "EE_R@5: bm25 wins" in output
