@@ -40,13 +40,17 @@ _LAZY = {
     "cite": "fairtk.documentation",
     "compare": "fairtk.evaluation",
     "coverage": "fairtk.groups.coverage",
+    "conformance": "fairtk.conformity",
     "doctor": "fairtk.diagnosis",
     "evaluate": "fairtk.evaluation",
+    "frontier": "fairtk.robustness",
+    "sensitivity": "fairtk.robustness",
     "explain": "fairtk.explanation",
     "identified": "fairtk.experiment",
     "join_answers": "fairtk.datasets.answers",
     "tune": "fairtk.experiment",
     "off_policy_utility": "fairtk.certainty",
+    "precision": "fairtk.certainty",
 }
 _MODULES = (
     "certainty",
@@ -93,7 +97,8 @@ from fairtk.measures import provider as _provider  # noqa: E402
 from fairtk.plugins import hookimpl  # noqa: E402
 
 if TYPE_CHECKING:
-    from fairtk.certainty import off_policy_utility
+    from fairtk.certainty import off_policy_utility, precision
+    from fairtk.conformity import conformance
     from fairtk.datasets.answers import join_answers
     from fairtk.diagnosis import doctor
     from fairtk.documentation import cite
@@ -104,6 +109,7 @@ if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
     from fairtk.groups.coverage import coverage
     from fairtk.groups.registered import register_groups, register_target
+    from fairtk.robustness import frontier, sensitivity
     from fairtk.transformers import (
         BM25Scorer,
         Candidates,
@@ -149,6 +155,9 @@ __all__ = [
     "cite",
     "compare",
     "coverage",
+    "conformance",
+    "frontier",
+    "sensitivity",
     "doctor",
     "drop_undefined",
     "evaluate",
@@ -163,6 +172,7 @@ __all__ = [
     "nDCG_AWRF",
     "nDCG_TREC",
     "off_policy_utility",
+    "precision",
     "tune",
 ]
 

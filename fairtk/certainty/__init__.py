@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from fairtk.certainty.off_policy import OffPolicyUtility, off_policy_utility
+from fairtk.certainty.samples_needed import Precision, precision
 
 __all__ = [
     "OffPolicyUtility",
+    "Precision",
     "off_policy_utility",
+    "precision",
 ]

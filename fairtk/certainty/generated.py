@@ -17,7 +17,7 @@ from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import Rankings, encode_run, order_by
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.evidence import Evidence
-from fairtk.plackett_luce import draw_rankings, log_step_probabilities, score_gaps
+from fairtk.plackett_luce import METHODS, draw_rankings, log_step_probabilities, score_gaps
 
 COMPARED = 20
 """Rankings up to this number are compared with what the sampler draws."""
@@ -89,11 +89,13 @@ class ScoredCandidates:
         rows = slice(start[0], start[-1])
         return np.stack([score_gaps(self.score[rows], start - start[0], a) for a in alphas])
 
-    def drawn(self, alpha: float, n_samples: int, cutoff: int, seed: int) -> list[IntArray]:
+    def drawn(
+        self, alpha: float, n_samples: int, cutoff: int, seed: int, method: str
+    ) -> list[IntArray]:
         """Return what `FairSampler` draws for each query, as places; (n_samples, depth) each."""
         keys = self.run.qids[self.run.ranking_query].tolist()
         gaps = score_gaps(self.score, self.start, alpha)
-        draws = draw_rankings(gaps, self.start, keys, n_samples, cutoff, seed)
+        draws = draw_rankings(gaps, self.start, keys, n_samples, cutoff, seed, method)
         depth = np.minimum(np.diff(self.start), cutoff)
         parts = np.split(draws.row, np.cumsum(depth * n_samples)[:-1])
         return [
@@ -171,26 +173,32 @@ def read_generated(
 def refuse_other_draws(
     given: Generated, candidates: ScoredCandidates, alpha: float, cutoff: int, seed: int, where: str
 ) -> None:
-    """Raise unless the rankings are those that `FairSampler` draws.
+    """Raise unless the rankings are those that `FairSampler` draws, by one of its methods.
 
     Raises:
-        InputError: names the first query and sample that differ.
+        InputError: names the first query and sample that differ from those of the last method.
     """
     compared = given.sample < COMPARED
     if not compared.any():
         return
-    drawn = candidates.drawn(alpha, int(given.sample[compared].max()) + 1, cutoff, seed)
-    for number, top in enumerate(given.top):
-        rows = slice(given.start[number], given.start[number + 1])
-        own, sample = top[compared[rows]], given.sample[rows][compared[rows]]
-        other = np.flatnonzero((drawn[number][sample] != own).any(axis=1))
-        if len(other):
-            raise InputError(
-                f"{where}: the ranking of qid {str(candidates.run.qids[number])!r}, sample "
-                f"{sample[other[0]]}, is not the one that FairSampler(alpha={alpha}, seed={seed}) "
-                "draws from these scores: it is of another seed (say which: seed=...), alpha or "
-                "run"
-            )
+    n_samples = int(given.sample[compared].max()) + 1
+    for method in METHODS:
+        drawn = candidates.drawn(alpha, n_samples, cutoff, seed, method)
+        differs = [
+            (drawn[number][given.sample[rows][compared[rows]]] != top[compared[rows]]).any(axis=1)
+            for number, top in enumerate(given.top)
+            for rows in [slice(given.start[number], given.start[number + 1])]
+        ]
+        other = np.flatnonzero(np.concatenate(differs))
+        if len(other) == 0:
+            return
+    at = int(np.flatnonzero(compared)[other[0]])
+    number = int(np.searchsorted(given.start, at, side="right")) - 1
+    raise InputError(
+        f"{where}: the ranking of qid {str(candidates.run.qids[number])!r}, sample "
+        f"{given.sample[at]}, is not the one that FairSampler(alpha={alpha}, seed={seed}) draws "
+        "from these scores: it is of another seed (say which: seed=...), alpha or run"
+    )
 
 
 def refuse_other_policy(
@@ -203,7 +211,7 @@ def refuse_other_policy(
     Raises:
         InputError: says how far off it is.
     """
-    drawn = candidates.drawn(alpha, DRAWN, cutoff, seed=0)
+    drawn = candidates.drawn(alpha, DRAWN, cutoff, 0, "independent")
     away = variance = 0.0
     for number, top in enumerate(given.top):
         own = top[:DRAWN]

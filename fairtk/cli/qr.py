@@ -67,6 +67,8 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
       max_iterations = [1, 3, 5, 10]
       [options.mmr]                      # settings of the other systems, and those that
                                          # [options."fair-qr + exposure re-ranking"] has alone
+      [targets]                          # fixed ones, beside those from judgments: uniform,
+      gender = "uniform"                 # shares by group, or a file with group and weight
       [llm]
       backend = "openai"                 # keyword, causal, seq2seq
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...

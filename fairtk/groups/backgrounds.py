@@ -11,7 +11,7 @@ import pandas as pd
 
 from fairtk.errors import NotFoundError
 
-BACKGROUNDS = ("trec-2022-world-population", "trec-2022-gender")
+BACKGROUNDS = ("trec-2022-world-population", "trec-2022-gender", "trec-2021-world-population")
 """The names of the packaged backgrounds."""
 
 
@@ -20,8 +20,9 @@ def background(name: str) -> pd.Series:
 
     Args:
         name: ``"trec-2022-world-population"`` (20 United Nations sub-regions, the four of Oceania
-            merged; TREC's attributes ``sub-geo`` and ``src-geo``) or ``"trec-2022-gender"``
-            (female, male and NB: .495, .495, .01).
+            merged; TREC's attributes ``sub-geo`` and ``src-geo``), ``"trec-2022-gender"``
+            (female, male and NB: .495, .495, .01) or ``"trec-2021-world-population"`` (the seven
+            continents of the track's first year with Wikipedia).
 
     Returns:
         Shares that sum to 1, indexed by level; ``.attrs["source"]`` says where they are from.

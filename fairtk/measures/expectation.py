@@ -9,10 +9,10 @@ from ir_measures.measures.base import MeanAgg
 
 from fairtk.errors import ParameterError
 from fairtk.exposure.browsing import DCG
-from fairtk.frames.arrays import FloatArray, ObjectArray
+from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
-from fairtk.measures.foreign import means_over_samples, values_of
+from fairtk.measures.foreign import means_over_samples, values_by_sample, values_of
 from fairtk.measures.group_means import NoMean
 from fairtk.measures.kernels import (
     KERNELS,
@@ -165,6 +165,16 @@ def _of_exposure(measure: Any, evidence: Evidence) -> FloatArray:
     result = np.full(len(evidence.qids), float(measure.DEFAULT))
     result[rankings.query] = exact_ndcg(rankings, cutoff, exposure)
     return result
+
+
+def values_of_samples(measure: Any, evidence: Evidence) -> tuple[IntArray, FloatArray]:
+    """Return the query and the value of each ranking of a sampled run."""
+    kernel = kernel_of(measure)
+    if kernel is None:
+        return values_by_sample(measure, evidence)
+    whole_labels([measure], evidence.qrels.labels, evidence.where)
+    rankings = LabeledRankings.of(evidence)
+    return rankings.query, kernel(rankings)
 
 
 E = Expectation()

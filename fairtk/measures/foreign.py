@@ -15,7 +15,7 @@ import ir_measures
 import numpy as np
 from ir_measures.providers import FallbackProvider
 
-from fairtk.frames.arrays import FloatArray
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import (
     DOC_ID,
     DOCNO,
@@ -79,10 +79,7 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
     _require_columns(measures, evidence)
     n_queries = len(evidence.qids)
     # one evaluator holds the labels for all samples; each call sees one ranking per query
-    evaluator = evaluator_for(measures, evidence)
-    plain = set(ir_measures.run_inputs(measures)) <= {QUERY_ID, DOC_ID, SCORE}
-    ours = any(isinstance(m, FairMeasure) for m in measures)
-    parts = _frames(evidence) if ours or not plain else _dicts(evidence)
+    evaluator, parts = evaluator_for(measures, evidence), _samples(measures, evidence)
     index = {qid: i for i, qid in enumerate(evidence.qids)}
     total = {m: np.zeros(n_queries) for m in measures}
     valued = {m: np.zeros(n_queries) for m in measures}
@@ -104,6 +101,33 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
             )
             for m in measures
         }
+
+
+def values_by_sample(measure: Any, evidence: Evidence) -> tuple[IntArray, FloatArray]:
+    """Return the query and the value of each ranking of a sampled run, in any order.
+
+    Args:
+        measure: the measure.
+        evidence: labels and a sampled run.
+    """
+    _require_columns([measure], evidence)
+    evaluator = evaluator_for([measure], evidence)
+    index = {qid: i for i, qid in enumerate(evidence.qids)}
+    found = [
+        (index[metric.query_id], float(metric.value))
+        for here, part in _samples([measure], evidence)
+        for metric in evaluator.iter_calc(part)
+        if metric.query_id in here
+    ]
+    query, value = zip(*found, strict=True) if found else ((), ())
+    return np.array(query, dtype=np.int64), np.array(value, dtype=np.float64)
+
+
+def _samples(measures: Sequence[Any], evidence: Evidence) -> Iterator[tuple[set[str], Any]]:
+    """Yield the queries and the run of each sample, in a form that the evaluators take."""
+    plain = set(ir_measures.run_inputs(measures)) <= {QUERY_ID, DOC_ID, SCORE}
+    ours = any(isinstance(m, FairMeasure) for m in measures)
+    return _frames(evidence) if ours or not plain else _dicts(evidence)
 
 
 def evaluator_for(measures: Sequence[Any], evidence: Evidence) -> Any:

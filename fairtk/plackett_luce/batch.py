@@ -9,7 +9,11 @@ import numpy as np
 
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.plackett_luce.sampling import race
+from fairtk.plackett_luce.stratified import spread_rankings
 from fairtk.plackett_luce.streams import Stream
+
+METHODS = {"independent": race, "stratified": spread_rankings}
+"""How the rankings of a query are drawn, each by itself with the same law."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ def draw_rankings(
     n_samples: int,
     cutoff: int | None,
     seed: int,
+    method: str = "independent",
 ) -> Draws:
     """Draw rankings of many queries; each depends on its own gaps, key and the seed only.
 
@@ -44,6 +49,7 @@ def draw_rankings(
         n_samples: rankings per query, >= 1.
         cutoff: places per ranking, >= 1; all documents if None or more than there are.
         seed: the seed.
+        method: one of `METHODS`.
     """
     sizes = np.diff(start)
     places = sizes if cutoff is None else np.minimum(sizes, cutoff)
@@ -51,6 +57,7 @@ def draw_rankings(
     row = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.int64)
     sample, rank = np.empty_like(row), np.empty_like(row)
     stream = Stream(seed)
+    draw = METHODS[method]
     numbers = np.arange(n_samples)[:, None]
     bounds = start.tolist()
     at = 0
@@ -59,7 +66,7 @@ def draw_rankings(
         stream.open(key)
         end = at + depth * n_samples
         shape = (n_samples, depth)
-        drawn = race(gaps[first:last], n_samples, depth, stream)
+        drawn = draw(gaps[first:last], n_samples, depth, stream)
         np.add(drawn, first, out=row[at:end].reshape(shape))
         sample[at:end].reshape(shape)[:] = numbers
         rank[at:end].reshape(shape)[:] = np.arange(depth)

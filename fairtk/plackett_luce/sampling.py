@@ -62,10 +62,21 @@ def race(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntAr
                 race_mixed(log_weight, weight, heavy, depth, stream, placed)
             else:
                 race_flat(weight.cumsum(), depth, stream, placed)
-        step = max(1, CHUNK // size)
-        for first in range(0, len(placed.rows), step):
-            _finish(log_weight, stream, placed.rows[first : first + step], placed)
+        finish(log_weight, stream, placed)
     return placed.ranked
+
+
+def finish(log_weight: FloatArray, stream: Stream, placed: Placed) -> None:
+    """Fill the samples that lack places up: the documents that are left race.
+
+    Args:
+        log_weight: falling; shape (n,).
+        stream: the random numbers, opened at the query.
+        placed: what the samples have.
+    """
+    step = max(1, CHUNK // len(log_weight))
+    for first in range(0, len(placed.rows), step):
+        _finish(log_weight, stream, placed.rows[first : first + step], placed)
 
 
 def _finish(log_weight: FloatArray, stream: Stream, rows: IntArray, placed: Placed) -> None:

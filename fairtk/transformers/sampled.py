@@ -22,6 +22,9 @@ class Sampler(FairTransformer):
         seed: the seed, any integer.
     """
 
+    method = "independent"
+    """How rankings are drawn: one of `fairtk.plackett_luce.METHODS`."""
+
     def __init__(self, n_samples: int, cutoff: int | None, seed: int) -> None:
         name = type(self).__name__
         self.n_samples = whole("n_samples", n_samples, name)
@@ -34,7 +37,9 @@ class Sampler(FairTransformer):
         """Return rankings of a run; see `sampled_frame` and `fairtk.plackett_luce.score_gaps`."""
         keys = run.qids[run.ranking_query].tolist()
         start = run.ranking_start
-        draws = draw_rankings(gaps, start, keys, self.n_samples, self.cutoff, self.seed)
+        draws = draw_rankings(
+            gaps, start, keys, self.n_samples, self.cutoff, self.seed, self.method
+        )
         return sampled_frame(inp, run, order, draws)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
+from fairtk.errors import NotFoundError
 from fairtk.frames.columns import SCORE
 from fairtk.frames.rankings import order_by
-from fairtk.plackett_luce import score_gaps
+from fairtk.plackett_luce import METHODS, score_gaps
 from fairtk.transformers.sampled import Sampler
 from fairtk.transformers.settings import exponent
 
@@ -29,6 +32,11 @@ class FairSampler(Sampler):
       of rows, the ranks given to ties, or the other queries.
     * ``n_samples`` and ``cutoff`` only truncate: the first 10 of 100 samples are the samples of
       ``n_samples=10``, and a ranking at ``cutoff=5`` is the top of the one without cutoff.
+    * ``method="stratified"`` spreads the random numbers of a query evenly over its samples
+      (scrambled Sobol points). Each ranking by itself has the same law, so expectations stay, and
+      means over the samples vary less (EE-D most). The samples are no longer independent: their
+      standard errors are mostly too large, and ``EE_D(estimator="unbiased")`` takes away more than
+      sampling added.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; one row per query, sample and rank, in that order.
@@ -39,14 +47,16 @@ class FairSampler(Sampler):
         n_samples: rankings per query, >= 1; 1 is the setting for serving users.
         cutoff: documents per ranking, >= 1; None for all.
         seed: the seed, any integer.
+        method: ``"independent"`` or ``"stratified"``.
 
     Raises:
         ParameterError: a setting is out of its range.
+        NotFoundError: there is no such method.
         InputError: in `transform`, for a missing column, a run that is sampled already, a NaN or
             infinite score, a duplicate document, or ranks that contradict the scores.
     """
 
-    SETTINGS = ("alpha", "n_samples", "cutoff", "seed")
+    SETTINGS = ("alpha", "n_samples", "cutoff", "seed", "method")
 
     def __init__(
         self,
@@ -54,9 +64,20 @@ class FairSampler(Sampler):
         n_samples: int = 100,
         cutoff: int | None = None,
         seed: int = 42,
+        method: str = "independent",
     ) -> None:
         super().__init__(n_samples, cutoff, seed)
+        if method not in METHODS:
+            raise NotFoundError("method of FairSampler", method, METHODS)
+        self.method = method
         self.alpha = exponent(alpha, type(self).__name__)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings; the method if it is not the usual one: results kept before stay."""
+        found = super().settings()
+        if self.method == "independent":
+            del found["method"]
+        return found
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return `n_samples` rankings per query of the run."""

@@ -205,6 +205,10 @@ def test_answers_of_another_seed_alpha_or_run_are_refused():
     ):
         with pytest.raises(InputError, match=r"qid 'q\d', sample \d+, is not the one that"):
             off_policy_utility(answers, scores, qrels, [3], "em", K, seed=42)
+            off_policy_utility(answers, scores, qrels, [3], "em", K)
+    spread = FairSampler(1, 50, K, method="stratified")(run).assign(qanswer="yes")
+    found = off_policy_utility({1: spread}, run, qrels, [1], "em", K, seed=42)
+    assert found.means["value"].tolist() == [1]
     seven = {1: answered(run, 1, seed=7)}
     assert len(off_policy_utility(seven, run, qrels, [1], "em", K, seed=7).means) == 1
 

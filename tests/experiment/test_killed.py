@@ -1,4 +1,7 @@
-"""An experiment that is killed again and again ends with the bytes of one that was not."""
+"""An experiment that is killed again and again ends with the bytes of one that was not.
+
+Its scheduler and workers end with it.
+"""
 
 import hashlib
 import os
@@ -12,6 +15,7 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("torch")
+psutil = pytest.importorskip("psutil")
 
 # sizes that the gate has time for; by hand 66 queries, 100 samples and 10 kills
 QUERIES = int(os.environ.get("FAIRTK_KILL_QUERIES", "12"))
@@ -96,8 +100,10 @@ def test_killed_and_resumed_it_gives_the_same_bytes(whole, tmp_path, executor):
             if executor != "serial":
                 kill_a_worker(process.pid, rng)
                 time.sleep(rng.uniform(0, 0.05) * seconds)
+            children = psutil.Process(process.pid).children(recursive=True)
             process.send_signal(signal.SIGKILL)
             process.wait()
+            assert not psutil.wait_procs(children, timeout=60)[1]
         else:
             break
     assert killed >= 3  # the last ones may find nothing left to do
@@ -107,8 +113,6 @@ def test_killed_and_resumed_it_gives_the_same_bytes(whole, tmp_path, executor):
 
 def kill_a_worker(parent, rng):
     """Kill one of the processes under another."""
-    import psutil
-
     children = psutil.Process(parent).children(recursive=True)
     if children:
         rng.choice(children).kill()

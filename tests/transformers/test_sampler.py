@@ -47,6 +47,7 @@ SAMPLERS = st.builds(
     n_samples=st.integers(1, 12),
     cutoff=st.sampled_from([None, 1, 5, 20]),
     seed=st.integers(),
+    method=st.sampled_from(["independent", "stratified"]),
 )
 
 
@@ -182,7 +183,7 @@ def test_other_queries_and_batches_carry_no_meaning(run, sampler):
 @settings(deadline=None, max_examples=40)
 @given(runs(), SAMPLERS)
 def test_samples_and_cutoff_only_truncate(run, sampler):
-    more = FairSampler(sampler.alpha, 12, None, sampler.seed)(run)
+    more = FairSampler(sampler.alpha, 12, None, sampler.seed, sampler.method)(run)
     depth = math.inf if sampler.cutoff is None else sampler.cutoff
     kept = more[(more["sample"] < sampler.n_samples) & (more["rank"] < depth)]
     pd.testing.assert_frame_equal(sampler(run), kept.reset_index(drop=True))
@@ -225,6 +226,11 @@ def test_print_and_equality():
     assert repr(FairSampler(alpha=2.0, n_samples=10)) == (
         "FairSampler(alpha=2, n_samples=10, cutoff=None, seed=42)"
     )
+    spread = FairSampler(method="stratified")
+    assert repr(spread).endswith("seed=42, method='stratified')")
+    assert spread != FairSampler() and FairSampler(method="independent") == FairSampler()
+    with pytest.raises(InputError, match="unknown method of FairSampler 'sobol'"):
+        FairSampler(method="sobol")
     assert FairSampler(alpha=2) == FairSampler(alpha=2.0)
     assert hash(FairSampler(alpha=2)) == hash(FairSampler(alpha=2.0))
     others = [FairSampler(2), FairSampler(n_samples=3), FairSampler(cutoff=5), FairSampler(seed=1)]

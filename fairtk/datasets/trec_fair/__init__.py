@@ -15,6 +15,7 @@ from fairtk.datasets.trec_fair.alignment import dimensions, groups, levels, targ
 from fairtk.datasets.trec_fair.dataset import build, from_folder, ids
 from fairtk.datasets.trec_fair.oracle import oracle_run
 from fairtk.datasets.trec_fair.records import TrecFairDoc, TrecFairQuery
+from fairtk.datasets.trec_fair.year_2021 import geography_2021, is_2021, targets_2021
 
 __all__ = [
     "TrecFairDoc",
@@ -22,10 +23,13 @@ __all__ = [
     "build",
     "dimensions",
     "from_folder",
+    "geography_2021",
     "groups",
     "ids",
+    "is_2021",
     "levels",
     "oracle_run",
     "targets",
+    "targets_2021",
     "work_needed",
 ]

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from fairtk.errors import MissingExtraError, WorkerError
@@ -16,6 +17,8 @@ from fairtk.experiment.executors.sessions import Function, RemoteSession
 from fairtk.experiment.executors.travel import from_parent, to_worker
 from fairtk.experiment.executors.worker import answer, portable
 from fairtk.experiment.threads import VARIABLES
+
+ENDING = str(Path(__file__).with_name("ending.py"))
 
 
 class DaskExecutor:
@@ -100,8 +103,14 @@ def _local_cluster(workers: int, threads: int) -> Iterator[Any]:
             n_workers=workers,
             threads_per_worker=1,
             dashboard_address=None,
+            scheduler_kwargs={"preload": [ENDING]},
             # with a limit, the nanny would end a worker whose model takes more than its share
-            worker_kwargs={"memory_limit": 0, "env": limits, "dashboard": False},
+            worker_kwargs={
+                "memory_limit": 0,
+                "env": limits,
+                "dashboard": False,
+                "preload_nanny": [ENDING],
+            },
         )
     with cluster:
         yield cluster

@@ -94,6 +94,10 @@ class Form:
         weight = self.ranks(deepest).attention(ranked, useful)
         return SparseRows(ranked.ranking, pairs.of_row, weight, ranked.n_rankings, len(pairs))
 
+    def targets(self, evidence: Evidence) -> FloatArray:
+        """Return the target exposure of each pair; shape (n_pairs,)."""
+        raise ParameterError(f"{self.where}: no target by document; use variant='paper'")
+
     def ranks(self, deepest: int) -> RankWeights:
         """Return the attention of the first ranks, of `deepest` at most without a cutoff."""
         return self._ranks or RankWeights.of(self.model, self.cutoff, deepest)

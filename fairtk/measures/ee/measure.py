@@ -67,16 +67,28 @@ class ExpectedExposure(FairMeasure):
         # the three share what they compute
         self._shared = ("exposure", tuple({**self.params, "normalize": None}.items()))
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
-        """Return the value of each query; see the class for what is undefined."""
-        if self.form.lacking:
-            raise ParameterError(self.form.lacking)
+    def _found(self, evidence: Evidence) -> Found:
         found: Found | None = evidence.cache.get(self._shared)
         if found is None:
             found = self.form.find(evidence)
             if self.params.get("estimator") == "unbiased":
                 found = without_sampling(self.form, evidence, found)
             evidence.cache[self._shared] = found
+        return found
+
+    def scales(self, evidence: Evidence) -> FloatArray:
+        """Return what raw values are multiplied by in each query; NaN where that is undefined."""
+        part: Bounded = getattr(self._found(evidence).values, self.PART)
+        if not self.normalize:
+            return np.ones(len(evidence.qids))
+        width = np.where(part.equal_bounds, np.nan, part.upper - part.lower)
+        return np.where(evidence.present, 1.0 / width, 0.0)
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the value of each query; see the class for what is undefined."""
+        if self.form.lacking:
+            raise ParameterError(self.form.lacking)
+        found = self._found(evidence)
         n_decides = found.disparity_has_n or self.PART != "disparity"
         if found.n is not None and n_decides and "sizes compared" not in evidence.cache:
             # a warning if another system was measured with other n

@@ -9,7 +9,7 @@ import numpy as np
 from fairtk.errors import InputError
 from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.expected import make_grades
-from fairtk.frames.arrays import IntArray
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.ee.form import Form, Found, Reasons, counts
@@ -57,6 +57,14 @@ class PaperForm(Form):
             # with the paper's bounds EE-D knows n only where the cutoff exceeds it
             disparity_has_n=self.exact or self.cutoff is None or bool((n < self.cutoff).any()),
         )
+
+    def targets(self, evidence: Evidence) -> FloatArray:
+        """Return the target exposure of each pair; shape (n_pairs,)."""
+        n, pairs = self.n_documents(evidence), evidence.pairs
+        grade = np.nan_to_num(self.grades(pairs.label))
+        grades = make_grades(pairs.query, grade, len(evidence.qids), n)
+        target = self.ranks(int(n.max(initial=0))).target(grades)
+        return np.append(target, 0.0)[grades.of_pair]
 
     def n_documents(self, evidence: Evidence) -> IntArray:
         """Return the number n of documents of each query; shape (n_queries,).

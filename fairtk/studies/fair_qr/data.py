@@ -23,6 +23,7 @@ from fairtk.errors import (
 from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, TEXT, require
 from fairtk.frames.content import digest
 from fairtk.groups import Groups, Target
+from fairtk.studies.fair_qr.fixed import fixed_targets
 from fairtk.studies.fair_qr.texts import Texts
 
 GEOGRAPHY = {"geography": "sub-geo"}
@@ -108,24 +109,28 @@ class StudyData:
 
 def from_trec_fair(
     source: Any,
-    attributes: Sequence[str] = ("gender", "geography"),
+    attributes: Sequence[str] | None = None,
     split: str = "train",
     query: str = "query",
     keywords: str | PathLike[str] | None = None,
+    targets: Mapping[str, Any] | None = None,
 ) -> StudyData:
-    """Return the data of TREC Fair Ranking 2022, or of a folder with files of that form.
+    """Return the data of TREC Fair Ranking 2022, of a folder with files of that form, or of 2021.
 
     The targets are the track's: the groups' shares of the relevant articles, averaged with a
-    background for gender and regions.
+    background for gender and regions. They come from judgments; `targets` adds fixed ones.
 
     Args:
-        source: a folder, or a dataset id (``"trec-fair/2022/train/keywords"``).
+        source: a folder, or a dataset id (``"trec-fair/2022/train/keywords"``,
+            ``"trec-fair/2021/eval"``).
         attributes: dimensions of the track, crossed ones joined by ``*``; ``geography`` is its
-            ``sub-geo``.
+            ``sub-geo``. None: gender and geography; of 2021 geography, which alone is there.
         split: the topics of a folder: ``"train"`` or ``"eval"``.
         query: the field of the topics to retrieve with: ``query`` (keywords), ``title`` or
             ``title_keywords``.
         keywords: a file of topics that has the keywords of topics without them.
+        targets: fixed targets that no judgment is read for, by attribute; see `fixed_target`. The
+            attribute stands in the study once more, as ``"gender (fixed target)"``.
 
     Raises:
         NotFoundError: there is no such dimension, split or field.
@@ -134,7 +139,9 @@ def from_trec_fair(
     from fairtk.datasets import trec_fair
     from fairtk.io.dataset_ids import resolve_dataset
 
-    if isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes):
+    if attributes is not None and (
+        isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes)
+    ):
         raise ParameterError(
             f"attributes must be a list of names, e.g. ['gender']; found {attributes!r}"
         )
@@ -143,6 +150,8 @@ def from_trec_fair(
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
         shown = f"{Path(source).expanduser().resolve().name} ({split} topics)"
     dataset = resolve_dataset(dataset, "from_trec_fair")
+    if trec_fair.is_2021(dataset):
+        return _of_2021(dataset, attributes, query, targets)
     fields = [field for field in dataset.queries_cls()._fields if field in _QUERY_FIELDS]
     if query not in fields:
         raise NotFoundError("field of the topics", query, fields)
@@ -154,7 +163,7 @@ def from_trec_fair(
         columns=[QID, DOCNO, LABEL],
     )
     made = {}
-    for name in attributes:
+    for name in attributes if attributes is not None else ("gender", "geography"):
         dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
         made[name] = (
             trec_fair.groups(dataset, *dimensions),
@@ -165,12 +174,44 @@ def from_trec_fair(
     return StudyData(
         topics,
         qrels,
-        made,
+        made | fixed_targets(targets, made),
         lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
         Texts(dataset),
         # a digest of 7.7 GB takes minutes: name, size and time tell files apart, too
         digest([corpus.name, state.st_size, state.st_mtime_ns]),
         shown or dataset.dataset_id(),
+    )
+
+
+def _of_2021(
+    dataset: Any, attributes: Sequence[str] | None, query: str, targets: Mapping[str, Any] | None
+) -> StudyData:
+    """Return the data of TREC Fair Ranking 2021."""
+    from fairtk.datasets import trec_fair
+
+    for name in attributes or ():
+        if name != "geography":
+            raise NotFoundError("dimension of TREC Fair Ranking 2021", name, ["geography"])
+    if query not in _QUERY_FIELDS:
+        raise NotFoundError("field of the topics", query, _QUERY_FIELDS)
+    topics = []
+    for topic in dataset.queries_iter():
+        words = " ".join(topic.keywords)
+        texts = (words, topic.text, f"{topic.text} {words}")
+        topics.append((topic.query_id, dict(zip(_QUERY_FIELDS, texts, strict=True))[query]))
+    qrels = pd.DataFrame(
+        [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()],
+        columns=[QID, DOCNO, LABEL],
+    )
+    made = {"geography": (trec_fair.geography_2021(dataset), trec_fair.targets_2021(dataset))}
+    return StudyData(
+        pd.DataFrame(topics, columns=[QID, QUERY]),
+        qrels.drop_duplicates([QID, DOCNO], ignore_index=True),
+        made | fixed_targets(targets, made),
+        lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
+        Texts(dataset),
+        digest(["trec-fair/2021"]),
+        dataset.dataset_id(),
     )
 
 

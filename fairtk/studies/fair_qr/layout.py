@@ -37,7 +37,7 @@ from fairtk.studies.kept import KeptCell, Ranked, StudyStage, read_cell
 from fairtk.studies.writing import file_name, plain, write_json
 
 LEDGER = "ledger.sqlite"
-_BM25 = ("num_results", "k1", "b")
+_BM25 = ("num_results", "k1", "b", "threads")
 _COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 
 

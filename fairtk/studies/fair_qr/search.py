@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TextIO
 
@@ -17,10 +17,14 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FairtkError, InputError, ParameterError
+from fairtk.files.places import locked
+from fairtk.frames.arrays import BoolArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 
+_BATCH = 10_000  # documents
+_LINE = 100_000  # documents between two lines of progress where there is no terminal
 _NOT_WORDS = re.compile(r"[^\w\s]+")
 _PLACE = "place of the query"
 
@@ -38,6 +42,7 @@ class CollectionBM25(FairTransformer):
         num_results: documents per query.
         k1: saturation of term frequencies, 0 or above.
         b: how much long documents are held back, 0 to 1.
+        threads: of indexing and search; they change no result.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -53,6 +58,7 @@ class CollectionBM25(FairTransformer):
         num_results: int = 1000,
         k1: float = 0.9,
         b: float = 0.4,
+        threads: int = 1,
     ) -> None:
         super().__init__()
         self.folder = str(folder)
@@ -62,6 +68,7 @@ class CollectionBM25(FairTransformer):
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not (number and 0 <= value <= most):
                 raise ParameterError(f"CollectionBM25: {name} is out of its range; found {value!r}")
+        self.threads = whole("threads", threads, "CollectionBM25")
         self.k1 = float(k1)
         self.b = float(b)
         self._search: Any = None
@@ -115,21 +122,26 @@ class CollectionBM25(FairTransformer):
             # PISA keeps weights for each k1 and b, which it would add to the folder in place
             folder = Path(self.folder) / f"k1-{self.k1}-b-{self.b}"
             if not folder.exists():
-                self._build(PisaIndex, folder)
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                with locked(folder.parent):  # another process may be building it
+                    if not folder.exists():
+                        self._build(PisaIndex, folder)
             self._search = self._opened_in(PisaIndex, folder)
         return self._search
 
     def _opened_in(self, kind: Any, folder: Path) -> Any:
-        index = kind(str(folder), text_field="text", threads=1)
-        return index.bm25(k1=self.k1, b=self.b, num_results=self.num_results, threads=1)
+        index = kind(str(folder), text_field="text", threads=self.threads)
+        return index.bm25(k1=self.k1, b=self.b, num_results=self.num_results)
 
     def _build(self, kind: Any, folder: Path) -> None:
         """Index all documents beside the folder, which gets its name when it is complete."""
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        for left in folder.parent.glob(f".*.part.{folder.name}"):  # of a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
         part = folder.with_name(f".{secrets.token_hex(6)}.part.{folder.name}")
         failed: list[Exception] = []
         try:
-            index = kind(str(part), text_field="text", threads=1)
+            # small batches: documents that wait for PISA's threads are held in memory
+            index = kind(str(part), text_field="text", threads=self.threads, batch_size=_BATCH)
             with _silence() as terminal:
                 rows = self._rows(terminal, failed)
                 first = next(rows, None)
@@ -144,11 +156,7 @@ class CollectionBM25(FairTransformer):
                 raise failed[0]
             if first is None:
                 raise InputError("the collection has no documents to index")
-            try:
-                part.rename(folder)
-            except OSError:
-                if not folder.exists():  # else another process was faster
-                    raise
+            part.rename(folder)
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
@@ -160,16 +168,53 @@ class CollectionBM25(FairTransformer):
         """
         from tqdm import tqdm
 
-        seen: set[str] = set()
-        shown = {"desc": "indexing", "unit": " docs", "disable": None, "file": terminal}
+        known = SeenNames()
+        shown: Any = {"desc": "indexing", "unit": " docs", "file": terminal}
+        shown["disable"] = not terminal.isatty()
+        read = 0
         try:
-            for document in tqdm(self.documents(), **shown):
-                docno = str(document[DOCNO])
-                if docno not in seen:  # an id can occur more than once: the first record counts
-                    seen.add(docno)
-                    yield {DOCNO: docno, "text": document["text"]}
+            documents = iter(tqdm(self.documents(), **shown))
+            while batch := list(itertools.islice(documents, _BATCH)):
+                docnos = [str(document[DOCNO]) for document in batch]
+                # an id can occur more than once: the first record counts
+                new = known.add(docnos)
+                for docno, document, first in zip(docnos, batch, new, strict=True):
+                    if first:
+                        yield {DOCNO: docno, "text": document["text"]}
+                read += len(batch)
+                if read % _LINE == 0 and shown["disable"]:
+                    terminal.write(f"indexing: {read:,} documents read\n")
+            if read >= _LINE:
+                terminal.write(f"indexing: {read:,} documents read; the index is written\n")
         except Exception as error:
             failed.append(error)
+
+
+class SeenNames:
+    """Names that occurred, in 8 bytes each: 64-bit hashes in sorted arrays that double in size.
+
+    Two of n names are taken for one with a chance of n^2 / 2^65: a millionth for 6.5 million.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[IntArray] = []
+
+    def add(self, names: Sequence[str]) -> BoolArray:
+        """Return whether each name occurs for the first time; now it has occurred."""
+        hashes = np.fromiter(map(hash, names), dtype=np.int64, count=len(names))
+        distinct, first = np.unique(hashes, return_index=True)
+        fresh = np.ones(len(distinct), dtype=bool)
+        for part in self._parts:
+            places = np.minimum(np.searchsorted(part, distinct), len(part) - 1)
+            fresh &= part[places] != distinct
+        new = np.zeros(len(names), dtype=bool)
+        new[first[fresh]] = True
+        if fresh.any():
+            self._parts.append(distinct[fresh])
+        while len(self._parts) > 1 and len(self._parts[-2]) <= len(self._parts[-1]):
+            last = np.concatenate([self._parts.pop(), self._parts.pop()])
+            self._parts.append(np.sort(last))
+        return new
 
 
 @contextlib.contextmanager

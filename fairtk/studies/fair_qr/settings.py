@@ -23,6 +23,7 @@ from fairtk.studies.config import (
     number,
     read_config,
 )
+from fairtk.studies.fair_qr.fixed import UNIFORM
 from fairtk.transformers.settings import whole
 
 NDCG = ("TREC", "trec_eval")
@@ -124,7 +125,8 @@ class StudyFile:
     """A study's configuration file.
 
     Attributes:
-        data: ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords``.
+        data: ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords``,
+            ``targets`` (fixed ones, by attribute).
         output: where results go.
         settings: how the study is done.
         llm: ``backend`` and its settings.
@@ -139,7 +141,7 @@ class StudyFile:
     ledger: Mapping[str, Any]
 
 
-DATA = ("folder", "dataset", "split", "attributes", "query", "keywords")
+DATA = ("folder", "dataset", "split", "attributes", "query", "keywords", "targets")
 _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("folder", "dataset", "split", "query", "keywords", "output"), TEXT),
     **dict.fromkeys(("attributes", "systems"), NAMES),
@@ -155,7 +157,7 @@ _LEDGER: Mapping[str, Kind] = {
     ),
     "retry_unusable": FLAG,
 }
-_TABLES = ("bm25", "fair-qr", "variations", "options", "llm", "ledger")
+_TABLES = ("bm25", "fair-qr", "variations", "options", "llm", "ledger", "targets")
 _PLAIN = tuple(f.name for f in fields(Settings) if f.name.replace("_", "-") not in _TABLES)
 
 
@@ -180,6 +182,8 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
         raise FormatError("give either 'folder' or 'dataset'", place)
     beside(place, *((found, key) for key in ("folder", "keywords", "output")))
     beside(place, (ledger, "path"), (ledger, "prices"))
+    targets = found.get("targets", {})
+    beside(place, *((targets, name) for name, given in targets.items() if given != UNIFORM))
     given = {k: found[k] for k in (*_PLAIN, "bm25", "options", "variations") if k in found}
     refining = {k.replace("-", "_"): v for k, v in found.get("fair-qr", {}).items()}
     try:

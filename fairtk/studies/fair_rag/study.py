@@ -179,7 +179,11 @@ class RagStudy:
             last: stages behind the rankings: the generator.
         """
         settings = self.settings
-        drawn = {"n_samples": settings.n_samples, "cutoff": settings.cutoff, "seed": settings.seed}
+        drawn: dict[str, Any] = {
+            "n_samples": settings.n_samples,
+            "cutoff": settings.cutoff,
+            "seed": settings.seed,
+        }
         policies: dict[str, Any] = {
             name: FairSampler(alpha=alpha, **drawn)
             for name, alpha in settings.systems.items()

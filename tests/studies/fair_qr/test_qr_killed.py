@@ -198,6 +198,7 @@ def test_an_index_of_a_killed_process_is_never_used(tmp_path):
     assert list(tmp_path.rglob("*.part.*"))  # left behind, under a name that nobody reads
     done = subprocess.run([*command, "0"], capture_output=True, text=True, check=True)
     assert done.stdout.split()[-1] == "40"
+    assert not list(tmp_path.rglob("*.part.*"))  # and cleared away by who builds the index
 
 
 def test_two_processes_may_build_one_index(tmp_path):

@@ -24,6 +24,7 @@ from fairtk.experiment.topics import Topics
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr import CollectionBM25, folds
 from fairtk.studies.fair_qr.costs import iterations
+from fairtk.studies.fair_qr.search import SeenNames
 from fairtk.studies.fair_qr.tables import Table, latex
 from fairtk.studies.kept import Ranked, StudyStage, gathered, read_cell
 from fairtk.studies.writing import file_name
@@ -213,6 +214,31 @@ def test_queries_are_bags_of_words_and_come_back_whole(bm25):
         bm25(queries.drop(columns="query"))
     again = bm25(run)  # rankings are queries, too
     assert list(again) == list(run)
+
+
+def test_threads_change_no_result(tmp_path):
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    rng = np.random.default_rng(5)
+    words = np.array([f"w{i}" for i in range(50)])
+    docs = [{"docno": f"d{i}", "text": " ".join(rng.choice(words, 8))} for i in range(300)]
+    docs += [{"docno": "d7", "text": "a second record of an id"}]
+    queries = pd.DataFrame({"qid": ["1", "2"], "query": ["w1 w2 w3", "second record"]})
+    runs = [CollectionBM25(tmp_path / str(n), lambda: docs, threads=n)(queries) for n in (1, 3)]
+    pd.testing.assert_frame_equal(*runs)
+    assert set(runs[0]["qid"]) == {"1"}  # the first record of an id counts
+    with pytest.raises(ParameterError, match="threads must be"):
+        CollectionBM25(tmp_path, lambda: docs, threads=0)
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), max_size=12))
+def test_names_that_occurred(batches):
+    seen, known = SeenNames(), set()
+    for batch in batches:
+        expected = []
+        for name in batch:
+            expected.append(name not in known)
+            known.add(name)
+        assert seen.add(batch).tolist() == expected
 
 
 def test_settings_decide_equality_and_share_a_folder(bm25, tmp_path):

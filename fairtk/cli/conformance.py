@@ -1,0 +1,82 @@
+"""``fairtk conformance``: fairtk's numbers beside the published definitions."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import click
+
+from fairtk.cli.measuring import FILE, only_results_on_stdout
+from fairtk.cli.output import TABLE, TARGET_HELP, echo, format_option, output_option, table_lines
+from fairtk.errors import FairtkError
+
+_WIDTH = 98
+
+
+@click.command("conformance")
+@click.argument("run", type=FILE, required=False)
+@click.argument("qrels", type=FILE, required=False)
+@click.option("--groups", type=FILE, help="Groups of documents, for the definitions of TREC.")
+@click.option("--target", metavar="FILE|uniform|qrels", help=TARGET_HELP)
+@click.option("--cutoff", type=click.IntRange(min=1), default=5, show_default=True,
+              help="Ranks that the machine user and the track read.")  # fmt: skip
+@click.option("-p", type=click.FloatRange(0, 1, max_open=True), default=0.5, show_default=True,
+              help="Patience of expeval's user.")  # fmt: skip
+@click.option("-u", type=click.FloatRange(0, 1),
+              help="How likely that user leaves after a useful document (GERR).  "
+              "[default: never (RBP)]")  # fmt: skip
+@format_option
+@output_option
+def command(
+    run: str | None, qrels: str | None, form: str, output: str | None, **options: Any
+) -> None:
+    """Compare fairtk's numbers with plain implementations of the published definitions.
+
+    Without RUN and QRELS on packaged fixtures, beside the numbers that the published code gave for
+    them; else on that run. The definitions: Towards Fair RAG (the paper's text, and its code),
+    expeval, TREC Fair Ranking 2022 (Tasks 1 and 2), trec_eval's nDCG. Each difference, of fairtk
+    from a definition and of definitions from each other, comes with its cause.
+
+    The exit code is 1 if a difference has no known cause, or a published number is not reproduced.
+    CSV has the table of agreement alone. `fairtk.conformance` does the same in Python.
+
+    \b
+    Examples:
+      fairtk conformance
+      fairtk conformance sampled.run qrels.txt --cutoff 5
+      fairtk conformance bm25.run qrels.txt --groups gender.tsv --target uniform --cutoff 20
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.cli.values import rendered
+    from fairtk.conformity import conformance
+
+    with only_results_on_stdout():
+        found = conformance(run, qrels, **options)
+    if form == "json":
+        echo(found.to_json(), output)
+    elif form == TABLE:
+        echo(_text(found), output)
+    else:
+        echo(rendered(found.table, form), output)
+    if not found.conforms:
+        raise FairtkError(
+            "fairtk does not conform: the table says where values differ without a known cause, "
+            "or published numbers are not reproduced; please report it with run and qrels"
+        )
+
+
+def _text(found: Any) -> str:
+    columns = [c for c in found.table.columns if c not in ("measure", "largest")]
+    rows = [[str(row[c]) for c in columns] for _, row in found.table.iterrows()]
+    lines = [f"On {found.source}:", "", *table_lines(columns, rows, range(2, len(columns)))]
+    for (one, other), part in found.differences.groupby(["one", "other"], sort=False):
+        lines += ["", f"{one} and {other} differ:"]
+        for cause, of in part.groupby("cause", sort=False):
+            gaps = ", ".join(
+                f"{row.value} {row.queries}x"
+                + ("" if row.largest != row.largest else f" (by up to {row.largest:.4f})")
+                for row in of.itertuples()
+            )
+            lines += textwrap.wrap(f"- {gaps}: {cause}", _WIDTH, subsequent_indent="  ")
+    lines += ["", "All differences have a cause." if found.conforms else "Not all are explained."]
+    return "\n".join(lines)

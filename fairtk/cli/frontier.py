@@ -1,0 +1,123 @@
+"""``fairtk frontier``: what a retriever can be made to give, for every alpha."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairtk.cli.measuring import FILE, check_stdin, only_results_on_stdout
+from fairtk.cli.output import (
+    TABLE,
+    TARGET_HELP,
+    echo,
+    format_option,
+    output_option,
+    table_lines,
+)
+from fairtk.errors import InputError
+
+
+@click.command("frontier")
+@click.argument("qrels")
+@click.argument("runs", type=FILE, nargs=-1, required=True)
+@click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",
+              help="EE_D, EE_R, EE_L, AWRF, E(nDCG@k) or EU.")  # fmt: skip
+@click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="Likewise.")
+@click.option("--alphas", metavar="A,A,...", help="The exponents.  "
+              "[default: 0,0.25,0.5,1,1.5,2,3,4,6,8,12,16]")  # fmt: skip
+@click.option("--answers", "given", multiple=True, metavar="[NAME:]ALPHA=FILE",
+              help="For EU: a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer, "
+              "generated at ALPHA from the run NAME (its file without suffix). "
+              "Repeatable.")  # fmt: skip
+@click.option("--cutoff", type=click.IntRange(min=1), default=5, show_default=True,
+              help="For EU: documents that the generator read.")  # fmt: skip
+@click.option("--gold", type=FILE, help="Gold answers for EU, if the qrels have none.")
+@click.option("--groups", type=FILE, multiple=True, help="Groups of documents, for AWRF.")
+@click.option("--target", "targets", metavar="FILE|uniform|qrels", multiple=True, help=TARGET_HELP)
+@click.option("--level", "levels", type=float, multiple=True,
+              help="A height of y at which retrievers are compared. Repeatable.  "
+              "[default: three that both reach]")  # fmt: skip
+@click.option("--resamples", type=click.IntRange(min=1), default=1000, show_default=True,
+              help="Of the bootstrap over queries.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=42, show_default=True,
+              help="Of the bootstrap.")  # fmt: skip
+@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
+              help="The curves (.svg, .pdf or .png).")  # fmt: skip
+@format_option
+@output_option
+def command(
+    qrels: str,
+    runs: tuple[str, ...],
+    x: str,
+    y: str,
+    alphas: str | None,
+    given: tuple[str, ...],
+    levels: tuple[float, ...],
+    plot: str | None,
+    form: str,
+    output: str | None,
+    **options: Any,
+) -> None:
+    """Sweep alpha over the RUNS of retrievers: one measure against another, with bands.
+
+    Values are exact (no sampling), EU is estimated from answers that are there already. RUNS with
+    samples are single points. Printed: the curve with bootstrap intervals over queries, what is
+    dominated, the area under each curve, and the retrievers at equal heights of y.
+    `fairtk.frontier` does the same in Python.
+
+    \b
+    Examples:
+      fairtk frontier qrels.txt bm25.run dense.run --plot frontier.svg
+      fairtk frontier qrels.tsv bm25.run -y "EU(utility='rougeL')" --answers 1=a1.parquet
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.cli.values import rendered
+    from fairtk.robustness import frontier
+
+    check_stdin(qrels, runs, options["gold"])
+    if alphas is not None:
+        options["alphas"] = [_number(part, "--alphas") for part in alphas.split(",")]
+    with only_results_on_stdout():
+        options["answers"] = _answers(given, runs)
+        found = frontier(qrels, runs, x, y, levels=levels or None, **options)
+    if plot is not None:
+        found.plot(Path(plot))
+    if form != TABLE:
+        echo(rendered(found.curve, form), output)
+        return
+    cells = [
+        [row.system, "" if row.alpha != row.alpha else f"{row.alpha:g}",
+         f"{row.x:.4f}", f"[{row.x_low:.4f}, {row.x_high:.4f}]",
+         f"{row.y:.4f}", f"[{row.y_low:.4f}, {row.y_high:.4f}]",
+         "dominated" if row.dominated else ""]
+        for row in found.curve.itertuples()
+    ]  # fmt: skip
+    columns = ["system", "alpha", found.measures[0], "interval", found.measures[1], "interval", ""]
+    lines = table_lines(columns, cells, range(1, 6))
+    echo("\n".join([*lines, "", f"{found.n} queries", found.summary]), output)
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise click.UsageError(f"{what}: expected a number; found {text!r}") from None
+
+
+def _answers(given: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:
+    from fairtk.evaluation.naming import unique_names
+    from fairtk.io import read_run
+
+    names = unique_names(list(runs))
+    found: dict[str, dict[float, Any]] = {}
+    for text in given:
+        head, sign, file = text.partition("=")
+        name, colon, alpha = head.rpartition(":")
+        if not sign or (not colon and len(names) > 1):
+            raise InputError(f"--answers is [NAME:]ALPHA=FILE, NAME one of {names}; found {text!r}")
+        chosen = name if colon else names[0]
+        if chosen not in names:
+            raise InputError(f"--answers: {chosen!r} is none of the runs {names}")
+        found.setdefault(chosen, {})[_number(alpha, "--answers")] = read_run(file)
+    return found or None

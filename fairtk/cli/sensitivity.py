@@ -1,0 +1,77 @@
+"""``fairtk sensitivity``: does the order of systems hold under other choices?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairtk.cli.measuring import check_stdin, measuring_options, only_results_on_stdout
+from fairtk.cli.output import TABLE, echo, format_option, output_option, table_lines
+from fairtk.robustness import CHOICES
+
+
+@click.command("sensitivity")
+@measuring_options
+@click.option("--vary", type=click.Choice(CHOICES), multiple=True,
+              help="What is chosen otherwise. Repeatable.  [default: all]")  # fmt: skip
+@click.option("--cutoffs", metavar="K,K,...", help="Cutoffs that are tried.  "
+              "[default: 1,3,5,10,20,50]")  # fmt: skip
+@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
+              help="A heat map of tau (.svg, .pdf or .png).")  # fmt: skip
+@format_option
+@output_option
+def command(
+    qrels: str,
+    runs: tuple[str, ...],
+    measures: tuple[str, ...],
+    vary: tuple[str, ...],
+    cutoffs: str | None,
+    plot: str | None,
+    form: str,
+    output: str | None,
+    **options: Any,
+) -> None:
+    """Say whether the order of RUNS holds under other choices than those made in the measures.
+
+    QRELS, RUNS and the measures are those of `fairtk evaluate`. Varied are the browsing model, its
+    patience, the cutoff, the target, what becomes of documents without a group, bounds, the base
+    of the logarithm, and what documents without a label are taken for. For each: Kendall's tau of
+    the systems' order with that of the measures as asked, who wins, and whether that is another
+    system. `fairtk.sensitivity` does the same in Python.
+
+    \b
+    Examples:
+      fairtk sensitivity qrels.txt bm25.run fair.run -m EE_R@5 -m EE_D@5 --plot heat.svg
+      fairtk sensitivity qrels.txt *.run -m AWRF@20 --groups gender.tsv --target uniform
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.cli.values import rendered
+    from fairtk.robustness import sensitivity
+
+    check_stdin(qrels, runs, *options["answers"], options["gold"])
+    if vary:
+        options["vary"] = vary
+    if cutoffs is not None:
+        options["cutoffs"] = _numbers(cutoffs)
+    with only_results_on_stdout():
+        found = sensitivity(qrels, runs, measures, **options)
+    if plot is not None:
+        found.plot(Path(plot))
+    if form != TABLE:
+        echo(rendered(found.table, form), output)
+        return
+    columns = ["measure", "choice", "setting", "tau", "winner", "swapped"]
+    cells = [
+        [row.measure, row.choice, row.setting, "-" if row.tau != row.tau else f"{row.tau:.2f}",
+         row.note or (row.winner or "tie") + (" (flips)" if row.flips else ""), str(row.swapped)]
+        for row in found.table.itertuples()
+    ]  # fmt: skip
+    echo("\n".join([*table_lines(columns, cells, (3, 5)), "", found.summary]), output)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise click.UsageError(f"--cutoffs are whole numbers, as in 5,10; found {text!r}") from None

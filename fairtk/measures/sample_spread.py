@@ -1,0 +1,156 @@
+"""How much values of measures vary from one set of samples to another of the same policies.
+
+EE_R, EU and E(m) are means over samples. EE_D and EE_L are means over pairs of samples, up to what
+their estimator adds: a U-statistic with the kernel h(x, y) = <x, y>, for EE_L less <x, t> + <y, t>
+with the target t. Its variance with N samples is 2 (2 (N - 2) a + b) / (N (N - 1)), with a the
+variance of E[h | x] and b that of h (Hoeffding 1948); a mean with variance v has a = v / 4 and
+b = v / 2. Both are estimated without bias from sums over two, three and four different samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairtk.divergence import SparseRows
+from fairtk.errors import InputError, ParameterError
+from fairtk.exposure.expected import total
+from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.eu import ExpectedUtility
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.expectation import Expectation, values_of_samples
+
+_BLOCK = 1 << 22
+"""Pairs of samples that are in memory at a time."""
+
+
+@dataclass(frozen=True)
+class SampleSpread:
+    """What makes up the sampling variance of a measure's values; arrays of shape (n_queries,).
+
+    NaN where it is not known: fewer than two samples, four for EE_D and EE_L. 0 for a query that
+    the run lacks: its value is no estimate.
+
+    Attributes:
+        n: number of samples.
+        one: the variance a of what one sample says, see the module.
+        two: the variance b of what a pair of samples says.
+        bias: what the estimator adds in expectation.
+    """
+
+    n: IntArray
+    one: FloatArray
+    two: FloatArray
+    bias: FloatArray
+
+    def variance(self, n: Any = None) -> FloatArray:
+        """Return the variance of the values with n samples, by default with those there are.
+
+        It is an unbiased estimate, which can be below 0 by chance.
+        """
+        size = np.maximum(self.n if n is None else n, 2).astype(np.float64)
+        return np.asarray(2 * (2 * (size - 2) * self.one + self.two) / (size * (size - 1)))
+
+    def error(self) -> FloatArray:
+        """Return the standard errors of the values."""
+        one, two = np.maximum(self.one, 0.0), np.maximum(self.two, 0.0)
+        return np.sqrt(replace(self, one=one, two=two).variance())
+
+
+def spread_over_samples(measure: Any, evidence: Evidence) -> SampleSpread:
+    """Return the spread of a measure's values over sets of samples.
+
+    Samples are taken to be independent; stratified ones vary less.
+
+    Raises:
+        ParameterError: the measure is neither of expected exposure, nor EU nor E(...).
+        InputError: the run has no samples.
+    """
+    ranked, n_queries = evidence.rankings, len(evidence.qids)
+    if not ranked.sampled:
+        what = "exact exposure" if evidence.exact is not None else "no column 'sample'"
+        raise InputError(f"{evidence.where}: the run has {what}: nothing varies by sampling")
+    query = evidence.query_of_run[ranked.ranking_query]
+    n = np.bincount(query, minlength=n_queries)
+    nothing = np.zeros(n_queries)
+    if isinstance(measure, ExpectedExposure) and measure.PART != "relevance":
+        return _of_pairs(measure, evidence, query, n)
+    scale = np.ones(n_queries)
+    if isinstance(measure, ExpectedExposure):
+        shown = measure.form.shown(evidence)
+        value = shown.per_row(shown.weight * measure.form.targets(evidence)[shown.cell])
+        scale = measure.scales(evidence)
+    elif isinstance(measure, ExpectedUtility):
+        query, value = measure.of_answers(evidence)
+    elif isinstance(measure, Expectation):
+        query, value = values_of_samples(measure.inner, evidence)
+    else:
+        raise ParameterError(
+            f"{measure!r} is no mean over samples or pairs of samples, so that how it varies is "
+            "not known; known are EE_D, EE_R, EE_L, EU and E(...)"
+        )
+    mean = total(query, value, n_queries) / np.maximum(n, 1)
+    square = total(query, (value - mean[query]) ** 2, n_queries)
+    variance = np.where(n == 1, np.nan, square / np.maximum(n - 1, 1)) * scale**2
+    return SampleSpread(n, variance / 4, variance / 2, nothing)
+
+
+def _of_pairs(measure: Any, evidence: Evidence, query: IntArray, n: IntArray) -> SampleSpread:
+    shown, scale = measure.form.shown(evidence), measure.scales(evidence)
+    towards = np.zeros(shown.n_rows)
+    if measure.PART == "loss":
+        towards = shown.per_row(shown.weight * measure.form.targets(evidence)[shown.cell])
+    one, two, apart = np.zeros((3, len(n)))
+    for number, rows in _rows_by_query(query):
+        vectors = _dense(shown, rows)
+        one[number], two[number], apart[number] = _moments(vectors, towards[rows])
+    square = total(query, shown.square(), len(n)) / np.maximum(n, 1)
+    added = (square - apart) / np.maximum(n, 1)
+    if measure["estimator"] == "unbiased":
+        added = np.zeros(len(n))
+    one, two, added = one * scale**2, two * scale**2, added * scale
+    return SampleSpread(n, one, two, np.where(n > 0, added, 0.0))
+
+
+def _rows_by_query(query: IntArray) -> Iterator[tuple[int, slice]]:
+    start = np.flatnonzero(np.diff(query, prepend=-1))
+    for first, last in zip(start.tolist(), [*start[1:].tolist(), len(query)], strict=True):
+        yield int(query[first]), slice(first, last)
+
+
+def _dense(shown: SparseRows, rows: slice) -> FloatArray:
+    """Return some rows with the cells that they have; shape (n_rows, n_cells)."""
+    entries = slice(int(shown.start[rows.start]), int(shown.start[rows.stop]))
+    cells, code = np.unique(shown.cell[entries], return_inverse=True)
+    found = np.zeros((rows.stop - rows.start, len(cells)))
+    found[shown.row[entries] - rows.start, code] = shown.weight[entries]
+    return found
+
+
+def _moments(vectors: FloatArray, towards: FloatArray) -> tuple[float, float, float]:
+    """Return a and b of one query, and the mean inner product of two different samples."""
+    n = len(vectors)
+    if n < 2:
+        return np.nan, np.nan, np.nan
+    norm = (vectors**2).sum(axis=1)
+    inner = vectors @ vectors.sum(axis=0) - norm  # with all others, by sample
+    apart = float(inner.sum()) / (n * (n - 1))
+    if n < 4:
+        return np.nan, np.nan, apart
+    mean = apart - 2 * float(towards.mean())
+    sums = inner - (n - 1) * towards - (towards.sum() - towards) - (n - 1) * mean
+    squares = 0.0
+    step = max(1, _BLOCK // n)
+    for first in range(0, n, step):
+        own = slice(first, first + step)
+        kernel = vectors[own] @ vectors.T - towards[own, None] - towards - mean
+        kernel[np.arange(len(kernel)), np.arange(n)[own]] = 0.0
+        squares += float((kernel**2).sum())
+    pairs, triples = n * (n - 1), n * (n - 1) * (n - 2)
+    chains = float((sums**2).sum()) - squares
+    variance = (4 * chains + 2 * squares) / (triples * (n - 3))
+    return chains / triples + variance, squares / pairs + variance, apart

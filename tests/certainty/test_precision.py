@@ -1,0 +1,143 @@
+"""Standard errors from sampling and samples needed: by hand, and exactly by enumeration."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_measures import P, nDCG
+
+import fairtk
+from fairtk import EE_D, EE_L, EE_R, EU, E, FairSampler, precision
+from fairtk.certainty.samples_needed import fewest_samples
+from fairtk.errors import InputError, ParameterError
+from fairtk.measures.sample_spread import SampleSpread, _moments
+
+RUN = pd.DataFrame(
+    {"qid": "q", "docno": [f"d{i}" for i in range(8)], "score": [8.0, 7, 6, 6, 4, 3, 1, 0]}
+)
+QRELS = pd.DataFrame({"qid": "q", "docno": [f"d{i}" for i in range(8)], "label": [0, 1] * 4})
+
+
+def sampled(n_samples=30, seed=42, alpha=2):
+    return FairSampler(alpha=alpha, n_samples=n_samples, cutoff=3, seed=seed)(RUN)
+
+
+def test_means_over_samples_by_hand():
+    # four answers, three right: mean 3/4, variance (3 * (1/4)^2 + (3/4)^2) / 3 = 1/4
+    run = pd.DataFrame(
+        {"qid": "q", "docno": "d0", "score": 1.0, "rank": 0, "sample": range(4)}
+    ).assign(qanswer=["yes", "yes", "no", "yes"])
+    found = precision(run, QRELS.assign(gold_answer="yes"), EU(utility="em"), 0.1)
+    row = found.per_query.iloc[0]
+    assert row["value"] == 0.75 and row["n_samples"] == 4 and row["bias"] == 0
+    assert row["error"] == pytest.approx(np.sqrt(1 / 4 / 4))
+    assert row["needed"] == np.ceil(1.959964**2 / 4 / 0.1**2)  # 97 = 96.04 rounded up
+    assert found.means["half_width"][0] == pytest.approx(1.959964 * row["error"])
+    assert "samples for +-0.1 at 95%" in repr(found)
+
+
+def test_variance_of_pairs_is_unbiased_by_enumeration():
+    """Over all 3^5 samples of a policy of three rankings, weighted by their probability."""
+    rankings = np.array([[1.0, 1, 0, 0], [1, 0, 1, 0], [0, 0.5, 0, 1]])
+    probability = np.array([0.5, 0.3, 0.2])
+    towards_of = np.array([0.2, 0.9, 0.4])
+    for towards in (np.zeros(3), towards_of):
+        values, estimates, chance = [], [], []
+        for drawn in product(range(3), repeat=5):
+            rows = list(drawn)
+            one, two, apart = _moments(rankings[rows], towards[rows])
+            spread = SampleSpread(np.array([5]), np.array([one]), np.array([two]), np.zeros(1))
+            values.append(apart - 2 * towards[rows].mean())
+            estimates.append(spread.variance()[0])
+            chance.append(probability[rows].prod())
+        chance, values = np.array(chance), np.array(values)
+        mean = chance @ values
+        exposure = probability @ rankings
+        assert mean == pytest.approx(exposure @ exposure - 2 * probability @ towards)
+        assert chance @ np.array(estimates) == pytest.approx(chance @ (values - mean) ** 2)
+
+
+def test_errors_are_the_spread_over_seeds():
+    measures = [EE_D(estimator="unbiased") @ 3, EE_L(estimator="unbiased") @ 3, EE_R @ 3,
+                E(nDCG @ 3)]  # fmt: skip
+    tables = [precision(sampled(seed=seed), QRELS, measures).per_query for seed in range(60)]
+    values = np.stack([table["value"] for table in tables])
+    variances = np.stack([table["error"] for table in tables]) ** 2
+    assert variances.mean(axis=0) == pytest.approx(values.var(axis=0, ddof=1), rel=0.5)
+
+
+def test_bias_of_the_plain_estimate():
+    run = sampled()
+    plain, unbiased = (
+        precision(run, QRELS, [EE_D(estimator=e) @ 3, EE_L(estimator=e) @ 3]).per_query
+        for e in ("plain", "unbiased")
+    )
+    removed = plain["value"] - unbiased["value"]
+    assert plain["bias"].tolist() == pytest.approx(removed.tolist())
+    assert (unbiased["bias"] == 0).all()
+    assert plain["error"].tolist() == unbiased["error"].tolist()
+
+
+@settings(max_examples=50)
+@given(one=st.floats(0, 1), two=st.floats(0, 4), least=st.floats(1e-4, 0.5))  # b is never below 2 a
+def test_samples_needed_are_the_fewest(one, two, least):
+    two = max(two, 2 * one)
+    needed = int(fewest_samples(np.array([one]), np.array([two]), least)[0])
+    spread = SampleSpread(np.array([9]), np.array([one]), np.array([two]), np.zeros(1))
+    assert spread.variance(needed)[0] <= least * (1 + 1e-6)
+    assert needed == 2 or spread.variance(needed - 1)[0] > least * (1 - 1e-6)
+
+
+def test_a_pilot_says_what_more_samples_give():
+    """30 samples plan the number for a half-width; that many samples have it."""
+    plan = precision(sampled(30), QRELS, [EE_R @ 3], 0.05).per_query["needed"][0]
+    error = precision(sampled(int(plan)), QRELS, [EE_R @ 3]).per_query["error"][0]
+    assert 1.96 * error == pytest.approx(0.05, rel=0.35)
+
+
+def test_other_evaluators_samples_and_missing_queries():
+    run = sampled(6)
+    qrels = pd.concat([QRELS, QRELS.assign(qid="r")])
+    # P@3 has a fast form here, its form with judged documents alone has none
+    found = precision(run, qrels, [E(P @ 3), E(P(judged_only=True) @ 3)])
+    table = found.per_query.set_index(["measure", "qid"])
+    one, other = (table.xs(m, level="measure") for m in found.means["measure"])
+    assert one["error"].tolist() == other["error"].tolist()
+    assert other.loc["r", ["value", "error", "n_samples"]].tolist() == [0, 0, 0]
+    assert found.means["n"].tolist() == [2, 2]
+    # half of the queries varies: the mean's error is half of that query's
+    assert found.means["error"][0] == pytest.approx(one["error"].iloc[0] / 2)
+
+
+def test_few_samples_say_nothing():
+    table = precision(sampled(3, alpha=0, seed=1), QRELS, [EE_D @ 3, EE_R @ 3]).per_query
+    assert np.isnan(table["error"][0]) and np.isnan(table["needed"][0])
+    assert table["error"][1] > 0
+    assert np.isnan(precision(sampled(1), QRELS, EE_R @ 3).per_query["error"][0])
+
+
+def test_what_is_refused():
+    with pytest.raises(InputError, match="one sample"):
+        precision(sampled(1), QRELS, EE_D(estimator="unbiased") @ 3)
+    with pytest.raises(InputError, match="no column 'sample': nothing varies by sampling"):
+        precision(RUN, QRELS, EE_D @ 3)
+    exact = fairtk.PlackettLuceExposure(alpha=2, cutoff=3)(RUN)
+    with pytest.raises(InputError, match="exact exposure: nothing varies"):
+        precision(exact, QRELS, EE_D @ 3)
+    with pytest.raises(ParameterError, match="known are EE_D, EE_R, EE_L, EU and E"):
+        precision(sampled(), QRELS, fairtk.nDCG_TREC @ 3)
+    with pytest.raises(ParameterError, match="variant='paper'"):
+        precision(sampled(), QRELS, EE_R(variant="fair-rag") @ 3)
+    for options, words in (
+        ({"half_width": 0}, "half_width"),
+        ({"half_width": "x"}, "half_width"),
+        ({"half_width": float("inf")}, "half_width"),
+        ({"confidence": 1}, "confidence"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            precision(sampled(), QRELS, EE_D @ 3, **options)

@@ -1,0 +1,161 @@
+"""fairtk beside plain implementations: agreement, causes, and what has none."""
+
+import ast
+import dataclasses
+import math
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import fairtk
+from fairtk.cli.group import cli
+from fairtk.conformity import comparing, definitions, plain
+from fairtk.conformity.plain import Query
+from fairtk.errors import InputError, ParameterError
+
+
+@pytest.fixture(scope="module")
+def fixtures():
+    return fairtk.conformance()
+
+
+def test_plain_implementations_share_nothing_with_fairtk():
+    tree = ast.parse(Path(plain.__file__).read_text(encoding="utf-8"))
+    modules = [n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+    modules += [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
+    assert set(modules) == {"__future__", "collections", "dataclasses", "math", "typing"}
+
+
+def test_published_numbers_are_reproduced(fixtures):
+    table = fixtures.table
+    assert fixtures.conforms
+    assert set(table["definition"]) == {
+        "paper", "fair-rag", "expeval", "trec2022-task1", "trec2022-task2",
+    }  # fmt: skip
+    assert (table["published"] == table["reproduced"]).all()
+    assert table["published"].min() >= 12 and table["published"].sum() > 270
+    assert (table["agree"] + table["departs"] == table["queries"]).all()
+
+
+def test_each_difference_has_its_cause(fixtures):
+    found = fixtures.differences.set_index("one")["cause"]
+    assert "divides by k" in " ".join(found[["fairtk"]])
+    assert "upper bound of EE-R for EE-L" in " ".join(found[["fairtk"]])
+    assert "m < k" in " ".join(found[["paper"]])
+    assert "discount" in " ".join(found[["trec2022-task1"]])
+    assert not fixtures.differences["cause"].str.contains("not known").any()
+
+
+def test_the_paper_by_hand():
+    # k = 2, n = 4, m = 1: target 1 for a, (2 - 1) / (4 - 1) = 1/3 for the others
+    # exposure: a 1, b 1/2, c 1/2: EE-D (1 + 1/4 + 1/4) / 2; EE-R 1 + 1/6 + 1/6 of 1 + 1/3
+    query = Query({"a": 1, "b": 0, "c": 0, "d": 0}, [["a", "b", "d"], ["a", "c", "d"]])
+    found = plain.paper(query, cutoff=2)
+    assert found["EE_D"] == pytest.approx(0.75)
+    assert found["EE_R"] == pytest.approx(1.0)
+    # the loss: two of (1/2 - 1/3)^2 and one of (1/3)^2, of 4/3 + 2
+    assert found["EE_L"] == pytest.approx((2 / 36 + 1 / 9) / (4 / 3 + 2))
+    # the code gives b and c no target: 1 of 4/3
+    assert plain.fair_rag(query, cutoff=2)["EE_R"] == pytest.approx(0.75)
+
+
+def test_trec_by_hand():
+    # ranks 1 and 2 weigh 1, rank 3 1 / log2(3): the useful a and c have 1 + 0.63093 of 2
+    query = Query(
+        {"a": 1, "c": 1}, [["a", "b", "c"]], {"a": {"x": 1.0}, "b": {"y": 1.0}}, {"x": 1.0}
+    )
+    found = plain.task1(query, cutoff=3)
+    assert found["nDCG"] == pytest.approx((1 + 1 / math.log2(3)) / 2)
+    # exposure 1/2, 1/2 against 1, 0: JSD = (ln 2 / 2 + ln(2/3)) / 2 + ... in closed form
+    jsd = 0.5 * (math.log(1 / 0.75)) + 0.5 * (0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(2))
+    assert found["AWRF"] == pytest.approx(1 - jsd)
+    assert plain.trec_eval(query, cutoff=3)["nDCG"] == pytest.approx(1.5 / (1 + 1 / math.log2(3)))
+
+
+def frames(ties=False):
+    rankings = {"q1": [["a", "b", "c"], ["b", "a", "c"]], "q2": [["c", "d", "a"], ["d", "c", "a"]]}
+    rows = [
+        (qid, docno, 0.0 if ties else -float(rank), rank, sample)
+        for qid, samples in rankings.items()
+        for sample, docnos in enumerate(samples)
+        for rank, docno in enumerate(docnos)
+    ]
+    run = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank", "sample"])
+    labels = [("q1", "a", 1), ("q1", "b", 0), ("q1", "x", 2), ("q2", "d", 1), ("q2", "y", 0)]
+    return run, pd.DataFrame(labels, columns=["qid", "docno", "label"])
+
+
+def test_the_users_run_by_groups():
+    run, qrels = frames()
+    groups = fairtk.Groups.from_frame(pd.DataFrame({"docno": list("abcd"), "group": list("mnmn")}))
+    found = fairtk.conformance(run, qrels, groups=groups, target="uniform", cutoff=2, p=0.8, u=0.3)
+    assert found.conforms
+    table = found.table.set_index(["definition", "value"])
+    assert (table["agree"] == 2).all() and (table["queries"] == 2).all()
+    # a sampled run has no value in Task 1
+    assert set(table.index.get_level_values(0)) == {
+        "paper", "fair-rag", "expeval", "trec2022-task2", "trec_eval",
+    }  # fmt: skip
+    assert "GERR(p=0.8, u=0.3)" in table.loc[("expeval", "EE_D"), "measure"]
+    one = run[run["sample"] == 0].drop(columns="sample")
+    found = fairtk.conformance(one, qrels, groups=groups, target="uniform", cutoff=2)
+    assert found.conforms and "trec2022-task1" in set(found.table["definition"])
+
+
+def test_ties_and_missing_queries_are_causes():
+    run, qrels = frames(ties=True)
+    one = run[(run["sample"] == 0) & (run["qid"] == "q1")].drop(columns="sample")
+    found = fairtk.conformance(one, qrels, cutoff=2)
+    assert found.conforms
+    causes = found.differences.set_index("other")["cause"]
+    assert " ".join(causes[["trec_eval"]]).startswith("tied scores")
+    assert "the run lacks the query" in " ".join(causes[["paper"]])
+
+
+def test_a_difference_without_a_cause_is_found(monkeypatch):
+    def wrong(query, **settings):
+        values = plain.paper(query, **settings)
+        return {**values, "EE_R": values["EE_R"] + 0.25}
+
+    broken = dataclasses.replace(definitions.PAPER, values=wrong)
+    monkeypatch.setitem(definitions.DEFINITIONS, "paper", broken)
+    run, qrels = frames()
+    found = fairtk.conformance(run, qrels, cutoff=2)
+    row = found.table.set_index(["definition", "value"]).loc[("paper", "EE_R")]
+    assert not found.conforms
+    assert (row["unexplained"], row["largest"]) == (2, pytest.approx(0.25))
+    result = CliRunner().invoke(cli, ["conformance"])
+    assert result.exit_code == 1 and "does not conform" in result.output
+
+
+def test_values_agree_relative_to_their_size():
+    assert comparing.same(1e9, 1e9 + 0.5, 1e-9)
+    assert not comparing.same(1.0, 1.0 + 2e-9, 1e-9)
+    assert comparing.same(math.nan, math.nan, 1e-9) and not comparing.same(math.nan, 1.0, 1e-9)
+
+
+def test_wrong_arguments_are_refused():
+    run, qrels = frames()
+    with pytest.raises(InputError, match="give a run and its qrels, or neither"):
+        fairtk.conformance(run)
+    with pytest.raises(InputError, match="groups and target go with a run"):
+        fairtk.conformance(target="uniform")
+    with pytest.raises(ParameterError, match="cutoff must be a whole number above 0; found 2.5"):
+        fairtk.conformance(run, qrels, cutoff=2.5)
+    with pytest.raises(InputError, match="p below 1"):
+        fairtk.conformance(run, qrels, p=1.0)
+
+
+def test_the_command(tmp_path):
+    run, qrels = frames()
+    fairtk.io.write_run(run, tmp_path / "a.run")
+    fairtk.io.write_qrels(qrels, tmp_path / "qrels.txt")
+    files = [str(tmp_path / "a.run"), str(tmp_path / "qrels.txt")]
+    result = CliRunner().invoke(cli, ["conformance", *files, "--cutoff", "2"])
+    assert result.exit_code == 0 and "All differences have a cause." in result.output
+    result = CliRunner().invoke(cli, ["conformance", *files, "--format", "json"])
+    assert pd.read_json(StringIO(result.output), typ="series")["conforms"]
+    assert CliRunner().invoke(cli, ["conformance", files[0]]).exit_code == 2

@@ -1,0 +1,181 @@
+"""Trade-offs over alpha: exact curves, who is dominated, areas, equal utility."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from ir_measures import calc_aggregate
+
+import fairtk
+from fairtk import EE_D, EE_R, FairSampler
+from fairtk.cli.group import cli
+from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.robustness.pareto import dominated, drawn_queries, interval, price
+
+DOCS = [f"d{i}" for i in range(8)]
+
+
+def run(seed, n=12):
+    generator = np.random.default_rng(seed)
+    rows = [(f"q{q}", d, float(generator.normal() + useful(q, d))) for q in range(n) for d in DOCS]
+    return pd.DataFrame(rows, columns=["qid", "docno", "score"])
+
+
+def useful(query, docno):
+    return int((query + int(docno[1:])) % 3 == 0)
+
+
+QRELS = pd.DataFrame(
+    [(f"q{q}", d, useful(q, d)) for q in range(12) for d in DOCS],
+    columns=["qid", "docno", "label"],
+)
+
+
+def test_points_that_are_dominated():
+    # lower x and higher y are better: (2, 1) loses to (1, 1); (3, 3) has the best y
+    x, y = np.array([1.0, 2.0, 3.0, 1.0, np.nan]), np.array([1.0, 1.0, 3.0, 1.0, 9.0])
+    assert dominated(x, y, [True, False]).tolist() == [False, True, False, False, False]
+    assert dominated(x, y, [False, False]).tolist() == [True, True, False, True, False]
+
+
+def test_the_price_of_a_level_by_hand():
+    x, y = np.array([[0.0, 1.0, 2.0]]), np.array([[0.0, 2.0, 1.0]])
+    # y is 1 half way to the first peak, where x is 1/2; it never is 3; 2 at the peak
+    assert price(x, y, 1.0, [True, False]) == pytest.approx([0.5])
+    assert np.isnan(price(x, y, 3.0, [True, False])).all()
+    assert price(x, y, 2.0, [True, False]) == pytest.approx([1.0])
+    # where higher is better in x: the last place at which y is still 1
+    assert price(x, y, 1.0, [False, False]) == pytest.approx([2.0])
+    # where lower is better in y: at most 1 up to x = 1/2
+    assert price(x, y, 1.0, [True, True]) == pytest.approx([0.0])
+
+
+def test_resamples_have_the_weight_of_the_queries():
+    weights = drawn_queries(5, 50, 1)
+    assert weights.sum(axis=1) == pytest.approx(np.ones(51))
+    assert weights[0] == pytest.approx([0.2] * 5)
+    assert (
+        interval(np.array([1.0, np.nan, np.nan]), 0.95) == (pytest.approx(np.nan, nan_ok=True),) * 2
+    )
+
+
+def test_the_curve_is_exact():
+    found = fairtk.frontier(QRELS, {"one": run(1)}, alphas=[0, 2], resamples=20)
+    curve = found.curve
+    assert curve["alpha"].tolist() == [0, 2, np.inf]
+    # uniform: every document is read with 5/8, so EE-D is 8 (5/8)^2 of 5
+    assert curve["x"].iloc[0] == pytest.approx(8 * (5 / 8) ** 2 / 5, abs=1e-9)
+    assert curve["x"].iloc[-1] == pytest.approx(1.0)
+    drawn = FairSampler(alpha=2, n_samples=3000, cutoff=5).transform(run(1))
+    sampled = calc_aggregate([EE_D @ 5, EE_R @ 5], QRELS, drawn)
+    assert curve["x"].iloc[1] == pytest.approx(sampled[EE_D @ 5], abs=2e-3)
+    assert curve["y"].iloc[1] == pytest.approx(sampled[EE_R @ 5], abs=5e-3)
+    assert ((curve["y_low"] <= curve["y"]) & (curve["y"] <= curve["y_high"])).all()
+    assert (found.n, len(found.equal)) == (12, 0)
+
+
+def test_two_retrievers_and_a_sampled_run():
+    worse = run(1).assign(score=-run(1)["score"])
+    sampled = FairSampler(alpha=0, n_samples=50, cutoff=5).transform(run(2))
+    runs = {"good": run(1), "bad": worse, "even": sampled}
+    found = fairtk.frontier(QRELS, runs, alphas=[0, 1, 4], resamples=100)
+    behind = set(found.curve.loc[found.curve["dominated"], "system"])
+    assert behind >= {"bad"} and "good" not in behind
+    # at alpha 0 both are the uniform policy; elsewhere the reversed run loses
+    bad = found.curve[found.curve["system"] == "bad"]
+    assert bad["dominated"].tolist() == [False, True, True, True]
+    assert (found.curve["system"] == "even").sum() == 1
+    areas = found.areas.set_index("system")
+    assert list(areas.index) == ["good", "bad"]
+    assert areas.loc["good", "area"] > areas.loc["bad", "area"]
+    assert (areas["low"] <= areas["area"]).all() and (areas["area"] <= areas["high"]).all()
+
+
+def test_equal_utility():
+    # scores that follow usefulness well, and less so
+    runs = {"one": run(1), "two": run(1).assign(score=lambda r: r["score"] + 0.0)}
+    found = fairtk.frontier(QRELS, runs, alphas=[0, 1, 2, 4], resamples=50)
+    assert len(found.equal) == 3
+    # the same run: the same price in every resample
+    assert found.equal[["difference", "low", "high"]].to_numpy() == pytest.approx(0.0)
+    asked = fairtk.frontier(QRELS, runs, alphas=[0, 4], resamples=50, levels=[2.0])
+    assert np.isnan(asked.equal["x_one"]).all()
+
+
+def test_awrf_and_ndcg_have_their_own_exposure():
+    groups = fairtk.Groups.from_frame(
+        pd.DataFrame({"docno": DOCS, "group": ["m", "n"] * 4}), name="g"
+    )
+    found = fairtk.frontier(
+        QRELS, [run(1)], "AWRF@5", "E(nDCG@5)", alphas=[0, 3], groups=[groups],
+        targets=["uniform"], resamples=10,
+    )  # fmt: skip
+    assert found.measures == ["AWRF@5", "E(nDCG@5)"]
+    assert found.curve["x"].iloc[0] == pytest.approx(1.0)  # even exposure of four and four
+    assert found.curve["y"].is_monotonic_increasing
+
+
+def answers(alpha, n=60):
+    drawn = FairSampler(alpha=alpha, n_samples=n, cutoff=2, seed=7).transform(run(1))
+    first = drawn.sort_values("rank").groupby(["qid", "sample"])["docno"].first()
+    said = {key: "yes" if useful(int(key[0][1:]), docno) else "no" for key, docno in first.items()}
+    keys = zip(drawn["qid"], drawn["sample"], strict=True)
+    return drawn.assign(qanswer=[said[key] for key in keys])
+
+
+def test_utility_from_answers_that_are_there():
+    gold = QRELS.assign(gold_answer="yes")
+    found = fairtk.frontier(
+        gold, {"one": run(1)}, "EE_D@2", "EU(utility='accuracy')", alphas=[1, 2, 3],
+        answers={"one": {1: answers(1), 3: answers(3)}}, cutoff=2, resamples=20,
+    )  # fmt: skip
+    assert found.curve["alpha"].tolist() == [1, 2, 3]  # answers say nothing of the fixed ranking
+    expected = fairtk.off_policy_utility(
+        {1: answers(1), 3: answers(3)}, run(1), gold, [2], "accuracy", 2
+    )
+    assert found.curve["y"].iloc[1] == pytest.approx(expected.means["value"].iloc[0])
+    assert found.curve["y"].is_monotonic_increasing
+
+
+def test_wrong_input_is_refused():
+    gold = QRELS.assign(gold_answer="yes")
+    with pytest.raises(InputError, match="needs the answers of 'one'"):
+        fairtk.frontier(gold, {"one": run(1)}, y="EU(utility='accuracy')")
+    with pytest.raises(NotFoundError, match="measure of exact exposure 'P@5'"):
+        fairtk.frontier(QRELS, [run(1)], y="P@5")
+    with pytest.raises(ParameterError, match="alphas is empty"):
+        fairtk.frontier(QRELS, [run(1)], alphas=[])
+    with pytest.raises(ParameterError, match="confidence must lie in"):
+        fairtk.frontier(QRELS, [run(1)], confidence=95)
+    with pytest.raises(InputError, match="alpha"):
+        fairtk.frontier(QRELS, [run(1)], alphas=[-1])
+
+
+def test_the_command(tmp_path):
+    fairtk.io.write_qrels(QRELS, tmp_path / "qrels.txt")
+    fairtk.io.write_run(run(1), tmp_path / "one.run")
+    fairtk.io.write_run(run(3), tmp_path / "two.run")
+    files = [str(tmp_path / name) for name in ("qrels.txt", "one.run", "two.run")]
+    picture = tmp_path / "f.svg"
+    args = ["frontier", *files, "--alphas", "0,2", "--resamples", "20"]
+    result = CliRunner().invoke(cli, [*args, "--plot", str(picture)])
+    assert result.exit_code == 0, result.output
+    assert "one: area 0." in result.output and "where EE_R@5 is" in result.output
+    assert picture.read_bytes().startswith(b"<?xml")
+    assert CliRunner().invoke(cli, [*args, "--format", "csv"]).output.startswith("system,alpha,x,")
+    for wrong in (["--alphas", "a"], ["--answers", "1=x"], ["--answers", "no:1=x"]):
+        assert CliRunner().invoke(cli, [*args, *wrong]).exit_code == 2
+
+
+def test_the_command_reads_answers(tmp_path):
+    fairtk.io.write_qrels(QRELS.assign(gold_answer="yes"), tmp_path / "qrels.tsv")
+    fairtk.io.write_run(run(1), tmp_path / "one.run")
+    fairtk.io.write_run(answers(2), tmp_path / "two.parquet")
+    result = CliRunner().invoke(
+        cli,
+        ["frontier", str(tmp_path / "qrels.tsv"), str(tmp_path / "one.run"), "-x", "EE_D@2", "-y",
+         "EU(utility='accuracy')", "--answers", f"2={tmp_path / 'two.parquet'}", "--cutoff", "2",
+         "--alphas", "1.5,2", "--resamples", "10", "--format", "csv"],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "one,1.5," in result.output
