@@ -11,6 +11,9 @@ from typing import Any
 from fairtk.errors import FormatError
 from fairtk.files.content import JSON_ENTRY, decoded, opened, text_lines
 
+_BLANK = " \t\r\n"
+"""What JSON knows as white space."""
+
 
 def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | None = None) -> Any:
     """Return the value of a JSON text.
@@ -25,7 +28,7 @@ def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | N
             key twice in one object.
     """
     try:
-        return json.loads(text.rstrip(), object_pairs_hook=_object)
+        return json.loads(text.rstrip(_BLANK), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         reason = f"{error.msg} at character {error.colno - 1}"
         line = None if line is None else line + error.lineno - 1
@@ -66,7 +69,7 @@ def json_objects(path: str | PathLike[str]) -> Iterator[tuple[int, dict[str, Any
     """
     for number, text in text_lines(path, JSON_ENTRY):
         if not text.isspace():
-            record = parse_json(text.strip(), path, number)
+            record = parse_json(text.strip(_BLANK), path, number)
             if not isinstance(record, dict):
                 raise FormatError(
                     f"expected a JSON object, found a {type(record).__name__}",

@@ -15,6 +15,7 @@ import pandas as pd
 from fairtk.errors import FormatError, listed
 from fairtk.files.content import MARK
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.frames.columns import SAMPLE
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; Python's ``float`` reads ``1_000`` and the digits of other scripts, too."""
@@ -152,6 +153,12 @@ class Rows:
         wrong = (values > np.iinfo(np.int64).max).to_numpy(dtype=bool)  # unsigned, in Parquet
         self.fail_at(wrong, f"{column} must be a 64-bit integer; found {{}}", column)
         self.frame[column] = values.astype(np.int64)
+
+    def as_samples(self) -> None:
+        """Make the column ``sample`` integers of at least 0."""
+        self.as_integers(SAMPLE)
+        wrong = (self.frame[SAMPLE] < 0).to_numpy()
+        self.fail_at(wrong, f"{SAMPLE} must not be negative; found {{}}", SAMPLE)
 
     def _numbers(self, column: str) -> FloatArray:
         values = self.frame[column]

@@ -19,6 +19,7 @@ from fairtk.files.rows import NUMBER, Rows, shown
 Type = Literal["str", "int", "float"]
 _BLANKS = re.compile(r"[ \t]+")
 _WORDS = (b"rue", b"RUE", b"als", b"ALS")  # true and false, as pandas knows them
+_QUERY = ("qid", "query_id")  # no query has such a name
 _MARKS = re.compile(rb"\xef\xbb\xbf|\r[^\n]")
 
 
@@ -64,7 +65,15 @@ def read_whitespace(
         FormatError: a line has another number of columns than line 1 or than any layout, or a
             field is no number where one is needed; names the line.
     """
-    width = len(fields_of(first_line(path)))
+    first = fields_of(first_line(path))
+    if first and first[0] in _QUERY:
+        raise FormatError(
+            f"this looks like a header ({' '.join(first)[:60]}), but not like one with the names "
+            "of all columns; mend or remove it",
+            path,
+            1,
+        )
+    width = len(first)
     columns = next((list(layout) for layout in layouts if len(layout) == width), None)
     if columns is None:
         if width:

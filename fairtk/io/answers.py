@@ -115,5 +115,5 @@ def _keyed(path: str | PathLike[str], what: str, column: str) -> Rows:
     rows.require([QID, column], what)
     rows.as_ids(QID)
     if SAMPLE in rows.frame.columns:
-        rows.as_integers(SAMPLE)
+        rows.as_samples()
     return rows

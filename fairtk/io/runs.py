@@ -148,10 +148,7 @@ def _read_samples(rows: Rows) -> None:
     mixed = "sampled and unsampled rows are mixed: sample is missing"
     rows.fail_at(column.isna().to_numpy(), mixed, SAMPLE)
     if pd.api.types.is_numeric_dtype(column.dtype):
-        rows.as_integers(SAMPLE)
-        rows.fail_at(
-            (rows.frame[SAMPLE] < 0).to_numpy(), "sample must not be negative; found {}", SAMPLE
-        )
+        rows.as_samples()
         return
     rows.as_ids(SAMPLE)
     codes, found = pd.factorize(rows.frame[SAMPLE])

@@ -115,8 +115,10 @@ def _topics(folder: Path, name: str) -> dict[Any, Any]:
     return values
 
 
-_SETTINGS = ("the study", "FairQR", "[llm]", "[ledger]", "system", "dimension", "dataset")
+_SETTINGS = ("the study", "FairQR", "[llm]", "[ledger]", "system", "dimension", "dataset", "split")
 """What else a message about a study may name: options of the command line win over its file."""
+_BESIDE = {"dev_questions.json": "dev_outputs.json", "dev_outputs.json": "dev_questions.json"}
+"""The file that lacks what another one says."""
 
 
 class Said(Exception):
@@ -166,7 +168,10 @@ def _judge(verdict: Verdict, wanted: Any, got: Any) -> None:
         message = str(got)
         if not isinstance(wanted, Refused | Unsaid):
             verdict.outcome, verdict.detail = REFUSED, message
-        elif not any(word in message for word in (verdict.room, *_SETTINGS)):
+        elif not any(
+            word in message
+            for word in (verdict.room, _BESIDE.get(verdict.room, verdict.room), *_SETTINGS)
+        ):
             verdict.outcome, verdict.detail = PLACELESS, f"names no file: {message}"
         elif getattr(wanted, "line", None) and not re.search(r"\w:\d+:", message):
             verdict.outcome, verdict.detail = PLACELESS, f"names no line: {message}"

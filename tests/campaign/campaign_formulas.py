@@ -27,7 +27,7 @@ class Run:
 
     Attributes:
         rankings: (docno, score) pairs in order.
-        sampled: whether the run has samples.
+        sampled: whether the run has the column of samples.
     """
 
     rankings: dict[str, dict[int, Ranking]] = field(default_factory=dict)

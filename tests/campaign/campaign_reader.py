@@ -181,6 +181,8 @@ def _delimited(lines: list[str]) -> Reading:
             result.lines.append(start)
     except csv.Error as error:
         raise Refused(f"CSV: {error}", reader.line_num) from None
+    if not result.records:
+        result.unsaid.append("a header alone, whose columns nothing needs")
     return result
 
 

@@ -131,7 +131,7 @@ def _relevance(name: str, labels: dict[str, float], run: formulas.Run, qid: str,
     if rankings is None:
         return 0.0
     measure = formulas.PLAIN[name.removeprefix("E")]
-    if run.sampled:
+    if any(len(own) > 1 for own in run.rankings.values()):
         orders = run.orders(qid)
     else:
         orders = [formulas.by_score(ranking) for ranking in rankings.values()]

@@ -116,6 +116,11 @@ class TestQrels:
         with pytest.raises(FormatError, match="qrels needs? the columns .* missing: 'label'"):
             read_qrels(file("qid\tdocno\tscore\nq\ta\t1\n"))
 
+    @pytest.mark.parametrize("name", ["qid", "query_id"])
+    def test_a_damaged_header_is_no_query(self, file, name):
+        with pytest.raises(FormatError, match=rf":1: this looks like a header \({name} da 1\)"):
+            read_qrels(file(f"{name}\tda\t1\nq\tb\t1\n"))
+
     def test_writing_the_trec_form(self, tmp_path):
         qrels = pd.DataFrame({"qid": ["q"], "docno": ["a"], "label": [1]})
         write_qrels(qrels, tmp_path / "qrels.txt")
@@ -159,6 +164,10 @@ class TestAnswers:
             read_answers(file("qid\tsample\tqanswer\nq\t0\ta\nq\t0\tb\n"))
         with pytest.raises(FormatError, match=":2: sample must be a number; found 'x'"):
             read_answers(file("qid\tsample\tqanswer\nq\tx\ta\n"))
+        with pytest.raises(FormatError, match=":3: sample must not be negative; found -1"):
+            read_answers(file("qid\tsample\tqanswer\nq\t0\ta\nq\t-1\ta\n"))
+        with pytest.raises(FormatError, match=":2: .* not JSON"):  # nor white space of JSON
+            read_answers(file('{"qid": "q", "qanswer": "a"}\n{"qid": "r", "qanswer": "b"}\x0b\n'))
         with pytest.raises(FormatError, match="missing: 'qanswer'"):
             read_answers(file("qid\tanswer\nq\ta\n"))
         with pytest.raises(FormatError, match=":1: qanswer is missing"):
