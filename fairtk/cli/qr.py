@@ -35,6 +35,8 @@ from fairtk.cli.output import format_option
               help="Ask again for answers that were refused, cut off or unreadable.")  # fmt: skip
 @click.option("--variations/--no-variations", default=True, show_default=True,
               help="Vary settings of FAIR-QR, too.")  # fmt: skip
+@click.option("--tuning/--no-tuning", default=True, show_default=True,
+              help="Show each system with settings chosen on other topics, too.")  # fmt: skip
 @click.option("--seed", type=int, help="Of folds, training and bootstrap.  [default: 42]")
 @format_option
 def command(dry_run: bool, form: str, **given: Any) -> None:
@@ -57,7 +59,7 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
       systems = ["bm25", "mmr", "fair-qr", "fair-qr (no re-ranking)"]
       cutoff = 20                        # ranks that are measured
       candidates = 100                   # that rerankers reorder
-      folds = 4                          # of the topics, for what is trained
+      folds = 4                          # of the topics, for what is trained or tuned
       seed = 42
       ndcg = "TREC"                      # or trec_eval
       correction = "holm"                # bonferroni, fdr_bh, none
@@ -65,6 +67,8 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
       [fair-qr]                          # settings of FairQR: depth, k, threshold, pool, ...
       [variations]                       # settings of FairQR to vary, each a list
       max_iterations = [1, 3, 5, 10]
+      [tuning.mmr]                       # values of settings to choose from by the product, on
+      lambda = [0.3, 0.5, 0.7]           # the folds without a topic; without: all systems
       [options.mmr]                      # settings of the other systems, and those that
                                          # [options."fair-qr + exposure re-ranking"] has alone
       [targets]                          # fixed ones, beside those from judgments: uniform,

@@ -51,6 +51,7 @@ class Given:
     offline: bool
     retry_unusable: bool
     variations: bool
+    tuning: bool
     seed: int | None
 
 
@@ -91,6 +92,7 @@ def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitS
         systems=given.systems or None,
         seed=given.seed,
         variations=None if given.variations else {},
+        tuning=None if given.tuning else {},
     )
     llm = dict(file.llm)
     if given.model:

@@ -141,21 +141,20 @@ class Tuner:
     def _valued(self, number: int, left_out: frozenset[int]) -> pd.Series:
         """Return the values of settings on topics that were left out of training (none: on all)."""
         if (number, left_out) not in self._values:
-            asked = self.topics
-            system = self._built(self.settings[number])
-            if left_out:
-                asked = asked[[own in left_out for own in self._own]].reset_index(drop=True)
-                self._fit(system, left_out)
-            with self._named(self.settings[number]):
-                run = system.transform(asked)
-            self._values[number, left_out] = self._measured(run, asked)
+            with warnings.catch_warnings(), self._named(self.settings[number]):
+                # said of the runs that are returned, not of all that is tried
+                warnings.simplefilter("ignore", FairtkWarning)
+                self._values[number, left_out] = self._measured(self.settings[number], left_out)
         return self._values[number, left_out]
 
-    def _measured(self, run: pd.DataFrame, topics: pd.DataFrame) -> pd.Series:
-        with warnings.catch_warnings():  # said of the runs that are returned
-            warnings.simplefilter("ignore", FairtkWarning)
-            found = Experiment({"system": run}, topics, self.qrels, [self.judge]).per_query
-        return found.set_index(QID)["value"].reindex(topics[QID].astype(str))
+    def _measured(self, settings: Settings, left_out: frozenset[int]) -> pd.Series:
+        system, asked = self.build(**settings), self.topics
+        if left_out:
+            asked = asked[[own in left_out for own in self._own]].reset_index(drop=True)
+            self._fit(system, left_out)
+        runs = {"system": system.transform(asked)}
+        found = Experiment(runs, asked, self.qrels, [self.judge]).per_query
+        return found.set_index(QID)["value"].reindex(asked[QID].astype(str))
 
     def _fit(self, system: Any, left_out: set[int] | frozenset[int]) -> None:
         train = self.topics[[own not in left_out for own in self._own]]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from fairtk.divergence import Divergence
@@ -71,10 +71,18 @@ class DatasetSpec(Spec):
 
 @dataclass(frozen=True)
 class StudySystemSpec(Spec):
-    """A system of ``fairtk qr``, made of a `Setting`; `trained`: it has ``fit(topics, qrels)``."""
+    """A system of ``fairtk qr``, made of a `Setting`; `trained`: it has ``fit(topics, qrels)``.
+
+    Attributes:
+        grid: values of its options, by name, that tuning tries by default, or several such; empty:
+            it is not tuned.
+    """
 
     trained: bool = False
     citation: str | None = None
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] = field(
+        default=(), hash=False
+    )
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ class Ranked:
         trace: what it did, rows by ``qid``; None: it does not say.
         missing: the queries without a result: ``qid``, ``reason``; None: there are none.
         waited: seconds of waiting for a model.
-        training: seconds of training.
+        training: seconds of training, or of choosing settings.
+        chosen: what was chosen before a query was ranked, by qid, as JSON values; None: nothing.
     """
 
     run: pd.DataFrame
@@ -46,6 +47,23 @@ class Ranked:
     missing: pd.DataFrame | None = None
     waited: float = 0.0
     training: float = 0.0
+    chosen: Mapping[str, Mapping[str, Any]] | None = None
+
+    @classmethod
+    def stacked(
+        cls, parts: Sequence[Ranked], training: float, chosen: Mapping[str, Mapping[str, Any]]
+    ) -> Ranked:
+        """Return what a system made of several parts of the queries."""
+        traces = [part.trace for part in parts if part.trace is not None]
+        missing = [part.missing for part in parts if part.missing is not None]
+        return cls(
+            pd.concat([part.run for part in parts], ignore_index=True),
+            pd.concat(traces, ignore_index=True) if traces else None,
+            pd.concat(missing, ignore_index=True) if missing else None,
+            sum(part.waited for part in parts),
+            training,
+            chosen,
+        )
 
 
 class StudyStage(FairTransformer):
@@ -92,6 +110,7 @@ class StudyStage(FairTransformer):
                 "waited": found.waited / len(qids),
                 "training": 0.0 if place else found.training,
                 "warnings": said,
+                "chosen": (found.chosen or {}).get(qid),
                 "trace": traces[qid].to_dict("records") if qid in traces else [],
             }
             records.append(json.dumps(record, ensure_ascii=False))

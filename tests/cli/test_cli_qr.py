@@ -39,7 +39,7 @@ def config(tmp_path, wiki):
     def write(more="", first=ONLY, variations=""):
         path = tmp_path / "study.toml"
         folder = f"folder = {json.dumps(str(wiki))}\n"
-        tables = f"[variations]\n{variations}\n{more}"
+        tables = f"[tuning]\n[variations]\n{variations}\n{more}"
         path.write_text(folder + SMALL + first + tables, encoding="utf-8")
         return path
 
@@ -123,7 +123,8 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
 @pytest.mark.slow
 def test_a_study_from_a_folder_with_flags(fairtk, wiki, tmp_path):
     done = fairtk("qr", wiki, "-s", "fair-qr (no re-ranking)", "-a", "gender",
-                  "-a", "gender*geography", "--no-variations", "--split", "eval", "--seed", "7",
+                  "-a", "gender*geography", "--no-variations", "--no-tuning",
+                  "--split", "eval", "--seed", "7",
                   "-o", "here", "--format", "csv")  # fmt: skip
     assert done.exit_code == 0, done.output
     records = list(csv.DictReader(io.StringIO(done.stdout)))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairtk.errors import NotFoundError, ParameterError
@@ -12,6 +12,7 @@ from fairtk.fair_qr.ordering import EXPOSURE
 from fairtk.fair_qr.pools import DEEP
 from fairtk.fair_qr.transformer import FairQR
 from fairtk.plugins import registry
+from fairtk.studies.fair_qr.grids import grids
 from fairtk.studies.fair_qr.settings import Settings
 
 BM25 = "bm25"
@@ -20,6 +21,7 @@ NOT_RERANKED = "fair-qr (no re-ranking)"
 BY_EXPOSURE = "fair-qr + exposure re-ranking"
 REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE)
 OWN = (BM25, *REFINING)
+TUNED = " (tuned)"
 
 _PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 _FAIR_QR = {
@@ -40,6 +42,7 @@ class Cell:
         value: the value of that setting.
         options: the settings of the system.
         refines: whether the system is FAIR-QR.
+        grid: settings of which the best are chosen; empty: those of `options` are used.
     """
 
     attribute: str
@@ -48,6 +51,17 @@ class Cell:
     value: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
     refines: bool = False
+    grid: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def base(self) -> str:
+        """The name of the system, tuned or not."""
+        return self.system.removesuffix(TUNED) if self.grid else self.system
+
+    def at(self, settings: Mapping[str, Any]) -> Cell:
+        """Return the cell of the system with some settings, which is not tuned."""
+        options = {**self.options, **settings}
+        return replace(self, system=self.base, options=options, grid=())
 
     @property
     def label(self) -> str:
@@ -72,10 +86,7 @@ def systems(settings: Settings) -> tuple[str, ...]:
         NotFoundError: there is no such system.
         ParameterError: settings of BM25 or FAIR-QR are among those of the other systems.
     """
-    given = registry.study_systems.names()
-    known = [BM25, *(n for n in _PAPER if n in given)]
-    known += [n for n in given if n not in known]
-    known += REFINING
+    known = _known()
     for name in (*settings.systems, *settings.options):
         if name not in known:
             raise NotFoundError("system", name, known)
@@ -87,29 +98,47 @@ def systems(settings: Settings) -> tuple[str, ...]:
     return tuple(name for name in known if name in wanted)
 
 
+def _known() -> list[str]:
+    given = registry.study_systems.names()
+    known = [BM25, *(n for n in _PAPER if n in given)]
+    known += [n for n in given if n not in known]
+    return [*known, *REFINING]
+
+
 def all_cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cell]:
-    """Yield the cells: those without a language model first, so that nothing waits for one."""
+    """Yield the cells: those without a language model first, so that nothing waits for one.
+
+    What asks a model most, tuning of what refines, comes last: a budget may end before.
+    """
     names = systems(settings)
+    tried = {n: g for n, g in grids(settings.tuning, _known()).items() if n in names}
+    plain = [n for n in names if n not in REFINING]
+    refining = {n: _refining(settings, n, tried.get(n, ())) for n in names if n in REFINING}
     for attribute in attributes:
-        for name in names:
-            if name not in REFINING:
-                yield Cell(attribute, name, options=settings.options.get(name, {}))
+        for name in plain:
+            cell = Cell(attribute, name, options=settings.options.get(name, {}))
+            yield cell
+            if name in tried:
+                yield replace(cell, system=name + TUNED, grid=tried[name])
     for attribute in attributes:
-        for name in names:
-            if name in REFINING:
-                yield Cell(attribute, name, options=_refining(settings, name), refines=True)
-    if FAIR_QR not in names:
-        return
+        for name, options in refining.items():
+            yield Cell(attribute, name, options=options, refines=True)
     for attribute in attributes:
-        for name, values in settings.variations.items():
+        for name, values in settings.variations.items() if FAIR_QR in names else ():
             for value in {repr(value): value for value in values}.values():
-                options = {**_refining(settings, FAIR_QR), name: value}
+                options = {**refining[FAIR_QR], name: value}
                 yield Cell(attribute, FAIR_QR, name, value, options, True)
+    for attribute in attributes:
+        for name, options in refining.items():
+            if name in tried:
+                yield Cell(attribute, name + TUNED, "", None, options, True, tried[name])
 
 
-def _refining(settings: Settings, name: str) -> dict[str, Any]:
+def _refining(
+    settings: Settings, name: str, tried: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     own = settings.options.get(name, {})
-    for option in (*settings.fair_qr, *own):
+    for option in (*settings.fair_qr, *own, *(option for one in tried for option in one)):
         if option not in _FAIR_QR:
             raise NotFoundError("setting of FairQR", option, _FAIR_QR)
     # Defaults are spelt out, so that a setting that is varied to its default is no cell of its

@@ -16,7 +16,17 @@ from fairtk.llm import Ledger
 from fairtk.studies.fair_qr.cells import Cell
 from fairtk.studies.fair_qr.layout import LEDGER, Layout
 
-_AFTER_THE_LOOP = ("pool", "k", "rerank", "reranker", "weight", "floor", "max_iterations", "qrels")
+_AFTER_THE_LOOP = (
+    "pool",
+    "threshold",
+    "k",
+    "rerank",
+    "reranker",
+    "weight",
+    "floor",
+    "max_iterations",
+    "qrels",
+)
 """Settings that do not change which calls are made, or only how many of them."""
 
 
@@ -59,13 +69,14 @@ def plan(study: Layout) -> Plan:
 
 
 def _plan(study: Layout, ledger: Ledger | None) -> Plan:
-    loops: dict[str, list[Cell]] = {}
+    loops: dict[str, list[tuple[Cell, Cell]]] = {}
     done = 0
     for cell in study.cells:
         if study.pending(cell).empty:
             done += 1
         elif cell.refines:
-            loops.setdefault(_loop(cell), []).append(cell)
+            for tried in [cell.at(one) for one in cell.grid] or [cell]:
+                loops.setdefault(_loop(tried), []).append((cell, tried))
     rows = [_row(study, same, ledger) for same in loops.values()]
     columns = ["attribute", "systems", "topics"]
     columns += ["calls", "prompt_tokens", "completion_tokens", "price"]
@@ -82,14 +93,24 @@ def _loop(cell: Cell) -> str:
     return digest([cell.attribute, kept])
 
 
-def _row(study: Layout, same: list[Cell], ledger: Ledger | None) -> list[Any]:
-    """Return the row of cells that make the same calls, some of them more of these."""
+def _row(study: Layout, same: list[tuple[Cell, Cell]], ledger: Ledger | None) -> list[Any]:
+    """Return the row of cells that make the same calls, some of them more of these.
+
+    Args:
+        study: the study.
+        same: the cells, each with one that has the settings which are used, or tried in tuning.
+        ledger: what has answers and prices.
+    """
     llm = study.llm if ledger is None else ledger.wrap(study.llm)
-    pending = set().union(*(study.pending(cell)[QID] for cell in same))
-    topics = study.data.topics[study.data.topics[QID].isin(pending)]
-    estimates = [study.refiner(cell, llm).estimate(topics) for cell in same]
+    cells = list(dict.fromkeys(cell for cell, _ in same))
+    # tuning ranks all topics, whatever is left of its own
+    asked = [study.data.topics if cell.grid else study.pending(cell) for cell in cells]
+    topics = study.data.topics[study.data.topics[QID].isin(pd.concat(asked)[QID])]
+    # those of one loop differ in how often it goes round
+    longest = {tried.options["max_iterations"]: tried for _, tried in same}
+    estimates = [study.refiner(tried, llm).estimate(topics) for tried in longest.values()]
     found = max(estimates, key=lambda estimate: estimate.calls)
     price = math.nan if found.price is None else float(found.price)
-    names = "; ".join(dict.fromkeys(cell.label for cell in same))
+    names = "; ".join(cell.label for cell in cells)
     counts = [found.calls, found.prompt_tokens, found.completion_tokens, price]
-    return [same[0].attribute, names, len(topics), *counts]
+    return [cells[0].attribute, names, len(topics), *counts]

@@ -14,6 +14,7 @@ from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, Cell
 from fairtk.studies.fair_qr.costs import cost_row, iterations
 from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.tuned import choices
 from fairtk.studies.fair_qr.values import (
     FAIRNESS,
     MEASURES,
@@ -114,6 +115,13 @@ class Findings:
         return self._stacked(lambda kept: iterations(kept.traces))
 
     @cached_property
+    def tuning(self) -> pd.DataFrame:
+        """What tuning chose: ``attribute``, ``system``, ..., ``fold``, ``settings`` (JSON), their
+        mean ``value`` over the ``topics`` of the other folds, ``seconds``, ``calls`` (paid for).
+        """
+        return self._stacked(choices)
+
+    @cached_property
     def costs(self) -> pd.DataFrame:
         """What a query costs, per cell: ``calls``, ``prompt_tokens``, ``completion_tokens``,
         ``price``, ``model seconds`` (waits one after another, as recorded), ``own seconds``
@@ -194,14 +202,28 @@ class Findings:
             found, heard = measured(runs, self.data.topics, self.data.qrels, asked)
             said += heard
             lost = {cell.label: self._lost(cell) for cell in here}
-            for varied, correction in ((False, self.settings.correction), (True, "none")):
-                cells = {c.label: c for c in here if bool(c.variation) == varied}
+            for cells in (  # systems as they are, tuned ones, other settings: tested apart
+                {c.label: c for c in here if not c.variation and not c.grid},
+                {c.label: c for c in here if c.grid},
+                {c.label: c for c in here if c.variation},
+            ):
                 if cells:
+                    varied = any(c.variation for c in cells.values())
                     rows = found[found["system"].isin([base.label, *cells])]
+                    correction = "none" if varied else self.settings.correction
                     table = summary(rows, lost, self.settings, correction)
                     tables[varied].append(_described(table, cells))
             values.append(_described(found, {cell.label: cell for cell in here}))
         stacked = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]
+        # tuned systems stand beside what they are without tuning
+        main = [c for c in self.kept if not c.variation]
+        names = list(dict.fromkeys(c.base for c in main))
+        main.sort(
+            key=lambda c: (list(self.data.attributes).index(c.attribute), names.index(c.base))
+        )
+        order = [(c.attribute, c.system) for c in main]
+        rows = list(zip(stacked[0]["attribute"], stacked[0]["system"], strict=True))
+        stacked[0] = stacked[0].iloc[[rows.index(r) for r in order]].reset_index(drop=True)
         return pd.concat(values, ignore_index=True), *stacked, list(dict.fromkeys(said))
 
     def _lost(self, cell: Cell) -> set[str]:

@@ -33,12 +33,14 @@ from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.search import CollectionBM25
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.tuned import ranked
 from fairtk.studies.kept import KeptCell, Ranked, StudyStage, read_cell
 from fairtk.studies.writing import file_name, plain, write_json
 
 LEDGER = "ledger.sqlite"
 _BM25 = ("num_results", "k1", "b", "threads")
 _COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
+_BM25 = ("num_results", "k1", "b")
 
 
 class Layout:
@@ -63,11 +65,17 @@ class Layout:
         self.llm = as_chat_model(llm)
         self.ledger = ledger
         self.retriever = retriever if retriever is not None else self._bm25()
-        self.cells = list(all_cells(self.settings, data.attributes))
+        cells = all_cells(self.settings, data.attributes)
+        # another retriever's settings are not known
+        own = retriever is None
+        self.cells = [c for c in cells if own or not (c.grid and c.base == BM25)]
         self._store: Store | None = None
         for cell in self.cells:
-            if cell.refines:
-                self.refiner(cell, self.llm)  # wrong settings are said before anything is done
+            for tried in cell.grid or ({},):  # wrong settings are said before anything is done
+                if cell.refines:
+                    self.refiner(cell.at(tried), self.llm)
+                elif cell.base == BM25:
+                    self.build(cell.at(tried))
 
     # What there is -----------------------------------------------------------------------------
 
@@ -114,11 +122,11 @@ class Layout:
         executor = SerialExecutor()
         return Engine(
             Tree({f"{cell.attribute}: {cell.label}": stage}, durable=True),
-            self._by_fold if self._trained(cell) else self._topics,
+            self._by_fold if cell.grid or self.trained(cell) else self._topics,
             store,
             executor,
             executor.default_threads,
-            batch_size=None if cell.refines else 1,
+            batch_size=None if cell.refines and not cell.grid else 1,
             fail_fast=True,
         )
 
@@ -134,15 +142,7 @@ class Layout:
     def refining(self, cell: Cell, ledger: Ledger) -> StudyStage:
         """Return the stage of a cell that refines."""
         refiner = self.refiner(cell, ledger.wrap(self.llm))
-
-        def rank(topics: pd.DataFrame) -> Ranked:
-            found = refiner.refine(topics)
-            # counts are integers only where no other query of the same call lacks one
-            numbers = found.trace[_COUNTS].apply(pd.to_numeric).astype(float)
-            trace = found.trace.assign(**dict(numbers.items()))
-            return Ranked(found.run, trace, found.missing, found.waited)
-
-        return self.stage(cell, rank)
+        return self.stage(cell, lambda topics: ranked(refiner, topics))
 
     def ranking(self, cell: Cell) -> StudyStage:
         """Return the stage of a cell that does not refine.
@@ -150,7 +150,7 @@ class Layout:
         A trained system is fitted on the topics of all folds but one, when the first topic of that
         fold is to be ranked: topics come fold by fold.
         """
-        if not self._trained(cell):
+        if not self.trained(cell):
             system = self.build(cell)
             return self.stage(cell, lambda topics: Ranked(system.transform(topics)))
         every, qrels = self.data.topics, self.data.qrels
@@ -160,9 +160,9 @@ class Layout:
 
         def rank(topics: pd.DataFrame) -> Ranked:
             runs, seconds = [], 0.0
-            for number, part in topics.groupby(topics[QID].map(self._folds), sort=False):
+            for number, part in topics.groupby(topics[QID].map(self.folds), sort=False):
                 if number not in fitted:
-                    train = every[every[QID].map(self._folds) != number]
+                    train = every[every[QID].map(self.folds) != number]
                     train = train.sort_values(QID, ignore_index=True)
                     begin = time.perf_counter()
                     system = self.build(cell)
@@ -186,8 +186,8 @@ class Layout:
 
     def build(self, cell: Cell) -> Any:
         """Return the system of a cell that does not refine; a trained one is not fitted yet."""
-        if cell.system == BM25:
-            return self.retriever
+        if cell.base == BM25:
+            return self._bm25(**cell.options) if cell.options else self.retriever
         groups, target = self.data.attributes[cell.attribute]
         setting = Setting(
             attribute=cell.attribute,
@@ -200,24 +200,26 @@ class Layout:
             cutoff=self.settings.cutoff,
             candidates=self.settings.candidates,
             seed=self.settings.seed,
-            folder=self.folder / "systems" / file_name(cell.system),
+            folder=self.folder / "systems" / file_name(cell.base),
             options=cell.options,
         )
-        return registry.study_systems.load(cell.system)(setting)
+        return registry.study_systems.load(cell.base)(setting)
 
-    def _bm25(self) -> CollectionBM25:
+    def _bm25(self, **changed: Any) -> CollectionBM25:
         index = self.folder / f"index-{self.data.collection}"
-        for name in self.settings.bm25:
+        options = {**self.settings.bm25, **changed}
+        for name in options:
             if name not in _BM25:
                 raise NotFoundError("setting of [bm25]", name, _BM25)
-        return CollectionBM25(index, self.data.documents, **self.settings.bm25)
+        return CollectionBM25(index, self.data.documents, **options)
 
-    def _trained(self, cell: Cell) -> bool:
+    def trained(self, cell: Cell) -> bool:
         """Return whether the system of a cell is fitted on topics."""
-        return cell.system not in OWN and registry.study_systems.get(cell.system).trained
+        return cell.base not in OWN and registry.study_systems.get(cell.base).trained
 
     @cached_property
-    def _folds(self) -> dict[str, int]:
+    def folds(self) -> dict[str, int]:
+        """The fold of each topic; one topic per fold at least."""
         qids = self.data.topics[QID].tolist()
         return folds(qids, min(self.settings.folds, len(qids)), self.settings.seed)
 
@@ -228,7 +230,7 @@ class Layout:
     @cached_property
     def _by_fold(self) -> Topics:
         topics = self.data.topics
-        order = topics[QID].map(self._folds).argsort(kind="stable")
+        order = topics[QID].map(self.folds).argsort(kind="stable")
         return Topics(topics.iloc[order], durable=True)
 
     # Identity ----------------------------------------------------------------------------------
@@ -243,19 +245,24 @@ class Layout:
         owners = {e.name: e.owner for e in registry.study_systems.entries()}
         made: dict[str, Any] = {
             "system": cell.system,
-            "given by": "" if cell.system in OWN else owners[cell.system],
+            "given by": "" if cell.base in OWN else owners[cell.base],
             "options": {k: plain(v) for k, v in sorted(cell.options.items())},
             **self.data.key,
             "groups": groups.key,
             "target": target.key,
             "retriever": self._retriever,
         }
+        if cell.grid:
+            tried = [{k: plain(v) for k, v in sorted(one.items())} for one in cell.grid]
+            judged = [self.settings.ndcg, self.settings.cutoff]
+            split = [self.settings.folds, self.settings.seed]
+            made |= {"tried": tried, "judged by": judged, "folds": split}
         if cell.refines:
             return made | {"model": [self.llm.name, plain(self.llm.parameters())]}
         made["cutoff"] = self.settings.cutoff
-        if cell.system != BM25:
+        if cell.base != BM25:
             made |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
-        return made | ({"folds": self.settings.folds} if self._trained(cell) else {})
+        return made | ({"folds": self.settings.folds} if self.trained(cell) else {})
 
     @cached_property
     def _retriever(self) -> Any:

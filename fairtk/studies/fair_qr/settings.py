@@ -55,6 +55,9 @@ class Settings:
             takes its ``k`` and ``pool`` from `options`.
         variations: values of settings of FAIR-QR that are tried one by one; see `VARIED`.
         options: settings of the other systems, by name.
+        tuning: system to values of its settings (several such: a list), of which the best by the
+            product are chosen for each fold on the other folds (`fairtk.tune`); None: all systems,
+            with `fairtk.studies.fair_qr.grids`; empty: none.
     """
 
     systems: tuple[str, ...] = ()
@@ -75,9 +78,12 @@ class Settings:
             "depth": (10, 20, 50),
             "k": (20, 50, 100),
             "pool": ("last", "refined", "union"),
+            "threshold": (0.02, 0.05, 0.1, 0.2),
+            "choose": ("difference", "ratio"),
         }
     )
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tuning: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without the data."""
@@ -158,6 +164,7 @@ _LEDGER: Mapping[str, Kind] = {
     "retry_unusable": FLAG,
 }
 _TABLES = ("bm25", "fair-qr", "variations", "options", "llm", "ledger", "targets")
+_TABLES = ("bm25", "fair-qr", "variations", "options", "tuning", "llm", "ledger")
 _PLAIN = tuple(f.name for f in fields(Settings) if f.name.replace("_", "-") not in _TABLES)
 
 
@@ -175,9 +182,11 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
     check_keys(ledger, _LEDGER, place, "ledger")
     check_kinds(found, _KINDS, place)
     check_kinds(ledger, _LEDGER, place)
-    for name, options in found.get("options", {}).items():
-        if not isinstance(options, dict):
-            raise FormatError(f"settings of {name!r} must be a table: [options.{name}]", place)
+    for table in ("options", "tuning"):
+        for name, options in found.get(table, {}).items():
+            several = options if table == "tuning" and isinstance(options, list) else [options]
+            if not all(isinstance(one, dict) for one in several):
+                raise FormatError(f"settings of {name!r} must be a table: [{table}.{name}]", place)
     if ("folder" in found) == ("dataset" in found):
         raise FormatError("give either 'folder' or 'dataset'", place)
     beside(place, *((found, key) for key in ("folder", "keywords", "output")))
@@ -185,6 +194,8 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
     targets = found.get("targets", {})
     beside(place, *((targets, name) for name, given in targets.items() if given != UNIFORM))
     given = {k: found[k] for k in (*_PLAIN, "bm25", "options", "variations") if k in found}
+    tables = ("bm25", "options", "variations", "tuning")
+    given = {k: found[k] for k in (*_PLAIN, *tables) if k in found}
     refining = {k.replace("-", "_"): v for k, v in found.get("fair-qr", {}).items()}
     try:
         given["systems"] = tuple(found.get("systems", ()))

@@ -15,6 +15,7 @@ from fairtk.studies.fair_qr.estimates import Plan, plan
 from fairtk.studies.fair_qr.layout import LEDGER, Layout
 from fairtk.studies.fair_qr.results import StudyResults
 from fairtk.studies.fair_qr.search import CollectionBM25
+from fairtk.studies.fair_qr.tuned import tuned
 from fairtk.studies.kept import StudyStage, gathered
 
 Progress = Callable[[str], None]
@@ -68,9 +69,10 @@ class Study(Layout):
             if any(cell.refines for cell in pending):
                 llm.check()
             for cell in pending:
-                if not cell.refines and cell.system != BM25:
-                    with _named(cell):
-                        self.build(cell)  # wrong settings are said before anything is done
+                if not cell.refines and cell.base != BM25:
+                    with _named(cell):  # wrong settings are said before anything is done
+                        for tried in cell.grid or ({},):
+                            self.build(cell.at(tried))
             self.describe()
             with self.opened(make=True) as store:
                 for number, cell in enumerate(self.cells, 1):
@@ -104,7 +106,10 @@ class Study(Layout):
         with _named(cell):
             if isinstance(self.retriever, CollectionBM25):
                 self.retriever.prepare()  # not in the time of whoever searches first
-            stage = self.refining(cell, ledger) if cell.refines else self.ranking(cell)
+            if cell.grid:
+                stage = self.stage(cell, tuned(self, cell, ledger))
+            else:
+                stage = self.refining(cell, ledger) if cell.refines else self.ranking(cell)
             try:
                 self.engine(cell, store, stage).run()
             except StageError as error:

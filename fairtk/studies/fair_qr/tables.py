@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 import pandas as pd
 
 from fairtk.files.renderings import Table, latex_text
-from fairtk.studies.fair_qr.cells import BM25
+from fairtk.studies.fair_qr.cells import BM25, TUNED
 from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.values import MEASURES, PRODUCT
 
@@ -38,7 +39,8 @@ def comparison(results: Findings) -> Table:
         rows.append(cells)
     test = "paired t-test against BM25"
     if settings.correction != "none":
-        test += f", {settings.correction} over the systems of an attribute"
+        tuned = ", tuned ones apart" if table["system"].str.endswith(TUNED).any() else ""
+        test += f", {settings.correction} over the systems of an attribute{tuned}"
     caption = (
         f"Means over {len(results.data.topics)} topics. {HIGHER} or {LOWER}: above or below BM25, "
         f"p < {settings.level:g} ({test}). nDCG as in "
@@ -86,6 +88,26 @@ def variation_table(results: Findings) -> Table:
     )
     heads = ["attribute", "setting", "value", *MEASURES, "change", "refinements kept"]
     return Table(heads, rows, caption)
+
+
+def tuning_table(results: Findings) -> Table:
+    """Return what tuning chose for each fold."""
+    rows = [
+        [
+            *(str(row[name]) for name in ("attribute", "system", "fold")),
+            ", ".join(f"{k}={v}" for k, v in json.loads(row["settings"]).items()),
+            f"{row['value']:.4f}",
+            *(str(row["topics"]), f"{row['seconds']:.1f}", str(row["calls"])),
+        ]
+        for _, row in results.tuning.iterrows()
+    ]
+    caption = (
+        f"Settings with the best mean {PRODUCT} over the topics of the other folds, with which the "
+        "topics of a fold are ranked. Calls: that tuning paid for; recorded answers are not paid "
+        "for again."
+    )
+    heads = ["attribute", "system", "fold", "settings", f"{PRODUCT} there", "topics", "seconds"]
+    return Table([*heads, "calls"], rows, caption)
 
 
 def iteration_table(results: Findings) -> Table:
@@ -203,6 +225,7 @@ def all_tables(results: Findings) -> dict[str, Table]:
         "comparison": comparison(results),
         "intervals": interval_table(results),
         "variations": variation_table(results),
+        "tuning": tuning_table(results),
         "iterations": iteration_table(results),
         "costs": cost_table(results),
     }

@@ -35,6 +35,16 @@ _SOURCES = {
 }
 """Keys of ``references.bib``, by transformer."""
 
+_GRIDS: dict[str, Any] = {  # what tuning tries, the default first
+    "dlf": {"weight": (0.5, 0.0, 0.25, 0.75, 1.0)},
+    "deltr": {"gamma": (1.0, 0.0, 0.1, 0.3, 3.0, 10.0)},
+    "fa*ir": (  # p is the study's target, or a number
+        {"alpha": (0.1, 0.01, 0.05, 0.15, 0.3)},
+        {"p": (0.2, 0.4, 0.6, 0.8), "alpha": (0.1, 0.01, 0.05, 0.15, 0.3)},
+    ),
+    "mmr": {"lambda": tuple(n / 10 for n in (5, 1, 2, 3, 4, 6, 7, 8, 9, 10))},
+}
+
 __all__ = ["DELTR", "DLF", "FAStarIR", "Features", "MMR", "VectorSearch"]
 
 
@@ -58,19 +68,18 @@ def fairtk_transformers() -> list[TransformerSpec]:
 @hookimpl
 def fairtk_study_systems() -> list[StudySystemSpec]:
     """Return the systems that ``fairtk qr`` compares FAIR-QR with."""
-    spec, study = StudySystemSpec, f"{__name__}.study"
+    systems = [
+        ("vector-search", "build_vector_search", "nearest vectors", False, "VectorSearch"),
+        ("dlf", "build_dlf", "BM25, then DLF", True, "DLF"),
+        ("deltr", "build_deltr", "BM25, then DELTR", True, "DELTR"),
+        ("fa*ir", "build_fa_star_ir", "BM25, then FA*IR", False, "FAStarIR"),
+        ("mmr", "build_mmr", "BM25, then MMR", False, "MMR"),
+    ]
     return [
-        spec("vector-search", f"{study}:build_vector_search", "nearest vectors"),
-        spec("dlf", f"{study}:build_dlf", "BM25, then DLF", trained=True, citation=_SOURCES["DLF"]),
-        spec(
-            "deltr",
-            f"{study}:build_deltr",
-            "BM25, then DELTR",
-            trained=True,
-            citation=_SOURCES["DELTR"],
-        ),
-        spec(
-            "fa*ir", f"{study}:build_fa_star_ir", "BM25, then FA*IR", citation=_SOURCES["FAStarIR"]
-        ),
-        spec("mmr", f"{study}:build_mmr", "BM25, then MMR", citation=_SOURCES["MMR"]),
+        StudySystemSpec(
+            *(name, f"{__name__}.study:{build}", about, trained),
+            citation=_SOURCES.get(source),
+            grid=_GRIDS.get(name, ()),
+        )
+        for name, build, about, trained, source in systems
     ]

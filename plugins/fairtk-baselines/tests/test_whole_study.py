@@ -28,7 +28,7 @@ SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}
 SYSTEMS |= {"fair-qr + exposure re-ranking"}
 ATTRIBUTES = ("gender", "geography")
 QIDS = [str(i) for i in range(1, 9)]
-SMALL = {"cutoff": 5, "candidates": 12, "resamples": 99, "variations": {}}
+SMALL = {"cutoff": 5, "candidates": 12, "resamples": 99, "variations": {}, "tuning": {}}
 QUICK = {"dlf": {"epochs": 3}, "deltr": {"max_iterations": 2000}}
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
@@ -115,7 +115,9 @@ def cells(folder):
 def whole(collection, tmp_path_factory):
     """Return the folder of a study with all defaults, and what was said."""
     folder = tmp_path_factory.mktemp("whole") / "study"
-    result = fairtk("qr", collection, "-o", folder, "--no-variations", "--format", "csv")
+    result = fairtk(
+        "qr", collection, "-o", folder, "--no-variations", "--no-tuning", "--format", "csv"
+    )
     assert result.exit_code == 0, result.output
     return folder, result
 
@@ -157,7 +159,9 @@ def test_a_second_run_computes_nothing(whole, collection, spy):
     folder, first = whole
     before = cells(folder)
     assert len(before) > len(SYSTEMS) * len(QIDS)
-    again = fairtk("qr", collection, "-o", folder, "--no-variations", "--format", "csv")
+    again = fairtk(
+        "qr", collection, "-o", folder, "--no-variations", "--no-tuning", "--format", "csv"
+    )
     assert again.exit_code == 0 and again.stdout == first.stdout
     assert cells(folder) == before
     assert not spy.fits and not spy.ranked
@@ -271,7 +275,7 @@ def test_options_of_a_file_reach_each_system(collection, tmp_path, built):
     config = tmp_path / "study.toml"
     output = tmp_path / "out"
     config.write_text(OPTIONS.format(folder=str(collection), output=str(output)))
-    result = fairtk("qr", config)
+    result = fairtk("qr", config, "--no-tuning")
     assert result.exit_code == 0, result.output
     assert set(built) == set(BASELINES)
     for name, expected in BUILT.items():
@@ -306,6 +310,8 @@ def test_no_helper_columns_are_left(data, tmp_path, built):
 def test_a_misspelt_option_is_an_error(collection, tmp_path, system, option, near):
     config = tmp_path / "study.toml"
     config.write_text(f'folder = "{collection}"\n[options."{system}"]\n{option} = 1\n')
-    result = fairtk("qr", config, "-o", tmp_path / "out", "-s", system, "--no-variations")
+    result = fairtk(
+        "qr", config, "-o", tmp_path / "out", "-s", system, "--no-variations", "--no-tuning"
+    )
     assert result.exit_code != 0 and not isinstance(result.exception, FairtkError)
     assert f"the system {system!r} has no option {option!r}; did you mean {near!r}" in result.stderr

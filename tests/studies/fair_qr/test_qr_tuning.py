@@ -1,0 +1,116 @@
+"""Tuning inside a study: chosen on other folds, kept, counted, shown beside the default."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import qr_world
+
+from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.llm import KeywordRefiner
+from fairtk.studies.fair_qr import Settings, folds
+from fairtk.studies.fair_qr.cells import all_cells
+from fairtk.studies.fair_qr.tables import all_tables
+
+TRIED = (0, 1, 5)
+EXPOSED = "fair-qr + exposure re-ranking"
+
+
+@pytest.fixture(scope="module")
+def tuned(gender, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tuned")
+    grid = {"fair-qr": {"max_iterations": TRIED}, EXPOSED: {"weight": [1.0, 30.0]}}
+    changed = {"tuning": grid, "variations": {"max_iterations": TRIED}}
+    changed["systems"] = ("fair-qr", EXPOSED)
+    return qr_world.study(gender, folder, KeywordRefiner(terms=1), **changed)
+
+
+@pytest.fixture(scope="module")
+def results(tuned):
+    return tuned.run()
+
+
+def test_each_topic_has_what_is_best_on_the_other_folds(results, gender):
+    values = results.per_query[results.per_query["measure"] == "nDCG x AWRF"]
+    varied = values[values["variation"] == "max_iterations"]
+    wide = varied.pivot(index="qid", columns="setting", values="value")
+    parts = folds(gender.topics["qid"].tolist(), 4, 42)
+    own = values[values["system"] == "fair-qr (tuned)"].set_index("qid")["value"]
+    best = {}
+    for fold in range(4):
+        others = wide[[parts[qid] != fold for qid in wide.index]].mean()
+        best[fold] = max(TRIED, key=lambda n: others[str(n)])  # noqa: B023 - of equal ones the first
+    for qid, value in own.items():
+        assert value == pytest.approx(wide.loc[qid, str(best[parts[qid]])])
+    chosen = results.tuning[results.tuning["system"] == "fair-qr (tuned)"]
+    found = {row.fold: json.loads(row.settings) for row in chosen.itertuples()}
+    assert found == {fold: {"max_iterations": n} for fold, n in best.items()}
+    assert chosen["topics"].tolist() == [6] * 4 and (chosen["seconds"] >= 0).all()
+    assert chosen["calls"].sum() == 0  # the answers of the default are recorded
+
+
+def test_rows_stand_side_by_side_and_time_is_counted(results):
+    names = ["bm25", "fair-qr", "fair-qr (tuned)", EXPOSED, f"{EXPOSED} (tuned)"]
+    assert results.table["system"].tolist() == names
+    assert [row[0] for row in all_tables(results)["comparison"].rows] == names
+    costs = results.costs[results.costs["variation"] == ""].set_index("system")
+    assert costs.loc["fair-qr (tuned)", "training seconds"] > 0
+    assert costs.loc["fair-qr", "training seconds"] == 0
+    shown = all_tables(results)["tuning"]
+    assert len(shown.rows) == 8 and shown.rows[0][3].startswith("max_iterations=")
+
+
+def test_what_was_tuned_is_kept_until_something_changes(results, tuned, gender):
+    assert all(tuned.pending(cell).empty for cell in tuned.cells)
+    changes = [{"folds": 3}, {"seed": 7}, {"ndcg": "trec_eval"}, {"tuning": {EXPOSED: {"k": [9]}}}]
+    for changed in changes:
+        given = {"tuning": tuned.settings.tuning, "systems": (EXPOSED,), **changed}
+        again = qr_world.study(gender, tuned.folder, KeywordRefiner(terms=1), **given)
+        left = {cell.label for cell in again.cells if len(again.pending(cell))}
+        assert f"{EXPOSED} (tuned)" in left and EXPOSED not in left
+
+
+def test_a_plan_counts_what_tuning_may_ask(gender, tmp_path):
+    few = {"systems": ("fair-qr",), "fair_qr": {"max_iterations": 2}}
+    plain = qr_world.study(gender, tmp_path, KeywordRefiner(), **few).plan()
+    grid = {"fair-qr": {"threshold": [0.1, 0.2], "choose": ["difference", "ratio"], "k": [5, 9]}}
+    plan = qr_world.study(gender, tmp_path, KeywordRefiner(), tuning=grid, **few).plan()
+    # which group is chosen changes the calls; threshold and k only how many, or none
+    assert plan.total["calls"] == 2 * plain.total["calls"] == 2 * 8 * 2
+    assert plan.rows["systems"].tolist() == ["fair-qr; fair-qr (tuned)", "fair-qr (tuned)"]
+
+
+def test_every_system_is_tuned_unless_told_otherwise():
+    names = {cell.system for cell in all_cells(Settings(), {"gender": None})}
+    assert {"bm25 (tuned)", "fair-qr (tuned)", f"{EXPOSED} (tuned)"} <= names
+    assert not any("tuned" in c.system for c in all_cells(Settings(tuning={}), {"gender": None}))
+
+
+def test_tuning_needs_other_topics(gender, tmp_path):
+    one = qr_world.study(
+        gender.first(1),
+        tmp_path,
+        KeywordRefiner(),
+        tuning={"bm25": {"b": [0.4]}},
+        systems=("bm25",),
+    )
+    with pytest.raises(InputError, match="needs 2 folds and topics at least.*--no-tuning"):
+        one.run()
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"tuning": {"fair-qq": {}}}, NotFoundError, "system to tune 'fair-qq'.*'fair-qr'"),
+        ({"tuning": {"fair-qr": {}}}, ParameterError, "tuning of 'fair-qr': the grid has no"),
+        ({"tuning": {"fair-qr": {"k": 5}}}, ParameterError, "values of 'k' must be a list"),
+        ({"tuning": {"fair-qr": {"kk": [5]}}}, NotFoundError, "setting of FairQR 'kk'"),
+        ({"tuning": {"fair-qr": {"k": [5, 0]}}}, ParameterError, "k must be an integer of at"),
+        ({"tuning": {"bm25": {"k3": [5]}}}, NotFoundError, "setting of .bm25. 'k3'"),
+    ],
+)
+def test_bad_input(gender, tmp_path, changed, error, message):
+    given = {"tuning": {"fair-qr": {"k": [5]}}} | changed
+    with pytest.raises(error, match=message):
+        qr_world.study(gender, tmp_path, KeywordRefiner(), **given)
