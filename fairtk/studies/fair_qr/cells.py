@@ -12,7 +12,7 @@ from fairtk.fair_qr.ordering import EXPOSURE
 from fairtk.fair_qr.pools import DEEP
 from fairtk.fair_qr.transformer import FairQR
 from fairtk.plugins import registry
-from fairtk.studies.fair_qr.grids import grids
+from fairtk.studies.fair_qr.grids import tried_settings
 from fairtk.studies.fair_qr.settings import Settings
 
 BM25 = "bm25"
@@ -111,7 +111,7 @@ def all_cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cel
     What asks a model most, tuning of what refines, comes last: a budget may end before.
     """
     names = systems(settings)
-    tried = {n: g for n, g in grids(settings.tuning, _known()).items() if n in names}
+    tried = {n: g for n, g in tried_settings(settings.tuning, _known()).items() if n in names}
     plain = [n for n in names if n not in REFINING]
     refining = {n: _refining(settings, n, tried.get(n, ())) for n in names if n in REFINING}
     for attribute in attributes:

@@ -31,7 +31,7 @@ GRIDS: Mapping[str, Any] = {
 """Of this room's systems: name to grids, the first values first where several are best."""
 
 
-def grids(
+def tried_settings(
     given: Mapping[str, Any] | None, known: Sequence[str]
 ) -> dict[str, tuple[Mapping[str, Any], ...]]:
     """Return the settings that tuning tries, by system.

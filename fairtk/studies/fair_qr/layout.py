@@ -30,10 +30,10 @@ from fairtk.llm import Ledger, as_chat_model
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, all_cells
 from fairtk.studies.fair_qr.data import StudyData
+from fairtk.studies.fair_qr.refining import ranked
 from fairtk.studies.fair_qr.search import CollectionBM25
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk.studies.fair_qr.settings import Settings
-from fairtk.studies.fair_qr.tuned import ranked
 from fairtk.studies.kept import KeptCell, Ranked, StudyStage, read_cell
 from fairtk.studies.writing import file_name, plain, write_json
 

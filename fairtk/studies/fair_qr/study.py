@@ -15,7 +15,7 @@ from fairtk.studies.fair_qr.estimates import Plan, plan
 from fairtk.studies.fair_qr.layout import LEDGER, Layout
 from fairtk.studies.fair_qr.results import StudyResults
 from fairtk.studies.fair_qr.search import CollectionBM25
-from fairtk.studies.fair_qr.tuned import tuned
+from fairtk.studies.fair_qr.tuned import tuned_ranking
 from fairtk.studies.kept import StudyStage, gathered
 
 Progress = Callable[[str], None]
@@ -107,7 +107,7 @@ class Study(Layout):
             if isinstance(self.retriever, CollectionBM25):
                 self.retriever.prepare()  # not in the time of whoever searches first
             if cell.grid:
-                stage = self.stage(cell, tuned(self, cell, ledger))
+                stage = self.stage(cell, tuned_ranking(self, cell, ledger))
             else:
                 stage = self.refining(cell, ledger) if cell.refines else self.ranking(cell)
             try:

@@ -11,10 +11,10 @@ import pandas as pd
 
 from fairtk.errors import InputError
 from fairtk.experiment.tuner import Choice, Tuner
-from fairtk.fair_qr.transformer import FairQR
 from fairtk.frames.columns import QID
 from fairtk.llm import Ledger
 from fairtk.studies.fair_qr.cells import Cell
+from fairtk.studies.fair_qr.refining import ranked
 from fairtk.studies.fair_qr.values import PRODUCT, measures
 from fairtk.studies.kept import KeptCell, Ranked
 from fairtk.studies.writing import plain
@@ -22,22 +22,10 @@ from fairtk.studies.writing import plain
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.layout import Layout
 
-_COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 _CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
 
 
-def ranked(system: Any, topics: pd.DataFrame) -> Ranked:
-    """Return what a system makes of topics, with a trace and what is missing if it refines."""
-    if not isinstance(system, FairQR):
-        return Ranked(system.transform(topics))
-    found = system.refine(topics)
-    # counts are integers only where no other query of the same call lacks one
-    numbers = found.trace[_COUNTS].apply(pd.to_numeric).astype(float)
-    trace = found.trace.assign(**dict(numbers.items()))
-    return Ranked(found.run, trace, found.missing, found.waited)
-
-
-def tuned(study: Layout, cell: Cell, ledger: Ledger) -> Callable[[pd.DataFrame], Ranked]:
+def tuned_ranking(study: Layout, cell: Cell, ledger: Ledger) -> Callable[[pd.DataFrame], Ranked]:
     """Return what ranks topics with the settings that are best on the folds without them."""
     data, settings = study.data, study.settings
     least = 3 if study.trained(cell) else 2

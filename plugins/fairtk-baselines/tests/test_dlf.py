@@ -1,6 +1,7 @@
 """DLF as a transformer: ranking, training, and what must not matter."""
 
 import copy
+from collections import OrderedDict
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 import torch
 from dlf_collection import make_collection
 from fairtk_baselines import DLF
+from fairtk_baselines.dlf import training
 from fairtk_baselines.dlf.pairs import pairs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -503,3 +505,21 @@ def test_schematic(trained):
         model = copy.copy(trained)
         model.drop = drop
         assert "DLF" in pt.schematic.draw(model)
+
+
+def test_models_that_differ_in_the_blend_alone_are_trained_once(small, monkeypatch):
+    asked = []
+    train = training.fitted_models
+    monkeypatch.setattr(training, "_RECENT", OrderedDict())
+    monkeypatch.setattr(
+        training, "fitted_models", lambda *given: asked.append(given) or train(*given)
+    )
+    made = {}
+    for weight, epochs in ((0.0, 2), (1.0, 2), (0.0, 3), (1.0, 2)):
+        system = DLF(small.groups, small.target, weight, epochs=epochs)
+        made[weight, epochs] = system.fit(small.run, small.qrels)
+    assert len(asked) == 2
+    ranked = [order(made[weight, 2].transform(small.run)) for weight in (0.0, 1.0)]
+    assert ranked[0] != ranked[1]  # the weight counts when ranking
+    made[0.0, 2].fit(small.part(["q00", "q01"]), small.qrels)
+    assert len(asked) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames import IntArray
+from fairtk.frames import IntArray, digest
 from fairtk_baselines.dlf import losses
 from fairtk_baselines.dlf.aims import Aim
 from fairtk_baselines.dlf.blending import fused
@@ -28,6 +29,7 @@ from fairtk_baselines.dlf.exposure import (
 )
 from fairtk_baselines.dlf.models import Models, frozen, scored
 from fairtk_baselines.dlf.network import PairScorer
+from fairtk_baselines.dlf.pairs import NEEDED
 from fairtk_baselines.dlf.recipe import Recipe
 
 PROGRESS_AFTER = 2.0  # seconds
@@ -59,6 +61,34 @@ class Blend:
         start, found = pairs.rankings.ranking_start, scored(frozen(model), pairs)
         relevance = fused(found, pairs.score, self.fuse, start, self.normalize)
         return replace(examples, relevance=relevance)
+
+
+_RECENT: OrderedDict[str, tuple[Models, pd.DataFrame]] = OrderedDict()
+_MOST_RECENT = 8
+
+
+def fitted_or_recent(
+    training: Labeled,
+    validation: Labeled | None,
+    aims: Sequence[Aim],
+    recipe: Recipe,
+    blend: Blend,
+) -> tuple[Models, pd.DataFrame]:
+    """Return `fitted_models`; those of late that differ in the blend alone are used again.
+
+    Tuning asks for the same models with one weight after another.
+    """
+    if validation is not None or recipe.train_on == "blend":
+        return fitted_models(training, validation, aims, recipe, blend)
+    run, qrels = training
+    aimed = [(a.groups.key, a.target.key, a.unlabeled, a.unknown) for a in aims]
+    key = digest([run[NEEDED], qrels, aimed, repr(recipe)], 16)
+    if key not in _RECENT:
+        _RECENT[key] = fitted_models(training, validation, aims, recipe, blend)
+    _RECENT.move_to_end(key)
+    while len(_RECENT) > _MOST_RECENT:
+        _RECENT.popitem(last=False)
+    return _RECENT[key]
 
 
 def fitted_models(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import OrderedDict
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -23,14 +22,12 @@ from fairtk_baselines.dlf.blending import NORMALIZATIONS, fused, normalized, ran
 from fairtk_baselines.dlf.models import FOLDER, Models
 from fairtk_baselines.dlf.pairs import NEEDED, pairs_of
 from fairtk_baselines.dlf.recipe import Recipe
-from fairtk_baselines.dlf.training import Blend, fitted_models
+from fairtk_baselines.dlf.training import Blend, fitted_or_recent
 from fairtk_baselines.settings import choice, share
 
 NAME = "DLF"
 RELEVANCE = "dlf_relevance"
 FAIRNESS = "dlf_fairness"
-_RECENT: OrderedDict[str, tuple[Models, pd.DataFrame]] = OrderedDict()
-_MOST_RECENT = 8
 
 
 class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
@@ -195,18 +192,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             self.refuse_samples(run)
         blend = Blend(self.weight, self.fuse_bm25, self.normalize)
         given = (training, validation, self.aims, self.recipe, blend)
-        if validation is not None or self.recipe.train_on == "blend":
-            self._models, self._history = fitted_models(*given)
-            return self
-        # tuning asks for the same models with one weight after another
-        content = [topics_or_res_tr[NEEDED], qrels_tr, self.groups, self.target, repr(self.recipe)]
-        key = digest([*content, self.unlabeled, self.unknown], 16)
-        if key not in _RECENT:
-            _RECENT[key] = fitted_models(*given)
-        _RECENT.move_to_end(key)
-        while len(_RECENT) > _MOST_RECENT:
-            _RECENT.popitem(last=False)
-        self._models, self._history = _RECENT[key]
+        self._models, self._history = fitted_or_recent(*given)
         return self
 
     def save(self, folder: str | PathLike[str]) -> None:
