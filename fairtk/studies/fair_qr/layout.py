@@ -39,8 +39,6 @@ from fairtk.studies.writing import file_name, plain, write_json
 
 LEDGER = "ledger.sqlite"
 _BM25 = ("num_results", "k1", "b", "threads")
-_COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
-_BM25 = ("num_results", "k1", "b")
 
 
 class Layout:
