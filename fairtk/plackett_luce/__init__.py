@@ -4,13 +4,13 @@ A Plackett-Luce policy draws documents one after another without replacement, ea
 probability proportional to ``exp(log-weight)`` among those that are left (*Towards Fair RAG*,
 Eqs. 1 and 2). `scaling` turns retrieval scores into log-weights, `streams` gives every query its
 own random numbers, `race` draws the rankings of one query, `stratified` draws them evenly spread,
-`batch` those of many. `exact` has what documents can expect of the policy, without drawing;
-`probabilities` says how likely rankings are.
-own random numbers, `race` draws the rankings of one query, `batch` those of many.
-`probabilities` says how likely rankings are, `exact` what documents can expect without drawing.
+`batch` those of many. `exact` has what documents can expect of the policy, without drawing,
+and `calibration` at which alpha that is what is wanted; `probabilities` says how likely rankings
+are.
 """
 
 from fairtk.plackett_luce.batch import METHODS, Draws, draw_rankings
+from fairtk.plackett_luce.calibration import find_alphas
 from fairtk.plackett_luce.exact import expected_attention
 from fairtk.plackett_luce.probabilities import log_step_probabilities
 from fairtk.plackett_luce.scaling import SURE, score_gaps
@@ -23,6 +23,7 @@ __all__ = [
     "Stream",
     "draw_rankings",
     "expected_attention",
+    "find_alphas",
     "log_step_probabilities",
     "score_gaps",
 ]

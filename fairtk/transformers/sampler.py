@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import NotFoundError
-from fairtk.frames.columns import SCORE
+from fairtk.errors import NotFoundError, ParameterError
+from fairtk.frames.columns import QID, SCORE
 from fairtk.frames.rankings import order_by
 from fairtk.plackett_luce import METHODS, score_gaps
+from fairtk.transformers.calibrated import Calibration
 from fairtk.transformers.sampled import Sampler
 from fairtk.transformers.settings import exponent
 
@@ -38,51 +39,104 @@ class FairSampler(Sampler):
       standard errors are mostly too large, and ``EE_D(estimator="unbiased")`` takes away more than
       sampling added.
 
+    * ``target_disparity`` or ``max_relevance_loss`` state what is wanted in place of alpha, and the
+      alpha of each query is found from exact values (`calibrated`). What cannot be reached is
+      warned of and the nearest taken; no policy is below a disparity of k / n at cutoff k.
+
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; one row per query, sample and rank, in that order.
     ``score`` becomes n, n - 1, ... by rank, for a query with n documents.
 
     Args:
-        alpha: exponent on the scaled scores, >= 0.
+        alpha: exponent on the scaled scores, >= 0; 1 unless a wish below takes its place.
         n_samples: rankings per query, >= 1; 1 is the setting for serving users.
         cutoff: documents per ranking, >= 1; None for all.
         seed: the seed, any integer.
         method: ``"independent"`` or ``"stratified"``.
+        target_disparity: the wanted EE_D@cutoff (normalized, MU, the paper's bounds), in (0, 1].
+        max_relevance_loss: what share of the run's own nDCG@cutoff may be lost in expectation, in
+            [0, 1); 0.05 is 5 %. The most even policy that keeps the rest is drawn from.
+        relevance: goes with it: labels (``qid``, ``docno``, ``label``), or ``"scores"``, which
+            trusts the scores of the run, scaled to [0, 1] in each query.
 
     Raises:
-        ParameterError: a setting is out of its range.
+        ParameterError: a setting is out of its range, or settings exclude each other.
         NotFoundError: there is no such method.
         InputError: in `transform`, for a missing column, a run that is sampled already, a NaN or
             infinite score, a duplicate document, or ranks that contradict the scores.
     """
 
-    SETTINGS = ("alpha", "n_samples", "cutoff", "seed", "method")
+    SETTINGS = (
+        *("alpha", "n_samples", "cutoff", "seed", "method"),
+        *("target_disparity", "max_relevance_loss", "relevance"),
+    )
 
     def __init__(
         self,
-        alpha: float = 1,
+        alpha: float | None = None,
         n_samples: int = 100,
         cutoff: int | None = None,
         seed: int = 42,
         method: str = "independent",
+        target_disparity: float | None = None,
+        max_relevance_loss: float | None = None,
+        relevance: pd.DataFrame | str | None = None,
     ) -> None:
         super().__init__(n_samples, cutoff, seed)
         if method not in METHODS:
             raise NotFoundError("method of FairSampler", method, METHODS)
         self.method = method
-        self.alpha = exponent(alpha, type(self).__name__)
+        name = type(self).__name__
+        wishes = {
+            "alpha": alpha,
+            "target_disparity": target_disparity,
+            "max_relevance_loss": max_relevance_loss,
+        }
+        given = [wish for wish, value in wishes.items() if value is not None]
+        if len(given) > 1:
+            raise ParameterError(
+                f"{name}: {' and '.join(given)} exclude each other, as each says how even the "
+                "policy is; give one"
+            )
+        self.alpha: Any = None  # a number unless there is a calibration
+        self.target_disparity = self.max_relevance_loss = self.relevance = None
+        self._calibration: Calibration | None = None
+        if given in ([], ["alpha"]) and relevance is None:
+            self.alpha = exponent(1 if alpha is None else alpha, name)
+        else:
+            found = Calibration(name, self.cutoff, target_disparity, max_relevance_loss, relevance)
+            self._calibration = found
+            self.target_disparity = found.target_disparity
+            self.max_relevance_loss, self.relevance = found.max_relevance_loss, found.relevance
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings; the method if it is not the usual one: results kept before stay."""
+        """Return the settings, without those that are not used: results kept before stay."""
         found = super().settings()
         if self.method == "independent":
             del found["method"]
-        return found
+        always = ("n_samples", "cutoff", "seed")
+        return {name: value for name, value in found.items() if value is not None or name in always}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return `n_samples` rankings per query of the run."""
         run = self.plain_run(inp)
         score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
         order = order_by((-score, run.ranking), lambda rows: (run.doc[rows], run.docnos), False)
-        gaps = score_gaps(score, run.ranking_start, self.alpha)
+        wanted = self._calibration
+        alpha = self.alpha if wanted is None else wanted.find(run, score).alpha
+        gaps = score_gaps(score, run.ranking_start, alpha)
         return self.drawn(inp, run, run.order[order], gaps)
+
+    def calibrated(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the alpha of each query of a run, and what it reaches, without drawing.
+
+        Returns:
+            ``qid``, ``alpha``, ``value`` (exact EE_D, or the share of the run's nDCG that is kept),
+            ``wanted`` and ``reached``; of a sampler with a fixed alpha ``qid`` and ``alpha`` alone.
+        """
+        run = self.plain_run(inp)
+        result = pd.DataFrame({QID: run.qids[run.ranking_query]})
+        if self._calibration is None:
+            return result.assign(alpha=self.alpha)
+        score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
+        return result.assign(**vars(self._calibration.find(run, score)))

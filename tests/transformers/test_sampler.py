@@ -244,7 +244,7 @@ def test_print_and_equality():
         ("alpha", math.nan, "found nan"),
         ("alpha", math.inf, "found inf"),
         ("alpha", "2", "found '2'"),
-        ("alpha", None, "found None"),
+        ("alpha", [1, 2], r"found \[1, 2\]"),
         ("n_samples", 0, "n_samples must be an integer of at least 1; found 0"),
         ("n_samples", 1.5, "found 1.5"),
         ("n_samples", True, "found True"),
