@@ -215,6 +215,22 @@ class Evaluation:
         return frame, means
 
 
+def all_samples(
+    systems: Sequence[str], rows: Callable[..., pd.DataFrame], evaluation: Evaluation
+) -> pd.DataFrame:
+    """Return the values of each sample of all systems, sorted; see `per_sample`."""
+    parts = [
+        part
+        for system in systems
+        if evaluation.measures
+        for part in per_sample(system, rows(system, evaluation.inputs), evaluation)
+    ]
+    filled = [part for part in parts if len(part)]
+    columns = ["system", QID, SAMPLE, "measure", "value"]
+    table = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)
+    return table.sort_values(["system", QID, SAMPLE, "measure"], ignore_index=True)
+
+
 def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterator[pd.DataFrame]:
     """Yield the values of each sample of a system, for measures that have any.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -12,11 +12,11 @@ import pandas as pd
 
 from fairtk.documentation import cite_results
 from fairtk.errors import ColumnError, NotFoundError, ParameterError
-from fairtk.evaluation import COLUMNS, tested
 from fairtk.experiment import figures, saved
-from fairtk.experiment.evaluation import Evaluation, per_sample
+from fairtk.experiment.comparison import Margin, SamplingVariances, SystemComparison
+from fairtk.experiment.evaluation import Evaluation, all_samples
 from fairtk.experiment.rows import SystemRows
-from fairtk.experiment.tables import html_text
+from fairtk.experiment.tables import html_text, notes
 from fairtk.files.renderings import Table, aligned_lines, latex_text, markdown_text, texts
 from fairtk.frames.columns import QANSWER, QID, SAMPLE
 from fairtk.report import write_report
@@ -91,17 +91,7 @@ class Results:
         For ``E(m)`` that is ``m``, for EU the utility; measures of exposure belong to all samples
         together, and are left out for sampled systems. Computed when first asked for.
         """
-        columns = ["system", QID, SAMPLE, "measure", "value"]
-        evaluation = self._evaluation.ready()
-        parts = [
-            part
-            for system in self.systems
-            if self.measures
-            for part in per_sample(system, self._rows(system, evaluation.inputs), evaluation)
-        ]
-        filled = [part for part in parts if len(part)]
-        table = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)
-        return table.sort_values(["system", QID, SAMPLE, "measure"], ignore_index=True)
+        return all_samples(self.systems, self._rows, self._evaluation.ready())
 
     @property
     def qrels(self) -> pd.DataFrame | None:
@@ -156,43 +146,68 @@ class Results:
         test: str = "t",
         correction: str | None = "holm",
         confidence: float = 0.95,
+        *,
+        margin: Margin = None,
+        levels: bool = False,
     ) -> pd.DataFrame:
         """Compare all systems with one, on the queries where a measure is defined for all.
 
         Args:
             baseline: the system to compare with; None: the experiment's.
-            test: ``"t"``, ``"wilcoxon"``, ``"randomization"`` or ``"bootstrap"``.
-            correction: ``"holm"``, ``"bonferroni"``, ``"fdr_bh"`` or None; the tests of one
-                measure are one family.
-            confidence: of the intervals ``low`` to ``high`` of the mean difference.
+            test: see `fairtk.statistics.paired_test`.
+            correction: see `fairtk.statistics.correct`; a measure's tests are one family.
+            confidence: of the intervals of the mean difference.
+            margin: of non-inferiority and equivalence, for all measures or by measure.
+            levels: whether sampling and queries are told apart (`fairtk.statistics.two_levels`).
 
         Returns:
             A row per measure and system: ``system``, ``measure``, ``mean``, ``n`` (queries),
             ``difference``, ``low``, ``high``, ``p``, ``p_corrected``, ``effect`` (Cohen's dz),
-            ``undefined`` (queries left out) and ``failed`` (queries at their worst value).
+            ``undefined`` (queries left out) and ``failed`` (queries at their worst value). With a
+            margin: ``p_not_worse`` (by the margin or more) and ``p_equivalent``. With levels: the
+            standard errors ``error_queries`` and ``error_samples``, and ``low_samples`` to
+            ``high_samples``, the interval for these very queries.
 
         Raises:
-            ParameterError: no baseline is named anywhere.
-            NotFoundError: there is no such system, test or correction.
+            ParameterError: no baseline is named anywhere, or a margin is not above 0.
+            NotFoundError: there is no such system, test, correction or measure.
         """
+        variances = SamplingVariances(self._rows, self._evaluation.ready()) if levels else None
+        drawing = {"test": test, "confidence": confidence}
+        table = self._compared(baseline).table(drawing, correction, margin, variances)
+        table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
+        return table
+
+    def queries_needed(
+        self,
+        difference: float,
+        n_samples: Sequence[int] = (1, 10, 100, 1000),
+        baseline: str | None = None,
+        **options: float,
+    ) -> pd.DataFrame:
+        """Return how many queries a paired t-test needs to find a difference from the baseline.
+
+        Args:
+            difference: the mean difference that should be found.
+            n_samples: numbers of samples per query to plan for.
+            baseline: the system to compare with; None: the experiment's.
+            options: ``power`` and ``significance`` of `fairtk.statistics.queries_needed`.
+
+        Returns:
+            ``system``, ``measure``, ``n_samples``, ``deviation_queries`` (of true differences over
+            queries), ``deviation`` (of sampled ones), ``queries`` (NaN: see `fairtk.precision`).
+        """
+        variances = SamplingVariances(self._rows, self._evaluation.ready())
+        return self._compared(baseline).plan(variances, difference, n_samples, options)
+
+    def _compared(self, baseline: str | None) -> SystemComparison:
         name = self.baseline if baseline is None else baseline
         if name is None:
             raise ParameterError(
                 f"compare needs a baseline: one of {self.systems} (or Experiment(baseline=...))"
             )
         self._check(name)
-        drawing = {"test": test, "confidence": confidence}
-        rows = []
-        for measure, part in self.per_query.groupby("measure", sort=False):
-            values = part.pivot(index="system", columns=QID, values="value").loc[self.systems]
-            first = self.systems.index(name)
-            found = tested(
-                str(measure), self.systems, values.to_numpy(), first, correction, drawing
-            )
-            rows += [[*row, values.shape[1] - row[3]] for row in found]
-        table = pd.DataFrame(rows, columns=["system", *COLUMNS[1:], "undefined"])
-        table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
-        return table
+        return SystemComparison(self.per_query, self.systems, name, self.better)
 
     def to_markdown(self) -> str:
         """Return the means as a Markdown table, with notes of undefined and failed queries."""
@@ -277,23 +292,8 @@ class Results:
     def _table(self) -> Table:
         means = self.means.reset_index()
         rows = [list(row) for row in means.itertuples(index=False)]
-        return texts(list(means.columns), rows, " ".join(self._notes()))
-
-    def _notes(self) -> list[str]:
-        counts = self.counts
-        notes = []
-        for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
-            pairs = zip(part["system"], part["undefined"], strict=True)
-            said = ", ".join(f"{system}: {count}" for system, count in pairs)
-            if len(part) == len(self.systems) and part["undefined"].nunique() == 1:
-                said = str(part["undefined"].iloc[0])
-            notes.append(f"Queries where {measure} is undefined and left out: {said}.")
-        if len(self.failures):
-            notes.append(
-                "Failed queries count with the worst value of each measure; the next run with the "
-                "same save_dir tries them again."
-            )
-        return notes
+        said = notes(self.counts, self.systems, len(self.failures) > 0)
+        return texts(list(means.columns), rows, " ".join(said))
 
     def _check(self, name: str) -> None:
         if name not in self.systems:

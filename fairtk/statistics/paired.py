@@ -77,16 +77,10 @@ def paired_test(
     """
     name = one_of("test", test, TESTS)
     check_drawing(confidence, resamples)
-    first, second = numbers(x, "x", ndim=1), numbers(y, "y", ndim=1)
-    if first.shape != second.shape:
-        raise InputError(
-            f"x and y must be values of the same queries; found {len(first)} and {len(second)}"
-        )
-    there = ~(np.isnan(first) | np.isnan(second))
-    n = int(there.sum())
-    differences = _differences(first[there], second[there])
+    differences = pair_differences(x, y)
+    n = len(differences)
     mean = float(differences.mean()) if n else math.nan
-    note = _no_test(differences)
+    note = no_test(differences)
     if note:
         nothing = math.nan
         return PairedTest(name, n, mean, nothing, nothing, nothing, nothing, note)
@@ -118,19 +112,32 @@ def cohens_dz(differences: npt.ArrayLike) -> float:
     """
     values = numbers(differences, "differences", ndim=1)
     values = values[~np.isnan(values)]
-    if _no_test(values):
+    if no_test(values):
         return math.nan
     return float(values.mean() / values.std(ddof=1))
 
 
-def _differences(first: FloatArray, second: FloatArray) -> FloatArray:
+def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
+    """Return x - y of the pairs without NaN, sorted: resampling must not depend on their order.
+
+    Raises:
+        InputError: the shapes differ, or a value is infinite or no number.
+    """
+    first, second = numbers(x, "x", ndim=1), numbers(y, "y", ndim=1)
+    if first.shape != second.shape:
+        raise InputError(
+            f"x and y must be values of the same queries; found {len(first)} and {len(second)}"
+        )
+    there = ~(np.isnan(first) | np.isnan(second))
+    first, second = first[there], second[there]
     found = first - second
     largest = np.maximum(np.abs(first), np.abs(second))
     found[np.abs(found) <= _ZERO * largest.max(initial=0.0)] = 0.0
-    return np.sort(found)  # resampling must not depend on the order of the queries
+    return np.sort(found)
 
 
-def _no_test(differences: FloatArray) -> str:
+def no_test(differences: FloatArray) -> str:
+    """Return why nothing can be tested, or ``""``."""
     if len(differences) == 0:
         return "no pair is defined"
     if len(differences) == 1:

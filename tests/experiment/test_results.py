@@ -11,7 +11,13 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler
 from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
-from fairtk.statistics import correct, paired_test
+from fairtk.statistics import (
+    correct,
+    equivalence_test,
+    non_inferiority_test,
+    paired_test,
+    queries_needed,
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +52,51 @@ def test_compare_is_a_paired_test_per_measure(results):
     undefined = table.set_index(["measure", "system"])["undefined"]
     assert undefined["EE_R@3"].tolist() == [1, 1, 1]
     assert undefined["EE_D@3"].tolist() == [0, 0, 0]
+
+
+def test_margins_are_tests_in_the_direction_of_the_measure(results):
+    table = results.compare(margin={"EE_D@3": 0.1, "E(nDCG@3)": 0.2})
+    wide = results.per_query.pivot(index=["measure", "qid"], columns="system", values="value")
+    for measure, better, margin in (("EE_D@3", "lower", 0.1), ("E(nDCG@3)", "higher", 0.2)):
+        own = wide.loc[measure].dropna()
+        row = table[(table["measure"] == measure) & (table["system"] == "fair")].iloc[0]
+        pair = own["fair"], own["a_b & <i>"]
+        assert row["p_not_worse"] == non_inferiority_test(*pair, margin, better=better).p
+        assert row["p_equivalent"] == equivalence_test(*pair, margin).p
+    assert table[table["measure"] == "EE_R@3"]["p_equivalent"].isna().all()
+    with pytest.raises(NotFoundError, match="measure"):
+        results.compare(margin={"EE_D@5": 0.1})
+    with pytest.raises(ParameterError, match="margin must be"):
+        results.compare(margin=0)
+
+
+def test_levels_tell_samples_from_queries(results, data):
+    table = results.compare(levels=True).set_index(["measure", "system"])
+    # EE_R of "fair" has sampling errors, those that precision finds; the baseline is not sampled
+    _, qrels = data
+    labels = qrels.assign(label=qrels["label"].where(qrels["qid"] != "q2", 0))
+    run = results.rankings("fair")
+    with pytest.warns(fairtk.errors.UndefinedWarning):
+        found = fairtk.precision(run, labels, EE_R @ 3)
+    row = table.loc["EE_R@3", "fair"]
+    assert row["error_samples"] == pytest.approx(found.means["error"][0])
+    half = (row["high_samples"] - row["low_samples"]) / 2
+    assert half == pytest.approx(1.959964 * row["error_samples"], rel=1e-5)
+    assert row["error_queries"] >= 0
+    assert table.loc["EE_R@3", "a_b & <i>"][["error_samples", "low_samples"]].isna().all()
+    # three samples are too few to know how EE_D varies
+    assert np.isnan(table.loc["EE_D@3", "other"]["error_samples"])
+
+
+def test_queries_needed_fall_with_the_samples(results):
+    plan = results.queries_needed(0.05, (2, 50), power=0.9)
+    own = plan[(plan["measure"] == "EE_R@3") & (plan["system"] == "fair")]
+    assert own["n_samples"].tolist() == [2, 50]
+    few, many = own["queries"]
+    assert few >= many >= 2
+    assert (own["deviation"] >= own["deviation_queries"]).all()
+    for row in own.itertuples():
+        assert row.queries == queries_needed(0.05, row.deviation, power=0.9)
 
 
 def test_compare_needs_a_known_baseline(results):

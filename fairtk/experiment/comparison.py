@@ -1,0 +1,215 @@
+"""Systems against one of them: tests over queries, margins, and what sampling adds to the doubt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import NotFoundError, ParameterError
+from fairtk.evaluation import COLUMNS, tested
+from fairtk.experiment.evaluation import Evaluation
+from fairtk.experiment.rows import SystemRows
+from fairtk.frames import FloatArray
+from fairtk.frames.columns import EXPOSURE, QID, SAMPLE
+from fairtk.frames.qrels import Qrels
+from fairtk.measures.evidence import Evidence
+from fairtk.measures.sample_spread import SampleSpread, spread_over_samples
+from fairtk.statistics import (
+    equivalence_test,
+    non_inferiority_test,
+    queries_needed,
+    two_levels,
+)
+
+Margin = float | Mapping[str, float] | None
+
+
+class SamplingVariances:
+    """The sampling variances of all values of an experiment, made when they are asked for.
+
+    Those of two systems are taken to be independent; systems that share a seed differ by less.
+
+    Args:
+        rows: the rows of each system.
+        evaluation: measures and labels.
+    """
+
+    def __init__(self, rows: SystemRows, evaluation: Evaluation) -> None:
+        self._rows, self._evaluation = rows, evaluation
+        self._evidence: dict[str, Evidence | None] = {}
+        self._spreads: dict[tuple[str, str], SampleSpread | None] = {}
+
+    def of(
+        self, system: str, measure: str, qids: Sequence[str], n: int | None = None
+    ) -> FloatArray:
+        """Return the variance of each query's value.
+
+        0 for a system without samples, NaN for measures that nothing is known of (see
+        `fairtk.precision`).
+
+        Args:
+            system: the system.
+            measure: the measure's label.
+            qids: the queries.
+            n: with so many samples; None: with those there are.
+        """
+        evidence = self._of_system(system)
+        if evidence is None:
+            return np.zeros(len(qids))
+        if (system, measure) not in self._spreads:
+            self._spreads[system, measure] = self._spread(measure, evidence)
+        spread = self._spreads[system, measure]
+        if spread is None:
+            return np.full(len(qids), np.nan)
+        place = pd.Index(evidence.qids).get_indexer(pd.Index(qids))
+        found: FloatArray = np.append(spread.variance(n), 0.0)[place]
+        return found
+
+    def _of_system(self, system: str) -> Evidence | None:
+        if system not in self._evidence:
+            run = self._rows(system, self._evaluation.inputs)
+            sampled = SAMPLE in run.columns and EXPOSURE not in run.columns and len(run) > 0
+            labels = Qrels(self._evaluation.qrels, system)
+            self._evidence[system] = Evidence(labels, run, system, False) if sampled else None
+        return self._evidence[system]
+
+    def _spread(self, text: str, evidence: Evidence) -> SampleSpread | None:
+        labels = self._evaluation.labels
+        try:
+            return spread_over_samples(next(m for m in labels if labels[m] == text), evidence)
+        except ParameterError:
+            return None
+
+
+@dataclass(frozen=True)
+class SystemComparison:
+    """What a comparison is made of.
+
+    Attributes:
+        per_query: ``system``, ``qid``, ``measure``, ``value``.
+        systems: the systems' names.
+        baseline: the one that others are compared with.
+        better: ``"higher"`` or ``"lower"``, by measure.
+    """
+
+    per_query: pd.DataFrame
+    systems: list[str]
+    baseline: str
+    better: Callable[[str], str]
+
+    def _tables(self) -> list[tuple[str, pd.DataFrame]]:
+        """Return the values of each measure: a row per system, a column per query."""
+        groups = self.per_query.groupby("measure", sort=False)
+        return [
+            (
+                str(measure),
+                part.pivot(index="system", columns=QID, values="value").loc[self.systems],
+            )
+            for measure, part in groups
+        ]
+
+    def table(
+        self,
+        drawing: Mapping[str, Any],
+        correction: str | None,
+        margin: Margin = None,
+        variances: SamplingVariances | None = None,
+    ) -> pd.DataFrame:
+        """Return a row per measure and system; see `Results.compare`."""
+        first, rows = self.systems.index(self.baseline), []
+        margins = self._margins(margin)
+        for measure, table in self._tables():
+            values = table.to_numpy()
+            found = tested(measure, self.systems, values, first, correction, drawing)
+            defined = table.loc[:, ~np.isnan(values).any(axis=0)]
+            for system, row in zip(self.systems, found, strict=True):
+                record = dict(zip(["system", *COLUMNS[1:]], row, strict=True))
+                record["undefined"] = values.shape[1] - record["n"]
+                if margin is not None:
+                    wanted = margins.get(measure) if system != self.baseline else None
+                    record |= self._within(measure, defined, system, wanted)
+                if variances is not None:
+                    confidence = drawing["confidence"]
+                    record |= self._by_level(measure, defined, system, variances, confidence)
+                rows.append(record)
+        return pd.DataFrame(rows)
+
+    def _margins(self, margin: Margin) -> dict[str, float]:
+        measures = [str(measure) for measure in self.per_query["measure"].unique()]
+        if isinstance(margin, Mapping):
+            for measure in margin:
+                if measure not in measures:
+                    raise NotFoundError("measure", measure, measures)
+            return dict(margin)
+        return {} if margin is None else dict.fromkeys(measures, margin)
+
+    def _within(
+        self, measure: str, table: pd.DataFrame, system: str, margin: float | None
+    ) -> dict[str, float]:
+        if margin is None:
+            return {"p_not_worse": math.nan, "p_equivalent": math.nan}
+        own, other = table.loc[system].to_numpy(), table.loc[self.baseline].to_numpy()
+        better = self.better(measure)
+        return {
+            "p_not_worse": non_inferiority_test(own, other, margin, better=better).p,
+            "p_equivalent": equivalence_test(own, other, margin).p,
+        }
+
+    def _by_level(
+        self,
+        measure: str,
+        table: pd.DataFrame,
+        system: str,
+        variances: SamplingVariances,
+        confidence: float,
+    ) -> dict[str, float]:
+        names = ["error_queries", "error_samples", "low_samples", "high_samples"]
+        if system == self.baseline:
+            return dict.fromkeys(names, math.nan)
+        differences, variance = self._differences(measure, table, system, variances)
+        found = two_levels(differences, variance, confidence=confidence)
+        return {name: getattr(found, name) for name in names}
+
+    def _differences(
+        self,
+        measure: str,
+        table: pd.DataFrame,
+        system: str,
+        variances: SamplingVariances,
+        n: int | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return each query's difference from the baseline, and its sampling variance."""
+        qids = table.columns.tolist()
+        variance = sum(variances.of(name, measure, qids, n) for name in (system, self.baseline))
+        return (table.loc[system] - table.loc[self.baseline]).to_numpy(), np.asarray(variance)
+
+    def plan(
+        self,
+        variances: SamplingVariances,
+        difference: float,
+        n_samples: Sequence[int],
+        options: Mapping[str, float],
+    ) -> pd.DataFrame:
+        """Return how many queries are needed; see `Results.queries_needed`."""
+        rows: list[list[Any]] = []
+        for measure, table in self._tables():
+            defined = table.loc[:, ~np.isnan(table.to_numpy()).any(axis=0)]
+            for system in self.systems:
+                if system == self.baseline or defined.shape[1] < 2:
+                    continue
+                found = two_levels(*self._differences(measure, defined, system, variances))
+                of_queries = found.error_queries**2 * found.n
+                for n in n_samples:
+                    _, then = self._differences(measure, defined, system, variances, n)
+                    deviation = math.sqrt(of_queries + max(float(then.mean()), 0.0))
+                    queries = math.nan
+                    if not math.isnan(deviation):
+                        queries = queries_needed(difference, deviation, **options)
+                    rows.append([system, measure, n, math.sqrt(of_queries), deviation, queries])
+        columns = ["system", "measure", "n_samples", "deviation_queries", "deviation", "queries"]
+        return pd.DataFrame(rows, columns=columns)
