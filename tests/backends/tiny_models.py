@@ -13,8 +13,13 @@ WORDS = " ".join(LINES).split()
 WINDOW = 64
 
 
-def make_tokenizer(window: int = WINDOW):
-    """Return a word-piece-like fast tokenizer over WORDS with T5's special tokens."""
+def make_tokenizer(window: int = WINDOW, size: int = 0):
+    """Return a word-piece-like fast tokenizer over WORDS with T5's special tokens.
+
+    Args:
+        window: the longest prompt in tokens.
+        size: of the vocabulary, filled up with numbered words.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -24,6 +29,7 @@ def make_tokenizer(window: int = WINDOW):
     pieces += [(a + b, -6.0) for a, b in itertools.product("aeiou", "nrstl")]
     pieces += [(letter, -8.0) for letter in letters + list("jqwxyz") if letter != " "]
     pieces = list({piece: score for piece, score in pieces}.items())
+    pieces += [(f"▁w{i}", -9.0) for i in range(size - len(pieces))]
     tokenizer = Tokenizer(models.Unigram(pieces, unk_id=2))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
@@ -59,6 +65,32 @@ def save_t5(folder: Path, window: int = WINDOW) -> Path:
                 eos_token_id=1,
                 decoder_start_token_id=0,
                 initializer_factor=3.0,  # with 1.0 a random model answers all prompts alike
+            )
+        )
+    return _save(model, tokenizer, folder)
+
+
+def save_flan_t5_small(folder: Path) -> Path:
+    """Save a random T5 of the shape of google/flan-t5-small: 77 million weights, 300 MB."""
+    import torch
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    tokenizer = make_tokenizer(512, 32128)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = T5ForConditionalGeneration(
+            T5Config(
+                vocab_size=32128,
+                d_model=512,
+                d_kv=64,
+                d_ff=1024,
+                num_layers=8,
+                num_heads=6,
+                feed_forward_proj="gated-gelu",
+                tie_word_embeddings=False,
+                pad_token_id=0,
+                eos_token_id=1,
+                decoder_start_token_id=0,
             )
         )
     return _save(model, tokenizer, folder)

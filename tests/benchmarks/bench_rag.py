@@ -1,0 +1,146 @@
+"""The study of Towards Fair RAG: speed of generation and labels, as ratios in one run.
+
+    python tests/benchmarks/bench_rag.py [--queries 8] [--samples 50] [--skip-ct2]
+
+1. Rankings per second of the study's generation (alphas 1, 2, 4, 8, oracle, deterministic) against
+   the straightforward loop: one prompt per call, nothing shared between alphas.
+2. Labels of 1,000 documents against one call per document.
+3. Tokens per second of CTranslate2 against transformers, float32, batches of 16, on a random model
+   of the shape of flan-t5-small.
+
+The packaged collection and T5, one thread. The loop's speed is that of some of its prompts; 1 and 2
+are in seconds of this process, which a busy machine does not change. The report's seconds are in
+bench_report.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+sys.path.insert(0, str(Path(__file__).parents[1] / "backends"))
+
+from bench_generation import OneAtATime  # noqa: E402
+
+from fairtk import BM25Scorer, demo, prompts  # noqa: E402
+from fairtk.datasets import lamp  # noqa: E402
+from fairtk.studies import fair_rag  # noqa: E402
+
+LOOPED = 60
+"""From so many prompts the loop's speed is taken."""
+NEW_TOKENS = 8
+
+
+def seconds(
+    run: Callable[[], Any], clock: Callable[[], float] = time.process_time
+) -> tuple[float, Any]:
+    began = clock()
+    found = run()
+    return clock() - began, found
+
+
+def study(folder: str, queries: int, samples: int) -> Any:
+    """Return the study of the packaged collection."""
+    task = fair_rag.LampTask(lamp.from_folder(demo.collection_folder(), task=2))
+    tiny = fair_rag.make_generator(f"t5:{demo.model_folder()}", max_new_tokens=NEW_TOKENS)
+    settings = fair_rag.RagSettings(n_samples=samples, limit=queries)
+    return fair_rag.RagStudy([task], {"BM25": BM25Scorer()}, {"t5": tiny}, folder, settings)
+
+
+def bench_generation(queries: int, samples: int, loop: OneAtATime) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        own = study(folder, queries, samples)
+        [task], generator = own.tasks, own.generators["t5"](2, 5)
+        labeled = own.labeled(task, generator)
+        took, results = seconds(lambda: own.experiment(task, "BM25", generator, labeled.qrels))
+        asked = []
+        for system in results.systems:
+            frame = results.rankings(system)
+            keys = ["qid", "sample"] if "sample" in frame else ["qid"]
+            for _, rows in frame.sort_values("rank").groupby(keys, sort=False):
+                fields = rows[["text", "tag"]].to_dict("records")
+                asked.append(prompts.get("lamp-2")(rows["question"].iloc[0], fields, None))
+    some = np.random.default_rng(0).choice(asked, LOOPED)
+    looped, _ = seconds(lambda: loop.generate([str(prompt) for prompt in some]))
+    ours, theirs = len(asked) / took, LOOPED / looped
+    print(f"study: {len(asked)} rankings, {len(set(asked))} distinct prompts: {ours:.0f} "
+          f"rankings/s (with drawing, measures and store) against {theirs:.1f}/s, "
+          f"ratio {ours / theirs:.1f} (wanted: 6)")  # fmt: skip
+
+
+def bench_labels(loop: OneAtATime) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        own = study(folder, 30, 1)
+        [task], generator = own.tasks, own.generators["t5"](2, 5)
+        generator(task.topics.head(1))  # load and warm up
+        took, labeled = seconds(lambda: own.labeled(task, generator))
+        documents = labeled.own.documents
+        texts = task.dataset.docs_store()
+        questions = task.topics.set_index("qid")["question"]
+        some = documents.sample(LOOPED, random_state=0)
+        asked = []
+        for qid, docno in zip(some["qid"], some["docno"], strict=True):
+            found = texts.get(docno)
+            entry = {"text": found.text, "tag": found.tag}
+            asked.append(prompts.get("lamp-2")(questions[qid], [entry], None))
+    looped, _ = seconds(lambda: loop.generate(asked))
+    ours, theirs = (len(documents) + 30) / took, LOOPED / looped
+    print(f"labels: {len(documents)} documents of 30 queries: {ours:.0f}/s against "
+          f"{theirs:.1f}/s, ratio {ours / theirs:.1f} (wanted: 8)")  # fmt: skip
+
+
+def bench_ctranslate2(beams: int) -> None:
+    import tiny_models
+
+    from fairtk.backends import CTranslate2Seq2Seq, HuggingFaceSeq2Seq
+
+    rng = np.random.default_rng(0)
+    asked = [" ".join(rng.choice(tiny_models.WORDS, 250)) for _ in range(32)]
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["XDG_CACHE_HOME"] = scratch  # where the converted model goes
+        folder = str(tiny_models.save_flan_t5_small(Path(scratch) / "model"))
+        speeds, answers = {}, {}
+        for backend in (HuggingFaceSeq2Seq, CTranslate2Seq2Seq):
+            model = backend(folder, num_beams=beams, max_new_tokens=32)
+            model.generate(asked[:2])
+
+            def run(model: Any = model) -> list[str]:
+                return [text for at in (0, 16) for text in model.generate(asked[at : at + 16])]
+
+            took, found = seconds(run, time.perf_counter)  # one is another process
+            length = sum(len(model.tokenizer(text)["input_ids"]) for text in found)
+            speeds[backend], answers[backend] = length / took, found
+    slow, fast = speeds.values()
+    same = sum(a == b for a, b in zip(*answers.values(), strict=True))
+    print(f"CTranslate2, {beams} beams, batch 16: {fast:.0f} tokens/s against {slow:.0f}, "
+          f"ratio {fast / slow:.2f} (wanted: 1.5); equal answers {same} of {len(asked)}")  # fmt: skip
+
+
+def main() -> None:
+    """Print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--queries", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=50)
+    parser.add_argument("--skip-ct2", action="store_true")
+    options = parser.parse_args()
+    loop = OneAtATime(str(demo.model_folder()), 4, NEW_TOKENS)
+    loop.generate(["once"])
+    bench_generation(options.queries, options.samples, loop)
+    bench_labels(loop)
+    if not options.skip_ct2:
+        for beams in (1, 4):
+            bench_ctranslate2(beams)
+
+
+if __name__ == "__main__":
+    main()
