@@ -6,7 +6,9 @@ FOLDER holds ``dev_questions.json`` and ``dev_outputs.json`` of LaMP-4. The firs
 queries goes to training, with their profiles; the others are written to ``DIR/lamp4`` as a LaMP
 folder, for a study with the model, which is written to ``DIR/model``:
 
-    fairtk rag DIR/lamp4 --task 4 --generator t5:DIR/model
+    fairtk rag DIR/lamp4 -t 4 -g t5:DIR/model -r bm25 -r contriever:DIR/encoder
+
+The encoder is not trained at all: it tells texts apart by their words, as any random vectors do.
 
 The model is trained from scratch on a few thousand headlines, so it knows no English to speak of.
 What it can learn is to write common words of headlines, and to take words from an entry of the
@@ -222,6 +224,20 @@ def train(profiles: list[list[Article]], minutes: float, seed: int, out: Path) -
     model.generation_config.early_stopping = True
     model.eval().save_pretrained(out / "model")
     tokenizer.save_pretrained(out / "model")
+    write_encoder(tokenizer, seed, out)
+
+
+def write_encoder(tokenizer: Any, seed: int, out: Path) -> None:
+    """Write an untrained encoder: the mean of its words' random vectors, which share words."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(seed)
+    sizes = {"hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 1}
+    config = BertConfig(vocab_size=len(tokenizer), num_attention_heads=4, **sizes,
+                        pad_token_id=tokenizer.pad_token_id)  # fmt: skip
+    BertModel(config).save_pretrained(out / "encoder")
+    tokenizer.save_pretrained(out / "encoder")
 
 
 def show(profiles: list[list[Article]], out: Path, seed: int) -> None:

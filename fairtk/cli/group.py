@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import shlex
 import sys
 import traceback
 import warnings
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from fairtk import __version__, plugins
+from fairtk.cli.output import COMMAND
 from fairtk.errors import (
     WARNINGS,
     DataWarning,
@@ -102,6 +104,7 @@ class FairtkGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command to run; an unknown one comes with the nearest known name."""
         name = args[0]
+        ctx.meta[COMMAND] = shlex.join(["fairtk", *args])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             known = suggestion(name, self.list_commands(ctx))
             ctx.fail(f"unknown command {name!r}{known}")

@@ -35,6 +35,15 @@ TARGET_HELP = (
 )
 
 
+COMMAND = "fairtk.command"
+"""Where click's context has the command line."""
+
+
+def said_command() -> str:
+    """Return the command line that is carried out, as a shell takes it."""
+    return str(click.get_current_context().meta[COMMAND])
+
+
 def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option ``--output FILE``: what the command prints goes there, in one step."""
     option = click.option(

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from fairtk.cli.output import format_option
+from fairtk.cli.paying import paying_options
 
 
 @click.command("qr")
@@ -21,18 +22,8 @@ from fairtk.cli.output import format_option
 @click.option("--llm", "model", metavar="BACKEND:MODEL",
               help="keyword (no model), openai:MODEL, causal:MODEL or seq2seq:MODEL (a hub name "
               "or a folder).  [default: keyword]")  # fmt: skip
-@click.option("--base-url", help="The OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1.")
-@click.option("--api-key-env", metavar="VARIABLE",
-              help="The environment variable with its key; '' for a server without keys.  "
-              "[default: OPENAI_API_KEY]")  # fmt: skip
+@paying_options
 @click.option("--split", type=click.Choice(["train", "eval"]), help="The topics of a FOLDER.")
-@click.option("--max-calls", type=int, help="The most calls to pay for in this run.")
-@click.option("--max-cost", type=float, help="The most to pay in this run; needs --prices.")
-@click.option("--prices", metavar="FILE",
-              help="Prices per million tokens: TSV with model, prompt, completion.")  # fmt: skip
-@click.option("--offline", is_flag=True, help="Only recorded answers; others are an error.")
-@click.option("--retry-unusable", is_flag=True,
-              help="Ask again for answers that were refused, cut off or unreadable.")  # fmt: skip
 @click.option("--variations/--no-variations", default=True, show_default=True,
               help="Vary settings of FAIR-QR, too.")  # fmt: skip
 @click.option("--tuning/--no-tuning", default=True, show_default=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import Any
 
 import click
 
-from fairtk.cli.output import echo_rows, echo_table
+from fairtk.cli.output import echo_rows, echo_table, said_command
+from fairtk.cli.paying import open_ledger
 from fairtk.errors import DataWarning, InputError
-from fairtk.llm import Ledger
 from fairtk.studies.config import kind_of_source
 from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
 from fairtk.studies.fair_qr.estimates import Plan
@@ -65,7 +64,7 @@ def run(given: Given, dry_run: bool, form: str) -> None:
         need_matplotlib()  # not found out after hours
         _mention_baselines(study)
         results = study.run(lambda text: click.echo(text, err=True))
-        page = results.save(study.folder)
+        page = results.save(study.folder, command=said_command())
         for text in results.warnings:  # of earlier runs and of measures: in the report, too
             if text not in study.told:
                 warnings.warn(text, DataWarning, stacklevel=2)
@@ -114,28 +113,8 @@ def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitS
             )
     data = from_trec_fair(file.data.get("folder") or file.data["dataset"], **asked)
     study = Study(data, folder, model, settings)
-    study.ledger = _ledger(file, given, folder, dry_run, stack)
+    study.ledger = open_ledger(file.ledger, vars(given), folder / "ledger.sqlite", dry_run, stack)
     return study
-
-
-def _ledger(
-    file: StudyFile, given: Given, folder: Path, dry_run: bool, stack: contextlib.ExitStack
-) -> Ledger | None:
-    """Return the ledger, if anything about it is set; the study opens its own otherwise."""
-    options = dict(file.ledger)
-    for name in ("max_calls", "max_cost", "prices", "offline", "retry_unusable"):
-        value = getattr(given, name)
-        if value is not None and value is not False:
-            options[name] = value
-    if not options:
-        return None
-    path = Path(options.pop("path", folder / "ledger.sqlite"))
-    if dry_run and not path.exists() and not options.get("offline"):
-        # prices are needed, and a file that stays is not
-        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "ledger.sqlite"
-    if not options.get("offline"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    return stack.enter_context(Ledger(path, **options))
 
 
 def _mention_baselines(study: Study) -> None:

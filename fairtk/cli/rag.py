@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from pathlib import Path
 from typing import Any
 
 import click
 
-from fairtk.cli.output import echo_rows, echo_table, format_option
+from fairtk.cli.output import echo_rows, echo_table, format_option, said_command
+from fairtk.cli.paying import SERVER, open_ledger, paying_options
 
 
 @click.command("rag")
@@ -39,6 +42,7 @@ from fairtk.cli.output import echo_rows, echo_table, format_option
 @click.option("--status", is_flag=True, help="Say what is done; generate and write nothing.")
 @click.option("--rankings/--no-rankings", default=True, show_default=True,
               help="Save rankings and answers for reports.")  # fmt: skip
+@paying_options
 @click.option("--speed", type=float, help="Prompts per second, for the hours of --dry-run.")
 @format_option
 def command(
@@ -60,6 +64,7 @@ def command(
     rankings: bool,
     speed: float | None,
     form: str,
+    **paying: Any,
 ) -> None:
     """Measure what fair rankings do to a generator's answers, as Towards Fair RAG does.
 
@@ -92,13 +97,17 @@ def command(
       [options."contriever:models/contriever"]
       allow_pickled_weights = true
       [engine]                              # executor, workers, threads, batch_size
+      [ledger]                              # of a server's answers: path, offline, max_calls,
+                                            # max_cost, prices, retry_unusable
 
     \b
     Examples:
       fairtk rag my/lamp4 --task 4 --limit 20 --samples 10
       fairtk rag study.toml --dry-run --speed 200
+      fairtk rag my/lamp4 --task 4 --generator openai:gpt-4o --max-calls 5000
     """  # noqa: D301 - click reads the backslash
     from fairtk.drawing import new_figure
+    from fairtk.experiment.database import FILE
     from fairtk.studies.fair_rag import make_plan
     from fairtk.studies.fair_rag.configuration import of_source
     from fairtk.studies.fair_rag.reporting import save_model_sections, write_figures
@@ -114,19 +123,25 @@ def command(
     configuration = of_source(source)
     engine = {"executor": executor, "workers": workers}
     chosen = {key: value for key, value in engine.items() if value is not None}
-    study = configuration.changed(
+    configuration = configuration.changed(
         settings,
         output=output,
         tasks=tasks,
         retrievers=retrievers,
         generators=generators,
         engine={**configuration.engine, **chosen},
-    ).study()
+    ).at(**{name: paying[name] for name in SERVER})
     if dry_run or status:
-        _echo_plan(make_plan(study, speed), status, form)
+        _echo_plan(make_plan(configuration.study(), speed), status, form)
         return
     new_figure((1, 1), "fairtk rag")  # that matplotlib is missing is not found out after hours
-    results = study.run(lambda text: click.echo(text, err=True), rankings)
+    with contextlib.ExitStack() as stack:
+        # in the store, where answers are that were paid for without a budget
+        path = Path(configuration.output) / FILE
+        ledger = open_ledger(configuration.ledger, paying, path, dry_run, stack)
+        configuration.need_server({} if ledger is None else {"a ledger": ledger})
+        study = configuration.study(ledger)
+        results = study.run(lambda text: click.echo(text, err=True), rankings, said_command())
     place = results.save(study.folder)
     write_figures(results, place / "figures")
     pages = save_model_sections(results, study.folder) if rankings else []

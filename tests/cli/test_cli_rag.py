@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from chat_server import serving
 
 from fairtk import demo
 
@@ -45,7 +46,12 @@ def test_from_files_to_tables(tmp_path, fairtk):
     page = tmp_path / "page.html"
     shown = fairtk("report", str(model), "-o", str(page))
     assert shown.exit_code == 0, shown.output
-    assert "Utility by level of exposure" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "Utility by level of exposure" in text and f"fairtk rag {FOLDER} -t 2" in text
+    assert "Means of EE_D and EE_R. BM25: alpha 0: 0." in text  # the picture in words
+    assert "upper quartile of EE_D: alpha 0: 0." in text and "&#34;n_samples&#34;: 2" in text
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))["experiment"]
+    assert isinstance(config["warnings"], list)
     assert len(list((tmp_path / "out").glob("settings/*/figures/*.pdf"))) == 4
     status = fairtk("rag", *map(str, asked), "--status", "--format", "csv")
     missing = [line.rsplit(",", 1)[1] for line in status.stdout.splitlines()[1:]]
@@ -65,6 +71,7 @@ def test_from_files_to_tables(tmp_path, fairtk):
         ([FOLDER, "-t", 2, "-a", 1, "-a", 1], "alpha 1 is given twice"),
         ([FOLDER, "-t", 2, "-n", 0], "n_samples"),
         ([FOLDER, "-t", 8], "unknown LaMP task 8; known: 1, 2"),
+        ([FOLDER, "-t", 2, "-g", MODEL, "--base-url", "http://x"], "base_url: for generators that"),
         (["nowhere", "-t", 4], "nowhere: tasks are chosen for a folder"),
     ],
 )
@@ -114,3 +121,29 @@ def test_results_of_several_settings_lie_side_by_side(fairtk, tmp_path):
     assert f"--setting {two}" in page.read_text(encoding="utf-8")
     found = fairtk("report", tmp_path, "-o", page, "--setting", "n3")
     assert found.exit_code == 2 and "unknown setting 'n3'" in found.stderr
+
+
+def test_a_budget_for_a_server(fairtk, tmp_path, monkeypatch):
+    def short(questions, golds):
+        for question in questions:
+            del question["profile"][3:]
+        for gold in golds:
+            gold["output"] = "comedy"
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    folder = folder_of(tmp_path / "data", 2, short)
+    asked = [folder, "-t", 2, "-g", "openai:a-model", "-n", 2, "-a", 8, "-o", tmp_path / "out"]
+    with serving(
+        lambda prompt, _: "comedy" if "the tag for the movie" in prompt else "?"
+    ) as server:
+        asked = ["rag", *map(str, asked), "--base-url", server.url, "--api-key-env", ""]
+        found = fairtk(*asked, "--max-calls", "3")
+        assert (found.exit_code, len(server.requests)) == (1, 3), found.stderr
+        found = fairtk(*asked, "--format", "json")
+        assert found.exit_code == 0, found.output
+        assert max(server.counts.values()) == 1 and len(server.requests) >= 2 * (1 + 3 + 1)
+        paid = len(server.requests)
+    again = fairtk(*asked, "--format", "json", "--offline")  # the server is gone
+    assert again.exit_code == 0 and again.stdout == found.stdout and len(server.requests) == paid
+    refused = fairtk("rag", FOLDER, "-t", "2", "-g", MODEL, "--max-calls", "3", "-o", str(tmp_path))
+    assert refused.exit_code == 2 and "a ledger: for generators that a server" in refused.stderr

@@ -21,7 +21,13 @@ PAGES = "pages"
 SHOWN = 10  # ranks with texts
 
 
-def save_page(results: Findings, attribute: str, sections: Sequence[Section], folder: Path) -> None:
+def save_page(
+    results: Findings,
+    attribute: str,
+    sections: Sequence[Section],
+    folder: Path,
+    command: str | None = None,
+) -> None:
     """Save the comparison of one attribute, where ``fairtk report`` finds it.
 
     Args:
@@ -29,8 +35,10 @@ def save_page(results: Findings, attribute: str, sections: Sequence[Section], fo
         attribute: the attribute.
         sections: what the page has beside values.
         folder: where to.
+        command: that makes the results, for the page to say.
     """
     found = _comparison(results, attribute)
+    found.config |= {} if command is None else {"command": command}
     found.save(folder)
     save_sections(folder, sections)
 

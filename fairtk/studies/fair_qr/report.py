@@ -63,7 +63,7 @@ class Picture(NamedTuple):
     figure: Any
 
 
-def write_report(results: Findings, folder: Path) -> Path:
+def write_report(results: Findings, folder: Path, command: str | None = None) -> Path:
     """Write everything; see `StudyResults.save`."""
     figures = folder / "figures"
     for place in (folder, figures):
@@ -85,7 +85,7 @@ def write_report(results: Findings, folder: Path) -> Path:
         parts += _shown(pictures.get(name, []))
     sections = _sections(results, tables, pictures)
     for attribute in results.data.attributes:
-        save_page(results, attribute, sections, folder / PAGES / file_name(attribute))
+        save_page(results, attribute, sections, folder / PAGES / file_name(attribute), command)
     for attribute in results.explained:
         table = change_table(results, attribute)
         parts += [f"## Why: {cell_text(attribute)}", "", markdown_text(table)]

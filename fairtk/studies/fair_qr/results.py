@@ -20,10 +20,14 @@ class StudyResults(Findings):
         prices: of models.
     """
 
-    def save(self, folder: str | PathLike[str]) -> Path:
+    def save(self, folder: str | PathLike[str], command: str | None = None) -> Path:
         """Write frames (Parquet, CSV), tables (Markdown, LaTeX), figures and ``report.md``.
 
         Every file appears in one step.
+
+        Args:
+            folder: where to.
+            command: that makes these results, for pages that show them.
 
         Returns:
             The path of the report.
@@ -31,4 +35,4 @@ class StudyResults(Findings):
         Raises:
             MissingExtraError: matplotlib is not installed.
         """
-        return write_report(self, Path(folder))
+        return write_report(self, Path(folder), command)

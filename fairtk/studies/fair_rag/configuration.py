@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
+from fairtk.llm import Ledger
 from fairtk.studies.config import (
     NAMES,
     NUMBERS,
@@ -20,13 +22,14 @@ from fairtk.studies.config import (
     read_config,
 )
 from fairtk.studies.fair_rag.settings import RagSettings
-from fairtk.studies.fair_rag.specs import make_generator, make_retriever
+from fairtk.studies.fair_rag.specs import SERVER, make_generator, make_retriever
 from fairtk.studies.fair_rag.study import RagStudy
 from fairtk.studies.fair_rag.tasks import LampTask, read_tasks
 
 OUTPUT = "fair-rag-study"
 _NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
 _ENGINE = ("executor", "workers", "threads", "batch_size")
+_LEDGER = ("path", "offline", "max_calls", "max_cost", "prices", "retry_unusable")
 _KINDS = {
     **dict.fromkeys(("datasets", "retrievers", "generators"), NAMES),
     **dict.fromkeys(("folder", "output", "split"), TEXT),
@@ -49,6 +52,7 @@ class Configuration:
         settings: how the study is done.
         options: settings of retrievers and generators, by what they are called above.
         engine: ``executor``, ``workers``, ``threads``, ``batch_size``.
+        ledger: of a server's answers: arguments of `fairtk.llm.Ledger`.
         output: where results go.
     """
 
@@ -61,10 +65,14 @@ class Configuration:
     settings: RagSettings = field(default_factory=RagSettings)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     engine: Mapping[str, Any] = field(default_factory=dict)
+    ledger: Mapping[str, Any] = field(default_factory=dict)
     output: str = OUTPUT
 
-    def study(self) -> RagStudy:
+    def study(self, ledger: Ledger | None = None) -> RagStudy:
         """Return the study.
+
+        Args:
+            ledger: of a server's answers; None: the study's store, without a budget.
 
         Raises:
             ParameterError: a setting is out of its range, or something is given twice.
@@ -77,11 +85,42 @@ class Configuration:
         return RagStudy(
             self._tasks(),
             _made("retriever", self.retrievers, make_retriever, self.options),
-            _made("generator", self.generators, make_generator, self.options),
+            _made(
+                "generator", self.generators, partial(make_generator, ledger=ledger), self.options
+            ),
             self.output,
             self.settings,
             **self.engine,
         )
+
+    def at(self, **server: Any) -> Configuration:
+        """Return the configuration with a server's settings for its generators; None: as before.
+
+        Raises:
+            InputError: a setting is given, and no generator is a server's.
+        """
+        given = {key: value for key, value in server.items() if value is not None}
+        if not given:
+            return self
+        served = self.need_server(given)
+        return replace(
+            self,
+            options={**self.options, **{n: {**self.options.get(n, {}), **given} for n in served}},
+        )
+
+    def need_server(self, given: Mapping[str, Any]) -> list[str]:
+        """Return the generators that a server answers for.
+
+        Raises:
+            InputError: there are none, and settings for them were given.
+        """
+        served = [name for name in self.generators if name.startswith(SERVER)]
+        if given and not served:
+            raise InputError(
+                f"{', '.join(given)}: for generators that a server answers for, openai:MODEL; "
+                f"found {', '.join(self.generators)}"
+            )
+        return served
 
     def _tasks(self) -> list[LampTask]:
         if self.folder is None and self.tasks:
@@ -159,14 +198,16 @@ def read_configuration(path: str | PathLike[str]) -> Configuration:
     """
     place = Path(path)
     plain = [f.name for f in fields(Configuration) if f.name != "settings"]
-    found = read_config(place, (*plain, *_SETTINGS), ("options", "engine"))
+    found = read_config(place, (*plain, *_SETTINGS), ("options", "engine", "ledger"))
     if not all(isinstance(value, dict) for value in found.get("options", {}).values()):
         raise FormatError("'options' must be a table: [options]", place)
     check_keys(found.get("engine", {}), _ENGINE, place, "engine")
+    check_keys(found.get("ledger", {}), _LEDGER, place, "ledger")
     check_kinds(found, _KINDS, place)
     if ("folder" in found) == ("datasets" in found):
         raise FormatError("give either 'folder' (and 'tasks') or 'datasets'", place)
-    beside(place, (found, "folder"), (found, "output"))
+    own = found.get("ledger", {})
+    beside(place, (found, "folder"), (found, "output"), (own, "path"), (own, "prices"))
     given: dict[str, Any] = {
         key: tuple(v) if isinstance(v, list) else v for key, v in found.items() if key in plain
     }

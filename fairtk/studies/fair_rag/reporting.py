@@ -12,6 +12,7 @@ import pandas as pd
 from fairtk.drawing import write_figure
 from fairtk.files.renderings import Table, texts
 from fairtk.report import Section, save_sections
+from fairtk.studies.fair_rag.alternatives import spread_words, trade_off_words
 from fairtk.studies.fair_rag.figures import plot_spread, plot_trade_off
 from fairtk.studies.fair_rag.intervals import INTERVAL
 from fairtk.studies.fair_rag.points import EE_D, EE_R, EU, GENERATOR, MODEL, RETRIEVER, TASK, VALUE
@@ -114,14 +115,12 @@ def _sections(
         yield Section(
             said.capitalize(),
             figure=plot_trade_off(beside, x, y),
-            alternative=f"Line chart of {said} along alpha, a line per retriever; the numbers are "
-            "in the table of means.",
+            alternative=trade_off_words(beside, x, y, said),
         )
     yield Section(
         "How queries spread",
         figure=plot_spread(_of(values, model)),
-        alternative="Boxes of disparity, ranking quality and utility at each alpha, a dot per "
-        "query.",
+        alternative=spread_words(_of(values, model)),
     )
     ends = _of(tables["uniform_end"], model)
     yield Section(

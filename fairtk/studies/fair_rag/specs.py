@@ -7,7 +7,7 @@ from typing import Any
 
 from fairtk.backends import CTranslate2Seq2Seq, HuggingFaceCausal
 from fairtk.errors import NotFoundError, ParameterError
-from fairtk.llm import OpenAICompatible, as_chat_model
+from fairtk.llm import Ledger, OpenAICompatible, as_chat_model
 from fairtk.transformers import BM25Scorer, ContrieverScorer, FlanT5, Generator, SpladeScorer
 
 RETRIEVERS: Mapping[str, Callable[..., Any]] = {
@@ -16,6 +16,9 @@ RETRIEVERS: Mapping[str, Callable[..., Any]] = {
     "splade": SpladeScorer,
 }
 GENERATORS = ("t5", "ct2", "causal", "openai")
+
+SERVER = "openai:"
+"""What generators begin with that a server answers for."""
 
 MakeGenerator = Callable[[int, int], Generator]
 """From the number of a LaMP task and the cutoff to its generator."""
@@ -40,13 +43,14 @@ def make_retriever(text: str, **options: Any) -> Any:
     return RETRIEVERS[name](**({"model": model} if model else {}), **options)
 
 
-def make_generator(text: str, **options: Any) -> MakeGenerator:
+def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -> MakeGenerator:
     """Return what makes a generator for a task, with LaMP's prompt of the task.
 
     Args:
         text: ``t5:MODEL`` (an encoder-decoder model: a hub name or a folder), ``ct2:MODEL`` (the
             same by CTranslate2), ``causal:MODEL``, or ``openai:MODEL`` (any server that speaks
             OpenAI's chat protocol).
+        ledger: keeps the answers of ``openai`` models, and their budget; None: the study's store.
         **options: settings of `fairtk.FlanT5`, `fairtk.backends.CTranslate2Seq2Seq`,
             `fairtk.backends.HuggingFaceCausal` or `fairtk.llm.OpenAICompatible`.
 
@@ -63,7 +67,10 @@ def make_generator(text: str, **options: Any) -> MakeGenerator:
         settings = {"dtype": "float32", **options}  # labels are signs of small differences
         return lambda task, cutoff: FlanT5(model, f"lamp-{task}", cutoff, **settings)
     if kind == "openai":
-        backend: Any = as_chat_model(OpenAICompatible(model, **options))
+        if options.get("api_key_env") == "":  # TOML and the command line have no None
+            options["api_key_env"] = None
+        server = as_chat_model(OpenAICompatible(model, **options))
+        backend: Any = server if ledger is None else ledger.wrap(server)
     else:
         backend = {"ct2": CTranslate2Seq2Seq, "causal": HuggingFaceCausal}[kind](model, **options)
     return lambda task, cutoff: Generator(backend, f"lamp-{task}", cutoff)

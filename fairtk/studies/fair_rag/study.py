@@ -39,6 +39,7 @@ from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.specs import MakeGenerator
 from fairtk.studies.fair_rag.stage_clock import StageClock
 from fairtk.studies.fair_rag.tasks import UTILITIES, LampTask
+from fairtk.studies.hearing import hearing
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
 
 
@@ -90,7 +91,10 @@ class RagStudy:
         self.engine = engine
 
     def run(
-        self, say: Callable[[str], None] = lambda text: None, keep_rankings: bool = False
+        self,
+        say: Callable[[str], None] = lambda text: None,
+        keep_rankings: bool = False,
+        command: str | None = None,
     ) -> RagResults:
         """Run the study, or what is missing of it.
 
@@ -98,6 +102,7 @@ class RagStudy:
             say: told what is begun.
             keep_rankings: whether each model's results are saved with rankings and answers, as
                 reports show them; large for large studies.
+            command: that runs the study, for reports to say.
 
         Raises:
             InputError: no query of any task has enough useful documents.
@@ -112,7 +117,7 @@ class RagStudy:
             for name, make in self.generators.items():
                 generator = make(task.number, self.settings.cutoff)
                 say(f"{task.name}, {name}: labels")
-                with clock.stage("labels"):
+                with hearing() as of_labels, clock.stage("labels"):
                     labeled = self.labeled(task, generator)
                 facts.append({"task": task.name, "generator": name, **labeled.facts})
                 if labeled.qrels.empty:
@@ -122,14 +127,19 @@ class RagStudy:
                 utilities = []
                 for retriever in self.retrievers:
                     say(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
-                    with clock.stage("rankings, answers, measures"):
+                    with hearing() as heard, clock.stage("rankings, answers, measures"):
                         results = self.experiment(task, retriever, generator, labeled.qrels)
                         own, drawn = self._values(task, results)
                     model = {TASK: task.name, RETRIEVER: retriever, GENERATOR: name}
                     if keep_rankings:
                         place = model_folder(self.folder, self.settings.name, tuple(model.values()))
-                        results.config["title"] = "Fair RAG: " + ", ".join(model.values())
-                        results.config["license"] = task.license
+                        results.config |= {
+                            "title": "Fair RAG: " + ", ".join(model.values()),
+                            "license": task.license,
+                            "study": self.settings.as_json(),
+                            "warnings": list(dict.fromkeys([*of_labels, *heard])),
+                            **({} if command is None else {"command": command}),
+                        }
                         results.save(place)
                     values.append(own.assign(**model))
                     utilities.append(drawn.assign(**model))
