@@ -20,6 +20,9 @@ AMOUNT: Kind = ("a number, 0 or above", lambda v: number(v) and 0 <= v < math.in
 NAMES: Kind = ("a list of names", lambda v: _list_of(v, str))
 NUMBERS: Kind = ("a list of numbers", lambda v: _list_of(v, int))
 
+_NOTHING = {"api_key_env": "", "temperature": "none", "max_tokens": "none"}
+"""How a configuration says None of a server's settings: TOML has no null."""
+
 
 def number(value: Any) -> bool:
     """Return whether a value is a number; true and false are none."""
@@ -97,3 +100,8 @@ def kind_of_source(source: str) -> str:
     if path.suffix == ".toml" or source.startswith((".", "/", "~")):
         raise InputError(f"there is no file or folder {source!r}")
     return "dataset"
+
+
+def with_nothing(server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a server's model with None where a configuration says it in words."""
+    return {key: None if value == _NOTHING.get(key) else value for key, value in server.items()}

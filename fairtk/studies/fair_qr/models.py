@@ -8,10 +8,9 @@ from typing import Any
 
 from fairtk.errors import NotFoundError, ParameterError
 from fairtk.llm import ChatModel, KeywordRefiner, LocalChat, OpenAICompatible
+from fairtk.studies.config import with_nothing
 
 BACKENDS = ("keyword", "openai", "causal", "seq2seq")
-_NOTHING = {"api_key_env": "", "temperature": "none", "max_tokens": "none"}
-"""How a configuration says None: TOML has no null."""
 
 
 def make_model(settings: Mapping[str, Any]) -> ChatModel:
@@ -38,10 +37,7 @@ def make_model(settings: Mapping[str, Any]) -> ChatModel:
     if backend == "keyword":
         return KeywordRefiner(**_checked(KeywordRefiner, given))
     if backend == "openai":
-        for name, nothing in _NOTHING.items():
-            if given.get(name) == nothing:
-                given[name] = None
-        return OpenAICompatible(**_checked(OpenAICompatible, given))
+        return OpenAICompatible(**_checked(OpenAICompatible, with_nothing(given)))
     from fairtk.backends import HuggingFaceCausal, HuggingFaceSeq2Seq
 
     kind = HuggingFaceCausal if backend == "causal" else HuggingFaceSeq2Seq

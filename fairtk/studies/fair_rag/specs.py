@@ -8,6 +8,7 @@ from typing import Any
 from fairtk.backends import CTranslate2Seq2Seq, HuggingFaceCausal
 from fairtk.errors import NotFoundError, ParameterError
 from fairtk.llm import Ledger, OpenAICompatible, as_chat_model
+from fairtk.studies.config import with_nothing
 from fairtk.transformers import BM25Scorer, ContrieverScorer, FlanT5, Generator, SpladeScorer
 
 RETRIEVERS: Mapping[str, Callable[..., Any]] = {
@@ -67,9 +68,7 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
         settings = {"dtype": "float32", **options}  # labels are signs of small differences
         return lambda task, cutoff: FlanT5(model, f"lamp-{task}", cutoff, **settings)
     if kind == "openai":
-        if options.get("api_key_env") == "":  # TOML and the command line have no None
-            options["api_key_env"] = None
-        server = as_chat_model(OpenAICompatible(model, **options))
+        server = as_chat_model(OpenAICompatible(model, **with_nothing(options)))
         backend: Any = server if ledger is None else ledger.wrap(server)
     else:
         backend = {"ct2": CTranslate2Seq2Seq, "causal": HuggingFaceCausal}[kind](model, **options)
