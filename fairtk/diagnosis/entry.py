@@ -17,12 +17,14 @@ from fairtk.errors import FormatError, InputError, ParameterError
 from fairtk.evaluation.given_groups import GivenGroups, completed, parse_with
 from fairtk.files.rows import Rows
 from fairtk.frames.columns import DOCNO, GROUP, QID, WEIGHT
+from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import encode_run
 from fairtk.groups import Groups, Target
 from fairtk.groups.files import attribute_of_rows
 from fairtk.io import qrels as qrels_files
 from fairtk.io import runs as run_files
 from fairtk.io.order import place
+from fairtk.measures import written
 
 Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 MEASURES = ("EE_D", "EE_R", "EE_L", "E(nDCG{})")
@@ -81,7 +83,7 @@ def doctor(
         return Diagnosis(found, empty)
     ranked = encode_run(shown, "doctor")
     found += identifiers.queries(shown, labels)
-    found += identifiers.documents(shown, labels, cutoff)
+    found += identifiers.documents(ranked, Qrels(labels, "doctor"), cutoff)
     found += identifiers.labels(labels)
     found += shapes.rankings(shown, ranked, cutoff)
     for attribute in attributes:
@@ -92,11 +94,13 @@ def doctor(
     moved = empty
     if set(shown[QID]) & set(labels[QID]):
         asked = list(measures) or _measures(cutoff, list(targets))
-        options = _options(given, asked)
+        whole = {_text(m): completed(given, parse_with(given, m)) for m in asked}
         if ties.tied_rows(shown).any():
-            moved = ties.effect(shown, labels, asked, options)
+            moved = ties.effect(shown, labels, whole)
         else:
-            ties.quietly(labels, shown, asked, options)  # refuses a measure that cannot be had
+            ties.quietly(
+                labels, shown, list(whole.values())
+            )  # refuses a measure that cannot be had
     found += ties.said_of(shown, moved, cutoff)
     counts = {
         "queries": len(ranked.qids),
@@ -187,17 +191,8 @@ def _named(given: GivenGroups, name: str) -> Groups:
     return given.attributes.get(name, given.crossed)
 
 
-def _options(given: GivenGroups, measures: Sequence[Any]) -> dict[str, Any]:
-    """Return groups and targets if a measure uses them.
-
-    Raises:
-        InputError: a measure cannot be used, or needs groups or a target that are not given.
-    """
-    given.used = False
-    for measure in measures:
-        completed(given, parse_with(given, measure))
-    groups = tuple(given.attributes.values())
-    return {"groups": groups, "targets": given.targets} if given.used else {}
+def _text(measure: Any) -> str:
+    return measure.strip() if isinstance(measure, str) else written(measure)
 
 
 def _measures(cutoff: int, attributes: list[str]) -> list[str]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import pandas as pd
 
 from fairtk.diagnosis.findings import Finding
 from fairtk.errors import listed
-from fairtk.frames.columns import DOCNO, LABEL, QID
+from fairtk.frames.columns import LABEL, QID
+from fairtk.frames.ids import Ids
+from fairtk.frames.qrels import Qrels
+from fairtk.frames.rankings import Rankings
 
 SPELLINGS: dict[str, Callable[[str], str]] = {
     "letters are compared in lower case": str.lower,
@@ -55,47 +59,48 @@ def queries(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[Finding]:
 _ALIKE = "write ids alike in both files"
 
 
-def documents(run: pd.DataFrame, qrels: pd.DataFrame, cutoff: int) -> Iterator[Finding]:
-    """Yield what is wrong with the documents of the queries that both frames have."""
-    common = set(run[QID].unique()) & set(qrels[QID].unique())
-    shown = run.loc[run[QID].isin(common), [QID, DOCNO, "rank"]]
-    labels = qrels.loc[qrels[QID].isin(common), [QID, DOCNO, LABEL]]
-    if shown.empty or labels.empty:
+def documents(ranked: Rankings, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
+    """Yield what is wrong with the documents of the queries that run and labels both have."""
+    common = qrels.queries.find(Ids(ranked.qids)) >= 0
+    rows = np.flatnonzero(common[ranked.query])
+    if not len(rows):
         return
-    pairs = shown[[QID, DOCNO]].drop_duplicates()
-    both = pairs.merge(labels, on=[QID, DOCNO])
-    judged = set(both[QID])
-    strange = [qid for qid in dict.fromkeys(pairs[QID]) if qid not in judged]
-    lost, found = (
-        labels[~labels[DOCNO].isin(pairs[DOCNO])],
-        pairs[~pairs[DOCNO].isin(labels[DOCNO])],
-    )
-    like = _respelled(found[DOCNO].unique(), lost[DOCNO].unique())
-    if strange:
-        level = "error" if both.empty else "warning"
-        one = strange[0]
+    judged = ~np.isnan(qrels.labels_of(ranked))
+    known = np.zeros(len(ranked.qids), dtype=bool)
+    known[ranked.query[judged]] = True
+    strange = np.flatnonzero(common & ~known)
+    here = qrels.documents.find(ranked.documents)
+    shown = np.zeros(qrels.documents.size, dtype=bool)
+    shown[here[here >= 0]] = True
+    found, lost = ranked.docnos[here < 0], qrels.docnos[~shown]
+    like = _respelled(found, lost)
+    if len(strange):
+        level = "warning" if known.any() else "error"
+        qid = str(ranked.qids[strange[0]])
+        row = int(np.flatnonzero(ranked.query == strange[0])[0])
+        of_qrels = qrels.docnos[qrels.doc[qrels.query == qrels.qids.tolist().index(qid)][0]]
         text = (
-            f"{len(strange)} of {len(common)} queries have no judged document in their rankings; "
-            f"for qid {one!r} the run has docno {pairs.loc[pairs[QID] == one, DOCNO].iloc[0]!r}, "
-            f"the qrels have docno {labels.loc[labels[QID] == one, DOCNO].iloc[0]!r}{like}"
+            f"{len(strange)} of {int(common.sum())} queries have no judged document in their "
+            f"rankings; for qid {qid!r} the run has docno {ranked.docno(row)!r}, the qrels have "
+            f"docno {str(of_qrels)!r}{like}"
         )
         yield Finding(level, "ids", "run, qrels", text, _ALIKE, len(strange))
     elif like:
         text = f"documents of run and qrels differ in how they are written{like}"
         yield Finding("warning", "ids", "run, qrels", text, _ALIKE, len(found))
-    top = shown[shown["rank"] < cutoff][[QID, DOCNO]].drop_duplicates()
-    known = len(top.merge(labels, on=[QID, DOCNO]))
-    if known < len(top) and not both.empty:
-        share = known / len(top)
-        text = (
-            f"{known} of {len(top)} documents in the first {cutoff} ranks are judged ({share:.0%})"
-        )
+    top = rows[ranked.position[rows] < cutoff]
+    pair = ranked.query[top] * np.int64(max(1, ranked.documents.size)) + ranked.doc[top]
+    _, first = np.unique(pair, return_index=True)
+    n, n_judged = len(first), int(judged[top[first]].sum())
+    if n_judged < n and known.any():
+        share = n_judged / n
+        text = f"{n_judged} of {n} documents in the first {cutoff} ranks are judged ({share:.0%})"
         remedy = (
             "what is not judged counts as not useful: fairtk sensitivity shows whether the order "
             "of systems depends on that"
         )
         level = "warning" if share < _HALF else "note"
-        yield Finding(level, "judged", "run, qrels", text, remedy, len(top) - known)
+        yield Finding(level, "judged", "run, qrels", text, remedy, n - n_judged)
 
 
 def labels(qrels: pd.DataFrame) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,10 +13,10 @@ import pandas as pd
 from fairtk.diagnosis.findings import Finding
 from fairtk.evaluation import EvaluatedRuns, evaluate
 from fairtk.frames.columns import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE
-from fairtk.measures import written
+from fairtk.measures.ee import ExpectedExposure
 
 COLUMNS = ["measure", "now", "lowest", "highest"]
-SHUFFLES = 8
+SHUFFLES = 5
 """Random orders of the tied documents that are looked at, besides five fixed ones."""
 MOVES = 0.001
 """From here on a mean that ties move is a warning."""
@@ -27,34 +28,53 @@ def tied_rows(run: pd.DataFrame) -> pd.Series:
     return run.duplicated(keys, keep=False)
 
 
-def effect(
-    run: pd.DataFrame, qrels: pd.DataFrame, measures: list[Any], options: Mapping[str, Any]
-) -> pd.DataFrame:
+def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) -> pd.DataFrame:
     """Return each measure's mean now, and the lowest and highest over orders of what is tied.
 
     The orders: as the run has them; by docno, both ways (trec_eval's is descending); useful
     documents first, and last; and some random ones. The first four of these are what evaluators do
     or the ends for measures of relevance; others may have values a little beyond.
+
+    Args:
+        run: the run, in the order of its ranks.
+        qrels: the labels.
+        measures: the measures, complete with groups and target, by what they are called.
     """
-    orders = {f"order {i}": _ordered(run, key) for i, key in enumerate(_keys(run, qrels))}
-    runs = {"now": run} | orders
-    found = quietly(qrels, runs, measures, options)
-    rows = []
-    for measure in found.measures:
-        means = [one.mean(measure) for one in found.runs]
-        if not np.isnan(means[0]):
-            name = found.written.get(measure) or written(measure)
-            rows.append([name, means[0], min(means), max(means)])
+    runs = {"now": run}
+    runs |= {f"order {i}": _ordered(run, key) for i, key in enumerate(_keys(run, qrels))}
+    depths = {name: _depth(measure) for name, measure in measures.items()}
+    means: dict[str, list[float]] = {}
+    for whole in (True, False):
+        asked = {name: m for name, m in measures.items() if (depths[name] is None) == whole}
+        if asked and not whole:
+            deepest = max(depths[name] or 0 for name in asked)
+            runs = {name: frame[frame[RANK] < deepest] for name, frame in runs.items()}
+            runs["now"] = run  # an evaluator that knows no ranks may order it otherwise
+        if asked:
+            found = quietly(qrels, runs, list(asked.values()))
+            means |= {n: [one.mean(m) for one in found.runs] for n, m in asked.items()}
+    defined = [name for name in measures if not math.isnan(means[name][0])]
+    rows = [[name, means[name][0], min(means[name]), max(means[name])] for name in defined]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def quietly(
-    qrels: pd.DataFrame, runs: Any, measures: list[Any], options: Mapping[str, Any]
-) -> EvaluatedRuns:
+def quietly(qrels: pd.DataFrame, runs: Any, measures: list[Any]) -> EvaluatedRuns:
     """Return the values of runs; what else there is to say has been said by other checks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return evaluate(qrels, runs, measures, **options)
+        return evaluate(qrels, runs, measures)
+
+
+def _depth(measure: Any) -> int | None:
+    """Return the number of ranks that a measure looks at; None: all.
+
+    Expected exposure is normalized by the number of all documents that were retrieved.
+    """
+    if isinstance(measure, ExpectedExposure):
+        return None
+    if getattr(measure, "NAME", "") == "E":
+        return _depth(measure.inner)
+    return getattr(measure, "params", {}).get("cutoff")
 
 
 def said_of(run: pd.DataFrame, moved: pd.DataFrame, cutoff: int) -> Iterator[Finding]:
@@ -98,8 +118,8 @@ def _keys(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[np.ndarray]:
 def _ordered(run: pd.DataFrame, key: np.ndarray) -> pd.DataFrame:
     """Return the run with its ties broken by a key; scores become those of the ranks."""
     keys = [QID, *([SAMPLE] if SAMPLE in run.columns else [])]
-    rising = [*(True for _ in keys), False, True]
-    ordered = run.assign(key=key).sort_values([*keys, SCORE, "key"], ascending=rising)
-    ordered[RANK] = ordered.groupby(keys).cumcount()
-    ordered[SCORE] = -ordered[RANK].astype(np.float64)
-    return ordered.drop(columns="key")
+    ranking = run.groupby(keys, sort=False).ngroup().to_numpy()
+    order = np.lexsort((key, -run[SCORE].to_numpy(), ranking))
+    start = np.flatnonzero(np.diff(ranking[order], prepend=-1))
+    place = np.arange(len(order)) - np.repeat(start, np.diff([*start, len(order)]))
+    return run.iloc[order].assign(**{RANK: place, SCORE: -place.astype(np.float64)})
