@@ -59,7 +59,8 @@ class LookingBack:
         if self.qrels is not None:
             judge = RelevanceMeter(self.qrels, self.meter.depth, self.meter.browsing)
         for iteration, run in enumerate(runs):
-            there = [q for q in queries if len(q.steps) > iteration and q.steps[iteration].query]
+            reached = [q for q in queries if q.steps[-1].iteration >= iteration]
+            there = [q for q in reached if q.at(iteration).query]
             qids = np.array([q.qid for q in there], dtype=object)
             found: dict[str, Any] = {}
             if judge is not None:
@@ -75,5 +76,6 @@ class LookingBack:
                     found["nDCG_reranked"] = judge.measure(ranked, qids)
             for name, values in found.items():
                 for query, value in zip(there, values.tolist(), strict=True):
-                    if not math.isnan(query.steps[iteration].values.get("AWRF", math.nan)):
-                        query.steps[iteration].values[name] = value
+                    values_of = query.at(iteration).values
+                    if not math.isnan(values_of.get("AWRF", math.nan)):
+                        values_of[name] = value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +16,15 @@ from fairtk.fair_qr.choosing import under_represented
 from fairtk.fair_qr.parsing import same_words
 from fairtk.fair_qr.progress import SHARE, Progress, Step
 from fairtk.fair_qr.shares import ShareMeter, Shares
+from fairtk.fair_qr.tokens import Tokens
 from fairtk.frames.arrays import IntArray, ObjectArray
 from fairtk.frames.columns import QID
 from fairtk.prompts.refine import Refinement
 
 _ROUNDING = 1e-12  # a smaller fall of the divergence is none
+_UNSEEN = "the index sees no new keywords: asked again"
+AGAIN = 2
+"""How often a query's refinement that the index does not see is asked for again."""
 
 
 @dataclass
@@ -33,6 +38,7 @@ class Loop:
         threshold: a query whose divergence is not above it is done.
         max_iterations: the most refinements of a query.
         choose: how the group is chosen; see `under_represented`.
+        tokens: what the index sees of a text; None: that is not known.
         keep_failed: whether a query whose call failed keeps the list it has, or is missing.
         waited: seconds that `refine` took so far.
     """
@@ -44,6 +50,7 @@ class Loop:
     max_iterations: int
     choose: str
     keep_failed: bool
+    tokens: Tokens | None = None
     waited: float = 0.0
 
     def run(
@@ -108,18 +115,32 @@ class Loop:
         asked = [(q, c) for q, c in zip(active, cells.tolist(), strict=True) if c >= 0]
         if not asked:
             return []
-        groups = [self._parts(cell) for _, cell in asked]
-        attribute = " and ".join(self.meter.groups.space.names)
-        requests = [
-            Refinement(query.original, query.keywords, group, attribute)
-            for (query, _), group in zip(asked, groups, strict=True)
-        ]
-        begin = time.perf_counter()
-        refined = self.refine(requests)
-        self.waited += time.perf_counter() - begin
-        for (query, _), group, answer in zip(asked, groups, refined, strict=True):
-            self._take(query, iteration, " & ".join(group), answer)
+        open_ones = [(query, self._parts(cell)) for query, cell in asked]
+        while open_ones:
+            attribute = " and ".join(self.meter.groups.space.names)
+            requests = [Refinement(q.original, q.keywords, g, attribute) for q, g in open_ones]
+            begin = time.perf_counter()
+            refined = self.refine(requests)
+            self.waited += time.perf_counter() - begin
+            for (query, group), answer in zip(open_ones, refined, strict=True):
+                self._take(query, iteration, " & ".join(group), answer)
+            open_ones = [(q, g) for q, g in open_ones if q.active and self._unseen(q)]
         return [query for query, _ in asked if query.active]
+
+    def _unseen(self, query: Progress) -> bool:
+        """Return whether to ask again, as the index sees nothing new; that is no iteration."""
+        step = query.steps[-1]
+        if self.tokens is None or Counter(self.tokens(step.query)) != Counter(
+            self.tokens(step.before)
+        ):
+            return False
+        query.keywords = step.query
+        unseen = sum(s.note == _UNSEEN for s in query.steps)
+        if unseen == AGAIN:
+            query.stop("the index sees no new keywords")
+            return False
+        step.note = _UNSEEN
+        return True
 
     def _chosen(self, active: Sequence[Progress]) -> IntArray:
         space = self.meter.groups.space
@@ -127,7 +148,7 @@ class Loop:
         if not active:
             return np.zeros(0, dtype=np.int64)
         shares = np.array(
-            [[q.steps[q.kept[-1]].values[f"{SHARE}{level}"] for level in levels] for q in active]
+            [[q.at(q.kept[-1]).values[f"{SHARE}{level}"] for level in levels] for q in active]
         )
         known = space.known(np.arange(space.size))
         return under_represented(shares, self.meter.targets(_qids(active)), known, self.choose)
@@ -155,7 +176,7 @@ class Loop:
         there = set(run[QID])
         for place, query in enumerate(asked):
             step = query.steps[-1]
-            best = query.steps[query.kept[-1]].values["divergence"]
+            best = query.at(query.kept[-1]).values["divergence"]
             now = found.divergence[place]
             if query.qid not in there:
                 query.stop("nothing was retrieved; the earlier list is kept")

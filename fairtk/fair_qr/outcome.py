@@ -10,6 +10,7 @@ import pandas as pd
 
 from fairtk.errors import DataWarning, listed
 from fairtk.fair_qr.progress import Progress
+from fairtk.fair_qr.tokens import Tokens, dropped_words
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,28 @@ def missing_frame(queries: Sequence[Progress]) -> pd.DataFrame:
     """Return the queries without a result, and why."""
     rows = [(q.qid, q.steps[-1].iteration, q.missing) for q in queries if q.missing]
     return pd.DataFrame(rows, columns=["qid", "iteration", "reason"])
+
+
+def warn_of_dropped(queries: Sequence[Progress], tokens: Tokens | None) -> None:
+    """Warn of added words that the retriever drops."""
+    if tokens is None:
+        return
+    found: dict[str, list[str]] = {}
+    for query in queries:
+        texts = " ".join(step.query for step in query.steps if step.iteration)
+        original = set(dropped_words(query.original, tokens))
+        for word in dropped_words(texts, tokens):
+            if word not in original:
+                found.setdefault(word, []).append(query.qid)
+    if found:
+        qids = {qid for own in found.values() for qid in own}
+        warnings.warn(
+            f"FairQR: the retriever drops words that were added for {len(qids)} of {len(queries)} "
+            f"queries, mostly as stop words: {listed(sorted(found))}; they find nothing, so leave "
+            "them out of the table of terms or the prompt",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def warn_of_gaps(queries: Sequence[Progress], missing: pd.DataFrame, depth: int) -> None:

@@ -60,6 +60,10 @@ class Progress:
     active: bool = True
     missing: str = ""
 
+    def at(self, iteration: int) -> Step:
+        """Return the step whose list an iteration has: the last one of that number."""
+        return next(step for step in reversed(self.steps) if step.iteration == iteration)
+
     def stop(self, note: str) -> None:
         """End the loop, with a note at the last step."""
         self.active = False

@@ -17,11 +17,12 @@ from fairtk.fair_qr.frames import asked, bare_rankings, topics_by_qid, with_topi
 from fairtk.fair_qr.looking_back import LookingBack
 from fairtk.fair_qr.loop import Loop, label_texts
 from fairtk.fair_qr.ordering import EXPOSURE, Ordering
-from fairtk.fair_qr.outcome import Outcome, missing_frame, warn_of_gaps
+from fairtk.fair_qr.outcome import Outcome, missing_frame, warn_of_dropped, warn_of_gaps
 from fairtk.fair_qr.plot import plot_trace
 from fairtk.fair_qr.pools import DEEP, chosen_lists, pooled
 from fairtk.fair_qr.progress import trace_frame
 from fairtk.fair_qr.shares import ShareMeter
+from fairtk.fair_qr.tokens import index_tokens
 from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, require
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Estimate, as_chat_model
@@ -239,6 +240,7 @@ class FairQR(FairTransformer):
             self.max_iterations,
             self.choose,
             self.failed == "keep",
+            index_tokens(self.retriever),
         )
         queries, runs = loop.run(list(asked_for.index), asked_for[QUERY].tolist())
 
@@ -252,6 +254,7 @@ class FairQR(FairTransformer):
         )
         missing = missing_frame(queries)
         warn_of_gaps(queries, missing, self.depth)
+        warn_of_dropped(queries, loop.tokens)
         trace = trace_frame(queries, looking.columns)
         return Outcome(with_topics(ranked, asked_for), trace, missing, loop.waited)
 
@@ -259,7 +262,8 @@ class FairQR(FairTransformer):
         """Return the calls, tokens and price that queries take at most, without any call.
 
         Every query is counted with `max_iterations` refinements, and nothing as recorded: which
-        groups will be asked for is not known before.
+        groups will be asked for is not known before. Not counted: up to two refinements of a query
+        that the index does not see, and that are asked for again.
 
         Args:
             topics: queries (Q).

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FairtkError, InputError, ParameterError
+from fairtk.fair_qr.tokens import Tokens, index_tokens
 from fairtk.files.places import locked
 from fairtk.frames.arrays import BoolArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
@@ -72,6 +73,7 @@ class CollectionBM25(FairTransformer):
         self.k1 = float(k1)
         self.b = float(b)
         self._search: Any = None
+        self._tokens: Tokens | None = None
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return one ranking per query.
@@ -85,7 +87,7 @@ class CollectionBM25(FairTransformer):
         self.check_inputs(inp, [QID, QUERY])
         topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
         topics = topics.assign(**{QID: inp[QID].astype(str)})
-        words = [_NOT_WORDS.sub(" ", str(text).lower()).strip() for text in inp[QUERY]]
+        words = [_bag(str(text)) for text in inp[QUERY]]
         asked = pd.DataFrame({QID: topics[QID], QUERY: words, _PLACE: range(len(inp))})
         asked = asked[asked[QUERY] != ""]  # which would find nothing
         if asked.empty:
@@ -99,6 +101,12 @@ class CollectionBM25(FairTransformer):
         out[SCORE] = run[SCORE].to_numpy(dtype=np.float64)
         out[RANK] = np.arange(len(run)) - np.searchsorted(place, place)
         return out
+
+    def tokens(self, text: str) -> list[str]:
+        """Return what is looked up of a text: stems, without stop words."""
+        if self._tokens is None:
+            self._tokens = index_tokens(self._opened()) or str.split
+        return self._tokens(_bag(text))
 
     def prepare(self) -> None:
         """Open the index, and build it before if it is not there; else the first search does.
@@ -188,6 +196,10 @@ class CollectionBM25(FairTransformer):
                 terminal.write(f"indexing: {read:,} documents read; the index is written\n")
         except Exception as error:
             failed.append(error)
+
+
+def _bag(text: str) -> str:
+    return _NOT_WORDS.sub(" ", text.lower()).strip()
 
 
 class SeenNames:
