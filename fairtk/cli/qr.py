@@ -64,7 +64,9 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
                                          # [options."fair-qr + exposure re-ranking"] has alone
       [targets]                          # fixed ones, beside those from judgments: uniform,
       gender = "uniform"                 # shares by group, or a file with group and weight
-      [llm]
+      [[retriever]]                      # several, the first BM25: kind = bm25, vector or
+      kind = "bm25"                      # module:factory; a name, threads, other settings
+      [llm]                              # or several [[llm]], each with a name
       backend = "openai"                 # keyword, causal, seq2seq
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...
       [ledger]                           # path, offline, max_calls, max_cost, prices,

@@ -15,8 +15,12 @@ import click
 from fairtk.cli.output import echo_rows, echo_table, said_command
 from fairtk.cli.paying import open_ledger
 from fairtk.errors import DataWarning, InputError
+from fairtk.cli.output import echo_rows, echo_table
+from fairtk.errors import DataWarning, InputError, ParameterError
+from fairtk.llm import Ledger
 from fairtk.studies.config import kind_of_source
-from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
+from fairtk.studies.fair_qr import Settings, Study, StudyData, from_trec_fair
+from fairtk.studies.fair_qr.axes import make_retriever, names_of
 from fairtk.studies.fair_qr.estimates import Plan
 from fairtk.studies.fair_qr.models import make_model, parse_model
 from fairtk.studies.fair_qr.plots import need_matplotlib
@@ -26,6 +30,7 @@ from fairtk.studies.fair_qr.tables import change_table, comparison
 
 BASELINES = "fairtk-baselines"
 DEFAULT_OUTPUT = "fair-qr-study"
+PAPERS_TEMPERATURE = 0.3
 _AT_MOST = (
     "Calls at most: every topic refined as often as allowed. Tokens and price are rough: answers "
     "as long as allowed, prompts as long as the first ones. "
@@ -78,7 +83,7 @@ def _file(given: Given) -> StudyFile:
     if kind == "file":
         return read_study(path)
     data = {"folder": str(path)} if kind == "folder" else {"dataset": given.source}
-    return StudyFile(data, None, Settings(), {}, {})
+    return StudyFile(data, None, Settings())
 
 
 def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitStack) -> Study:
@@ -93,17 +98,7 @@ def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitS
         variations=None if given.variations else {},
         tuning=None if given.tuning else {},
     )
-    llm = dict(file.llm)
-    if given.model:
-        chosen = parse_model(given.model)
-        # settings of another backend do not fit this one
-        llm = {**(llm if llm.get("backend") == chosen["backend"] else {}), **chosen}
-    llm |= {"base_url": given.base_url} if given.base_url else {}
-    llm |= {} if given.api_key_env is None else {"api_key_env": given.api_key_env}
-    model = make_model(llm)
-    if "temperature" in llm:  # else FairQR's own default would win
-        refining = {"temperature": llm["temperature"], **settings.fair_qr}
-        settings = settings.changed(fair_qr=refining)
+    models, settings = _models(file, given, settings)
     folder = Path(given.output or file.output or DEFAULT_OUTPUT)
     for name in ("split", "keywords"):
         if name in asked and "dataset" in file.data:
@@ -115,6 +110,85 @@ def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitS
     study = Study(data, folder, model, settings)
     study.ledger = open_ledger(file.ledger, vars(given), folder / "ledger.sqlite", dry_run, stack)
     return study
+
+
+    retrievers, settings = _retrievers(file, data, folder, settings)
+    study = Study(data, folder, models, settings, retriever=retrievers)
+    study.ledger = _ledger(file, given, folder, dry_run, stack)
+    return study
+
+
+def _retrievers(
+    file: StudyFile, data: StudyData, folder: Path, settings: Settings
+) -> tuple[Any, Settings]:
+    """Return the retrievers by name, the study's own BM25 as None, and the settings with its own.
+
+    Raises:
+        ParameterError: the first is not BM25.
+    """
+    if not file.retrievers:
+        return None, settings
+    first, *others = (dict(table) for table in file.retrievers)
+    if first.get("kind", "bm25") != "bm25":
+        raise ParameterError(
+            "the first [[retriever]] must be kind = 'bm25': systems are compared with it"
+        )
+    own, *names = names_of(file.retrievers, "retriever", "kind")
+    options = {key: value for key, value in first.items() if key not in ("name", "kind")}
+    made = {
+        name: make_retriever(name, table, data, folder, settings)
+        for name, table in zip(names, others, strict=True)
+    }
+    return {own: None, **made}, settings.changed(bm25={**settings.bm25, **options})
+
+
+def _models(file: StudyFile, given: Given, settings: Settings) -> tuple[Any, Settings]:
+    """Return the model, or several by name, and the settings with its temperature."""
+    tables = [dict(table) for table in file.llms] or [{}]
+    if given.model:
+        chosen = parse_model(given.model)
+        # settings of another backend do not fit this one
+        fits = tables[0] if tables[0].get("backend") == chosen["backend"] else {}
+        tables = [{**fits, **chosen}]
+    for table in tables if given.base_url or given.api_key_env is not None else ():
+        if table.get("backend") == "openai" or len(tables) == 1:
+            table |= {"base_url": given.base_url} if given.base_url else {}
+            table |= {} if given.api_key_env is None else {"api_key_env": given.api_key_env}
+    refining = dict(settings.fair_qr)
+    if len(tables) == 1:
+        table = {key: value for key, value in tables[0].items() if key != "name"}
+        if table.get("temperature", "none") != "none":  # else FairQR's own default would win
+            refining = {"temperature": table["temperature"], **refining}
+        return make_model(table), settings.changed(fair_qr=refining)
+    warm = refining.get("temperature", PAPERS_TEMPERATURE)
+    made = {}
+    for name, table in zip(names_of(tables, "llm", "model"), tables, strict=True):
+        own = {key: value for key, value in table.items() if key != "name"}
+        if own.get("backend", "keyword") != "keyword":
+            own.setdefault("temperature", warm)
+        made[name] = make_model(own)
+    # each model has its own
+    return made, settings.changed(fair_qr={**refining, "temperature": None})
+
+
+def _ledger(
+    file: StudyFile, given: Given, folder: Path, dry_run: bool, stack: contextlib.ExitStack
+) -> Ledger | None:
+    """Return the ledger, if anything about it is set; the study opens its own otherwise."""
+    options = dict(file.ledger)
+    for name in ("max_calls", "max_cost", "prices", "offline", "retry_unusable"):
+        value = getattr(given, name)
+        if value is not None and value is not False:
+            options[name] = value
+    if not options:
+        return None
+    path = Path(options.pop("path", folder / "ledger.sqlite"))
+    if dry_run and not path.exists() and not options.get("offline"):
+        # prices are needed, and a file that stays is not
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "ledger.sqlite"
+    if not options.get("offline"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return stack.enter_context(Ledger(path, **options))
 
 
 def _mention_baselines(study: Study) -> None:

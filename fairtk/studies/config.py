@@ -57,6 +57,19 @@ def read_config(path: Path, known: Collection[str], tables: Collection[str]) -> 
     return found
 
 
+def as_tables(found: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:
+    """Return what stands once as ``[key]``, or several times as ``[[key]]``.
+
+    Raises:
+        FormatError: it is something else.
+    """
+    given = found.get(key, [])
+    tables = given if isinstance(given, list) else [given]
+    if not all(isinstance(table, dict) for table in tables):
+        raise FormatError(f"{key!r} must be a table: [{key}], or several: [[{key}]]", path)
+    return tables
+
+
 def check_keys(
     found: Mapping[str, Any], known: Collection[str], path: Path, table: str = ""
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -57,15 +57,26 @@ class Plan:
         return {name: float(self.rows[name].sum(skipna=False)) for name in names}
 
 
-def plan(study: Layout) -> Plan:
-    """Return what a study takes at most, without any call and without a result."""
+def plan(study: Layout, sides: Mapping[str, Layout]) -> Plan:
+    """Return what a study takes at most, without any call and without a result.
+
+    Args:
+        study: the study.
+        sides: the studies of other models and retrievers, by what their systems are called after.
+    """
     path = study.folder / LEDGER
     ledger = study.ledger
     with contextlib.ExitStack() as stack:
         if ledger is None and path.exists():
             ledger = stack.enter_context(Ledger(path))
         stack.enter_context(study.opened())
-        return _plan(study, ledger)
+        found = [_plan(study, ledger)]
+        for name, side in sides.items():
+            more = _plan(side, ledger)
+            found.append(replace(more, rows=more.rows.assign(systems=more.rows["systems"] + name)))
+    rows = [one.rows for one in found if len(one.rows)] or [found[0].rows]
+    counts = {name: sum(getattr(one, name) for one in found) for name in ("cells", "done")}
+    return replace(found[0], rows=pd.concat(rows, ignore_index=True), **counts)
 
 
 def _plan(study: Layout, ledger: Ledger | None) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import pandas as pd
@@ -36,6 +36,10 @@ class Findings:
         kept: what there is of each cell.
         llm: the model.
         prices: of models.
+
+    Attributes:
+        models: the model of each cell.
+        own: the names of the study's own model and retriever, where there are several.
     """
 
     def __init__(
@@ -52,6 +56,8 @@ class Findings:
         self.kept = dict(sorted(kept.items(), key=lambda item: order.index(item[0].attribute)))
         self.llm = llm
         self.prices = prices
+        self.models: Mapping[Cell, ChatModel] = dict.fromkeys(kept, llm)
+        self.own: Sequence[str] = ()
 
     # Frames ------------------------------------------------------------------------------------
 
@@ -128,7 +134,18 @@ class Findings:
         (retrieval and all else), ``latency`` (their sum: one query alone), ``training seconds``
         (per study).
         """
-        return self._stacked(lambda kept: cost_row(kept, self.llm, self.prices))
+        model = {id(kept): self.models[cell] for cell, kept in self.kept.items()}
+        return self._stacked(lambda kept: cost_row(kept, model[id(kept)], self.prices))
+
+    @property
+    def pairs(self) -> str:
+        """What systems with and without brackets are built on; empty: there is one pair only."""
+        if not self.own:
+            return ""
+        return (
+            f" In brackets: the retriever or model in place of {' and '.join(self.own)}, on which "
+            "all other systems are built."
+        )
 
     @property
     def warnings(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
@@ -26,6 +26,7 @@ from fairtk.experiment.store import Store
 from fairtk.experiment.topics import Topics
 from fairtk.fair_qr.transformer import FairQR
 from fairtk.frames.columns import QID
+from fairtk.frames.content import digest
 from fairtk.llm import Ledger, as_chat_model
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, all_cells
@@ -39,6 +40,7 @@ from fairtk.studies.writing import file_name, plain, write_json
 
 LEDGER = "ledger.sqlite"
 _BM25 = ("num_results", "k1", "b", "threads")
+_COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 
 
 class Layout:
@@ -233,6 +235,10 @@ class Layout:
 
     # Identity ----------------------------------------------------------------------------------
 
+    def key(self, cell: Cell) -> str:
+        """Return a digest of what decides a cell's results; equal cells have one."""
+        return digest(self._identities[cell])
+
     @cached_property
     def _identities(self) -> dict[Cell, dict[str, Any]]:
         return {cell: self._identity(cell) for cell in self.cells}
@@ -269,8 +275,12 @@ class Layout:
             return f"CollectionBM25({shown.num_results}, k1={shown.k1}, b={shown.b})"
         return describe_stage(shown)
 
-    def describe(self) -> None:
-        """Write ``study.json``: settings and versions."""
+    def describe(self, more: Mapping[str, Any]) -> None:
+        """Write ``study.json``: settings and versions.
+
+        Args:
+            more: other models and retrievers.
+        """
         found = {
             "data": self.data.name,
             "topics": len(self.data.topics),
@@ -280,6 +290,7 @@ class Layout:
             "retriever": named
             if isinstance(named := self._retriever, str)
             else repr(self.retriever),
+            **more,
             "versions": {
                 "fairtk": f"fairtk {version('fairtk')}",
                 "python": platform.python_version(),

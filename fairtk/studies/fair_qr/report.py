@@ -74,7 +74,7 @@ def write_report(results: Findings, folder: Path, command: str | None = None) ->
     for name in ("table", "variations", "per_query"):
         write_text(folder / f"{name}.csv", frames[name].to_csv(index=False, lineterminator="\n"))
     parts = [f"# FAIR-QR on {cell_text(results.data.name)}", "", _about(results), "", _LABELS, ""]
-    if isinstance(results.llm, KeywordRefiner):
+    if any(isinstance(model, KeywordRefiner) for model in results.models.values()):
         parts += [_RULES, ""]
     parts += _missing(frames["missing"])
     tables = all_tables(results)
@@ -100,7 +100,8 @@ def _sections(
     results: Findings, tables: Mapping[str, Table], pictures: Mapping[str, list[Picture]]
 ) -> list[Section]:
     """Return what a page of the study has beside the values of one attribute."""
-    rules = (_RULES,) if isinstance(results.llm, KeywordRefiner) else ()
+    models = results.models.values()
+    rules = (_RULES,) if any(isinstance(model, KeywordRefiner) for model in models) else ()
     sections = [Section("Groups and targets", (_LABELS, *rules))]
     shown = {name: (TITLES[name], table) for name, table in tables.items()}
     for attribute in results.explained:
@@ -159,7 +160,9 @@ def _telling(results: Findings, attribute: str, rows: pd.DataFrame) -> list[str]
 
 def _about(results: Findings) -> str:
     prefix = f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. Model:"
-    return f"{prefix} {cell_text(repr(results.llm))}. Settings and versions: study.json."
+    models = dict.fromkeys(map(repr, results.models.values()))
+    shown = "; ".join(map(cell_text, models))
+    return f"{prefix} {shown}. Settings and versions: study.json.{results.pairs}"
 
 
 def _shown(pictures: list[Picture]) -> list[str]:

@@ -17,6 +17,7 @@ from fairtk.studies.config import (
     NAMES,
     TEXT,
     Kind,
+    as_tables,
     beside,
     check_keys,
     check_kinds,
@@ -135,7 +136,8 @@ class StudyFile:
             ``targets`` (fixed ones, by attribute).
         output: where results go.
         settings: how the study is done.
-        llm: ``backend`` and its settings.
+        llms: of each model ``backend``, its settings, and a ``name`` where there are several.
+        retrievers: of each retriever ``kind``, its settings and ``name``; empty: BM25 alone.
         ledger: ``path``, ``offline``, ``max_calls``, ``max_cost``, ``prices``,
             ``retry_unusable``.
     """
@@ -143,8 +145,14 @@ class StudyFile:
     data: Mapping[str, Any]
     output: str | None
     settings: Settings
-    llm: Mapping[str, Any]
-    ledger: Mapping[str, Any]
+    llms: Sequence[Mapping[str, Any]] = ()
+    retrievers: Sequence[Mapping[str, Any]] = ()
+    ledger: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def llm(self) -> Mapping[str, Any]:
+        """The settings of the first model."""
+        return self.llms[0] if self.llms else {}
 
 
 DATA = ("folder", "dataset", "split", "attributes", "query", "keywords", "targets")
@@ -163,8 +171,8 @@ _LEDGER: Mapping[str, Kind] = {
     ),
     "retry_unusable": FLAG,
 }
-_TABLES = ("bm25", "fair-qr", "variations", "options", "llm", "ledger", "targets")
-_TABLES = ("bm25", "fair-qr", "variations", "options", "tuning", "llm", "ledger")
+_TABLES = ("bm25", "fair-qr", "variations", "options", "tuning", "ledger", "targets")
+_SEVERAL = ("llm", "retriever")
 _PLAIN = tuple(f.name for f in fields(Settings) if f.name.replace("_", "-") not in _TABLES)
 
 
@@ -177,7 +185,8 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
         FormatError: the file cannot be read, a key is unknown, or a value is of the wrong kind.
     """
     place = Path(path)
-    found = read_config(place, (*DATA, "output", *_PLAIN, *_TABLES), _TABLES)
+    found = read_config(place, (*DATA, "output", *_PLAIN, *_TABLES, *_SEVERAL), _TABLES)
+    models, retrievers = (as_tables(found, name, place) for name in _SEVERAL)
     ledger = found.get("ledger", {})
     check_keys(ledger, _LEDGER, place, "ledger")
     check_kinds(found, _KINDS, place)
@@ -193,7 +202,6 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
     beside(place, (ledger, "path"), (ledger, "prices"))
     targets = found.get("targets", {})
     beside(place, *((targets, name) for name, given in targets.items() if given != UNIFORM))
-    given = {k: found[k] for k in (*_PLAIN, "bm25", "options", "variations") if k in found}
     tables = ("bm25", "options", "variations", "tuning")
     given = {k: found[k] for k in (*_PLAIN, *tables) if k in found}
     refining = {k.replace("-", "_"): v for k, v in found.get("fair-qr", {}).items()}
@@ -203,7 +211,7 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
     except (ParameterError, NotFoundError) as error:
         raise FormatError(str(error), place) from None
     data = {key: found[key] for key in DATA if key in found}
-    return StudyFile(data, found.get("output"), settings, found.get("llm", {}), ledger)
+    return StudyFile(data, found.get("output"), settings, models, retrievers, ledger)
 
 
 def _pair(value: Any) -> bool:

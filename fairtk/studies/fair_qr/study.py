@@ -6,15 +6,20 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from os import PathLike
+from typing import Any
 
-from fairtk.errors import FairtkError, InputError, StageError
+from fairtk.errors import FairtkError, InputError, ParameterError, StageError
 from fairtk.experiment.store import Store
 from fairtk.llm import Ledger
+from fairtk.studies.fair_qr.axes import Pair, named, pairs, side_settings
 from fairtk.studies.fair_qr.cells import BM25, Cell
+from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.estimates import Plan, plan
 from fairtk.studies.fair_qr.layout import LEDGER, Layout
 from fairtk.studies.fair_qr.results import StudyResults
 from fairtk.studies.fair_qr.search import CollectionBM25
+from fairtk.studies.fair_qr.settings import Settings
 from fairtk.studies.fair_qr.tuned import tuned_ranking
 from fairtk.studies.kept import StudyStage, gathered
 
@@ -36,15 +41,44 @@ class Study(Layout):
     Args:
         data: topics, judgments, documents and attributes.
         folder: where results are kept; made when it is not there.
-        llm: the model: a `fairtk.llm.ChatModel`, or what `fairtk.llm.as_chat_model` takes.
+        llm: the model: a `fairtk.llm.ChatModel`, or what `fairtk.llm.as_chat_model` takes; or
+            several by name: see `fairtk.studies.fair_qr.axes`.
         settings: how the study is done.
         ledger: where answers are kept; None: ``ledger.sqlite`` in the folder.
-        retriever: Q -> R, deep; None: BM25 by PISA.
+        retriever: Q -> R, deep; None: BM25 by PISA; or several by name.
+
+    Attributes:
+        sides: the studies of other pairs of model and retriever, whose cells are in the tables.
 
     Raises:
         NotFoundError: there is no such system or setting.
-        ParameterError: a setting of BM25 or FAIR-QR is out of its range.
+        ParameterError: a setting of BM25 or FAIR-QR is out of its range, or a name of a retriever
+            is that of a system.
     """
+
+    def __init__(
+        self,
+        data: StudyData,
+        folder: str | PathLike[str],
+        llm: Any,
+        settings: Settings | None = None,
+        ledger: Ledger | None = None,
+        retriever: Any = None,
+    ) -> None:
+        models, retrievers = named(llm, "model"), named(retriever, "retriever")
+        first, base = next(iter(models.values())), next(iter(retrievers.values()))
+        super().__init__(data, folder, first, settings, ledger, base)
+        self.models, self.retrievers = list(models), list(retrievers)
+        taken = {cell.system for cell in self.cells}
+        for name in self.retrievers[1:]:
+            if name in taken:
+                raise ParameterError(f"a retriever must not be named like the system {name!r}")
+        self.sides: dict[Pair, Study] = {}
+        for pair in pairs(self.models, self.retrievers):
+            own = (models.get(pair.model, first), retrievers.get(pair.retriever, base))
+            side = Study(data, folder, own[0], side_settings(self.settings), ledger, own[1])
+            side.__dict__["told"] = self.told
+            self.sides[pair] = side
 
     @cached_property
     def told(self) -> dict[str, None]:
@@ -73,15 +107,45 @@ class Study(Layout):
                     with _named(cell):  # wrong settings are said before anything is done
                         for tried in cell.grid or ({},):
                             self.build(cell.at(tried))
-            self.describe()
+            for side in self.sides.values():
+                other = ledger.wrap(side.llm)
+                if any(cell.refines and len(side.pending(cell)) for cell in side.cells):
+                    other.check()
+            beside = {pair.shown: [s.llm, s.retriever] for pair, s in self.sides.items()}
+            self.describe({"others": {k: list(map(repr, v)) for k, v in beside.items()}})
             with self.opened(make=True) as store:
-                for number, cell in enumerate(self.cells, 1):
-                    if self.pending(cell).empty:
-                        continue
+                shown = [(self, cell, cell) for cell in self.cells]
+                shown += [(side, cell, named_so) for side, cell, named_so in self._side_cells()]
+                open_ones = (one for one in shown if not one[0].pending(one[1]).empty)
+                # equal cells are done once; nothing waits for a model
+                distinct = {one[0].key(one[1]): one for one in reversed(list(open_ones))}
+                left = sorted(reversed(distinct.values()), key=lambda one: one[1].refines)
+                for number, (study, cell, named_so) in enumerate(left, 1):
                     if progress is not None:
-                        progress(f"{number}/{len(self.cells)} {cell.attribute}: {cell.label}")
-                    self._complete(cell, store, ledger)
+                        progress(f"{number}/{len(left)} {cell.attribute}: {named_so.label}")
+                    study._complete(cell, store, ledger)
                 return self._results(ledger)
+
+    def _side_cells(self) -> Iterator[tuple[Study, Cell, Cell]]:
+        """Yield the cells of other pairs, and what the study calls them."""
+        for pair, side in self.sides.items():
+            for cell in side.cells:
+                named_so = pair.renamed(cell)
+                if named_so is not None:
+                    yield side, cell, named_so
+
+    @contextmanager
+    def opened(self, make: bool = False) -> Iterator[Store]:
+        """Open the store within the block, for the studies of other pairs, too."""
+        with super().opened(make) as store:
+            outer = [side for side in self.sides.values() if side._store is None]
+            for side in outer:
+                side._store = store
+            try:
+                yield store
+            finally:
+                for side in outer:
+                    side._store = None
 
     def results(self) -> StudyResults:
         """Return the results so far; systems that are not begun are left out."""
@@ -90,7 +154,7 @@ class Study(Layout):
 
     def plan(self) -> Plan:
         """Return what the study takes at most, and what of it is done, without any call."""
-        return plan(self)
+        return plan(self, {f" [{pair.shown}]": side for pair, side in self.sides.items()})
 
     @contextmanager
     def _answers(self) -> Iterator[Ledger]:
@@ -127,10 +191,16 @@ class Study(Layout):
     def _results(self, ledger: Ledger) -> StudyResults:
         with self.opened():
             found = {cell: self.kept(cell) for cell in self.cells}
+            models = dict.fromkeys(self.cells, self.llm)
+            for side, cell, named_so in self._side_cells():
+                found[named_so], models[named_so] = side.kept(cell), side.llm
         found = {cell: kept for cell, kept in found.items() if kept.records}
         if not found:
             raise InputError(f"the study in {self.folder} has no results yet: run it first")
-        return StudyResults(self.data, self.settings, found, self.llm, ledger.prices)
+        results = StudyResults(self.data, self.settings, found, self.llm, ledger.prices)
+        results.models = models
+        results.own = [name for name in (self.models[0], self.retrievers[0]) if name]
+        return results
 
 
 @contextmanager

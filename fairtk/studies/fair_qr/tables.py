@@ -45,7 +45,7 @@ def comparison(results: Findings) -> Table:
         f"Means over {len(results.data.topics)} topics. {HIGHER} or {LOWER}: above or below BM25, "
         f"p < {settings.level:g} ({test}). nDCG as in "
         f"{'the track (ranks 1 and 2 weigh alike)' if settings.ndcg == 'TREC' else 'trec_eval'}. "
-        f"Queries without a result have the worst value.{_on_missing(table)}"
+        f"Queries without a result have the worst value.{results.pairs}{_on_missing(table)}"
     )
     return Table(["system", *heads], rows, caption)
 

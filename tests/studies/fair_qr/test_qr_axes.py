@@ -1,0 +1,165 @@
+"""Several models and retrievers in one study and its tables."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+import qr_world
+from click.testing import CliRunner
+
+from fairtk.cli.group import cli
+from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.llm import KeywordRefiner
+from fairtk.studies.fair_qr import CollectionBM25, Study, read_study
+from fairtk.studies.fair_qr.axes import make_retriever, names_of
+from fairtk.studies.fair_qr.tables import comparison
+
+ONLY = {**qr_world.SMALL, "systems": ("fair-qr",), "variations": {}, "tuning": {}}
+
+
+class Unrelated(KeywordRefiner):
+    """The same two words for every topic: a model that drifts."""
+
+    @property
+    def name(self):
+        return "unrelated"
+
+    def outcomes(self, chats):
+        from fairtk.llm import Completion
+
+        for place, _ in enumerate(chats):
+            yield place, Completion("zot zotzot", 3, 2, 0.01)
+
+
+def both(data, folder, **changed):
+    index = folder / "index"
+    retrievers = {
+        "bm25": CollectionBM25(index, data.documents),
+        "bm25 (b=.9)": CollectionBM25(index, data.documents, b=0.9),
+    }
+    models = {"words": KeywordRefiner(), "drift": Unrelated()}
+    settings = qr_world.settings(**{**ONLY, **changed})
+    return Study(data, folder / "study", models, settings, retriever=retrievers)
+
+
+def test_each_pair_is_in_the_table_and_is_what_a_study_of_its_own_gives(gender, tmp_path):
+    study = both(gender, tmp_path)
+    told = []
+    results = study.run(told.append)
+    assert set(results.table["system"]) == {
+        *("bm25", "fair-qr", "bm25 (b=.9)"),
+        *("fair-qr [drift]", "fair-qr [bm25 (b=.9)]", "fair-qr [bm25 (b=.9), drift]"),
+    }
+    # numbers without gaps, what waits for a model last
+    assert [text.split()[0] for text in told] == [f"{n}/6" for n in range(1, 7)]
+    assert [text.split(": ")[1] for text in told[:2]] == ["bm25", "bm25 (b=.9)"]
+    assert "in place of words and bm25" in comparison(results).caption
+    alone = qr_world.study(gender, tmp_path / "alone", Unrelated(), **ONLY)
+    alone.retriever.b = 0.9
+    values = alone.run().per_query.query("system == 'fair-qr'")["value"].tolist()
+    there = results.per_query.query("system == 'fair-qr [bm25 (b=.9), drift]'")["value"].tolist()
+    assert values == there
+    # the cost of each is by its own model
+    costs = results.costs.set_index("system")
+    told_tokens = costs["completion_tokens"]
+    assert told_tokens["fair-qr"] == 0.0 < told_tokens["fair-qr [drift]"]
+    again = []
+    both(gender, tmp_path).run(again.append)
+    assert again == [] and study.plan().done == study.plan().cells == 8
+
+
+def test_a_configuration_with_both(wiki, tmp_path, monkeypatch):
+    module = types.ModuleType("my_retrievers")
+
+    class Backwards(pt.Transformer):
+        def __init__(self, documents, count):
+            self.docnos = [d["docno"] for d in documents()][::-1][:count]
+
+        def fairtk_identity(self):
+            return {}
+
+        def transform(self, inp):
+            rows = [(q, t, d, -i, i) for q, t in zip(inp["qid"], inp["query"], strict=True)
+                    for i, d in enumerate(self.docnos)]  # fmt: skip
+            return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank"])
+
+    def make(documents, count=30):
+        from fairtk import identified
+
+        return identified(Backwards(documents, count), "backwards")
+
+    module.make = make
+    monkeypatch.setitem(sys.modules, "my_retrievers", module)
+    config = tmp_path / "study.toml"
+    config.write_text(
+        f'folder = "{wiki}"\nattributes = ["gender*geography"]\nsystems = ["fair-qr"]\n'
+        "cutoff = 5\ncandidates = 10\nresamples = 99\n"
+        '[[retriever]]\nkind = "bm25"\nthreads = 2\n'
+        '[[retriever]]\nname = "backwards"\nkind = "my_retrievers:make"\ncount = 40\n'
+        '[[llm]]\nname = "three"\n[[llm]]\nname = "one"\nterms = 1\n',
+        encoding="utf-8",
+    )
+    options = ["qr", str(config), "-o", str(tmp_path / "out"), "--no-variations", "--no-tuning"]
+    plan = CliRunner().invoke(cli, [*options, "--dry-run"])
+    assert plan.exit_code == 0 and "fair-qr [backwards, one]" in plan.output, plan.output
+    done = CliRunner().invoke(cli, options, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    for name in ("backwards", "fair-qr [one]", "fair-qr [backwards]", "fair-qr [backwards, one]"):
+        assert name in done.output
+    assert "gender*geography" in done.output.replace(" ", "")
+
+
+def test_names_of_models_and_retrievers():
+    assert names_of([{"model": "a/b"}, {"name": "x"}], "llm", "model") == ["b", "x"]
+    with pytest.raises(ParameterError, match=r"2 of \[\[llm\]\] are called 'x': give each a name"):
+        names_of([{"name": "x"}, {"name": "x"}], "llm", "model")
+    with pytest.raises(ParameterError, match="without brackets and commas"):
+        names_of([{"name": "a [b]"}], "llm", "model")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"kind": "bm26"}, NotFoundError, "kind of .*'bm26'; did you mean 'bm25'"),
+        ({"kb": 1}, NotFoundError, "setting of the retriever 'r' 'kb'"),
+        ({"kind": "no_such_module:make"}, InputError, "'no_such_module:make' cannot be imported"),
+        ({"kind": "json:nothing"}, InputError, "cannot be imported"),
+        ({"kind": "json:loads", "s": "{"}, InputError, "json:loads failed: JSONDecodeError"),
+        ({"kind": "json:loads", "s": "1"}, ParameterError, "must return a transformer Q -> R"),
+    ],
+)
+def test_retrievers_that_cannot_be_made(gender, tmp_path, given, error, message):
+    with pytest.raises(error, match=message):
+        make_retriever("r", given, gender, tmp_path, qr_world.settings())
+
+
+def test_what_is_refused(gender, tmp_path, wiki):
+    with pytest.raises(ParameterError, match="named like the system 'fair-qr'"):
+        index = CollectionBM25(tmp_path, gender.documents)
+        settings = qr_world.settings(**ONLY)
+        retrievers = {"bm25": index, "fair-qr": index}
+        Study(gender, tmp_path, KeywordRefiner(), settings, retriever=retrievers)
+    config = tmp_path / "study.toml"
+    head = f'folder = "{wiki}"\n'
+    for text, message in (
+        ('[[retriever]]\nkind = "vector"\n', "the first .*retriever.* must be kind = 'bm25'"),
+        ('[[llm]]\nname = "a"\n[[llm]]\nname = "a"\n', "are called 'a'"),
+        ('[[lml]]\nname = "a"\n', "unknown key 'lml'; did you mean 'llm'"),
+        ("llm = 3\n", r"'llm' must be a table: \[llm\], or several: \[\[llm\]\]"),
+    ):
+        config.write_text(head + text, encoding="utf-8")
+        found = CliRunner().invoke(cli, ["qr", str(config), "--dry-run"])
+        assert found.exit_code == 2
+        pytest.fail(found.output) if not _said(message, found.output) else None
+    config.write_text(head + '[llm]\nbackend = "keyword"\n', encoding="utf-8")
+    assert read_study(config).llm == {"backend": "keyword"}
+
+
+def _said(message, output):
+    import re
+
+    return re.search(message, " ".join(output.split()))
