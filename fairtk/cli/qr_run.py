@@ -14,10 +14,7 @@ import click
 
 from fairtk.cli.output import echo_rows, echo_table, said_command
 from fairtk.cli.paying import open_ledger
-from fairtk.errors import DataWarning, InputError
-from fairtk.cli.output import echo_rows, echo_table
 from fairtk.errors import DataWarning, InputError, ParameterError
-from fairtk.llm import Ledger
 from fairtk.studies.config import kind_of_source
 from fairtk.studies.fair_qr import Settings, Study, StudyData, from_trec_fair
 from fairtk.studies.fair_qr.axes import make_retriever, names_of
@@ -107,14 +104,9 @@ def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitS
                 "which topics it has"
             )
     data = from_trec_fair(file.data.get("folder") or file.data["dataset"], **asked)
-    study = Study(data, folder, model, settings)
-    study.ledger = open_ledger(file.ledger, vars(given), folder / "ledger.sqlite", dry_run, stack)
-    return study
-
-
     retrievers, settings = _retrievers(file, data, folder, settings)
     study = Study(data, folder, models, settings, retriever=retrievers)
-    study.ledger = _ledger(file, given, folder, dry_run, stack)
+    study.ledger = open_ledger(file.ledger, vars(given), folder / "ledger.sqlite", dry_run, stack)
     return study
 
 
@@ -169,26 +161,6 @@ def _models(file: StudyFile, given: Given, settings: Settings) -> tuple[Any, Set
         made[name] = make_model(own)
     # each model has its own
     return made, settings.changed(fair_qr={**refining, "temperature": None})
-
-
-def _ledger(
-    file: StudyFile, given: Given, folder: Path, dry_run: bool, stack: contextlib.ExitStack
-) -> Ledger | None:
-    """Return the ledger, if anything about it is set; the study opens its own otherwise."""
-    options = dict(file.ledger)
-    for name in ("max_calls", "max_cost", "prices", "offline", "retry_unusable"):
-        value = getattr(given, name)
-        if value is not None and value is not False:
-            options[name] = value
-    if not options:
-        return None
-    path = Path(options.pop("path", folder / "ledger.sqlite"))
-    if dry_run and not path.exists() and not options.get("offline"):
-        # prices are needed, and a file that stays is not
-        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "ledger.sqlite"
-    if not options.get("offline"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    return stack.enter_context(Ledger(path, **options))
 
 
 def _mention_baselines(study: Study) -> None:

@@ -276,20 +276,15 @@ class Layout:
         return describe_stage(shown)
 
     def describe(self, more: Mapping[str, Any]) -> None:
-        """Write ``study.json``: settings and versions.
-
-        Args:
-            more: other models and retrievers.
-        """
+        """Write ``study.json``: settings, versions, and what more there is."""
+        shown = self._retriever
         found = {
             "data": self.data.name,
             "topics": len(self.data.topics),
             "attributes": list(self.data.attributes),
             "settings": self.settings.as_json(),
             "model": repr(self.llm),
-            "retriever": named
-            if isinstance(named := self._retriever, str)
-            else repr(self.retriever),
+            "retriever": shown if isinstance(shown, str) else repr(self.retriever),
             **more,
             "versions": {
                 "fairtk": f"fairtk {version('fairtk')}",

@@ -116,10 +116,12 @@ class Study(Layout):
             with self.opened(make=True) as store:
                 shown = [(self, cell, cell) for cell in self.cells]
                 shown += [(side, cell, named_so) for side, cell, named_so in self._side_cells()]
-                open_ones = (one for one in shown if not one[0].pending(one[1]).empty)
-                # equal cells are done once; nothing waits for a model
-                distinct = {one[0].key(one[1]): one for one in reversed(list(open_ones))}
-                left = sorted(reversed(distinct.values()), key=lambda one: one[1].refines)
+                distinct: dict[str, tuple[Study, Cell, Cell]] = {}  # equal cells are done once
+                for one in shown:
+                    if not one[0].pending(one[1]).empty:
+                        distinct.setdefault(one[0].key(one[1]), one)
+                # nothing waits for a model
+                left = sorted(distinct.values(), key=lambda one: one[1].refines)
                 for number, (study, cell, named_so) in enumerate(left, 1):
                     if progress is not None:
                         progress(f"{number}/{len(left)} {cell.attribute}: {named_so.label}")
