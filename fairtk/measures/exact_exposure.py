@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
-from fairtk.errors import InputError
+from fairtk.errors import ColumnError, InputError
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, EXPOSURE, RANK, SAMPLE, SCORE, require
+from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, EXPOSURE, RANK, SAMPLE, SCORE
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,12 @@ class ExactExposure:
             InputError: there are several models, cutoffs or alphas, or samples, or exposure below
                 0.
         """
-        require(run, [EXPOSURE, BROWSING, CUTOFF], where)
+        if BROWSING not in run.columns or CUTOFF not in run.columns:
+            raise ColumnError(
+                f"{where} has the column {EXPOSURE!r}, as exact exposure has, but not both of "
+                f"{BROWSING!r} and {CUTOFF!r}, which say what it holds for: keep all three, or "
+                f"rename {EXPOSURE!r} if it means something else"
+            )
         if SAMPLE in run.columns:
             raise InputError(
                 f"{where}: the columns {EXPOSURE!r} and {SAMPLE!r} exclude each other: exact "

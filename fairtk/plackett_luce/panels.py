@@ -61,8 +61,8 @@ def arrival_panels(log_weight: FloatArray, waited: IntArray) -> Panels:
     fading = np.exp(-place - KNEE)
     time = origin[race, None] + place - fading
     begin, end = np.empty_like(race), np.empty_like(race)
-    for one in range(len(waited)):  # both sorted: a search each
-        its = race == one
+    last = np.cumsum(per_race).tolist()
+    for one, its in enumerate(map(slice, [0, *last], last)):  # both sorted: a search each
         begin[its] = np.searchsorted(-log_weight[one], time[its, 0] - SURELY)
         end[its] = np.searchsorted(-rest[one], time[its, -1] - NEGLIGIBLE)
     return Panels(race, time, step[race, None] * (1.0 + fading), begin, end)

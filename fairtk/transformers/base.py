@@ -10,7 +10,16 @@ from pyterrier.validate import InputValidationError
 
 from fairtk.documentation import help_address
 from fairtk.errors import ColumnError
-from fairtk.frames.columns import DOCNO, QID, SAMPLE, SCORE, plain_columns
+from fairtk.frames.columns import (
+    BROWSING,
+    CUTOFF,
+    DOCNO,
+    EXPOSURE,
+    QID,
+    SAMPLE,
+    SCORE,
+    plain_columns,
+)
 from fairtk.frames.content import ByContent, digest
 from fairtk.frames.rankings import Rankings, encode_run
 
@@ -83,10 +92,16 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
             modes: lists of needed columns, the preferred one first.
 
         Raises:
-            ColumnError: it is no frame, or a column stands twice.
+            ColumnError: it is no frame, a column stands twice, or it is a frame X.
             TransformerInputError: no mode fits; names the transformer and what is missing.
         """
         plain_columns(inp, type(self).__name__)
+        if {EXPOSURE, BROWSING, CUTOFF} <= set(inp.columns):
+            raise ColumnError(
+                f"{type(self).__name__} takes rankings, but its input is exact exposure (it has "
+                f"the columns {EXPOSURE!r}, {BROWSING!r} and {CUTOFF!r}), which is for measures: "
+                "let it end the pipeline, or draw rankings with FairSampler"
+            )
         for index, needed in enumerate(modes):
             if all(column in inp.columns for column in needed):
                 return index

@@ -148,14 +148,17 @@ class Calibration:
         return Calibrated(alpha, value, wanted, value > wanted - 3 * _HALF)
 
     def _gain(self, run: Rankings, score: FloatArray) -> FloatArray:
-        """Return the gain of each sorted row: its label, or its score scaled to [0, 1]."""
+        """Return the gain of each sorted row: its label, or its score scaled to [0, 1].
+
+        Where all scores are equal all documents are equally relevant.
+        """
         if self._labels is not None:
             return np.maximum(np.nan_to_num(self._labels.labels_of(run)), 0.0)
         start = run.ranking_start
         half = score / 2  # so that no difference overflows
         low = half[start[1:] - 1][run.ranking]
         spread = half[start[:-1]][run.ranking] - low
-        return np.asarray((half - low) / np.where(spread > 0, spread, 1.0))
+        return np.where(spread > 0, (half - low) / np.where(spread > 0, spread, 1.0), 1.0)
 
     @cached_property
     def _labels(self) -> Qrels | None:

@@ -133,7 +133,11 @@ def test_refused_at_every_door(measure, message):
 def test_broken_frames():
     frame = exact()
     for broken, error, message in (
-        (frame.drop(columns="cutoff"), ColumnError, "missing: .'cutoff'"),
+        (
+            frame.drop(columns="cutoff"),
+            ColumnError,
+            "'exposure'.*not both of 'browsing'",
+        ),
         (frame.assign(sample=0), InputError, "exclude each other"),
         (frame.assign(exposure=-1.0), InputError, "at least 0; found -1"),
         (frame.assign(exposure=np.nan), InputError, "nan"),

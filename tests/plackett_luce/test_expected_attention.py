@@ -127,7 +127,7 @@ def test_sums_to_the_weights_of_the_ranks(size, ranks, alpha):
 
 
 def test_agrees_with_samples():
-    size, n_samples, ranks = 1000, 20_000, 5
+    size, n_samples, ranks = 1000, 100_000, 5
     scores = np.sort(np.random.default_rng(3).gamma(2, 1, size))[::-1]
     start = np.array([0, size])
     gaps = score_gaps(scores, start, 3)

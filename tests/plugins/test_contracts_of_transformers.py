@@ -9,10 +9,13 @@ from fairtk import (
     BM25Scorer,
     Candidates,
     FairSampler,
+    FixedExposure,
     FlanT5,
     Generator,
+    OracleExposure,
     OracleSampler,
     PerSample,
+    PlackettLuceExposure,
     demo,
     plugins,
 )
@@ -41,6 +44,45 @@ class TestOracleSampler(TransformerContract):
     def others(self):
         other = toy_qrels().assign(label=1)
         return [OracleSampler(toy_qrels(), n_samples=6), OracleSampler(other, n_samples=5)]
+
+
+class TestCalibratedFairSampler(TransformerContract):
+    def make(self):
+        return FairSampler(max_relevance_loss=0.1, relevance="scores", n_samples=5, cutoff=2)
+
+    def others(self):
+        return [
+            FairSampler(target_disparity=0.8, n_samples=5, cutoff=2),
+            FairSampler(max_relevance_loss=0.2, relevance="scores", n_samples=5, cutoff=2),
+            FairSampler(max_relevance_loss=0.1, relevance=toy_qrels(), n_samples=5, cutoff=2),
+        ]
+
+
+class TestPlackettLuceExposure(TransformerContract):
+    def make(self):
+        return PlackettLuceExposure(alpha=2, cutoff=2)
+
+    def others(self):
+        return [
+            *(PlackettLuceExposure(alpha=3, cutoff=2), PlackettLuceExposure(alpha=2)),
+            PlackettLuceExposure(alpha=2, cutoff=2, browsing="DCG"),
+        ]
+
+
+class TestOracleExposure(TransformerContract):
+    def make(self):
+        return OracleExposure(toy_qrels(), cutoff=2)
+
+    def others(self):
+        return [OracleExposure(toy_qrels()), OracleExposure(toy_qrels().head(2), cutoff=2)]
+
+
+class TestFixedExposure(TransformerContract):
+    def make(self):
+        return FixedExposure(cutoff=2)
+
+    def others(self):
+        return [FixedExposure(), FixedExposure(cutoff=2, browsing="TREC")]
 
 
 class TestBM25Scorer(TransformerContract):

@@ -70,6 +70,8 @@ def test_what_cannot_be_reached_is_nearest_warned_of_and_counted():
         same = FairSampler(cutoff=2, target_disparity=0.5).calibrated(
             pd.DataFrame({"qid": list("ppprr"), "docno": list("abcab"), "score": [1.0] * 5})
         )
+    equal = FairSampler(cutoff=2, max_relevance_loss=0.1, relevance="scores")
+    assert equal.calibrated(tied.assign(score=1.0))["alpha"].item() == 0  # and no warning
     assert same["alpha"].tolist() == [0, 0] and same["value"].tolist() == pytest.approx([2 / 3, 1])
 
 

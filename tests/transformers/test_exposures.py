@@ -6,6 +6,7 @@ import pyterrier as pt
 import pytest
 
 from fairtk import (
+    BM25Scorer,
     FairSampler,
     FixedExposure,
     OracleExposure,
@@ -139,3 +140,11 @@ def test_broken_runs():
         exact(RUN.drop(columns="score"))
     with pytest.raises(ColumnError, match="sampled already"):
         exact(RUN.assign(sample=0))
+
+
+def test_exposure_is_no_ranking_to_go_on_with():
+    found = PlackettLuceExposure()(RUN)
+    for stage in (FairSampler(), PlackettLuceExposure(), BM25Scorer()):
+        name = type(stage).__name__
+        with pytest.raises(ColumnError, match=f"{name} takes rankings.*exact exposure"):
+            stage(found.assign(query="q"))
