@@ -23,6 +23,8 @@ COMPARED = 20
 """Rankings up to this number are compared with what the sampler draws."""
 DRAWN = 64
 """How many rankings of each query say how likely a policy's own rankings are."""
+QUERIES = 100
+"""How many queries are looked at for that."""
 FAR = 6.0
 """Standard errors between two means that chance does not explain."""
 
@@ -90,17 +92,21 @@ class ScoredCandidates:
         return np.stack([score_gaps(self.score[rows], start - start[0], a) for a in alphas])
 
     def drawn(
-        self, alpha: float, n_samples: int, cutoff: int, seed: int, method: str
+        self, alpha: float, n_samples: int, cutoff: int, seed: int, method: str, last: int
     ) -> list[IntArray]:
-        """Return what `FairSampler` draws for each query, as places; (n_samples, depth) each."""
-        keys = self.run.qids[self.run.ranking_query].tolist()
-        gaps = score_gaps(self.score, self.start, alpha)
-        draws = draw_rankings(gaps, self.start, keys, n_samples, cutoff, seed, method)
-        depth = np.minimum(np.diff(self.start), cutoff)
+        """Return what `FairSampler` draws for each of the queries 0 to last - 1, as places.
+
+        One array for each, of shape (n_samples, depth).
+        """
+        start = self.start[: last + 1]
+        keys = self.run.qids[self.run.ranking_query[:last]].tolist()
+        gaps = score_gaps(self.score[: start[-1]], start, alpha)
+        draws = draw_rankings(gaps, start, keys, n_samples, cutoff, seed, method)
+        depth = np.minimum(np.diff(start), cutoff)
         parts = np.split(draws.row, np.cumsum(depth * n_samples)[:-1])
         return [
             part.reshape(n_samples, k) - first
-            for part, k, first in zip(parts, depth.tolist(), self.start[:-1], strict=True)
+            for part, k, first in zip(parts, depth.tolist(), start[:-1], strict=True)
         ]
 
 
@@ -183,7 +189,7 @@ def refuse_other_draws(
         return
     n_samples = int(given.sample[compared].max()) + 1
     for method in METHODS:
-        drawn = candidates.drawn(alpha, n_samples, cutoff, seed, method)
+        drawn = candidates.drawn(alpha, n_samples, cutoff, seed, method, len(given.top))
         differs = [
             (drawn[number][given.sample[rows][compared[rows]]] != top[compared[rows]]).any(axis=1)
             for number, top in enumerate(given.top)
@@ -211,12 +217,13 @@ def refuse_other_policy(
     Raises:
         InputError: says how far off it is.
     """
-    drawn = candidates.drawn(alpha, DRAWN, cutoff, 0, "independent")
+    looked_at = np.flatnonzero([len(top) > 0 for top in given.top])[:QUERIES].tolist()
+    if not looked_at:
+        return
+    drawn = candidates.drawn(alpha, DRAWN, cutoff, 0, "independent", looked_at[-1] + 1)
     away = variance = 0.0
-    for number, top in enumerate(given.top):
-        own = top[:DRAWN]
-        if len(own) == 0:
-            continue
+    for number in looked_at:
+        own = given.top[number][:DRAWN]
         gaps = candidates.gaps(number, number + 1, [alpha])
         both = np.concatenate([own, drawn[number]])
         likely = log_step_probabilities(gaps, both).sum(axis=0)[0]

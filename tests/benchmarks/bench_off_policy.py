@@ -1,0 +1,96 @@
+"""Utilities at an alpha without answers: the packaged T5 against fresh answers, and the time.
+
+A script to run by hand. On the packaged demo: answers at alpha 1, 2, 4 and 8 estimate EU at alpha
+3, and fresh answers at alpha 3 with another seed say how far off that is, in standard errors of
+both together. With --speed: 50 alphas for 1,000 queries with 400 invented answers each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+
+import fairtk
+from fairtk import BM25Scorer, Candidates, FairSampler, Generator, off_policy_utility
+from fairtk.backends import CTranslate2Seq2Seq
+
+SOURCES, TARGET, CUTOFF = (1, 2, 4, 8), 3, 5
+
+
+def against_fresh(n_queries: int, n_samples: int, n_fresh: int) -> None:
+    """Print how many queries lie within two standard errors."""
+    demo = fairtk.demo.load()
+    qrels = fairtk.drop_undefined(demo.qrels)
+    topics = demo.topics[demo.topics["qid"].isin(qrels["qid"])].head(n_queries)
+    qrels = qrels[qrels["qid"].isin(topics["qid"])]
+    run = (Candidates(demo.dataset) >> BM25Scorer())(topics.drop(columns="gold_answer"))
+    model = CTranslate2Seq2Seq(str(fairtk.demo.model_folder()), max_new_tokens=8)
+    reader = Generator(model, "lamp-2", CUTOFF)
+    answers = {a: reader(FairSampler(a, n_samples, CUTOFF)(run)) for a in SOURCES}
+    fresh = {TARGET: reader(FairSampler(TARGET, n_fresh, CUTOFF, seed=7)(run))}
+    for estimator in ("self-normalized", "plain"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fairtk.errors.DataWarning)
+            found, truth = (
+                off_policy_utility(
+                    frames, run, qrels, [TARGET], "accuracy", CUTOFF, estimator, seed=seed
+                )
+                for frames, seed in ((answers, 42), (fresh, 7))
+            )
+        table = found.per_query.merge(truth.per_query, on="qid", suffixes=("", "_fresh"))
+        sure = table[table["effective"] >= found.least_effective]
+        away = (sure["value"] - sure["value_fresh"]).abs()
+        error = np.hypot(sure["error"], sure["error_fresh"])
+        within = (away <= 2 * error + 1e-12).mean()
+        print(
+            f"{estimator}: {len(sure)} of {len(table)} queries have an effective sample size of "
+            f"at least {found.least_effective}; {within:.1%} of them within two standard errors; "
+            f"mean {found.means['value'][0]:.4f} +- {found.means['error'][0]:.4f}, fresh "
+            f"{truth.means['value'][0]:.4f} +- {truth.means['error'][0]:.4f}"
+        )
+
+
+def speed(n_queries: int, n_candidates: int) -> None:
+    """Print the time of a curve of 50 alphas, from 100 answers at each of four."""
+    generator = np.random.default_rng(0)
+    qids = np.repeat([f"q{i}" for i in range(n_queries)], n_candidates)
+    docnos = [f"{qid}/{i}" for i, qid in enumerate(qids)]
+    score = generator.normal(size=len(qids))
+    run = pd.DataFrame({"qid": qids, "docno": docnos, "score": score})
+    answers = {}
+    for alpha in SOURCES:
+        drawn = FairSampler(alpha, 100, CUTOFF)(run)
+        words = generator.choice(["yes", "no"], len(drawn) // CUTOFF)
+        answers[alpha] = drawn.assign(qanswer=np.repeat(words, CUTOFF))
+    qrels = run.drop_duplicates("qid")[["qid", "docno"]].assign(label=1, gold_answer="yes")
+    alphas = np.linspace(0, 8, 50)
+    start, used = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fairtk.errors.DataWarning)
+        off_policy_utility(answers, run, qrels, alphas, "em")
+    print(
+        f"{n_queries} queries x {n_candidates} candidates x 400 answers, 50 alphas: "
+        f"{time.perf_counter() - start:.1f} s ({time.process_time() - used:.1f} s of processor)"
+    )
+
+
+def main() -> None:
+    """Run what the options ask for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queries", type=int, default=66)
+    parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--fresh", type=int, default=1000)
+    parser.add_argument("--speed", type=int, nargs="*", metavar="CANDIDATES")
+    options = parser.parse_args()
+    for n_candidates in options.speed or []:
+        speed(1000, n_candidates)
+    if options.speed is None:
+        against_fresh(options.queries, options.samples, options.fresh)
+
+
+if __name__ == "__main__":
+    main()
