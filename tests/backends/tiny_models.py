@@ -70,17 +70,22 @@ def save_t5(folder: Path, window: int = WINDOW) -> Path:
     return _save(model, tokenizer, folder)
 
 
-def save_flan_t5_small(folder: Path) -> Path:
-    """Save a random T5 of the shape of google/flan-t5-small: 77 million weights, 300 MB."""
+def save_flan_t5_small(folder: Path, tokenizer=None) -> Path:
+    """Save a random T5 of the shape of google/flan-t5-small: 77 million weights, 300 MB.
+
+    Args:
+        folder: where to.
+        tokenizer: instead of one with as many tokens as the real one: fewer weights.
+    """
     import torch
     from transformers import T5Config, T5ForConditionalGeneration
 
-    tokenizer = make_tokenizer(512, 32128)
+    tokenizer = make_tokenizer(512, 32128) if tokenizer is None else tokenizer
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = T5ForConditionalGeneration(
             T5Config(
-                vocab_size=32128,
+                vocab_size=len(tokenizer),
                 d_model=512,
                 d_kv=64,
                 d_ff=1024,
@@ -91,6 +96,7 @@ def save_flan_t5_small(folder: Path) -> Path:
                 pad_token_id=0,
                 eos_token_id=1,
                 decoder_start_token_id=0,
+                initializer_factor=2.0,
             )
         )
     return _save(model, tokenizer, folder)

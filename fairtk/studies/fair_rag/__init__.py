@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairtk.studies.fair_rag.configuration import Configuration, read_configuration
 from fairtk.studies.fair_rag.figures import plot_requests, plot_spread, plot_trade_off
 from fairtk.studies.fair_rag.intervals import baselines, fairness_intervals
+from fairtk.studies.fair_rag.labeling import label_agreement
 from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics, utility_labels
 from fairtk.studies.fair_rag.normalizing import normalized_utility
 from fairtk.studies.fair_rag.planning import RagPlan, make_plan
@@ -29,6 +30,7 @@ __all__ = [
     "baselines",
     "beside_paper",
     "fairness_intervals",
+    "label_agreement",
     "make_generator",
     "make_plan",
     "make_retriever",

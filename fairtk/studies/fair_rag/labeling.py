@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from fairtk.studies.fair_rag.labels import UtilityLabels, agreement, statistics,
 from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.tasks import LampTask
 from fairtk.transformers import Candidates, Generator
+
+AGREEMENT = ["task", "generator", "other", "pairs", "flipped", "share", "kappa"]
+"""Columns of `label_agreement`."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,29 @@ def _facts(source: str, qrels: pd.DataFrame, queries: int) -> dict[str, Any]:
     found = statistics(qrels)
     left_out = queries - int(found["queries"])
     return {"labels": source, "looked at": queries, "left out": left_out, **found}
+
+
+def label_agreement(found: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
+    """Return how far generators' own labels agree, e.g. those of one model in two dtypes.
+
+    Args:
+        found: labels by task and generator.
+
+    Returns:
+        One row per task and pair of generators: ``task``, ``generator``, ``other``, ``pairs``
+        (documents that both labeled), ``flipped`` (those that one alone finds useful), ``share``
+        of equal labels, Cohen's ``kappa``.
+    """
+    own = {key: labeled.own.documents for key, labeled in found.items() if labeled.own is not None}
+    rows = []
+    for (task, first), (other_task, second) in combinations(own, 2):
+        if task != other_task:
+            continue
+        sides = [own[task, name][[QID, DOCNO, LABEL]] for name in (first, second)]
+        said = agreement(*sides)
+        flipped = round(said["pairs"] * (1 - said["share"])) if said["pairs"] else 0
+        rows.append((task, first, second, said["pairs"], flipped, said["share"], said["kappa"]))
+    return pd.DataFrame(rows, columns=AGREEMENT)
 
 
 def nothing_useful(task: LampTask, generator: str, labeled: Labeled, settings: RagSettings) -> str:

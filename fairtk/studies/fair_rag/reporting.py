@@ -94,6 +94,16 @@ def _sections(
         ),
         _table(collection.drop(columns=["labels"])),
     )
+    pairs = tables.get("label_agreement")
+    if pairs is not None and len(pairs := pairs[pairs[TASK] == task]):
+        yield Section(
+            "Labels of other generators",
+            (
+                "A label belongs to a generator; of one model in two dtypes, what is flipped is "
+                "rounding: a gain's sign decides.",
+            ),
+            texts(list(pairs.columns), pairs.astype(object).to_numpy().tolist()),
+        )
     intervals = _of(tables["fairness_intervals"], model)
     yield Section(
         "Utility by level of exposure (Tables 1 and 6 to 12)",

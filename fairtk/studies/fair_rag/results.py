@@ -19,6 +19,7 @@ from fairtk.files import atomic_text, read_json, read_parquet, write_parquet
 from fairtk.files.renderings import csv_text, latex_text, markdown_text, texts
 from fairtk.frames.columns import QID
 from fairtk.studies.fair_rag.intervals import fairness_intervals
+from fairtk.studies.fair_rag.labeling import AGREEMENT
 from fairtk.studies.fair_rag.points import (
     ALPHA,
     DETERMINISTIC,
@@ -59,6 +60,7 @@ class RagResults:
         settings: how it was done.
         licenses: of the data.
         environment: with which versions.
+        agreement: how far generators' own labels agree; see `label_agreement`.
     """
 
     values: pd.DataFrame
@@ -69,6 +71,7 @@ class RagResults:
     settings: RagSettings
     licenses: list[str]
     environment: Mapping[str, Any] = field(default_factory=environment)
+    agreement: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=AGREEMENT))
 
     @property
     def means(self) -> pd.DataFrame:
@@ -86,9 +89,11 @@ class RagResults:
         """Return the paper's tables by name.
 
         ``means``; ``fairness_intervals`` (Tables 1, 6 to 12); ``trade_offs`` (3 to 5);
-        ``collections`` (13 to 15); ``uniform_end`` (the check of the left end of the curves).
+        ``collections`` (13 to 15); ``uniform_end`` (the check of the left end of the curves);
+        ``label_agreement`` if two generators have labels of their own, e.g. a model in two dtypes.
         """
         cutoff = self.settings.cutoff
+        agreement = {} if self.agreement.empty else {"label_agreement": self.agreement}
         return {
             "means": self.means,
             "fairness_intervals": fairness_intervals(
@@ -97,6 +102,7 @@ class RagResults:
             "trade_offs": trade_offs(self.values, seed=self.settings.seed),
             "collections": self._collections(),
             "uniform_end": uniform_end(self.values, self.sizes, cutoff=cutoff),
+            **agreement,
         }
 
     def _collections(self) -> pd.DataFrame:
@@ -146,6 +152,7 @@ class RagResults:
             "seconds": dict(self.seconds),
             "licenses": self.licenses,
             "collections": self.collections.to_dict("records"),
+            "agreement": self.agreement.to_dict("records"),
             "environment": dict(self.environment),
         }
         with atomic_text(place / "study.json") as stream:
@@ -184,6 +191,7 @@ class RagResults:
             settings=RagSettings(**{**given, "alphas": tuple(given["alphas"])}),
             licenses=facts["licenses"],
             environment=facts["environment"],
+            agreement=pd.DataFrame(facts.get("agreement", []), columns=AGREEMENT),
         )
 
 

@@ -50,7 +50,8 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
     Args:
         text: ``t5:MODEL`` (an encoder-decoder model: a hub name or a folder), ``ct2:MODEL`` (the
             same by CTranslate2), ``causal:MODEL``, or ``openai:MODEL`` (any server that speaks
-            OpenAI's chat protocol).
+            OpenAI's chat protocol). With a dtype, ``t5-bfloat16:MODEL``, a study can have the same
+            model twice, and says how many labels differ.
         ledger: keeps the answers of ``openai`` models, and their budget; None: the study's store.
         **options: settings of `fairtk.FlanT5`, `fairtk.backends.CTranslate2Seq2Seq`,
             `fairtk.backends.HuggingFaceCausal` or `fairtk.llm.OpenAICompatible`.
@@ -60,8 +61,10 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
         ParameterError: the model's name is missing, or a setting is wrong.
     """
     kind, _, model = text.partition(":")
+    kind, _, dtype = kind.partition("-")
     if kind not in GENERATORS:
         raise NotFoundError("generator", kind, GENERATORS)
+    options = {"dtype": dtype, **options} if dtype else options
     if not model:
         raise ParameterError(f"expected {kind}:MODEL, e.g. t5:google/flan-t5-small; found {text!r}")
     if kind == "t5":

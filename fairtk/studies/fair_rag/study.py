@@ -16,7 +16,12 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.experiment import Experiment, Results
 from fairtk.frames.columns import QID, SAMPLE
 from fairtk.measures import E
-from fairtk.studies.fair_rag.labeling import Labeled, label_task, nothing_useful
+from fairtk.studies.fair_rag.labeling import (
+    Labeled,
+    label_agreement,
+    label_task,
+    nothing_useful,
+)
 from fairtk.studies.fair_rag.labels import names_repeat
 from fairtk.studies.fair_rag.normalizing import normalized_utility
 from fairtk.studies.fair_rag.points import (
@@ -111,6 +116,7 @@ class RagStudy:
         counts: list[pd.DataFrame] = []
         facts: list[dict[str, Any]] = []
         notes: list[str] = []
+        labels: dict[tuple[str, str], Labeled] = {}
         clock = StageClock()
         self.check()
         for task in self.tasks:
@@ -119,6 +125,7 @@ class RagStudy:
                 say(f"{task.name}, {name}: labels")
                 with hearing() as of_labels, clock.stage("labels"):
                     labeled = self.labeled(task, generator)
+                labels[task.name, name] = labeled
                 facts.append({"task": task.name, "generator": name, **labeled.facts})
                 if labeled.qrels.empty:
                     notes.append(nothing_useful(task, name, labeled, self.settings))
@@ -155,6 +162,7 @@ class RagStudy:
             values=pd.concat(values, ignore_index=True)[[*MODEL, ALPHA, QID, MEASURE, VALUE]],
             sizes=pd.concat(counts, ignore_index=True),
             collections=pd.DataFrame(facts),
+            agreement=label_agreement(labels),
             notes=notes,
             seconds=clock.seconds,
             settings=self.settings,

@@ -7,7 +7,15 @@ import pytest
 from fairtk import Candidates, FlanT5, Generator, demo
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, ParameterError
-from fairtk.studies.fair_rag.labels import Score, agreement, statistics, utility_labels
+from fairtk.studies.fair_rag import make_generator
+from fairtk.studies.fair_rag.labeling import Labeled, label_agreement
+from fairtk.studies.fair_rag.labels import (
+    Score,
+    UtilityLabels,
+    agreement,
+    statistics,
+    utility_labels,
+)
 
 FACTS = {"x": "red", "y": "green", "z": "blue"}
 
@@ -158,3 +166,31 @@ def test_the_demo_labels_are_what_the_packaged_model_gains(tmp_path):
     labels = pd.DataFrame(again.qrels_iter())[["query_id", "doc_id", "relevance"]]
     expected = found.qrels()[["qid", "docno", "label"]]
     assert labels.to_numpy().tolist() == expected.to_numpy().tolist()
+
+
+def labeled(labels):
+    documents = pd.DataFrame(
+        {"qid": "q", "docno": [str(i) for i in range(len(labels))], "label": labels}
+    )
+    own = UtilityLabels(documents, documents.head(0), documents.head(0))
+    return Labeled(documents, 1, {}, own)
+
+
+def test_flipped_labels_of_two_generators():
+    found = {
+        ("LaMP-4", "t5"): labeled([1, 1, 0, 0]),
+        ("LaMP-4", "t5-bfloat16"): labeled([1, 0, 0, 0]),
+        ("LaMP-2", "t5"): labeled([1]),
+        ("LaMP-4", "published"): Labeled(pd.DataFrame(), 1, {}, None),
+    }
+    table = label_agreement(found)
+    # 3 of 4 equal; by chance 1/2 * 1/4 + 1/2 * 3/4 = 1/2: kappa (3/4 - 1/2) / (1/2)
+    expected = ["LaMP-4", "t5", "t5-bfloat16", 4, 1, 0.75, 0.5]
+    assert table.to_numpy().tolist() == [expected]
+
+
+def test_a_dtype_is_part_of_a_generators_name():
+    made = make_generator(f"t5-bfloat16:{demo.model_folder()}")(2, 5)
+    assert made.backend.dtype == "bfloat16"
+    with pytest.raises(ParameterError, match="dtype"):
+        make_generator(f"t5-float8:{demo.model_folder()}")(2, 5)
