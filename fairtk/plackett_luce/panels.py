@@ -16,7 +16,7 @@ SURELY = np.log(34.0)
 
 # Equal steps of log-time err by about exp(-2 pi width / step), where width is that of the strip
 # in which the integrand is analytic; it narrows as more arrivals are waited for.
-STEP, STEP_OF_MANY = 0.25, 0.7
+STEP, STEP_OF_MANY = 0.25, 0.6
 # Before the first arrivals nothing happens for 32 nats. Times log t = s - exp(-s - KNEE) pass over
 # these in 3 nats of s, and are s itself after.
 KNEE = 1.5

@@ -92,7 +92,8 @@ class PlackettLuceExposure(ExposureTransformer):
     `fairtk.plackett_luce.exact`; absolute errors below 1e-10): measures of its output have no
     sampling noise and no bias. EE_D, EE_R, EE_L, AWRF and E(nDCG@k) take it, if they are of the
     same browsing model and cutoff. What is not linear in exposure (the chance that two documents
-    are seen together, the spread over rankings) cannot be had from it: sample instead.
+    are seen together, the spread over rankings) cannot be had from it: sample instead. For 1,000
+    candidates a cutoff of 5 takes milliseconds, one of 100 tenths of a second, all ranks seconds.
 
     Args:
         alpha: exponent on the scaled scores, >= 0, as in `FairSampler`. A list of several gives

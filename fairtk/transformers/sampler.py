@@ -38,10 +38,10 @@ class FairSampler(Sampler):
       means over the samples vary less (EE-D most). The samples are no longer independent: their
       standard errors are mostly too large, and ``EE_D(estimator="unbiased")`` takes away more than
       sampling added.
-
     * ``target_disparity`` or ``max_relevance_loss`` state what is wanted in place of alpha, and the
       alpha of each query is found from exact values (`calibrated`). What cannot be reached is
-      warned of and the nearest taken; no policy is below a disparity of k / n at cutoff k.
+      warned of and the nearest taken; no policy is below a disparity of k / n at cutoff k. Then
+      the cutoff does more than truncate: alpha depends on it.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; one row per query, sample and rank, in that order.
