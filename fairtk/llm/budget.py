@@ -53,6 +53,7 @@ class Budget:
     Attributes:
         own: what this process paid.
         after: the number of the last payment that is counted.
+        guessed: whether an answer came without its counts, so that its price was not known.
 
     Raises:
         ParameterError: a limit is negative or no number.
@@ -70,6 +71,7 @@ class Budget:
         self.prices = prices
         self.own = Spending()
         self.after = 0
+        self.guessed = False
         self._all = Spending()
         self._lock = Lock()
 
@@ -96,9 +98,13 @@ class Budget:
         if self.max_calls is not None and paid.calls + running + 1 > self.max_calls:
             return f"max_calls={self.max_calls} is reached ({paid.calls} calls are paid{by})"
         if self.max_cost is not None and not paid.price + reserved + price <= self.max_cost:
+            guessed = (
+                "; the server does not say what answers use, so that each counts as long as it "
+                "can be" * self.guessed
+            )
             return (
                 f"max_cost={self.max_cost:g} could be exceeded ({paid.price:.6g} is paid{by}, and "
-                f"the next call may cost {price:.2g})"
+                f"the next call may cost {price:.2g}{guessed})"
             )
         return ""
 
@@ -113,6 +119,7 @@ class Budget:
         price = self.prices.of_completion(llm, answer)
         if math.isnan(price) and self.max_cost is not None:
             price = most
+            self.guessed = True
         with self._lock:
             self.own = self.own.plus(answer.prompt_tokens, answer.completion_tokens, price)
         return None if math.isnan(price) else price

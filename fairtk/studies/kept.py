@@ -8,6 +8,7 @@ neither.
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 import warnings
@@ -38,7 +39,9 @@ class Ranked:
         trace: what it did, rows by ``qid``; None: it does not say.
         missing: the queries without a result: ``qid``, ``reason``; None: there are none.
         waited: seconds of waiting for a model.
-        training: seconds of training, or of choosing settings.
+        training: seconds of training, of indexing, or of choosing settings.
+        alone: seconds that one query takes by itself, without waits for a model, and `measuring`
+            that took; NaN: not measured.
         chosen: what was chosen before a query was ranked, by qid, as JSON values; None: nothing.
     """
 
@@ -48,6 +51,8 @@ class Ranked:
     waited: float = 0.0
     training: float = 0.0
     chosen: Mapping[str, Mapping[str, Any]] | None = None
+    alone: float = math.nan
+    measuring: float = 0.0
 
     @classmethod
     def stacked(
@@ -96,7 +101,7 @@ class StudyStage(FairTransformer):
             warnings.simplefilter("always")
             begin = time.perf_counter()
             found = self.rank(inp)
-            seconds = time.perf_counter() - begin - found.training
+            seconds = time.perf_counter() - begin - found.training - found.measuring
         self.heard += [(qids, warning) for warning in heard]
         self.missing = found.missing
         said = [str(w.message) for w in heard if issubclass(w.category, FairtkWarning)]
@@ -108,6 +113,7 @@ class StudyStage(FairTransformer):
             record = {
                 "seconds": seconds / len(qids),
                 "waited": found.waited / len(qids),
+                "alone": None if math.isnan(found.alone) else found.alone,
                 "training": 0.0 if place else found.training,
                 "warnings": said,
                 "chosen": (found.chosen or {}).get(qid),
@@ -150,6 +156,13 @@ class KeptCell:
     def warnings(self) -> list[str]:
         """What was warned of; see `gathered`."""
         return gathered(((q,), text) for q, r in self.records.items() for text in r["warnings"])
+
+    @property
+    def alone(self) -> float:
+        """Seconds that one query takes by itself, without waits; NaN: not measured."""
+        found = [record.get("alone") for record in self.records.values()]
+        known = [seconds for seconds in found if seconds is not None]
+        return sum(known) / len(known) if known else math.nan
 
     def total(self, name: str) -> float:
         """Return the sum of a number over all records."""

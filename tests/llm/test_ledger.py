@@ -22,6 +22,7 @@ from fairtk.errors import DataWarning, FormatError, ParameterError
 from fairtk.llm import (
     BudgetError,
     Chat,
+    ChatModel,
     Failure,
     Ledger,
     LLMError,
@@ -301,3 +302,22 @@ def test_a_killed_process_pays_for_nothing_twice_but_what_was_under_way(tmp_path
         # at most the two calls under way (and two just answered) are asked for again
         assert len(server.requests) <= 10 + 4
         assert sum(count > 1 for count in server.counts.values()) <= 4
+
+
+def test_a_budget_without_counts_says_why_it_ends(tmp_path):
+    class Silent(ChatModel):
+        name = "silent"
+
+        def parameters(self):
+            return {"max_tokens": 100}
+
+        def outcomes(self, chats):
+            for place, _ in enumerate(chats):
+                yield place, Completion("x")  # a server that does not say what was used
+
+    # 100 tokens at 10 per million are 0.001 for each call, whatever it took
+    with Ledger(tmp_path / "l", max_cost=0.0025, prices={"silent": (0.0, 10.0)}) as ledger:
+        asked = [Chat((Message("user", str(number)),)) for number in range(5)]
+        with pytest.raises(BudgetError, match="does not say what answers use, so that each counts"):
+            ledger.wrap(Silent()).complete(asked)
+        assert len(ledger) == 2 and ledger.spent.price == pytest.approx(0.002)

@@ -15,7 +15,7 @@ _QUARTILES = (0.25, 0.5, 0.75)
 _RECORDED = ["prompt_tokens", "completion_tokens", "seconds"]
 _COSTS = [
     *("calls", "prompt_tokens", "completion_tokens", "price", "model seconds", "own seconds"),
-    *("latency", "training seconds"),
+    *("alone seconds", "latency", "training seconds"),
 ]
 
 
@@ -58,8 +58,12 @@ def cost_row(kept: KeptCell, llm: ChatModel, prices: Prices) -> pd.DataFrame:
     queries = len(kept.records)
     waited = float(np.nansum(seconds)) / traced
     own = (kept.total("seconds") - kept.total("waited")) / queries
-    numbers = [len(calls), float(asked.sum()), float(told.sum()), math.fsum(price)]
-    rest = [waited, own, waited + own, kept.total("training")]
+    alone = own if math.isnan(kept.alone) else kept.alone
+    # without a call nothing was paid, but what calls cost is not known
+    known = traces.empty or prices.known(llm)
+    paid = math.fsum(price) if known else math.nan
+    numbers = [len(calls), float(asked.sum()), float(told.sum()), paid]
+    rest = [waited, own, alone, waited + alone, kept.total("training")]
     return pd.DataFrame([[*(number / traced for number in numbers), *rest]], columns=_COSTS)
 
 

@@ -130,9 +130,10 @@ class Findings:
     @cached_property
     def costs(self) -> pd.DataFrame:
         """What a query costs, per cell: ``calls``, ``prompt_tokens``, ``completion_tokens``,
-        ``price``, ``model seconds`` (waits one after another, as recorded), ``own seconds``
-        (retrieval and all else), ``latency`` (their sum: one query alone), ``training seconds``
-        (per study).
+        ``price`` (NaN: unknown), ``model seconds`` (waits one after another, as recorded), ``own
+        seconds`` (retrieval and all else, queries side by side), ``alone seconds`` (the same of one
+        query by itself, as measured), ``latency`` (``model`` and ``alone``), ``training seconds``
+        (per study, indexing included).
         """
         model = {id(kept): self.models[cell] for cell, kept in self.kept.items()}
         return self._stacked(lambda kept: cost_row(kept, model[id(kept)], self.prices))

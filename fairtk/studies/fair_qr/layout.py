@@ -31,7 +31,7 @@ from fairtk.llm import Ledger, as_chat_model
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, all_cells
 from fairtk.studies.fair_qr.data import StudyData
-from fairtk.studies.fair_qr.refining import ranked
+from fairtk.studies.fair_qr.refining import Prepared, ranked, ranked_and_timed
 from fairtk.studies.fair_qr.search import CollectionBM25
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk.studies.fair_qr.settings import Settings
@@ -142,7 +142,8 @@ class Layout:
     def refining(self, cell: Cell, ledger: Ledger) -> StudyStage:
         """Return the stage of a cell that refines."""
         refiner = self.refiner(cell, ledger.wrap(self.llm))
-        return self.stage(cell, lambda topics: ranked(refiner, topics))
+        rank = ranked if cell.variation else ranked_and_timed
+        return self.stage(cell, lambda topics: rank(refiner, topics))
 
     def ranking(self, cell: Cell) -> StudyStage:
         """Return the stage of a cell that does not refine.
@@ -151,8 +152,7 @@ class Layout:
         fold is to be ranked: topics come fold by fold.
         """
         if not self.trained(cell):
-            system = self.build(cell)
-            return self.stage(cell, lambda topics: Ranked(system.transform(topics)))
+            return self.stage(cell, Prepared(self.build(cell)))
         every, qrels = self.data.topics, self.data.qrels
         if len(every) < 2:
             raise InputError("training and testing on different topics needs two topics at least")

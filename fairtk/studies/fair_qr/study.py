@@ -170,7 +170,7 @@ class Study(Layout):
     def _complete(self, cell: Cell, store: Store, ledger: Ledger) -> None:
         """Run a cell; what its system warned of is shown afterwards, when results are kept."""
         with _named(cell):
-            if isinstance(self.retriever, CollectionBM25):
+            if isinstance(self.retriever, CollectionBM25) and cell.base != BM25:
                 self.retriever.prepare()  # not in the time of whoever searches first
             if cell.grid:
                 stage = self.stage(cell, tuned_ranking(self, cell, ledger))

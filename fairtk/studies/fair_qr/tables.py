@@ -13,6 +13,10 @@ from fairtk.studies.fair_qr.cells import BM25, TUNED
 from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.values import MEASURES, PRODUCT
 
+_SECONDS = ("model seconds", "own seconds", "alone seconds", "latency")
+UNKNOWN = "-"
+"""In place of a price or a count that nobody knows; 0 is one that is known."""
+
 HIGHER, LOWER = "+", "-"
 """Marks of values that differ from BM25's by more than chance makes likely."""
 
@@ -136,23 +140,24 @@ def cost_table(results: Findings) -> Table:
     frame = frame[frame["variation"] == ""]
     rows = []
     for _, row in frame.iterrows():
-        price = "unknown" if math.isnan(row["price"]) else f"{row['price']:.6f}"
+        price = UNKNOWN if math.isnan(row["price"]) else f"{row['price']:.6f}"
         rows.append(
             [
                 *(row["attribute"], row["system"], f"{row['calls']:.2f}"),
                 *(_count(row[name]) for name in ("prompt_tokens", "completion_tokens")),
                 price,
-                *(f"{row[n]:.3f}" for n in ("model seconds", "own seconds", "latency")),
+                *(f"{row[n]:.3f}" for n in _SECONDS),
                 f"{row['training seconds']:.1f}",
             ]
         )
     caption = (
         "Per query. Model seconds: waits for the model one after another, as recorded when the "
-        "answers were made; own seconds: retrieval, reranking, exposure; latency: their sum, which "
-        "is what one query alone takes. Training seconds: all folds together."
+        "answers were made; own seconds: retrieval, reranking, exposure, of all queries side by "
+        "side; alone: the same of one query by itself, as measured; latency: model and alone, what "
+        f"one query takes. Training seconds: all folds together; indexes, too. {UNKNOWN}: unknown."
     )
     heads = ["attribute", "system", "calls", "prompt tokens", "answer tokens", "price"]
-    heads += ["model s", "own s", "latency s", "training s"]
+    heads += ["model s", "own s", "alone s", "latency s", "training s"]
     return Table(heads, rows, caption)
 
 
@@ -211,7 +216,7 @@ def _mark(row: Any, measure: str, level: float) -> str:
 
 
 def _count(value: float) -> str:
-    return "unknown" if math.isnan(value) else f"{value:.1f}"
+    return UNKNOWN if math.isnan(value) else f"{value:.1f}"
 
 
 def latex(table: Table) -> str:

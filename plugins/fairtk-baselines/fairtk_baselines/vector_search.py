@@ -102,6 +102,10 @@ class VectorSearch(FairTransformer):
         """Return the index, built if it is not there; ``.vec_loader()`` adds ``doc_vec``."""
         return self._open()[1]
 
+    def prepare(self) -> None:
+        """Open the index, and build it before if it is not there; else the first search does."""
+        self._open()
+
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the documents nearest to each query.
 

@@ -22,7 +22,7 @@ from fairtk.measures import AWRF, E, nDCG_AWRF
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr import CollectionBM25, Settings
 from fairtk.studies.fair_qr.cells import systems
-from fairtk.studies.fair_qr.tables import comparison
+from fairtk.studies.fair_qr.tables import comparison, cost_table
 from fairtk.studies.fair_qr.values import MEASURES
 
 TOYS = (("toy-reverse", "reverse", False), ("toy-same", "same", False), ("toy-few", "few", False))
@@ -339,14 +339,18 @@ def test_costs_with_tokens_prices_and_seconds(gender, tmp_path, client):
     assert row["price"] == pytest.approx(calls / 8 * (10 * 3 + 5 * 10) / 1e6)
     waits = traces.loc[traces["system"] == "fair-qr", "seconds"]
     assert row["model seconds"] == pytest.approx(waits.sum() / 8) and waits.sum() > 0
-    assert row["latency"] == pytest.approx(row["model seconds"] + row["own seconds"])
+    assert row["latency"] == pytest.approx(row["model seconds"] + row["alone seconds"])
+    assert row["alone seconds"] > row["own seconds"] > 0  # by itself a query shares no retrieval
+    assert costs.loc["bm25", "training seconds"] > 0.01  # its index
     assert costs.loc["bm25", ["calls", "price", "model seconds"]].tolist() == [0] * 3
     assert requests == ledger.spent.calls == len(qr_world.paid(ledger.path))
     unknown = qr_world.study(gender, tmp_path / "out", client(server), **only)  # without prices
     with Ledger(tmp_path / "ledger.sqlite", offline=True) as offline:
         unknown.ledger = offline
         price = unknown.run().costs.set_index("system")["price"]
+        shown = cost_table(unknown.results()).rows
     assert np.isnan(price["fair-qr"]) and price["bm25"] == 0
+    assert [row[5] for row in shown] == ["0.000000", "-"]
 
 
 def test_trec_eval_ndcg_is_another_number(data, tmp_path, bm25):
