@@ -23,6 +23,7 @@ from fairtk.llm import (
     BudgetError,
     Chat,
     ChatModel,
+    Completion,
     Failure,
     Ledger,
     LLMError,
