@@ -39,6 +39,16 @@ class DemoData:
     qrels: pd.DataFrame
     groups: pd.DataFrame
 
+    def __repr__(self) -> str:
+        counts = f"{len(self.topics)} topics, {len(self.candidates)} candidates"
+        return f"<the demo: {counts}, {len(self.qrels)} labels>"
+
+    def _repr_html_(self) -> str:
+        from fairtk.files.renderings import frame_html
+
+        columns = ["qid", "query", "gold_answer"]
+        return frame_html(self.topics[columns], f"{self!r}: .topics, and others", most=3)
+
     @property
     def dataset(self) -> Any:
         """The collection as an ``ir_datasets.Dataset``, as ``Candidates(...)`` takes it."""

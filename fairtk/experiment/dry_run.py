@@ -8,8 +8,7 @@ import pandas as pd
 
 from fairtk.experiment.engine import Engine
 from fairtk.experiment.packing import unpack
-from fairtk.experiment.tables import html_text
-from fairtk.files.renderings import Table, aligned_lines, texts
+from fairtk.files.renderings import Table, aligned_lines, html_text, texts
 
 CELLS = ["system", "queries", "there", "failed", "missing"]
 PROMPTS = ["model", "prompts", "there", "missing", "unknown"]

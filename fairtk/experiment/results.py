@@ -16,8 +16,8 @@ from fairtk.experiment import figures, saved
 from fairtk.experiment.comparison import Margin, SamplingVariances, SystemComparison
 from fairtk.experiment.evaluation import Evaluation, all_samples
 from fairtk.experiment.rows import SystemRows
-from fairtk.experiment.tables import html_text, notes
-from fairtk.files.renderings import Table, aligned_lines, latex_text, markdown_text, texts
+from fairtk.experiment.tables import as_texts, notes
+from fairtk.files.renderings import Table, aligned_lines, html_text, latex_text, markdown_text
 from fairtk.frames.columns import QANSWER, QID, SAMPLE
 from fairtk.report import write_report
 
@@ -290,10 +290,8 @@ class Results:
         return self.failures.groupby("system").size()
 
     def _table(self) -> Table:
-        means = self.means.reset_index()
-        rows = [list(row) for row in means.itertuples(index=False)]
         said = notes(self.counts, self.systems, len(self.failures) > 0)
-        return texts(list(means.columns), rows, " ".join(said))
+        return as_texts(self.means.reset_index(), " ".join(said))
 
     def _check(self, name: str) -> None:
         if name not in self.systems:

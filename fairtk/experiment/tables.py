@@ -1,24 +1,18 @@
-"""Tables of results: notes below them, and HTML with everything escaped for notebooks."""
+"""Tables of results: the notes below them."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 import pandas as pd
 
-from fairtk.files.renderings import Table
+from fairtk.files.renderings import Table, texts
 
 
-def html_text(table: Table) -> str:
-    """Return a table in HTML, its caption below."""
-    top = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in table.rows
-    )
-    below = f"<p>{html.escape(table.caption)}</p>" if table.caption else ""
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{below}"
+def as_texts(frame: pd.DataFrame, caption: str) -> Table:
+    """Return a frame as a table of texts."""
+    rows = [list(row) for row in frame.itertuples(index=False)]
+    return texts(list(frame.columns), rows, caption)
 
 
 def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:

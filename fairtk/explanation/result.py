@@ -10,6 +10,7 @@ import pandas as pd
 
 from fairtk.explanation.cost_frames import CostFrames
 from fairtk.explanation.plot import draw
+from fairtk.files.renderings import frame_html
 
 _SHOWN = 12
 
@@ -42,6 +43,9 @@ class Explanation(CostFrames):
         than = "" if self.before is None else f", {self.baseline_total:.4f} before"
         n = int(self.defined.sum())
         return f"<Explanation of {self.measure!r}: cost {self.total:.4f}{than} over {n} queries>"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.by_group, f"{self!r}: by group; .by_rank and .by_query are others")
 
 
 def _written(explanation: CostFrames, most: int) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 from fairtk.errors import DataWarning, listed
 from fairtk.fair_qr.progress import Progress
 from fairtk.fair_qr.tokens import Tokens, dropped_words
+from fairtk.files.renderings import frame_html
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class Outcome:
     def __repr__(self) -> str:
         n, lost = self.trace["qid"].nunique(), len(self.missing)
         return f"<FAIR-QR of {n} queries, {lost} of them missing: .run, .trace, .missing>"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.trace, repr(self))
 
 
 def missing_frame(queries: Sequence[Progress]) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import math
@@ -113,6 +114,31 @@ def number_text(value: float) -> str:
 def texts(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
     """Return rows as a table of texts: four digits behind the point, lists in one cell."""
     return Table([str(c) for c in columns], [[_text(v) for v in row] for row in rows], caption)
+
+
+def html_text(table: Table) -> str:
+    """Return a table in HTML, its caption below."""
+    top = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in table.rows
+    )
+    below = f"<p>{html.escape(table.caption)}</p>" if table.caption else ""
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def frame_html(frame: Any, caption: str, most: int = 20) -> str:
+    """Return the first rows of a frame in HTML, as notebooks show it, its caption below.
+
+    Args:
+        frame: a pandas frame; its index is left out.
+        caption: what it shows.
+        most: rows; how many are left out is said.
+    """
+    left = len(frame) - most
+    more = f" ({left} more rows)" if left > 0 else ""
+    rows = frame.head(most).itertuples(index=False)
+    return html_text(texts(list(frame.columns), [list(row) for row in rows], caption + more))
 
 
 TEXTS: dict[str, Callable[[Table], str]] = {"latex": latex_text, "markdown": markdown_text}

@@ -1,7 +1,7 @@
 """Names of the columns that fairtk's frames have, and the checks that they are there, once.
 
-The names are PyTerrier's. `docs` of every frame type (Q, R, S, X, A, qrels, groups) are in the
-README; ir_measures' own names (``query_id``, ``doc_id``, ``relevance``) occur
+The names are PyTerrier's. `docs` of every frame type (Q, R, S, X, A, qrels, groups) are in
+``docs/concepts/frames.md``; ir_measures' own names (``query_id``, ``doc_id``, ``relevance``) occur
 only at its border.
 """
 

@@ -26,6 +26,14 @@ def attribute_frame(attribute: Attribute) -> pd.DataFrame:
     )
 
 
+def level_counts(attribute: Attribute) -> pd.DataFrame:
+    """Return ``group``, ``documents`` and ``weight`` of each level of an attribute, in order."""
+    n = len(attribute.levels)
+    weight = np.bincount(attribute.level, weights=attribute.all_weights(), minlength=n)
+    documents = np.bincount(attribute.level, minlength=n)
+    return pd.DataFrame({GROUP: attribute.levels, "documents": documents, WEIGHT: weight})
+
+
 def groups_frame(groups: Crossed) -> pd.DataFrame:
     """Return the memberships as a frame; see `fairtk.Groups.to_frame`."""
     if len(groups.factors) == 1:

@@ -12,13 +12,14 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import InputError
+from fairtk.files.renderings import frame_html
 from fairtk.frames.content import ByContent
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import attribute_from_frame
 from fairtk.groups.coverage import coverage
 from fairtk.groups.crossed import Crossed
 from fairtk.groups.files import read_attribute, write_attribute
-from fairtk.groups.frames import groups_frame
+from fairtk.groups.frames import groups_frame, level_counts
 from fairtk.groups.levels import UNKNOWN, Levels
 from fairtk.groups.reading_docs import frame_from_docs
 
@@ -237,6 +238,10 @@ class Groups(Crossed, ByContent):
     def __repr__(self) -> str:
         counts = " x ".join(str(n) for n in self.space.shape)
         return f"<Groups {self.name}: {counts} levels, {len(self.factors[0].documents)} documents>"
+
+    def _repr_html_(self) -> str:
+        shown = (level_counts(factor) for factor in self.factors)
+        return "".join(frame_html(frame, repr(self)) for frame in shown)
 
     def _single(self, what: str) -> Attribute:
         if len(self.factors) > 1:

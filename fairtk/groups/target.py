@@ -13,6 +13,7 @@ import pandas as pd
 
 from fairtk.divergence import Distributions, SparseRows
 from fairtk.errors import DataWarning, InputError
+from fairtk.files.renderings import frame_html
 from fairtk.frames.content import ByContent, digest
 from fairtk.groups.factored import ProductRows, content, written_out
 from fairtk.groups.files import write_weights
@@ -34,6 +35,9 @@ from fairtk.groups.target_frames import (
     target_from_frame,
 )
 from fairtk.renamed import refuses_old_words
+
+_MOST_SHOWN = 10_000
+"""Levels of a target that a notebook still shows."""
 
 
 class Target(TargetWeights, ByContent):
@@ -285,6 +289,10 @@ class Target(TargetWeights, ByContent):
     def key(self) -> str:
         """Attributes and content digest, e.g. ``gender#1a2b3c4d``."""
         return f"{self.space.title}#{self.digest()[:8]}"
+
+    def _repr_html_(self) -> str:
+        frame = self.to_frame() if self.space.size <= _MOST_SHOWN else pd.DataFrame()
+        return frame_html(frame, repr(self))
 
     def __repr__(self) -> str:
         queries = "all queries" if self.qids is None else f"{len(self.qids)} queries"

@@ -1,4 +1,4 @@
-"""What every measure does: its parameters, labels without ids, the README's example."""
+"""What every measure does: its parameters, labels without ids, the plugin guide's example."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from fairtk import EE_D, EE_R, FairMeasure
 from fairtk.errors import InputError, ParameterError
 
-README = Path(__file__).parents[2] / "README.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "plugin_guide.md"
 
 
 class Plain(FairMeasure):
@@ -31,8 +31,8 @@ def test_a_measure_without_parameters_says_so():
         Plain(depth=5)
 
 
-def test_the_plugin_in_the_readme_takes_a_cutoff():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def test_the_plugin_in_the_guide_takes_a_cutoff():
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, object] = {}
     exec(next(b for b in blocks if "hookimpl" in b), names)  # noqa: S102 - our own file
     (measure,) = names["fairtk_measures"]()

@@ -1,0 +1,35 @@
+"""What notebooks show: first rows, with everything escaped."""
+
+import pandas as pd
+
+import fairtk
+from fairtk import Groups, Target
+from fairtk.files.renderings import frame_html
+
+
+def test_first_rows_and_how_many_more():
+    shown = frame_html(pd.DataFrame({"a": range(25), "b": "<x>"}), "of & all", most=20)
+    assert shown.count("<tr>") == 21
+    assert "&lt;x&gt;" in shown and "<x>" not in shown
+    assert shown.endswith("<p>of &amp; all (5 more rows)</p>")
+
+
+def test_groups_and_targets():
+    frame = pd.DataFrame({"docno": ["a", "b", "c", "c"], "group": ["x", "y", "x", "y"]})
+    groups = Groups.from_frame(frame, name="side")
+    shown = groups._repr_html_()
+    assert "<th>documents</th>" in shown and "3 documents" in shown and "side" in shown
+    assert (groups * groups.renamed("other"))._repr_html_().count("<table>") == 2
+    target = Target.uniform(groups, unknown=False)._repr_html_()
+    assert target.count("0.5000") == 2 and "Target over side" in target
+
+
+def test_explanations_and_the_demo():
+    frame = pd.DataFrame({"docno": ["a", "b"], "group": ["x", "y"]})
+    groups = Groups.from_frame(frame, name="side")
+    measure = fairtk.AWRF(groups=groups, target=Target.uniform(groups, unknown=False)) @ 2
+    run = pd.DataFrame({"qid": "1", "docno": ["a"], "score": [1.0]})
+    qrels = pd.DataFrame({"qid": "1", "docno": ["b"], "label": [1]})
+    shown = fairtk.explain(measure, run, qrels)._repr_html_()
+    assert "<th>cost</th>" in shown and ".by_rank" in shown
+    assert "84 topics" in fairtk.demo.load()._repr_html_()
