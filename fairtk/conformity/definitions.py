@@ -169,8 +169,6 @@ TREC_EVAL = Definition(
     plain.trec_eval,
     lambda settings: {"nDCG": f"E(measure='nDCG@{settings['cutoff']}')"},
     (
-        _MISSING,
-        (_useless, "no useful document: 0 / 0, for which trec_eval and fairtk say 0"),
         (
             _tied,
             "tied scores: on a run without samples trec_eval orders them by docno, whatever the "

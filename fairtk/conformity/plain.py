@@ -193,4 +193,5 @@ def trec_eval(query: Query, cutoff: int, **_: Any) -> Values:
     for ranking in query.rankings:
         for rank, docno in enumerate(ranking[:cutoff], 1):
             total += max(query.labels.get(docno, 0.0), 0.0) / math.log2(rank + 1)
-    return {"nDCG": total / len(query.rankings) / ideal}
+    mean = total / max(1, len(query.rankings))
+    return {"nDCG": mean / ideal if ideal > 0 else 0.0}

@@ -95,12 +95,8 @@ def doctor(
     if set(shown[QID]) & set(labels[QID]):
         asked = list(measures) or _measures(cutoff, list(targets))
         whole = {_text(m): completed(given, parse_with(given, m)) for m in asked}
-        if ties.tied_rows(shown).any():
-            moved = ties.effect(shown, labels, whole)
-        else:
-            ties.quietly(
-                labels, shown, list(whole.values())
-            )  # refuses a measure that cannot be had
+        moved, wrong = _moved(shown, labels, whole)
+        found += wrong
     found += ties.said_of(shown, moved, cutoff)
     counts = {
         "queries": len(ranked.qids),
@@ -110,6 +106,23 @@ def doctor(
         "labels": len(labels),
     }
     return Diagnosis(found, moved, counts)
+
+
+def _moved(
+    run: pd.DataFrame, labels: pd.DataFrame, measures: dict[str, Any]
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """Return how much ties move measures, and which measures cannot be had."""
+    try:
+        return ties.effect(run, labels, measures), []
+    except InputError as error:
+        if len(measures) == 1:
+            (name,) = measures
+            text, remedy = f"{name} cannot be measured: {error}", "mend what the message names"
+            nothing = pd.DataFrame(columns=ties.COLUMNS)
+            return nothing, [Finding("error", "measure", "run, qrels", text, remedy, 1)]
+    parts = [_moved(run, labels, {name: measure}) for name, measure in measures.items()]
+    found = [finding for _, wrong in parts for finding in wrong]
+    return pd.concat([table for table, _ in parts], ignore_index=True), found
 
 
 def read_run(run: Data) -> tuple[pd.DataFrame | None, list[Finding]]:

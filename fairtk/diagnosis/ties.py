@@ -31,6 +31,8 @@ def tied_rows(run: pd.DataFrame) -> pd.Series:
 def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) -> pd.DataFrame:
     """Return each measure's mean now, and the lowest and highest over orders of what is tied.
 
+    Without ties no row is returned, but the measures are asked for their values.
+
     The orders: as the run has them; by docno, both ways (trec_eval's is descending); useful
     documents first, and last; and some random ones. The first four of these are what evaluators do
     or the ends for measures of relevance; others may have values a little beyond.
@@ -41,7 +43,9 @@ def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) 
         measures: the measures, complete with groups and target, by what they are called.
     """
     runs = {"now": run}
-    runs |= {f"order {i}": _ordered(run, key) for i, key in enumerate(_keys(run, qrels))}
+    tied = bool(tied_rows(run).any())
+    if tied:
+        runs |= {f"order {i}": _ordered(run, key) for i, key in enumerate(_keys(run, qrels))}
     depths = {name: _depth(measure) for name, measure in measures.items()}
     means: dict[str, list[float]] = {}
     for whole in (True, False):
@@ -53,7 +57,7 @@ def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) 
         if asked:
             found = quietly(qrels, runs, list(asked.values()))
             means |= {n: [one.mean(m) for one in found.runs] for n, m in asked.items()}
-    defined = [name for name in measures if not math.isnan(means[name][0])]
+    defined = [name for name in measures if tied and not math.isnan(means[name][0])]
     rows = [[name, means[name][0], min(means[name]), max(means[name])] for name in defined]
     return pd.DataFrame(rows, columns=COLUMNS)
 

@@ -14,7 +14,7 @@ from fairtk.files.rows import Rows
 from fairtk.files.tables import has_header, read_table, strings_or_lists, write_table
 from fairtk.files.whitespace import Type, read_whitespace, refuse_spaces
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, require
-from fairtk.frames.qrels import Qrels
+from fairtk.frames.qrels import LIMIT, Qrels
 
 _TYPES: dict[str, Type] = {QID: "str", "iteration": "str", DOCNO: "str", LABEL: "float"}
 LAYOUTS = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
@@ -57,6 +57,8 @@ def check_labels(rows: Rows) -> None:
     for column in (QID, DOCNO):
         rows.as_ids(column)
     rows.as_numbers(LABEL)
+    far = (rows.frame[LABEL].abs() >= LIMIT).to_numpy()
+    rows.fail_at(far, "label must be below 2^53; found {}", LABEL)
     rows.unique([QID, DOCNO], "a document is labeled twice")
     if GOLD_ANSWER in rows.frame.columns:
         strings_or_lists(rows, GOLD_ANSWER)

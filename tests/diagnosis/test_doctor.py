@@ -301,3 +301,55 @@ def test_the_command_says_it_by_exit_code(tmp_path, qrels):
     assert report["verdict"] == "not usable as it is"
     assert [f["check"] for f in report["findings"]] == ["broken-lines"]
     assert code(thin, qrels, "--format", "csv")[1].startswith("level,check,about,count,text,remedy")
+
+
+def test_labels_that_a_measure_does_not_take_are_said(tmp_path):
+    lines = [line.replace(" 1", " 0.5") for line in qrel_lines()]
+    found = fairtk.doctor(
+        written(tmp_path, "a.run", run_lines()), written(tmp_path, "q.txt", lines)
+    )
+    measure = finding(found, "measure")
+    assert measure.level == "error" and measure.text.startswith("E(nDCG@5) cannot be measured")
+    lines[3] = "q1 0 d3 1e22"
+    found = fairtk.doctor(
+        written(tmp_path, "a.run", run_lines()), written(tmp_path, "q.txt", lines)
+    )
+    assert "q.txt:4: label must be below 2^53" in finding(found, "bad-values").text
+
+
+BROKEN = [
+    b"\0",
+    b"\xff",
+    b'"',
+    b"\t",
+    b"\r",
+    b"\xef\xbb\xbf",
+    b"nan",
+    b"1e999",
+    b"{",
+    b"\n",
+    b"\xe2\x80\xa8",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_strict_reader_refuses_is_an_error_here(tmp_path, seed):
+    """Whatever happened to the bytes of a run, nothing is raised and nothing refused is sound."""
+    generator = np.random.default_rng(seed)
+    whole = "\n".join(run_lines()).encode() + b"\n"
+    qrels = written(tmp_path, "qrels.txt", qrel_lines())
+    for _ in range(10):
+        data = whole
+        for _ in range(generator.integers(1, 4)):
+            at, length = generator.integers(0, len(data)), generator.integers(0, 4)
+            data = data[:at] + BROKEN[generator.integers(len(BROKEN))] + data[at + length :]
+        if generator.random() < 0.2:
+            data = data[: generator.integers(len(data))]
+        path = tmp_path / "a.run"
+        path.write_bytes(data)
+        found = fairtk.doctor(path, qrels)
+        try:
+            fairtk.io.read_run(path)
+        except InputError:
+            assert any(f.level == "error" and "run" in f.about for f in found.findings), data
