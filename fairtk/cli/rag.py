@@ -37,7 +37,7 @@ from fairtk.cli.paying import SERVER, open_ledger, paying_options
               "[default: published, if there are any]")  # fmt: skip
 @click.option("--executor", type=click.Choice(["serial", "processes", "dask"]),
               help="Where answers are generated.  [default: serial]")  # fmt: skip
-@click.option("--workers", type=int, help="Worker processes.  [default: one per core]")
+@click.option("--workers", type=int, help="Worker processes.  [default: one per GPU, or core]")
 @click.option("--dry-run", is_flag=True, help="Say what it takes; generate and write nothing.")
 @click.option("--status", is_flag=True, help="Say what is done; generate and write nothing.")
 @click.option("--rankings/--no-rankings", default=True, show_default=True,

@@ -63,7 +63,7 @@ def Experiment(
         filter_by_qrels: whether topics without labels are left out.
         save_dir: folder of the store; one for any number of experiments, also at the same time.
         executor: ``"serial"``, ``"processes"``, ``"dask"`` or an executor.
-        workers: worker processes; None: one per core.
+        workers: worker processes; None: one per core (or GPU, of ``"processes"``).
         threads: of a model; None: all cores (or OMP_NUM_THREADS) when serial, else one.
         batch_size: queries that are done and kept together; None: 64.
         fail_fast: whether the first query that fails ends the run; else it is recorded.

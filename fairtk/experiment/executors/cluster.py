@@ -26,8 +26,9 @@ class DaskExecutor:
 
     Without a scheduler a cluster of fresh processes is started on 127.0.0.1 and ends with the
     experiment. Workers elsewhere need fairtk, the packages of the pipelines, and the models and
-    indexes at the same paths; the store stays with the process that asks. It needs the extra
-    ``dask``.
+    indexes at the same paths; the store stays with the process that asks. Give each ``dask worker``
+    its GPU by CUDA_VISIBLE_DEVICES; of one machine's, ``"processes"`` gives each worker one. It
+    needs the extra ``dask``.
 
     Args:
         workers: the processes of the cluster that is started; None: one per core.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pickle
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fairtk.errors import ParameterError, WorkerError
+from fairtk.experiment.executors.devices import gpu_of, gpus
 from fairtk.experiment.executors.sessions import Function, RemoteSession
 from fairtk.experiment.executors.travel import to_worker
 from fairtk.experiment.executors.worker import send
@@ -35,17 +37,17 @@ class ProcessExecutor:
 
     A worker is a fresh interpreter that does not import the user's script, so it works from a
     notebook, from standard input and from a script without a main guard. A worker that dies is
-    replaced, and its task tried again.
+    replaced, and its task tried again. Where there are several GPUs, each worker sees one of them.
 
     Args:
-        workers: the processes; None: one per core.
+        workers: the processes; None: one per GPU, or per core where there is none.
 
     Raises:
         ParameterError: `workers` is no whole number from 1.
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = checked_workers(workers)
+        self.workers = checked_workers(workers, len(gpus()) or None)
 
     @property
     def default_threads(self) -> int:
@@ -69,14 +71,14 @@ class ProcessExecutor:
         return f"ProcessExecutor({self.workers})"
 
 
-def checked_workers(workers: Any) -> int:
-    """Return the number of workers; None is one per core.
+def checked_workers(workers: Any, default: int | None = None) -> int:
+    """Return the number of workers; None is the default, or else one per core.
 
     Raises:
         ParameterError: it is no whole number from 1.
     """
     if workers is None:
-        return cores()
+        return default or cores()
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise ParameterError(f"workers must be an integer from 1; found {workers!r}")
     return workers
@@ -91,6 +93,7 @@ class _Pool:
         self._packed: dict[str, bytes] = {}
         self._lock = threading.Lock()
         self._own = threading.local()
+        self._numbers = itertools.count()
         self._processes: list[subprocess.Popen[bytes]] | None = []  # None: no more of them
 
     def run(self, function: Function, task: Any) -> Any:
@@ -101,7 +104,9 @@ class _Pool:
         """
         for _ in range(ATTEMPTS):
             if getattr(self._own, "process", None) is None:
-                self._own.process, self._own.there = self._started(), set()
+                if not hasattr(self._own, "number"):
+                    self._own.number = next(self._numbers)
+                self._own.process, self._own.there = self._started(self._own.number), set()
             process: Any = self._own.process
             fresh = {key: self._bytes(key) for key in task.needs if key not in self._own.there}
             try:
@@ -129,7 +134,7 @@ class _Pool:
                 self._packed[key] = to_worker(self.stages[key])
             return self._packed[key]
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self, number: int) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._processes is None:
                 raise WorkerError("the experiment has ended")
@@ -137,7 +142,7 @@ class _Pool:
                 [sys.executable, "-c", _START, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=self.environment,
+                env=self.environment | gpu_of(number),
                 # Ctrl-C is for the parent, which ends its workers in order
                 start_new_session=True,
             )

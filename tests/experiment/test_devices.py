@@ -1,0 +1,45 @@
+"""One GPU for each worker; the logic needs none."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import fairtk
+from fairtk.experiment.executors import ProcessExecutor
+from fairtk.experiment.executors.devices import VISIBLE, gpu_of, gpus
+from fairtk.experiment.threads import cores
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [("0,1", ["0", "1"]), ("GPU-a, GPU-b", ["GPU-a", "GPU-b"]), ("", []), ("2,-1,3", ["2"])],
+)
+def test_the_variable_says_which(monkeypatch, said, found):
+    monkeypatch.setenv(VISIBLE, said)
+    assert gpus() == found
+    assert ProcessExecutor().workers == (len(found) or cores())
+    assert ProcessExecutor(3).workers == 3
+
+
+def test_workers_take_them_in_turn(monkeypatch):
+    monkeypatch.setenv(VISIBLE, "4,6")
+    assert [gpu_of(number)[VISIBLE] for number in range(3)] == ["4", "6", "4"]
+    monkeypatch.setenv(VISIBLE, "4")
+    assert gpu_of(0) == {}  # as it is
+
+
+@pytest.mark.slow
+def test_each_process_sees_its_own(monkeypatch):
+    def which(topics):
+        import os
+        import time
+
+        time.sleep(0.5)  # so that both workers get some
+        return topics.assign(docno=os.environ["CUDA_VISIBLE_DEVICES"], score=1.0, rank=0)
+
+    monkeypatch.setenv(VISIBLE, "4,6")
+    topics = pd.DataFrame({"qid": [str(i) for i in range(40)], "query": "q"})
+    results = fairtk.Experiment(
+        {"a": pt.apply.generic(which)}, topics, executor="processes", batch_size=1
+    )
+    assert set(results.rankings("a")["docno"]) == {"4", "6"}
