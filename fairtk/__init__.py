@@ -13,7 +13,7 @@ interrupts.end_at_once()  # before all that takes time
 import importlib  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _LAZY = {
     "BM25Scorer": "fairtk.transformers",

@@ -164,7 +164,7 @@ def _top_page(summary):
 
 def tutorial_pages():
     """Yield the name and the notebook of each numbered tutorial, without outputs."""
-    for path in sorted(TUTORIALS.glob("0*.py")):
+    for path in sorted(TUTORIALS.glob("[0-9]*.py")):
         notebook = jupytext.read(path)
         download = (
             f'Download it with its outputs: <a href="{path.stem}.ipynb" download>{path.stem}'
