@@ -37,6 +37,7 @@ def balanced_means(
     sample: IntArray,
     values: FloatArray,
     estimator: str,
+    bounds: tuple[float, float] = (np.nan, np.nan),
 ) -> WeightedMeans:
     """Return the means of values under each target policy.
 
@@ -46,7 +47,9 @@ def balanced_means(
 
     The standard error takes rankings with one sample number for one draw: policies that read the
     same random numbers give rankings that hang together. It is right for independent ones, too. Of
-    the self-normalized mean it is that of the ratio to first order.
+    the self-normalized mean it is that of the ratio to first order, with an effective draw at each
+    end of the values' range added (Agresti and Coull 1998): that none of 30 answers is wrong does
+    not say that none ever is.
 
     The effective sample size is Kish's, times the square of the mean weight where that is below its
     expectation, 1: what is missing is what no source has drawn.
@@ -58,6 +61,7 @@ def balanced_means(
         sample: the sample number of each ranking; shape (n_rankings,).
         values: of each ranking; shape (n_rankings,).
         estimator: one of `ESTIMATORS`.
+        bounds: the smallest and the largest value; no draw is added unless both are finite.
     """
     n_rankings = len(source)
     count = np.bincount(source, minlength=len(log_source))
@@ -75,7 +79,21 @@ def balanced_means(
             away = weight * (values - value[:, None])
         kish = np.where(square > 0, total**2 / square, 0.0)
         error = np.sqrt(_variance(away, source, sample, count)) / scale
-    return WeightedMeans(value, error, kish * np.minimum(1.0, total / n_rankings) ** 2)
+        effective = kish * np.minimum(1.0, total / n_rankings) ** 2
+        if estimator != "plain" and np.isfinite(bounds).all():
+            error = _with_ends(value, error, effective, bounds)
+    return WeightedMeans(value, error, effective)
+
+
+def _with_ends(
+    value: FloatArray, error: FloatArray, effective: FloatArray, bounds: tuple[float, float]
+) -> FloatArray:
+    """Return standard errors as if one more effective draw had each end of the range."""
+    low, high = bounds
+    mean = (effective * value + low + high) / (effective + 2)
+    spread = (low - mean) ** 2 + (high - mean) ** 2 + effective * (value - mean) ** 2
+    variance = (effective**2 * error**2 + spread) / (effective + 2)
+    return np.asarray(np.minimum(np.sqrt(variance / effective), high - low), dtype=np.float64)
 
 
 def _variance(away: FloatArray, source: IntArray, sample: IntArray, count: IntArray) -> FloatArray:

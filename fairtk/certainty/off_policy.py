@@ -119,7 +119,7 @@ def off_policy_utility(
                 found, candidates, alpha, cutoff, whole("seed", seed, WHERE, None), where
             )
         given.append(found)
-    table = _estimates(given, candidates, list(sources), wanted, estimator)
+    table = _estimates(given, candidates, list(sources), wanted, estimator, measure.bounds)
     if seed is None:
         for alpha, found in zip(sources, given, strict=True):
             refuse_other_policy(found, candidates, alpha, cutoff, f"{WHERE} (answers[{alpha}])")
@@ -144,6 +144,7 @@ def _estimates(
     sources: list[float],
     wanted: list[float],
     estimator: str,
+    bounds: tuple[float, float],
 ) -> dict[int, FloatArray]:
     """Return value, error and effective size at each wanted alpha, by query that has answers."""
     start, alphas, found = candidates.start, [*sources, *wanted], {}
@@ -170,6 +171,7 @@ def _estimates(
                 np.concatenate([g.sample[s] for g, s in zip(given, own, strict=True)]),
                 np.concatenate([g.value[s] for g, s in zip(given, own, strict=True)]),
                 estimator,
+                bounds,
             )
             found[query] = np.stack([estimate.value, estimate.error, estimate.effective])
         first = last

@@ -87,6 +87,13 @@ class ExpectedUtility(FairMeasure):
         return query, value if bound is None else bound - value
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value; infinite where there is no bound."""
+        low, high = getattr(self.utility, "bounds", (-math.inf, math.inf))
+        turned = self["upper_bound"]
+        return (low, high) if turned is None else (turned - high, turned - low)
+
+    @property
     def worst(self) -> float:
         """The value of a query without an answer; NaN if no error is the largest."""
         return self.MISSING if self.better == "higher" else math.nan

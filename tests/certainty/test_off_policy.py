@@ -288,3 +288,18 @@ def test_frames_that_are_no_answers():
             off_policy_utility({1: frames}, scores, qrels, [1], "em", K)
     with pytest.raises(ColumnError, match="gold_answer"):
         off_policy_utility({1: answers}, run, qrels.drop(columns="gold_answer"), [1], "em", K)
+
+
+def test_answers_that_are_all_right_do_not_say_that_none_is_wrong():
+    # ten draws, all of value 1, and one more at 0 and at 1: mean 11/12
+    nothing = np.zeros((1, 10))
+    found = balanced_means(
+        nothing, nothing, np.zeros(10, int), np.arange(10), np.ones(10), "self-normalized", (0, 1)
+    )
+    variance = ((11 / 12) ** 2 + (1 / 12) ** 2 + 10 * (1 / 12) ** 2) / 12
+    assert found.value[0] == 1 and found.error[0] == pytest.approx(np.sqrt(variance / 10))
+    # without bounds, as of an error that has no largest value, nothing is added
+    free = balanced_means(
+        nothing, nothing, np.zeros(10, int), np.arange(10), np.ones(10), "self-normalized"
+    )
+    assert free.error[0] == 0
