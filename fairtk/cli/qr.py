@@ -56,6 +56,7 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
       correction = "holm"                # bonferroni, fdr_bh, none
       [bm25]                             # k1, b, num_results
       [fair-qr]                          # settings of FairQR: depth, k, threshold, pool, ...
+      prompt = "refine-few-shot"         # or a plugin's; {name = "refine", max_keywords = 10}
       [variations]                       # settings of FairQR to vary, each a list
       max_iterations = [1, 3, 5, 10]
       [tuning.mmr]                       # values of settings to choose from by the product, on

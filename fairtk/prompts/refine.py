@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from fairtk.errors import ParameterError
 from fairtk.frames.content import ByContent, digest
@@ -53,14 +53,28 @@ class RefinementPromptLike(Protocol):
         """Return the part of a model's text that holds the keywords."""
 
 
-def as_refinement_prompt(prompt: str | RefinementPromptLike, where: str) -> RefinementPromptLike:
+def as_refinement_prompt(
+    prompt: str | Mapping[str, Any] | RefinementPromptLike, where: str
+) -> RefinementPromptLike:
     """Return a refinement prompt for a name, or the given one after a look at its interface.
 
+    Args:
+        prompt: a name, a plugin's too; ``name`` and the prompt's options, as a configuration has
+            them; or a prompt.
+        where: who asks, for messages.
+
     Raises:
-        ParameterError: it is no refinement prompt.
+        ParameterError: it is no refinement prompt, or has no such option.
         NotFoundError: there is no prompt of that name.
     """
-    found = get(prompt) if isinstance(prompt, str) else prompt
+    found: Any = prompt
+    if isinstance(prompt, Mapping):
+        options = {str(key): value for key, value in prompt.items() if key != "name"}
+        if not isinstance(prompt.get("name"), str):
+            raise ParameterError(f"{where}: prompt needs the name of a prompt; found {prompt!r}")
+        found = get(prompt["name"], **options)
+    elif isinstance(prompt, str):
+        found = get(prompt)
     if (
         isinstance(found, type)
         or not isinstance(found, RefinementPromptLike)

@@ -29,6 +29,7 @@ from fairtk.frames.columns import QID
 from fairtk.frames.content import digest
 from fairtk.llm import Ledger, as_chat_model
 from fairtk.plugins import registry
+from fairtk.prompts.refine import as_refinement_prompt
 from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, all_cells
 from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.refining import Prepared, ranked, ranked_and_timed
@@ -262,6 +263,9 @@ class Layout:
             split = [self.settings.folds, self.settings.seed]
             made |= {"tried": tried, "judged by": judged, "folds": split}
         if cell.refines:
+            prompt = as_refinement_prompt(cell.options["prompt"], "FairQR")
+            if hasattr(prompt, "digest"):  # its options, and what a plugin's says of itself
+                made["prompt"] = prompt.digest()
             return made | {"model": [self.llm.name, plain(self.llm.parameters())]}
         made["cutoff"] = self.settings.cutoff
         if cell.base != BM25:
