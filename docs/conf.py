@@ -1,5 +1,6 @@
 """The documentation site: ``sphinx-build -W -b html docs docs/_build/html``."""
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -64,6 +65,12 @@ _startup.write_text(
 )
 os.environ["IPYTHONDIR"] = str(_startup.parents[2])
 
+# recipes call `fairtk` by name: that of this Python
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+nb_execution_excludepatterns = []
+if importlib.util.find_spec("pyterrier_rag") is None:  # no extra has it; see .ci/run
+    nb_execution_excludepatterns.append("cookbook/pyterrier_rag*")
 nb_execution_mode = os.environ.get("FAIRTK_DOCS_EXECUTE", "cache")
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True

@@ -39,6 +39,7 @@ _SYMBOLS = {
     r"\log": "log",
     r"\min": "min",
     r"\max": "max",
+    r"\delta": "d",
     r"\gamma": "gamma",
     r"\neq": "!=",
     r"\leq": "<=",
@@ -82,7 +83,11 @@ def page_of(measure: FairMeasure) -> MeasurePage:
     kind = type(measure)
     text = (inspect.getdoc(kind) or "no description").strip()
     direction = {"higher": "higher is better", "lower": "lower is better"}[kind.BETTER]
-    worst = "undefined (NaN)" if kind.MISSING != kind.MISSING else f"{kind.MISSING:g}"
+    worst = (
+        "undefined (NaN), if the text names no other"
+        if kind.MISSING != kind.MISSING
+        else f"{kind.MISSING:g}"
+    )
     facts = {
         "direction": direction + (" (or as the measure inside)" if kind.POSITIONAL else ""),
         "a query that the run lacks": worst,

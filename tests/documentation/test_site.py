@@ -100,6 +100,7 @@ def test_places_of_the_machine_are_not_told(pages):
         text = path.read_text(encoding="utf-8")
         assert str(Path(__file__).parents[2]) not in text, path
         assert "site-packages" not in text, path
+        assert "fairtk: not found" not in text and "command not found" not in text, path
 
 
 def test_tutorials_have_outputs_and_can_be_downloaded():

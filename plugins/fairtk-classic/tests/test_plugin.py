@@ -12,6 +12,7 @@ from frames import groups, qrels, run
 import fairtk
 from fairtk.errors import ParameterError
 from fairtk.measures import parse
+from fairtk.measures.pages import page_of, plain_text
 
 MEASURES = [getattr(fairtk_classic, name) for name in fairtk_classic.__all__]
 
@@ -79,3 +80,12 @@ def test_the_entry_point_leads_here():
     config = configparser.ConfigParser()
     config.read(Path(__file__).parents[1] / "setup.cfg", encoding="utf-8")
     assert config["options.entry_points"]["fairtk"].split() == ["classic", "=", "fairtk_classic"]
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=repr)
+def test_every_measure_has_a_page(measure):
+    sections = page_of(measure).sections
+    assert tuple(sections) == ("Formula", "Range", "What it does not say", "Related")
+    assert "$$" in sections["Formula"] and "\\" not in plain_text(sections["Formula"])
+    known = fairtk.plugins.registry.measures.names()
+    assert set(re.findall(r"`(\w+)`", sections["Related"])) <= set(known)
