@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 import click
 
 from fairtk import __version__, plugins
-from fairtk.cli.output import COMMAND
 from fairtk.errors import (
     WARNINGS,
     DataWarning,
@@ -34,10 +33,10 @@ COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
     "evaluate": "Measure run files against qrels.",
     "compare": "Compare run files with a baseline: paired tests, intervals.",
-    "doctor": "Say what is wrong with a run, its labels and groups, and what to do.",
-    "sensitivity": "Say whether the order of runs holds under other choices: tau, heat map.",
-    "frontier": "Sweep alpha over runs on exact values: curves, areas, equal utility.",
-    "conformance": "Compare fairtk's numbers with the published definitions; say why they differ.",
+    "doctor": "Say what is wrong with a run, its labels and groups.",
+    "sensitivity": "Say whether the order of runs holds under other choices.",
+    "frontier": "Sweep alpha over runs: exact curves, areas, equal utility.",
+    "conformance": "Compare fairtk's numbers with the published definitions.",
     "groups": "Inspect groups of documents, and how much of a run they know.",
     "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
     "rag": "Compare fair rankings by what a generator answers from them.",
@@ -50,6 +49,8 @@ COMMANDS = {
 }
 """The built-in commands; each is the attribute ``command`` of a module of this package."""
 
+COMMAND = "fairtk.command"
+"""Where click's context has the line of the command that runs."""
 _DEBUG, _STRICT = "--debug", "--strict"
 _STRICT_HELP = "Warnings are errors (`fairtk --help` lists them)."
 WRONG_INPUT = 2

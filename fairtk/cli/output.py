@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from fairtk.cli.group import COMMAND
 from fairtk.errors import printable
 from fairtk.files.atomic import atomic_text
 from fairtk.files.renderings import RENDERED, Table, aligned_lines
@@ -33,10 +34,6 @@ TARGET_HELP = (
     "crossed attribute; qid if it differs by query), `uniform` (equal shares of all levels), or "
     "`qrels` (the groups of each query's relevant documents)."
 )
-
-
-COMMAND = "fairtk.command"
-"""Where click's context has the command line."""
 
 
 def said_command() -> str:
