@@ -19,7 +19,9 @@ BM25 = "bm25"
 FAIR_QR = "fair-qr"
 NOT_RERANKED = "fair-qr (no re-ranking)"
 BY_EXPOSURE = "fair-qr + exposure re-ranking"
-REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE)
+RANDOM = "random-terms"
+"""The placebo: words by chance in place of the model's."""
+REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE, RANDOM)
 OWN = (BM25, *REFINING)
 TUNED = " (tuned)"
 

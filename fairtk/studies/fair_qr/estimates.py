@@ -13,7 +13,7 @@ import pandas as pd
 from fairtk.frames.columns import QID
 from fairtk.frames.content import digest
 from fairtk.llm import Ledger
-from fairtk.studies.fair_qr.cells import Cell
+from fairtk.studies.fair_qr.cells import RANDOM, Cell
 from fairtk.studies.fair_qr.layout import LEDGER, Layout
 
 _AFTER_THE_LOOP = (
@@ -85,7 +85,7 @@ def _plan(study: Layout, ledger: Ledger | None) -> Plan:
     for cell in study.cells:
         if study.pending(cell).empty:
             done += 1
-        elif cell.refines:
+        elif cell.refines and cell.base != RANDOM:
             for tried in [cell.at(one) for one in cell.grid] or [cell]:
                 loops.setdefault(_loop(tried), []).append((cell, tried))
     rows = [_row(study, same, ledger) for same in loops.values()]

@@ -11,6 +11,7 @@ from fairtk.errors import NotFoundError
 from fairtk.frames.columns import QID
 from fairtk.llm import ChatModel, Prices
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, Cell
+from fairtk.studies.fair_qr.controls import control_rows, drift_row, drift_warnings, same_answers
 from fairtk.studies.fair_qr.costs import cost_row, iterations
 from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.settings import Settings
@@ -128,6 +129,36 @@ class Findings:
         return self._stacked(choices)
 
     @cached_property
+    def drift(self) -> pd.DataFrame:
+        """How far each system is from the first lists: ``attribute``, ``system``, ``words kept``
+        (share of the original words; NaN: none was refined), ``overlap`` (share of the first list's
+        top), both over refined topics where a system refines; ``AWRF gained``, ``nDCG lost`` and
+        ``lost per gained`` (NaN: nothing gained).
+        """
+        rows = []
+        for _, row in self.table.iterrows():
+            names = {"attribute": row["attribute"], "system": row["system"]}
+            found = {c.system: kept for c, kept in self.kept.items() if self._is(c, names)}
+            own, first = found[row["system"]], found.get(BM25)
+            if first is not None and row["system"] != BM25:
+                drift = drift_row(
+                    own.traces, own.rankings, first.rankings, row, self.settings.cutoff
+                )
+                rows.append(names | drift)
+        return pd.DataFrame(rows)
+
+    @staticmethod
+    def _is(cell: Cell, names: Mapping[str, str]) -> bool:
+        here = cell.attribute == names["attribute"] and not cell.variation
+        return here and cell.system in (names["system"], BM25)
+
+    @cached_property
+    def controls(self) -> pd.DataFrame:
+        """FAIR-QR, its placebo and BM25, paired; see `fairtk.studies.fair_qr.controls`."""
+        values = self.per_query[self.per_query["variation"] == ""]
+        return control_rows(values, list(self.data.attributes), self.settings)
+
+    @cached_property
     def costs(self) -> pd.DataFrame:
         """What a query costs, per cell: ``calls``, ``prompt_tokens``, ``completion_tokens``,
         ``price`` (NaN: unknown), ``model seconds`` (waits one after another, as recorded), ``own
@@ -152,7 +183,11 @@ class Findings:
     def warnings(self) -> list[str]:
         """What a reader should know: warnings of systems, then of measures; each once."""
         of_systems = [text for kept in self.kept.values() for text in kept.warnings]
-        return list(dict.fromkeys([*of_systems, *self._measured[3]]))
+        drifted = [*drift_warnings(self.drift, self.settings.cutoff)]
+        for cell, kept in self.kept.items():
+            if cell.system == FAIR_QR and not cell.variation:
+                drifted += same_answers(kept.traces, cell.names)
+        return list(dict.fromkeys([*of_systems, *drifted, *self._measured[3]]))
 
     @property
     def explained(self) -> list[str]:

@@ -31,8 +31,11 @@ from fairtk.llm import Ledger, as_chat_model
 from fairtk.plugins import registry
 from fairtk.prompts.refine import as_refinement_prompt
 from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, all_cells
+from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, OWN, RANDOM, Cell, all_cells
 from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.refining import Prepared, ranked, ranked_and_timed
+from fairtk.studies.fair_qr.placebo import random_terms
+from fairtk.studies.fair_qr.refining import ranked
 from fairtk.studies.fair_qr.search import CollectionBM25
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk.studies.fair_qr.settings import Settings
@@ -145,6 +148,12 @@ class Layout:
         refiner = self.refiner(cell, ledger.wrap(self.llm))
         rank = ranked if cell.variation else ranked_and_timed
         return self.stage(cell, lambda topics: rank(refiner, topics))
+        llm: Any = ledger.wrap(self.llm)
+        if cell.base == RANDOM:
+            traces = {own: self.kept(own).traces for own in self.cells if own.system == FAIR_QR}
+            llm = random_terms(self.data, self.retriever, traces, cell, self.settings.seed)
+        refiner = self.refiner(cell, llm)
+        return self.stage(cell, lambda topics: ranked(refiner, topics))
 
     def ranking(self, cell: Cell) -> StudyStage:
         """Return the stage of a cell that does not refine.
@@ -262,6 +271,8 @@ class Layout:
             judged = [self.settings.ndcg, self.settings.cutoff]
             split = [self.settings.folds, self.settings.seed]
             made |= {"tried": tried, "judged by": judged, "folds": split}
+        if cell.base == RANDOM:
+            made["seed"] = self.settings.seed
         if cell.refines:
             prompt = as_refinement_prompt(cell.options["prompt"], "FairQR")
             if hasattr(prompt, "digest"):  # its options, and what a plugin's says of itself

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fairtk.drawing import BLACK, BLUE, GRAY, LINE, VERMILION, new_figure, open_axes
 from fairtk.errors import InputError
-from fairtk.studies.fair_qr.cells import BM25
+from fairtk.studies.fair_qr.cells import BM25, TUNED
 from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG
 
@@ -24,7 +24,10 @@ def plot_trade_off(results: Findings) -> Any:
     figure, panels = _panels(results.table, (5.2, 4.6), share=False)
     for axis, _, rows in panels:
         _curves_of_equal_product(axis, rows)
-        for place, (_, row) in enumerate(rows.iterrows()):
+        bases = [name.removesuffix(TUNED) for name in rows["system"]]
+        for _, row in rows.iterrows():
+            tuned = row["system"].endswith(TUNED)
+            place = list(dict.fromkeys(bases)).index(row["system"].removesuffix(TUNED))
             own = row["system"] == BM25 or row["system"].startswith("fair-qr")
             color = COLORS[FAIRNESS] if row["system"].startswith("fair-qr") else GRAY
             axis.errorbar(
@@ -35,7 +38,7 @@ def plot_trade_off(results: Findings) -> Any:
                 color=BLACK if row["system"] == BM25 else color,
                 ecolor=LINE,
                 elinewidth=0.8,
-                markersize=7,
+                markersize=5 if tuned else 7,
                 markerfacecolor="white" if not own else None,
                 label=row["system"],
             )

@@ -24,13 +24,15 @@ from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
 from fairtk.studies.writing import file_name, write_text
 
 FRAMES = (
-    *("table", "variations", "tuning", "per_query", "rankings", "traces", "iterations", "costs"),
-    "missing",
+    *("table", "variations", "tuning", "controls", "drift", "per_query", "rankings", "traces"),
+    *("iterations", "costs", "missing"),
 )
 TITLES = {
     "comparison": "Systems",
     "intervals": "Changes from BM25",
     "variations": "Settings of FAIR-QR",
+    "controls": "Controls",
+    "drift": "Drift",
     "tuning": "Settings chosen by tuning",
     "iterations": "Refinements",
     "costs": "Costs",

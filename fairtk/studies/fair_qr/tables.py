@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from fairtk.files.renderings import Table, latex_text
-from fairtk.studies.fair_qr.cells import BM25, TUNED
+from fairtk.studies.fair_qr.cells import BM25, RANDOM, TUNED
+from fairtk.studies.fair_qr.controls import LEAST_KEPT, LEAST_OVERLAP
 from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.values import MEASURES, PRODUCT
 
@@ -92,6 +93,46 @@ def variation_table(results: Findings) -> Table:
     )
     heads = ["attribute", "setting", "value", *MEASURES, "change", "refinements kept"]
     return Table(heads, rows, caption)
+
+
+def control_table(results: Findings) -> Table:
+    """Return FAIR-QR against its placebo, and both against BM25."""
+    rows = []
+    for (attribute, system, against), part in results.controls.groupby(
+        ["attribute", "system", "against"], sort=False
+    ):
+        cells = [
+            f"{row.difference:+.4f} [{row.low:+.4f}, {row.high:+.4f}]" for row in part.itertuples()
+        ]
+        rows.append([str(attribute), str(system), str(against), *cells])
+    caption = (
+        f"Paired differences, {results.settings.confidence:.0%} bootstrap intervals over topics. "
+        f"{RANDOM} is FAIR-QR's loop with as many words as the model added, of middle frequency, "
+        "drawn by chance from the collection: what it gains over BM25 is noise."
+    )
+    return Table(["attribute", "system", "against", *MEASURES], rows, caption)
+
+
+def drift_table(results: Findings) -> Table:
+    """Return how far systems are from the first lists, and what fairness costs them."""
+    rows = [
+        [
+            *(row["attribute"], row["system"]),
+            *("" if math.isnan(row[n]) else f"{row[n]:.2f}" for n in ("words kept", "overlap")),
+            *(f"{row[n]:+.4f}" for n in ("AWRF gained", "nDCG lost")),
+            "" if math.isnan(row["lost per gained"]) else f"{row['lost per gained']:.2f}",
+        ]
+        for _, row in results.drift.iterrows()
+    ]
+    caption = (
+        "Against BM25. Words kept: share of the original words in the last kept query; overlap: "
+        f"share of the first list's top {results.settings.cutoff} that is in the top; both over "
+        "topics with a kept refinement, if a system refines. Lost per gained: nDCG lost per AWRF "
+        "gained (empty: none gained). Below "
+        f"{LEAST_KEPT:.0%} of the words or {LEAST_OVERLAP:.0%} of the list is warned of."
+    )
+    heads = ["attribute", "system", "words kept", "overlap", "AWRF gained", "nDCG lost"]
+    return Table([*heads, "lost per gained"], rows, caption)
 
 
 def tuning_table(results: Findings) -> Table:
@@ -230,6 +271,8 @@ def all_tables(results: Findings) -> dict[str, Table]:
         "comparison": comparison(results),
         "intervals": interval_table(results),
         "variations": variation_table(results),
+        "controls": control_table(results),
+        "drift": drift_table(results),
         "tuning": tuning_table(results),
         "iterations": iteration_table(results),
         "costs": cost_table(results),

@@ -25,7 +25,7 @@ from fairtk.studies.fair_qr import Settings, Study, folds, from_trec_fair
 
 BASELINES = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}
-SYSTEMS |= {"fair-qr + exposure re-ranking"}
+SYSTEMS |= {"fair-qr + exposure re-ranking", "random-terms"}
 ATTRIBUTES = ("gender", "geography")
 QIDS = [str(i) for i in range(1, 9)]
 SMALL = {"cutoff": 5, "candidates": 12, "resamples": 99, "variations": {}, "tuning": {}}

@@ -401,4 +401,4 @@ def test_study_data_can_be_made_by_hand(tmp_path):
         "mine",
     )
     results = run(data, tmp_path, cutoff=2, candidates=2)
-    assert len(results.table) == 4 and (results.table["missing"] == 0).all()
+    assert len(results.table) == 5 and (results.table["missing"] == 0).all()

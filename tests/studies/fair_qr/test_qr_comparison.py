@@ -202,7 +202,7 @@ def test_changes_split_exactly(results):
 def test_systems_come_in_the_papers_order(monkeypatch):
     known = registry.Registry("system")
     monkeypatch.setattr(registry, "study_systems", known)
-    own = ("fair-qr", "fair-qr (no re-ranking)", "fair-qr + exposure re-ranking")
+    own = ("fair-qr", "fair-qr (no re-ranking)", "fair-qr + exposure re-ranking", "random-terms")
     assert systems(Settings()) == ("bm25", *own)
     for name in ("zeta", "mmr", "alpha", "dlf", "fa*ir", "deltr", "vector-search"):
         known.add(registry.StudySystemSpec(name, "qr_toys:same", "a toy"), "toys 1.0")
@@ -215,7 +215,7 @@ def test_systems_come_in_the_papers_order(monkeypatch):
 
 def test_rows_come_attribute_by_attribute(results):
     names = ["bm25", "toy-few", "toy-reverse", "toy-same", "fair-qr", "fair-qr (no re-ranking)"]
-    names += ["fair-qr + exposure re-ranking"]
+    names += ["fair-qr + exposure re-ranking", "random-terms"]
     expected = [(a, s) for a in ("gender", "geography") for s in names]
     for frame in (results.table, results.costs[results.costs["variation"] == ""]):
         assert list(zip(frame["attribute"], frame["system"], strict=True)) == expected

@@ -259,7 +259,7 @@ def pending(data, folder, llm=None, version="1.0", **changed):
 
 BASES = {"toy-memory", "toy-reverse"}
 EXPOSED = "fair-qr + exposure re-ranking"
-REFINED = {"fair-qr", "fair-qr (no re-ranking)", EXPOSED}
+REFINED = {"fair-qr", "fair-qr (no re-ranking)", EXPOSED, "random-terms"}
 ALL = {"bm25"} | BASES | REFINED
 
 
@@ -269,7 +269,7 @@ ALL = {"bm25"} | BASES | REFINED
         ({}, set()),
         ({"resamples": 50, "confidence": 0.9, "level": 0.1, "correction": "none"}, set()),
         ({"ndcg": "trec_eval"}, set()),
-        ({"seed": 7}, BASES),
+        ({"seed": 7}, BASES | {"random-terms"}),
         ({"folds": 3}, {"toy-memory"}),
         ({"candidates": 11}, BASES),
         ({"options": {"toy-reverse": {"a": 1}}}, {"toy-reverse"}),

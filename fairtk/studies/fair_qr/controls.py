@@ -1,0 +1,161 @@
+"""What keeps a comparison honest: how far systems drift, and FAIR-QR against its placebo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from fairtk.frames.columns import DOCNO, QID, RANK
+from fairtk.frames.scripts import words
+from fairtk.statistics import mean_intervals, paired_test
+from fairtk.studies.fair_qr.cells import BM25, BY_EXPOSURE, FAIR_QR, RANDOM
+from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG
+
+LEAST_KEPT, LEAST_OVERLAP = 0.5, 0.25
+_PAIRS = (
+    *((FAIR_QR, BM25), (RANDOM, BM25), (FAIR_QR, RANDOM)),
+    *((BY_EXPOSURE, BM25), (BY_EXPOSURE, FAIR_QR)),
+)
+
+
+def words_kept(trace: pd.DataFrame) -> float:
+    """Return the mean share of the original words that the last kept queries have.
+
+    Over the queries of which a refinement was kept; NaN: there is none.
+    """
+    if trace.empty:
+        return float("nan")
+    kept = trace[trace["kept"].astype(bool) & trace[QID].isin(refined(trace))]
+    kept = kept.sort_values("iteration", kind="stable")
+    last = kept.groupby(QID)["query"].last()
+    shares = []
+    for qid, query in kept.groupby(QID)["query"].first().items():
+        original = {word.lower() for word in words(query)}
+        now = {word.lower() for word in words(last[qid])}
+        shares.append(len(original & now) / len(original) if original else 1.0)
+    return float(np.mean(shares)) if shares else float("nan")
+
+
+def same_answers(trace: pd.DataFrame, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning if a model's first answers are one for all of three topics or more.
+
+    Args:
+        trace: of the loops.
+        names: what frames call the cell.
+    """
+    first = trace[(trace["iteration"] == 1) & (trace["query"] != "")] if len(trace) else trace
+    if len(first) > 2 and first["query"].str.lower().nunique() == 1:
+        yield (
+            f"drift: the model of {names['system']} for {names['attribute']} answered "
+            f"{first['query'].iloc[0]!r} for all {len(first)} topics it was asked for: look at "
+            "the model and its prompt"
+        )
+
+
+def refined(trace: pd.DataFrame) -> set[str]:
+    """Return the queries of which a refinement was kept."""
+    later = trace["kept"].astype(bool) & (trace["iteration"] > 0)
+    return set(trace.loc[later, QID])
+
+
+def overlap(run: pd.DataFrame, first: pd.DataFrame, cutoff: int) -> float:
+    """Return the mean share of the first lists' top that rankings have in theirs."""
+    top, then = (set(_pairs(frame, cutoff)) for frame in (run, first))
+    sizes = first[first[RANK] < cutoff].groupby(QID).size()
+    shared = pd.Series([qid for qid, _ in top & then], dtype=object).value_counts()
+    return float((shared.reindex(sizes.index).fillna(0) / sizes).mean())
+
+
+def drift_row(
+    trace: pd.DataFrame, run: pd.DataFrame, first: pd.DataFrame, row: pd.Series, cutoff: int
+) -> dict[str, float]:
+    """Return how far a system is from the first lists, and what it gives for fairness.
+
+    Args:
+        trace: of its loops; empty: it has none.
+        run: its rankings.
+        first: the first rankings.
+        row: of the comparison.
+        cutoff: the ranks that count.
+    """
+    if len(trace):  # where no refinement was kept, the list is the first one, or re-ranked
+        first = first[first[QID].isin(refined(trace))]
+    gained, lost = row[f"{FAIRNESS} change"], -row[f"{NDCG} change"]
+    return {
+        "words kept": words_kept(trace),
+        "overlap": overlap(run, first, cutoff),
+        "AWRF gained": gained,
+        "nDCG lost": lost,
+        "lost per gained": lost / gained if gained > 0 else float("nan"),
+    }
+
+
+def drift_warnings(drift: pd.DataFrame, cutoff: int) -> Iterator[str]:
+    """Yield a warning for each system that left its queries behind."""
+    for row in drift.itertuples(index=False):
+        kept, shared = row[2], row[3]
+        said = []
+        if kept < LEAST_KEPT:
+            said.append(f"keep {kept:.0%} of the original words (below {LEAST_KEPT:.0%})")
+        if shared < LEAST_OVERLAP and not np.isnan(kept):
+            said.append(
+                f"share {shared:.0%} of the first list's top {cutoff} (below {LEAST_OVERLAP:.0%})"
+            )
+        if said:
+            yield (
+                f"drift: the refined queries of {row[1]} for {row[0]} {' and '.join(said)}: they "
+                "may have left the topic, and AWRF alone does not see that"
+            )
+
+
+def control_rows(
+    values: pd.DataFrame, attributes: Sequence[str], settings: Settings
+) -> pd.DataFrame:
+    """Return paired differences between FAIR-QR, its placebo and BM25, one per row and measure.
+
+    Args:
+        values: each query's values, of systems as they are: see `Findings.per_query`.
+        attributes: in their order.
+        settings: confidence, resamples and seed of the intervals.
+
+    Returns:
+        ``attribute``, ``system``, ``against``, ``measure``, ``difference``, ``low``, ``high``,
+        ``p`` (paired t-test, not corrected).
+    """
+    rows: list[Mapping[str, object]] = []
+    for attribute in attributes:
+        here = values[values["attribute"] == attribute]
+        wide = here.pivot(index=["system", "measure"], columns=QID, values="value")
+        for system, other in _PAIRS:
+            if not {system, other} <= set(here["system"]):
+                continue
+            for measure in MEASURES:
+                own, base = (wide.loc[(name, measure)].to_numpy() for name in (system, other))
+                [low], [high] = mean_intervals(
+                    (own - base)[None, :],
+                    confidence=settings.confidence,
+                    resamples=settings.resamples,
+                    seed=settings.seed,
+                )
+                rows.append(
+                    {
+                        "attribute": attribute,
+                        "system": system,
+                        "against": other,
+                        "measure": measure,
+                        "difference": float((own - base).mean()),
+                        "low": float(low),
+                        "high": float(high),
+                        "p": paired_test(own, base).p,
+                    }
+                )
+    names = ["attribute", "system", "against", "measure", "difference", "low", "high", "p"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def _pairs(run: pd.DataFrame, cutoff: int) -> Iterator[tuple[str, str]]:
+    top = run[run[RANK] < cutoff]
+    return zip(top[QID], top[DOCNO], strict=True)

@@ -1,0 +1,131 @@
+"""The placebo, drift and its warnings, and the paired comparison."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+
+import pandas as pd
+import pytest
+import qr_world
+
+from fairtk.errors import DataWarning
+from fairtk.llm import Chat, KeywordRefiner, Message
+from fairtk.studies.fair_qr.controls import drift_warnings, overlap, words_kept
+from fairtk.studies.fair_qr.placebo import RandomTerms, middle_words
+from fairtk.studies.fair_qr.tables import all_tables
+
+SYSTEMS = ("fair-qr", "fair-qr + exposure re-ranking", "random-terms")
+
+
+@pytest.fixture(scope="module")
+def results(gender, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("controls")
+    return qr_world.study(gender, folder, KeywordRefiner(terms=1), systems=SYSTEMS).run()
+
+
+def asked(keywords, query="one two"):
+    facts = {"query": query, "keywords": keywords, "group": ["f"], "attribute": "gender"}
+    return Chat((Message("user", "x"),), facts)
+
+
+def answer(model, chat):
+    [(_, completion)] = model.outcomes([chat])
+    return json.loads(completion.text)
+
+
+def test_as_many_words_as_the_model_added_by_seed_and_query():
+    vocabulary = [f"w{n}" for n in range(50)]
+    model = RandomTerms(vocabulary, {"one two": [2, 5]}, seed=1)
+    first = answer(model, asked("one two"))
+    assert first[:2] == ["one", "two"] and len(first) == 4 and set(first[2:]) <= set(vocabulary)
+    second = answer(model, asked(" ".join(first)))
+    assert second[:4] == first and len(set(second)) == 9
+    assert len(answer(model, asked(" ".join(second)))) == 9 + 3  # as usual, where it was not asked
+    again = [answer(RandomTerms(vocabulary, {}, seed), asked("one two")) for seed in (1, 1, 2)]
+    assert again[0] == again[1] != again[2] and len(again[0]) == 5
+    few = RandomTerms(["one", "w"], {})
+    assert answer(few, asked("one two")) == ["one", "two", "w"]
+
+
+def test_words_of_middle_frequency():
+    docs = [{"text": f"always often{'' if n % 20 else ' middle'} rare{n} 1999"} for n in range(200)]
+    # always: 200 documents, middle: 10 of 2 to 20, rare: 1; and a number
+    assert middle_words(docs, None) == ["middle"]
+    assert middle_words([{"text": "alone"}], None) == ["alone"]
+
+
+def test_the_placebo_adds_as_many_words_as_the_model(results):
+    traces = results.traces
+    counts = {}
+    for system in ("fair-qr", "random-terms"):
+        rows = traces[(traces["system"] == system) & (traces["iteration"] == 1)]
+        counts[system] = rows.set_index("qid")["added"].str.split().str.len().to_dict()
+    assert counts["random-terms"] == counts["fair-qr"] and set(counts["fair-qr"].values()) == {1}
+    added = set(traces.loc[traces["system"] == "random-terms", "added"]) - {""}
+    assert not added & {"woman", "women", "female"} and len(added) > 2
+
+
+def test_paired_rows(results):
+    controls = results.controls.set_index(["system", "against", "measure"])["difference"]
+    means = results.table.set_index("system")
+    for system, other in (("fair-qr", "bm25"), ("fair-qr", "random-terms")):
+        for measure in ("nDCG", "AWRF", "nDCG x AWRF"):
+            expected = means.loc[system, measure] - means.loc[other, measure]
+            assert controls[system, other, measure] == pytest.approx(expected, abs=1e-12)
+    assert len(all_tables(results)["controls"].rows) == 5
+    assert (results.controls["low"] <= results.controls["high"]).all()
+
+
+def test_drift_by_hand():
+    trace = pd.DataFrame(
+        [("1", 0, "a b c d", True), ("1", 1, "A b x", True), ("1", 2, "y", False),
+         ("2", 0, "a b", True)],
+        columns=["qid", "iteration", "query", "kept"],
+    )  # fmt: skip
+    # "A b" of "a b c d" are a half; the second query was not refined, and does not count
+    assert words_kept(trace) == pytest.approx(0.5)
+    assert math.isnan(words_kept(trace.iloc[:0]))
+    first = pd.DataFrame(
+        [("1", "a", 0), ("1", "b", 1), ("1", "c", 2), ("2", "a", 0)],
+        columns=["qid", "docno", "rank"],
+    )
+    run = pd.DataFrame([("1", "b", 0), ("1", "c", 1)], columns=["qid", "docno", "rank"])
+    # of the first two, b is shared; query 2 has nothing left
+    assert overlap(run, first, 2) == pytest.approx((0.5 + 0.0) / 2)
+    assert overlap(first, first, 2) == 1.0
+
+
+def test_drift_of_a_study(results):
+    drift = results.drift.set_index("system")
+    assert drift.loc["fair-qr", "words kept"] == 1.0 and "bm25" not in drift.index
+    row = drift.loc["fair-qr"]
+    assert row["lost per gained"] == pytest.approx(row["nDCG lost"] / row["AWRF gained"])
+    assert not any(text.startswith("drift") for text in results.warnings)
+    assert len(all_tables(results)["drift"].rows) == 3
+
+
+def test_a_model_that_answers_the_same_for_all_is_warned_of(gender, tmp_path):
+    def model(prompts):
+        return ["woman man"] * len(prompts)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        found = qr_world.study(gender, tmp_path, model, systems=("fair-qr",)).run()
+    [said] = [text for text in found.warnings if text.startswith("drift")]
+    assert "answered 'woman man' for all 8 topics" in said
+    assert math.isnan(found.drift["words kept"][0])  # its lists were not kept
+
+
+def test_below_which_a_warning_comes():
+    columns = ["attribute", "system", "words kept", "overlap"]
+    rows = [
+        ("gender", "fair-qr", 0.49, 0.24),
+        ("gender", "mmr", math.nan, 0.1),  # whose query stays
+        ("geography", "fair-qr", 0.5, 0.25),
+        ("geography", "random-terms", 1.0, 0.2),
+    ]
+    first, second = drift_warnings(pd.DataFrame(rows, columns=columns), 20)
+    assert "fair-qr for gender keep 49% of the original words (below 50%) and share 24%" in first
+    assert "random-terms for geography share 20% of the first list's top 20 (below 25%)" in second
