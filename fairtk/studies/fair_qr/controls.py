@@ -10,9 +10,10 @@ import pandas as pd
 from fairtk.frames.columns import DOCNO, QID, RANK
 from fairtk.frames.scripts import words
 from fairtk.statistics import mean_intervals, paired_test
-from fairtk.studies.fair_qr.cells import BM25, BY_EXPOSURE, FAIR_QR, RANDOM
+from fairtk.studies.fair_qr.cells import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, Cell
 from fairtk.studies.fair_qr.settings import Settings
 from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG
+from fairtk.studies.kept import KeptCell
 
 LEAST_KEPT, LEAST_OVERLAP = 0.5, 0.25
 _PAIRS = (
@@ -39,20 +40,36 @@ def words_kept(trace: pd.DataFrame) -> float:
     return float(np.mean(shares)) if shares else float("nan")
 
 
-def same_answers(trace: pd.DataFrame, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning if a model's first answers are one for all of three topics or more.
+def same_answers(kept: Mapping[Cell, KeptCell]) -> Iterator[str]:
+    """Yield a warning if a model's first answers are one for all of three topics or more."""
+    for cell, own in kept.items():
+        trace = own.traces
+        if cell.base != FAIR_QR or cell.variation or cell.grid or trace.empty:
+            continue
+        first = trace[(trace["iteration"] == 1) & (trace["query"] != "")]
+        if len(first) > 2 and first["query"].str.lower().nunique() == 1:
+            yield (
+                f"drift: the model of {cell.system} for {cell.attribute} answered "
+                f"{first['query'].iloc[0]!r} for all {len(first)} topics it was asked for: look at "
+                "the model and its prompt"
+            )
+
+
+def drift_frame(kept: Mapping[Cell, KeptCell], table: pd.DataFrame, cutoff: int) -> pd.DataFrame:
+    """Return one row for each system of the comparison but BM25; see `drift_row`.
 
     Args:
-        trace: of the loops.
-        names: what frames call the cell.
+        kept: what there is of each cell.
+        table: the comparison.
+        cutoff: the ranks that count.
     """
-    first = trace[(trace["iteration"] == 1) & (trace["query"] != "")] if len(trace) else trace
-    if len(first) > 2 and first["query"].str.lower().nunique() == 1:
-        yield (
-            f"drift: the model of {names['system']} for {names['attribute']} answered "
-            f"{first['query'].iloc[0]!r} for all {len(first)} topics it was asked for: look at "
-            "the model and its prompt"
-        )
+    cells = {(c.attribute, c.system): own for c, own in kept.items() if not c.variation}
+    rows = []
+    for _, row in table[table["system"] != BM25].iterrows():
+        own, first = cells[row["attribute"], row["system"]], cells[row["attribute"], BM25]
+        drift = drift_row(own.traces, own.rankings, first.rankings, row, cutoff)
+        rows.append({"attribute": row["attribute"], "system": row["system"], **drift})
+    return pd.DataFrame(rows)
 
 
 def refined(trace: pd.DataFrame) -> set[str]:

@@ -11,7 +11,7 @@ from fairtk.errors import NotFoundError
 from fairtk.frames.columns import QID
 from fairtk.llm import ChatModel, Prices
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, Cell
-from fairtk.studies.fair_qr.controls import control_rows, drift_row, drift_warnings, same_answers
+from fairtk.studies.fair_qr.controls import control_rows, drift_frame, drift_warnings, same_answers
 from fairtk.studies.fair_qr.costs import cost_row, iterations
 from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.settings import Settings
@@ -135,22 +135,7 @@ class Findings:
         top), both over refined topics where a system refines; ``AWRF gained``, ``nDCG lost`` and
         ``lost per gained`` (NaN: nothing gained).
         """
-        rows = []
-        for _, row in self.table.iterrows():
-            names = {"attribute": row["attribute"], "system": row["system"]}
-            found = {c.system: kept for c, kept in self.kept.items() if self._is(c, names)}
-            own, first = found[row["system"]], found.get(BM25)
-            if first is not None and row["system"] != BM25:
-                drift = drift_row(
-                    own.traces, own.rankings, first.rankings, row, self.settings.cutoff
-                )
-                rows.append(names | drift)
-        return pd.DataFrame(rows)
-
-    @staticmethod
-    def _is(cell: Cell, names: Mapping[str, str]) -> bool:
-        here = cell.attribute == names["attribute"] and not cell.variation
-        return here and cell.system in (names["system"], BM25)
+        return drift_frame(self.kept, self.table, self.settings.cutoff)
 
     @cached_property
     def controls(self) -> pd.DataFrame:
@@ -183,10 +168,7 @@ class Findings:
     def warnings(self) -> list[str]:
         """What a reader should know: warnings of systems, then of measures; each once."""
         of_systems = [text for kept in self.kept.values() for text in kept.warnings]
-        drifted = [*drift_warnings(self.drift, self.settings.cutoff)]
-        for cell, kept in self.kept.items():
-            if cell.system == FAIR_QR and not cell.variation:
-                drifted += same_answers(kept.traces, cell.names)
+        drifted = [*drift_warnings(self.drift, self.settings.cutoff), *same_answers(self.kept)]
         return list(dict.fromkeys([*of_systems, *drifted, *self._measured[3]]))
 
     @property

@@ -44,7 +44,6 @@ from fairtk.studies.writing import file_name, plain, write_json
 
 LEDGER = "ledger.sqlite"
 _BM25 = ("num_results", "k1", "b", "threads")
-_COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 
 
 class Layout:
@@ -71,8 +70,7 @@ class Layout:
         self.retriever = retriever if retriever is not None else self._bm25()
         cells = all_cells(self.settings, data.attributes)
         # another retriever's settings are not known
-        own = retriever is None
-        self.cells = [c for c in cells if own or not (c.grid and c.base == BM25)]
+        self.cells = [c for c in cells if retriever is None or not c.grid or c.base != BM25]
         self._store: Store | None = None
         for cell in self.cells:
             for tried in cell.grid or ({},):  # wrong settings are said before anything is done
@@ -109,8 +107,6 @@ class Layout:
             [node] = engine.tree.ends.values()
             done = engine.done(node)
         return self.data.topics[~self.data.topics[QID].isin(done)]
-
-    # What does it ------------------------------------------------------------------------------
 
     def engine(self, cell: Cell, store: Store, stage: StudyStage | None = None) -> Engine:
         """Return the engine that has the stage of a cell alone.
