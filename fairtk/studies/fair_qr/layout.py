@@ -33,9 +33,8 @@ from fairtk.prompts.refine import as_refinement_prompt
 from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, all_cells
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, OWN, RANDOM, Cell, all_cells
 from fairtk.studies.fair_qr.data import StudyData
-from fairtk.studies.fair_qr.refining import Prepared, ranked, ranked_and_timed
 from fairtk.studies.fair_qr.placebo import random_terms
-from fairtk.studies.fair_qr.refining import ranked
+from fairtk.studies.fair_qr.refining import Prepared, ranked, ranked_and_timed
 from fairtk.studies.fair_qr.search import CollectionBM25
 from fairtk.studies.fair_qr.setting import Setting
 from fairtk.studies.fair_qr.settings import Settings
@@ -141,15 +140,13 @@ class Layout:
 
     def refining(self, cell: Cell, ledger: Ledger) -> StudyStage:
         """Return the stage of a cell that refines."""
-        refiner = self.refiner(cell, ledger.wrap(self.llm))
-        rank = ranked if cell.variation else ranked_and_timed
-        return self.stage(cell, lambda topics: rank(refiner, topics))
         llm: Any = ledger.wrap(self.llm)
         if cell.base == RANDOM:
             traces = {own: self.kept(own).traces for own in self.cells if own.system == FAIR_QR}
             llm = random_terms(self.data, self.retriever, traces, cell, self.settings.seed)
         refiner = self.refiner(cell, llm)
-        return self.stage(cell, lambda topics: ranked(refiner, topics))
+        rank = ranked if cell.variation else ranked_and_timed
+        return self.stage(cell, lambda topics: rank(refiner, topics))
 
     def ranking(self, cell: Cell) -> StudyStage:
         """Return the stage of a cell that does not refine.
