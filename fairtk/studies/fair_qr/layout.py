@@ -30,7 +30,6 @@ from fairtk.frames.content import digest
 from fairtk.llm import Ledger, as_chat_model
 from fairtk.plugins import registry
 from fairtk.prompts.refine import as_refinement_prompt
-from fairtk.studies.fair_qr.cells import BM25, OWN, Cell, all_cells
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, OWN, RANDOM, Cell, all_cells
 from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.placebo import random_terms
@@ -77,8 +76,6 @@ class Layout:
                     self.refiner(cell.at(tried), self.llm)
                 elif cell.base == BM25:
                     self.build(cell.at(tried))
-
-    # What there is -----------------------------------------------------------------------------
 
     @contextmanager
     def opened(self, make: bool = False) -> Iterator[Store]:
@@ -235,8 +232,6 @@ class Layout:
         topics = self.data.topics
         order = topics[QID].map(self.folds).argsort(kind="stable")
         return Topics(topics.iloc[order], durable=True)
-
-    # Identity ----------------------------------------------------------------------------------
 
     def key(self, cell: Cell) -> str:
         """Return a digest of what decides a cell's results; equal cells have one."""
