@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ class Frontier:
             said = f"where {y} is {row.level:.4f}, {x} of {row.one} is {row.x_one:.4f}, of "
             said += f"{row.other} {row.x_other:.4f}: {row.difference:+.4f} "
             lines.append(f"{said}[{row.low:+.4f}, {row.high:+.4f}]")
+        compared = set(zip(self.equal["one"], self.equal["other"], strict=True))
+        lines += [
+            f"no {y} is reached by both {one} and {other}"
+            for one, other in combinations(self.areas["system"], 2)
+            if (one, other) not in compared
+        ]
         parts = self.curve.groupby("system", sort=False)["dominated"]
         behind = [name for name, marks in parts if marks.all()]
         lines += [f"{name} is dominated everywhere" for name in behind]

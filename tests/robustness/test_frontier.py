@@ -85,6 +85,8 @@ def test_two_retrievers_and_a_sampled_run():
     bad = found.curve[found.curve["system"] == "bad"]
     assert bad["dominated"].tolist() == [False, True, True, True]
     assert (found.curve["system"] == "even").sum() == 1
+    # the reversed run is never better than the uniform policy, the other one never worse
+    assert "no EE_R@5 is reached by both good and bad" in found.summary
     areas = found.areas.set_index("system")
     assert list(areas.index) == ["good", "bad"]
     assert areas.loc["good", "area"] > areas.loc["bad", "area"]
