@@ -53,7 +53,7 @@ bibtex_default_style = "plain"
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
-suppress_warnings = ["mystnb.unknown_mime_type"]
+suppress_warnings = ["mystnb.unknown_mime_type", "myst-nb.lexer"]
 
 # notebooks show a warning as one line, without the places of this machine
 _startup = HERE / "_build" / "ipython" / "profile_default" / "startup" / "warnings.py"
