@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import closing
 
+import pandas as pd
 import pytest
 
 from fairtk import demo
@@ -73,6 +74,14 @@ def whole(tmp_path_factory):
     assert len(found) == 5 * 3  # tables, each as CSV, Markdown and LaTeX
     assert 0 < of_labels < count(folder)
     return found, of_labels, count(folder)
+
+
+def test_utility_falls_from_the_fixed_ranking_to_uniform(whole, tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp() / "whole0"
+    [path] = folder.glob("out/settings/*/tables/means.csv")
+    utility = pd.read_csv(path).set_index("policy")["utility"]
+    assert utility["deterministic"] >= utility["alpha 8"] > utility["alpha 2"] > utility["alpha 0"]
+    assert utility["deterministic"] - utility["alpha 0"] > 0.2
 
 
 def test_killed_and_resumed_it_gives_the_same_tables(whole, tmp_path):
