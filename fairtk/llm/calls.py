@@ -62,7 +62,7 @@ class ServerModel(ChatModel):
         for attempt in range(retries + 1):
             patience = self._streak.patience(self.timeout, attempt)
             if not patience:
-                return self._failed(f"{reason} ({attempt} attempts)")
+                return self._failed(f"{reason} ({attempt} attempts)", stopped)
             begin = time.perf_counter()
             try:
                 reply = self._send_in_form(client, chat, patience)
@@ -82,18 +82,19 @@ class ServerModel(ChatModel):
                 self._streak.end()
                 return Failure(f"{self.model!r}: {reason}")
             if (asked or 0.0) > LONGEST_WAIT:
-                return self._failed(reason)
+                return self._failed(reason, stopped)
             if attempt < retries and stopped.wait(backoff.wait(attempt, asked, rng)):
                 return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
-        return self._failed(f"{reason} ({retries + 1} attempts)")
+        return self._failed(f"{reason} ({retries + 1} attempts)", stopped)
 
-    def _failed(self, reason: str) -> Failure:
+    def _failed(self, reason: str, stopped: Event) -> Failure:
         """Return the failure of a call that the server is to blame for.
 
         Raises:
             LLMError: it is the last of `MOST_FAILURES` in a row.
         """
         if self._streak.add() >= MOST_FAILURES:
+            stopped.set()  # the calls beside this one are not to begin anew
             self._streak.end()
             raise LLMError(
                 f"stopped: {MOST_FAILURES} calls in a row to {self.base_url or OPENAI_URL} failed, "

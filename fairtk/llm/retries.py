@@ -77,8 +77,8 @@ class Streak:
         with self._lock:
             self._asked = now if self._asked is None else self._asked
             left = SILENCE - (now - self._asked)
-        if attempt:
-            return max(0.0, min(timeout, left))
+        if attempt:  # a moment that is left is no use
+            return min(timeout, left) if left >= min(timeout, PROBE) else 0.0
         return timeout if left > 0 else min(timeout, PROBE)
 
     def add(self) -> int:
