@@ -123,6 +123,7 @@ def test_results_of_several_settings_lie_side_by_side(fairtk, tmp_path):
     assert found.exit_code == 2 and "unknown setting 'n3'" in found.stderr
 
 
+@pytest.mark.slow
 def test_a_budget_for_a_server(fairtk, tmp_path, monkeypatch):
     def short(questions, golds):
         for question in questions:

@@ -68,6 +68,7 @@ def by_provider(measures, qrels, run):
     return found
 
 
+@pytest.mark.slow
 def test_ten_thousand_rankings_have_ir_measures_values():
     qrels, run = random_frames()
     assert run.groupby(["query_id", "sample"]).ngroups == QUERIES * SAMPLES

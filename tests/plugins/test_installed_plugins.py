@@ -110,6 +110,7 @@ def fairtk_mesures():
 """
 
 
+@pytest.mark.slow
 def test_a_misspelt_hook(tmp_path):
     folder = write(tmp_path / "p", "fairtk-typo", MISSPELT)
     wanted = (
@@ -126,6 +127,7 @@ def test_a_misspelt_hook(tmp_path):
     assert f"PluginError: {wanted}" in err
 
 
+@pytest.mark.slow
 def test_two_owners_of_one_name(tmp_path):
     code = (HELLO / "fairtk_hello.py").read_text()
     folder = write(tmp_path / "p", "fairtk-hello", code, "0.1.0")
@@ -137,6 +139,7 @@ def test_two_owners_of_one_name(tmp_path):
     assert "fairtk-hello" in out
 
 
+@pytest.mark.slow
 def test_a_name_of_the_builtins_or_of_ir_measures(tmp_path):
     code = (HELLO / "fairtk_hello.py").read_text()
     folder = write(tmp_path / "a", "fairtk-clash", code.replace('NAME = "Exp', 'NAME = "EE_D" #'))

@@ -72,6 +72,7 @@ def test_each_pair_is_in_the_table_and_is_what_a_study_of_its_own_gives(gender, 
     assert again == [] and study.plan().done == study.plan().cells == 8
 
 
+@pytest.mark.slow
 def test_a_configuration_with_both(wiki, tmp_path, monkeypatch):
     module = types.ModuleType("my_retrievers")
 

@@ -41,6 +41,7 @@ def bm25(data, tmp_path_factory):
     return CollectionBM25(tmp_path_factory.mktemp("own") / "index", data.documents)
 
 
+@pytest.mark.slow
 def test_what_fair_qr_did_is_explained_once_for_each_attribute(results, data):
     assert results.explained == list(data.attributes)
 

@@ -32,6 +32,7 @@ class ShortPrompt:
         return [PromptSpec("short", "test_qr_models:Short", "fewer words")]
 
 
+@pytest.mark.slow
 def test_a_study_with_a_server_that_refuses_max_tokens_then_temperature(gender, tmp_path, client):
     def strict(prompt, count, body):
         for name in ("max_tokens", "temperature"):
@@ -80,6 +81,7 @@ def test_odd_models(gender, tmp_path, client, answer, reason):
         assert any("have no result" in str(w.message) for w in heard)
 
 
+@pytest.mark.slow
 def test_prompts_by_name_with_options_and_of_plugins(gender, tmp_path, client):
     plugin = ShortPrompt()
     plugins.register(plugin, "fairtk-short", "1.0")

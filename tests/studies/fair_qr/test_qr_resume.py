@@ -320,6 +320,7 @@ def test_a_file_that_changes_changes_the_collection(tmp_path):
     assert after.key["topics"] == before.key["topics"]
 
 
+@pytest.mark.slow
 def test_the_order_of_topics_does_not_matter(gender, done, tmp_path):
     order = np.random.default_rng(5).permutation(len(gender.topics))
     mixed = replace(gender, topics=gender.topics.iloc[order], qrels=gender.qrels.iloc[::-1])
