@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import fairtk
 from fairtk import AWRF, EE_D, EE_L, Groups, Target
 from fairtk.errors import (
+    ColumnError,
     DataWarning,
     MissingExtraError,
     ParameterError,
@@ -453,3 +454,9 @@ def test_the_printed_form_says_what_was_before():
     # costs (ln(1 / .75) + .5 ln(.5 / .75) + .5 ln(.5 / .25)) / 2 = .2158
     assert repr(alone) == f"<Explanation of {measure!r}: cost 0.0000 over 1 queries>"
     assert repr(both) == f"<Explanation of {measure!r}: cost 0.0000, 0.2158 before over 1 queries>"
+
+
+def test_what_is_no_frame():
+    qrels = qrels_of({"q": {"a": 1}})
+    with pytest.raises(ColumnError, match=r"explain\(EE_L@2\) \(run\) needs a DataFrame"):
+        fairtk.explain(EE_L @ 2, None, qrels)
