@@ -62,7 +62,7 @@ def wait_for(process, folder, answers):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Return the tables of a run that nobody disturbed, and its answers: of labels, of all."""
-    folder = tmp_path_factory.mktemp("whole")
+    folder = tmp_path_factory.mktemp("whole-rag")
     process = start(folder)
     of_labels = 0
     while process.poll() is None:
@@ -77,7 +77,7 @@ def whole(tmp_path_factory):
 
 
 def test_utility_falls_from_the_fixed_ranking_to_uniform(whole, tmp_path_factory):
-    folder = tmp_path_factory.getbasetemp() / "whole0"
+    folder = tmp_path_factory.getbasetemp() / "whole-rag0"
     [path] = folder.glob("out/settings/*/tables/means.csv")
     utility = pd.read_csv(path).set_index("policy")["utility"]
     assert utility["deterministic"] >= utility["alpha 8"] > utility["alpha 2"] > utility["alpha 0"]
