@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from fairtk.errors import MissingExtraError, WorkerError
+from fairtk.experiment.executors import ending
 from fairtk.experiment.executors.processes import ATTEMPTS, checked_workers
 from fairtk.experiment.executors.sessions import Function, RemoteSession
 from fairtk.experiment.executors.travel import from_parent, to_worker
 from fairtk.experiment.executors.worker import answer, portable
 from fairtk.experiment.threads import VARIABLES
 
-ENDING = str(Path(__file__).with_name("ending.py"))
+ENDING = str(Path(ending.__file__))
 
 
 class DaskExecutor:
@@ -98,7 +99,8 @@ def _local_cluster(workers: int, threads: int) -> Iterator[Any]:
     make_cluster: Any = subprocess.SubprocessCluster
 
     limits = dict.fromkeys(VARIABLES, str(threads))
-    with _environment({"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **limits}):
+    paths = os.pathsep.join(p for p in sys.path if p)
+    with _environment({"PYTHONPATH": paths, ending.STARTER: str(os.getpid()), **limits}):
         cluster = make_cluster(
             host="127.0.0.1",
             n_workers=workers,

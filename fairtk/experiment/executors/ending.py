@@ -1,19 +1,22 @@
-"""Run inside the scheduler and nannies of a cluster on this machine: they end with their starter.
+"""Read by the scheduler and nannies of a cluster on this machine: they end with their starter.
 
-Dask reads this file by its path, so that these processes need not import fairtk.
+Dask reads this file by its path as soon as such a process begins, so that it need not import
+fairtk. Elsewhere it does nothing.
 """
 
 import os
 import threading
 import time
 
-
-def dask_setup(_server: object) -> None:
-    """Watch the process that started this one; if it is killed, the system gives another parent."""
-    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+STARTER = "FAIRTK_STARTER"
+"""The variable that holds the number of the process that starts the cluster."""
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
+def _watch(starter: int) -> None:
+    while os.getppid() == starter:  # the parent of an orphan is another process
         time.sleep(1)
     os._exit(1)
+
+
+if STARTER in os.environ:
+    threading.Thread(target=_watch, args=(int(os.environ[STARTER]),), daemon=True).start()

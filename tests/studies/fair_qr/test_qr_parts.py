@@ -149,7 +149,7 @@ def test_odd_qids_go_through_a_whole_study(gender, tmp_path):
         assert " " not in link and (tmp_path / "odd" / unquote(link)).is_file()
     # every row of a table in Markdown has as many cells as its header
     tables = re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE)
-    assert len(tables) == 5
+    assert len(tables) == 7
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
 
