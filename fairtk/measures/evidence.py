@@ -13,7 +13,7 @@ import pandas as pd
 
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.frames.columns import DOCNO, EXPOSURE, QID, RANK, SAMPLE, plain_columns
+from fairtk.frames.columns import DOCNO, EXPOSURE, QID, RANK, SAMPLE
 from fairtk.frames.ids import Ids
 from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids, warn_of_strangers
 from fairtk.frames.qrels import Qrels
@@ -44,8 +44,7 @@ class Evidence:
 
     def __init__(self, qrels: Qrels, run: pd.DataFrame, where: str, warns: bool = True) -> None:
         self.exact: ExactExposure | None = None
-        plain_columns(run, f"{where} (run)")
-        if EXPOSURE in run.columns:
+        if EXPOSURE in getattr(run, "columns", ()):  # what is no frame is refused below
             self.exact = ExactExposure.of(run, f"{where} (run)")
             run = self.exact.run
         whole = Run(run, f"{where} (run)", either=True)
