@@ -22,13 +22,7 @@ OLD_WORDS = {
 
 
 def refuse_old_word(name: str, known: Container[str], where: str) -> None:
-    """Raise a `ParameterError` if a parameter has another name now.
-
-    Args:
-        name: a parameter's name that is not known.
-        known: the names that are.
-        where: whose parameter it is, for the message.
-    """
+    """Raise a `ParameterError` if an unknown parameter has another name now."""
     now = OLD_WORDS.get(name)
     if now is not None and now in known:
         raise ParameterError(f"{where}: {name} is called {now} now; write {now}=...")

@@ -17,15 +17,7 @@ _CALL = re.compile(r"([^\W\d][\w-]*)\s*(\(.*\))?", re.DOTALL)
 
 
 def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
-    """Split ``"Name(a=1, b='x')"`` into the name and its arguments.
-
-    Args:
-        text: the string form.
-        kind: what it is, for the message.
-
-    Raises:
-        ParameterError: the text is no name with named, literal arguments.
-    """
+    """Split ``"Name(a=1, b='x')"`` into the name and its named, literal arguments."""
     found = _CALL.fullmatch(text.strip())
     if found:
         try:
@@ -47,25 +39,14 @@ def read_browsing(text: str) -> BrowsingModel:
 def read_divergence(text: str, **settings: Any) -> Divergence:
     """Return the divergence that a string like ``"kl(smoothing=0.01)"`` names.
 
-    Args:
-        text: the string form.
-        **settings: those that the string leaves open; what the divergence does not have is left
-            out.
+    Settings are those that the string leaves open; what the divergence does not have is left out.
     """
     found: Divergence = _read(text, registry.divergences, settings)
     return found
 
 
 def as_position_model(given: str | BrowsingModel, where: str) -> BrowsingModel:
-    """Return a browsing model whose reader looks at positions alone.
-
-    Args:
-        given: the model, or its string form.
-        where: who asks, for messages.
-
-    Raises:
-        ParameterError: it is none, or its reader stops at useful documents.
-    """
+    """Return a browsing model whose reader looks at positions alone; others are refused."""
     model = _given(given, read_browsing, f"{where}: browsing")
     if not isinstance(model, BrowsingModel) or model.stop > 0:
         raise ParameterError(
@@ -76,16 +57,7 @@ def as_position_model(given: str | BrowsingModel, where: str) -> BrowsingModel:
 
 
 def as_divergence(given: str | Divergence, where: str, **settings: Any) -> Divergence:
-    """Return a divergence.
-
-    Args:
-        given: the divergence, or its string form.
-        where: who asks, for messages.
-        **settings: as in `read_divergence`.
-
-    Raises:
-        ParameterError: it is none, or a setting is out of its range.
-    """
+    """Return a divergence, given as such or as a string; settings as in `read_divergence`."""
     found = _given(given, lambda text: read_divergence(text, **settings), f"{where}: divergence")
     if not isinstance(found, Divergence):
         raise ParameterError(

@@ -55,12 +55,9 @@ def fetch(
 ) -> Path:
     """Return the path of a dataset's file, downloading it when it is not there.
 
-    Args:
-        dataset_id: e.g. ``"lamp/4/dev"``; also the subfolder of the data folder.
-        name: the file's name.
-        sources: a table of addresses (default: `addresses`).
-        check: as for `download`, where no checksum is known; `check_json` by default.
-        loader: as for `download`.
+    The dataset's id is also the subfolder of the data folder. `sources` is a table of addresses, by
+    default `addresses`; `check` and `loader` are as for `download`. Where no checksum is known,
+    JSON is checked.
 
     Raises:
         DownloadError: the file is not there and cannot be downloaded.
@@ -93,13 +90,9 @@ def download(
 ) -> None:
     """Download a file; nothing is at ``target`` before the file is complete and checked.
 
-    Args:
-        url: the address.
-        target: where the file goes; its folder is made.
-        checksums: the hex ``sha256`` or ``md5``, by that name, where it is known.
-        check: called with the path of the complete file; raises `FormatError` on a bad one.
-        pause: seconds before the second try, doubled for each further one.
-        loader: what loads a folder that has the file; named in errors.
+    Checksums are hex digits by kind, ``sha256`` or ``md5``. `check` raises `FormatError` on a bad
+    file; `pause` is in seconds, and doubled after each try; `loader`, what loads a folder that has
+    the file, is named in errors.
 
     Raises:
         DownloadError: names the address, what went wrong, and what to do instead.

@@ -42,10 +42,6 @@ class Element(NamedTuple):
 def iterate_array(path: str | PathLike[str], chunk: int = _CHUNK) -> Iterator[Element]:
     """Yield the elements of the JSON array that the file is.
 
-    Args:
-        path: a UTF-8 file.
-        chunk: how many characters are read at a time, at least.
-
     Raises:
         FormatError: the file is not a JSON array, or ends too early; names the file, the line and
             the element.

@@ -16,12 +16,7 @@ T = TypeVar("T")
 
 
 class FileDocs(BaseDocs):  # type: ignore[misc]
-    """Documents of a file, in English.
-
-    Args:
-        path: called for the file's path (it may download the file).
-        namespace: the namespace of the document ids.
-    """
+    """Documents of a file, in English; `path` is called for the file, and may download it."""
 
     def __init__(self, path: Callable[[], Path], namespace: str) -> None:
         self._path = path
@@ -41,12 +36,7 @@ class FileDocs(BaseDocs):  # type: ignore[misc]
 
 
 class FileQueries(BaseQueries):  # type: ignore[misc]
-    """Queries of a file, in English.
-
-    Args:
-        path: as for `FileDocs`.
-        namespace: the namespace of the query ids.
-    """
+    """Queries of a file, in English; as `FileDocs`."""
 
     def __init__(self, path: Callable[[], Path], namespace: str) -> None:
         self._path = path
@@ -68,10 +58,8 @@ class FileQueries(BaseQueries):  # type: ignore[misc]
 class DocsIter:
     """An iterator over documents; ``it[10:20]`` and ``it[3]`` read only what they need.
 
-    Args:
-        read: yields the documents with some numbers, in file order; None: all.
-        count: called for the number of documents, when a slice needs it.
-        rows: the numbers of the documents to yield (default: all).
+    `read` yields the documents with some numbers, in file order (None: all); `count` is called when
+    a slice needs the number of documents; `rows` are the numbers of those to yield.
     """
 
     def __init__(
@@ -102,12 +90,7 @@ class DocsIter:
 
 
 class ReadOnce(Generic[T]):
-    """What a file holds: read when it is first asked for, and again when the file has changed.
-
-    Args:
-        path: called for the file's path (it may download the file).
-        read: reads the file.
-    """
+    """What a file holds: read when it is first asked for, and again when the file has changed."""
 
     def __init__(self, path: Callable[[], Path], read: Callable[[Path], T]) -> None:
         self.path = path
@@ -127,10 +110,8 @@ class ReadOnce(Generic[T]):
 class Documentation:
     """What ir_datasets' documentation says of one dataset.
 
-    Args:
-        package: the package whose ``documentation.yaml`` has it.
-        entries: keys that lead to the entries that it is made of; descriptions are joined, of
-            anything else the last entry counts.
+    Each entry of the package's ``documentation.yaml`` is given by the keys that lead to it;
+    descriptions are joined, of anything else the last entry counts.
     """
 
     def __init__(self, package: str, *entries: tuple[str, ...]) -> None:

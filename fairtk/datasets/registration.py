@@ -16,11 +16,7 @@ from fairtk.plugins.registry import DatasetSpec, load_target
 
 
 class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
-    """A dataset that is built on first use.
-
-    Args:
-        spec: its target is called with the id and returns an ``ir_datasets.Dataset``.
-    """
+    """A dataset that is built on first use, by calling the target of its spec with its id."""
 
     def __init__(self, spec: DatasetSpec) -> None:
         super().__init__()
@@ -61,11 +57,7 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
 
 
 def register(spec: DatasetSpec) -> bool:
-    """Register a dataset with ir_datasets under its id.
-
-    Returns:
-        Whether it is there now because of this call: False where ir_datasets has the id already.
-    """
+    """Register a dataset with ir_datasets; return False where it has the id already."""
     if spec.name in ir_datasets.registry._registered:
         return False
     ir_datasets.registry.register(spec.name, LazyDataset(spec))

@@ -25,14 +25,9 @@ class Divergence:
     NAME: ClassVar[str]
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
-        """Return how far each row is from the same row of the target.
+        """Return how far each row shown is from the same row of the target; shape (n_rows,).
 
-        Args:
-            shown: what rankings show; rows need not sum to 1.
-            target: what they should show.
-
-        Returns:
-            An array of shape (n_rows,), 0 for equal rows; NaN where either row is empty.
+        Rows shown need not sum to 1. It is 0 for equal rows, NaN where either row is empty.
         """
         raise NotImplementedError(f"{type(self).__name__} must define between(shown, target)")
 

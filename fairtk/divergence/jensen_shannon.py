@@ -35,14 +35,9 @@ def js_divergence(p: SparseRows, q: Distributions, base: float | str = "e") -> F
 def js_terms(
     p: SparseRows, q: Distributions, base: float | str = "e"
 ) -> tuple[SparseRows, FloatArray]:
-    """Return what each cell adds to the Jensen-Shannon divergence.
+    """Return what each cell adds to the Jensen-Shannon divergence; arguments as `js_divergence`.
 
     Where p is 0 a cell adds q log(2) / 2 whatever it is, so only the cells of p are visited.
-
-    Args:
-        p: as in `js_divergence`.
-        q: as in `js_divergence`.
-        base: as in `js_divergence`.
 
     Returns:
         The parts of the cells of p, each 0 or above, and the sum of the parts of all other cells,

@@ -77,12 +77,7 @@ class SparseRows:
     ) -> SparseRows:
         """Return the sums of weights that share row and cell; sums of 0 are left out.
 
-        Args:
-            row: row of each weight, in any order; shape (n_entries,).
-            cell: cell of each weight.
-            weight: the weights, 0 or above.
-            n_rows: number of rows.
-            n_cells: number of cells.
+        Entries are in any order; shape (n_entries,) each.
 
         Raises:
             ParameterError: rows times cells do not fit into 62 bits.
@@ -152,11 +147,7 @@ class SparseRows:
         return self
 
     def scaled(self, factor: FloatArray | float) -> SparseRows:
-        """Return each row times a factor.
-
-        Args:
-            factor: one for all rows, or one each; shape (n_rows,).
-        """
+        """Return each row times a factor: one for all rows, or one each."""
         factors = np.broadcast_to(np.asarray(factor, dtype=np.float64), (self.n_rows,))
         return replace(self, weight=self.weight * factors[self.row])
 
@@ -173,14 +164,9 @@ class SparseRows:
 
 
 def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
-    """Return owner and position of the items of consecutive runs.
+    """Return the run and the position of each item of consecutive runs.
 
-    Args:
-        begin: position of the first item of each run.
-        size: number of items of each run.
-
-    Returns:
-        For each item, the index of its run, and its position.
+    Runs are given by the position of their first item and by their number of items.
     """
     owner = np.repeat(np.arange(len(size), dtype=np.int64), size)
     ahead = np.cumsum(size) - size

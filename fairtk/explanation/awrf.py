@@ -27,11 +27,6 @@ def awrf_contributions(
     p_c log(p_c / m_c) / 2 + q_c log(q_c / m_c) / 2, which is 0 where p_c = q_c and positive
     elsewhere. The first term goes to the ranks that show the group, the second to all ranks in
     proportion to their attention.
-
-    Args:
-        measure: AWRF with groups and target.
-        evidence: labels and run.
-        bands: the rank bands.
     """
     groups, ranked = measure.groups, evidence.rankings
     weight = measure.attention_of(evidence)

@@ -18,25 +18,17 @@ OUTSIDE = "(not in the run)"
 
 @dataclass(frozen=True)
 class Bands:
-    """Consecutive bands of ranks, and one more for what belongs to no rank.
-
-    Attributes:
-        last: the last rank of each band, counted from 1 and increasing.
-    """
+    """Consecutive bands of ranks, by their last ranks, and one more for what belongs to no rank."""
 
     last: tuple[int, ...]
 
     @classmethod
     def make(cls, last: Sequence[int] | None, depth: int) -> Bands:
-        """Return the bands that were asked for, or sensible ones.
+        """Return the bands that were asked for, or sensible ones; the last ends at the depth.
 
-        Args:
-            last: the last rank of each band; None: each rank alone down to 10 ranks, otherwise
-                bands that end at 5, 10, 20, 50, 100, 200, 500 and 1000.
-            depth: how many ranks are looked at; the last band ends there.
-
-        Raises:
-            ParameterError: `last` does not increase from 1 or above.
+        Without last ranks: each rank alone down to 10 ranks, otherwise bands that end at 5, 10, 20,
+        50, 100, 200, 500 and 1000. Last ranks that do not increase from 1 or above are a
+        `ParameterError`.
         """
         depth = max(depth, 1)
         if last is None:

@@ -59,26 +59,14 @@ class Contributions:
     ) -> Contributions:
         """Return units with their cost, by the formula of this module.
 
-        Args:
-            row: row of each unit (a query or a ranking).
-            cell: as the attribute.
-            shown: as the attribute.
-            target: as the attribute.
-            rate: g_c, cost of one unit of exposure; shape (n_units,).
-            owed: T_c, cost of the target; shape (n_units,).
-            attention: share of the attention of each row in each band; shape (n_rows, n_bands).
+        `rate` is g_c, the cost of one unit of exposure, and `owed` T_c, the cost of the target, of
+        each unit; `attention` is by row (a query or a ranking) and band.
         """
         cost = shown * rate[:, None] + attention[row] * owed[:, None]
         return cls(row, cell, shown, target, cost, attention)
 
     def regrouped(self, query: IntArray, cell: IntArray, weight: FloatArray) -> Contributions:
-        """Return sums of weighted units that share query and cell.
-
-        Args:
-            query: the new query of each unit.
-            cell: the new cell of each unit.
-            weight: factor of each unit.
-        """
+        """Return sums of weighted units that share a new query and cell."""
         low = int(cell.min(initial=0))
         width = np.int64(int(cell.max(initial=0)) - low + 1)
         key, unit = np.unique(query * width + (cell - low), return_inverse=True)
@@ -115,12 +103,9 @@ class Contributions:
         return replace(self.taken(units, np.ones(len(units))), attention=attention)
 
     def with_unshown(self, queries: IntArray, cell: int, cost: FloatArray) -> Contributions:
-        """Return the units and one more of some queries, of what no ranking shows.
+        """Return the units and one more of some queries, for what no ranking shows.
 
-        Args:
-            queries: the queries.
-            cell: `REST` or `ABSENT`.
-            cost: what they cost in each band; shape (n, n_bands).
+        Its cell is `REST` or `ABSENT`; it has a cost in each band, of shape (n, n_bands).
         """
         return replace(
             self,

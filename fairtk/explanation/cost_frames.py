@@ -19,14 +19,7 @@ from fairtk.frames.columns import QID
 
 @dataclass(frozen=True)
 class System:
-    """One run's parts.
-
-    Attributes:
-        parts: what each group of each query costs, by rank band.
-        value: the measure's value of each query, NaN where undefined.
-        cost: the cost of each query.
-        present: whether the run has each query.
-    """
+    """One run's parts: values and costs of each query, NaN where undefined, and which it has."""
 
     parts: Contributions
     value: FloatArray

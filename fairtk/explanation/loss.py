@@ -29,13 +29,8 @@ def loss_contributions(
     """Return what each group adds to EE-L, the squared distance of exposure and target.
 
     Group (or document) c costs (s_c - t_c)^2 = (s_c - t_c) (sum over ranks of s_kc - a_k t_c): each
-    rank has to answer for what it shows, and for its share of attention's worth of the target.
-
-    Args:
-        measure: EE-L.
-        evidence: labels and run.
-        bands: the rank bands.
-        groups: for the form by documents, groups that their costs are summed for; None: `LABELS`.
+    rank has to answer for what it shows, and for its share of attention's worth of the target. In
+    the form by documents their costs are summed for `groups`; None: for `LABELS`.
     """
     ranked, pairs = evidence.rankings, evidence.pairs
     grade = measure.form.grades(pairs.label)

@@ -25,12 +25,7 @@ NO_GROUP = "(no group)"
 
 @dataclass(frozen=True)
 class Names:
-    """The names of cells.
-
-    Attributes:
-        space: attributes and levels.
-        rest: name of what is not listed one by one.
-    """
+    """The names of cells: attributes and levels, and the name of what is not listed one by one."""
 
     space: LevelSpace
     rest: str

@@ -45,14 +45,8 @@ def sides(
 ) -> Sides:
     """Return the groups of rows with their exposure and target.
 
-    Args:
-        row: row of each item, something that is shown to the user.
-        band: rank band of each item.
-        doc: document of each item, an index into the memberships.
-        weight: attention of each item, above 0.
-        memberships: the groups of the documents.
-        target: one distribution for each row.
-        n_bands: number of bands.
+    Items are what is shown to the user: each has a row, a rank band, a document (an index into the
+    memberships) and its attention, above 0. The target has one distribution for each row.
     """
     item, entry = spread(memberships.start[doc], memberships.size[doc])
     n_cells = np.int64(memberships.n_cells)

@@ -15,13 +15,7 @@ from fairtk.frames.arrays import BoolArray, IntArray
 
 @dataclass(frozen=True)
 class Means:
-    """Means over queries.
-
-    Attributes:
-        parts: the contributions.
-        n: number of queries that costs are averaged over.
-        shown: the queries with rankings, which exposure is averaged over; shape (n_queries,).
-    """
+    """Means over queries: of costs over n, of exposure over those with rankings."""
 
     parts: Contributions
     n: int
@@ -30,9 +24,7 @@ class Means:
     def groups(self, names: Names, cell: IntArray | None = None) -> pd.DataFrame:
         """Return exposure, target, difference, cost and number of queries of each group.
 
-        Args:
-            names: the groups.
-            cell: the group of each unit; None: the units' own.
+        `cell` is the group of each unit; None: the units' own.
         """
         parts = self.parts
         cells, place = np.unique(parts.cell if cell is None else cell, return_inverse=True)

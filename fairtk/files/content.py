@@ -38,11 +38,7 @@ _JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
 
 @contextlib.contextmanager
 def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.BufferedReader]:
-    """Open a plain or gzipped text file for reading bytes.
-
-    Args:
-        path: the file.
-        longest: how many bytes a line may have.
+    """Open a plain or gzipped text file for reading bytes, in lines of at most `longest` bytes.
 
     Raises:
         InputError: the file cannot be opened.
@@ -53,12 +49,7 @@ def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.Buffer
 
 
 class Watched(io.RawIOBase):
-    """A stream that shows a function what is read from it, chunk by chunk.
-
-    Args:
-        source: the stream.
-        look: called with each chunk, in order; it may raise.
-    """
+    """A stream that shows a function each chunk that is read from it, in order; it may raise."""
 
     def __init__(self, source: BinaryIO, look: Callable[[bytes], None]) -> None:
         self._source = source

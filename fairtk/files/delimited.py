@@ -88,9 +88,8 @@ def delimited_records(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the fields of each record, by csv's strict rules.
 
-    Args:
-        path: a plain or gzipped file; tabs separate, or commas if the first record has no tab.
-        note: gets the line that notes something, if the file begins with one.
+    The file is plain or gzipped; tabs separate, or commas if the first record has no tab. A line
+    that notes something, at the start of the file, is appended to `note`.
 
     Raises:
         FormatError: a line breaks csv's rules, or holds no text; names it.
@@ -187,12 +186,7 @@ class _NotPlainError(ValueError):
 
 
 class _Shape:
-    """Sees to it that all lines of a file are plain and have as many fields as the header.
-
-    Args:
-        delimiter: what separates fields.
-        width: how many fields the header has.
-    """
+    """Sees to it that all lines of a file are plain and have as many fields as the header."""
 
     def __init__(self, delimiter: str, width: int) -> None:
         self._delimiter = ord(delimiter)

@@ -24,12 +24,7 @@ def file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path, patterns: tuple[str, ...] = ("**/*",)) -> str:
-    """Return one digest for the names and bytes of a folder's files, hidden ones left out.
-
-    Args:
-        folder: the folder.
-        patterns: which files count.
-    """
+    """Return one digest for the names and bytes of a folder's files, hidden ones left out."""
     found = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
     content = hashlib.blake2b(digest_size=16)
     for path in sorted(found):

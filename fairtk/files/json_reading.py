@@ -16,12 +16,7 @@ _BLANK = " \t\r\n"
 
 
 def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | None = None) -> Any:
-    """Return the value of a JSON text.
-
-    Args:
-        text: the text.
-        path: the file that it is from, for the message.
-        line: the line that it starts on.
+    """Return the value of a JSON text; file, and the line that it starts on, are for messages.
 
     Raises:
         FormatError: it is no JSON, is nested too deep, has a number of thousands of digits, or a
@@ -60,9 +55,6 @@ def described(value: Any) -> str:
 
 def json_objects(path: str | PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the 1-based line number and the object of each line; empty lines are passed over.
-
-    Args:
-        path: the file, plain or gzipped.
 
     Raises:
         FormatError: a line is not UTF-8, not JSON, or not an object; names file and line.

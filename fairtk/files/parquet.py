@@ -17,17 +17,10 @@ _NOTE = b"fairtk"
 def read_parquet(
     path: str | PathLike[str], file: BinaryIO | None = None
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Read a Parquet file.
+    """Read a Parquet file: the frame, and the note that `write_parquet` left.
 
-    Args:
-        path: the file; its name, if it is open already.
-        file: the open file.
-
-    Returns:
-        The frame, and the note that `write_parquet` left.
-
-    Raises:
-        FormatError: the file is damaged, or none.
+    A file that is open already is given beside its name. A damaged one, or none, is a
+    `FormatError`.
     """
     from pyarrow import parquet
 
@@ -52,15 +45,9 @@ def read_parquet(
 def write_parquet(
     frame: pd.DataFrame, path: str | PathLike[str] | BinaryIO, note: dict[str, Any] | None = None
 ) -> None:
-    """Write a Parquet file in one step, or into an open file.
+    """Write a Parquet file in one step, or into an open file; the index of a frame is not kept.
 
-    Args:
-        frame: the frame; its index is not kept.
-        path: the file.
-        note: what `read_parquet` gives back with the frame.
-
-    Raises:
-        InputError: a column has values that Parquet cannot hold.
+    The note comes back with the frame. Values that Parquet cannot hold are an `InputError`.
     """
     import pyarrow
     from pyarrow import parquet

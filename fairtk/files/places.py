@@ -22,8 +22,7 @@ _MOUNTS = Path("/proc/self/mounts")
 def network_of(path: Path) -> str:
     """Return the name of the network file system that a path is on; empty: none that is known.
 
-    Args:
-        path: a file, there or not, in a folder that exists.
+    The file need not be there, its folder must be.
     """
     try:
         lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
@@ -44,10 +43,8 @@ def network_of(path: Path) -> str:
 def locked(place: Path) -> Iterator[None]:
     """Keep other processes (and threads) that ask for the same away from a folder or file.
 
-    The system frees the lock when a process dies. Where it has no such locks, nothing is locked.
-
-    Args:
-        place: a folder or file that exists.
+    It must be there. The system frees the lock when a process dies. Where it has no such locks,
+    nothing is locked.
     """
     try:
         import fcntl

@@ -16,13 +16,7 @@ Row = Sequence[Any]
 
 
 class Table(NamedTuple):
-    """A table of texts.
-
-    Attributes:
-        columns: the header.
-        rows: the cells.
-        caption: what it shows, or ``""``.
-    """
+    """A table of texts: header, rows of cells, and what it shows."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -82,12 +76,9 @@ def cell_text(text: str) -> str:
 
 
 def aligned_lines(table: Table, numbers: Sequence[int] = (), width: int | None = None) -> list[str]:
-    """Return the lines of a table in aligned columns.
+    """Return the lines of a table in aligned columns, without its caption.
 
-    Args:
-        table: the table; its caption is left out.
-        numbers: the columns that are aligned to the right.
-        width: the last column is wrapped so that lines are no longer than this.
+    Columns that are `numbers` are aligned to the right; the last column is wrapped at `width`.
     """
     cells = [list(map(str, table.columns)), *[list(map(str, row)) for row in table.rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -130,10 +121,7 @@ def html_text(table: Table) -> str:
 def frame_html(frame: Any, caption: str, most: int = 20) -> str:
     """Return the first rows of a frame in HTML, as notebooks show it, its caption below.
 
-    Args:
-        frame: a pandas frame; its index is left out.
-        caption: what it shows.
-        most: rows; how many are left out is said.
+    The index is left out, and how many rows are is said.
     """
     left = len(frame) - most
     more = f" ({left} more rows)" if left > 0 else ""

@@ -47,12 +47,8 @@ class Rows:
     plain: bool = False
 
     def fail(self, row: int, message: str, every: Sequence[int] = ()) -> NoReturn:
-        """Raise a `FormatError` that names the line (or the row) and the file.
-
-        Args:
-            row: the first row that is wrong.
-            message: what is wrong.
-            every: all rows that are; none given: this one.
+        """Raise a `FormatError` that names file and line (or row); `every`: all rows that are
+        wrong.
         """
         line = self.line_of(int(row))
         place = f"row {int(row)}: " if line is None else ""
@@ -61,13 +57,7 @@ class Rows:
         raise error
 
     def fail_at(self, wrong: BoolArray, message: str, column: str) -> None:
-        """Raise for the first row that is wrong, if any.
-
-        Args:
-            wrong: which rows are.
-            message: what is wrong; the first ``{}`` in it becomes the value.
-            column: where the value is.
-        """
+        """Raise for the first row that is wrong, if any; ``{}`` in the message is its value."""
         if wrong.any():
             rows = np.flatnonzero(wrong).tolist()
             found = shown(self.frame[column].iloc[rows[0]])

@@ -98,13 +98,9 @@ def write_table(
 ) -> None:
     """Write a frame with its column names, in one step.
 
-    The suffix chooses: ``.parquet``, ``.jsonl``, ``.csv``, anything else is TSV; ``.gz`` behind
-    the text formats packs. Lists of strings are JSON arrays in TSV and CSV.
-
-    Args:
-        frame: the frame; its index is not kept.
-        path: the file.
-        note: what `read_table` gives back in `Rows.note`; JSON lines have no place for one.
+    The suffix chooses: ``.parquet``, ``.jsonl``, ``.csv``, anything else is TSV; ``.gz`` behind the
+    text formats packs. Lists of strings are JSON arrays in TSV and CSV. The index is not kept; the
+    note comes back in `Rows.note` (JSON lines have no place for one).
 
     Raises:
         InputError: the folder does not exist, or a text could not be told from rows of the file.

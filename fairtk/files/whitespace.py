@@ -29,14 +29,7 @@ def fields_of(line: str) -> list[str]:
 
 
 def refuse_spaces(names: Any, what: str, where: str, remedy: str = "") -> None:
-    """Raise an `InputError` for names that such a file cannot hold: empty ones, or with spaces.
-
-    Args:
-        names: the names.
-        what: what they are, for the message.
-        where: who writes them, for the message.
-        remedy: what to do about it.
-    """
+    """Raise an `InputError` for names that such a file cannot hold: empty ones, or with spaces."""
     texts = pd.Series(names, dtype="str")
     wrong = texts[texts.str.contains(r"[\s\ufeff]|^$")]
     if len(wrong):
@@ -51,15 +44,11 @@ def read_whitespace(
     layouts: Sequence[Sequence[str]],
     types: Mapping[str, Type],
 ) -> Rows:
-    """Read a text file without a header.
+    """Read a plain or gzipped text file without a header.
 
-    pandas' C parser reads the file; only when it, or a check of its result, finds something wrong
-    is the file read again line by line, to say where.
-
-    Args:
-        path: a plain or gzipped file.
-        layouts: the possible lists of columns, of different lengths; line 1 decides which.
-        types: the type of each column.
+    The columns are the layout that has as many as line 1. pandas' C parser reads the file; only
+    when it, or a check of its result, finds something wrong is the file read again line by line, to
+    say where.
 
     Raises:
         FormatError: a line has another number of columns than line 1 or than any layout, or a

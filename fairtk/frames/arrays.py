@@ -14,9 +14,7 @@ ObjectArray = npt.NDArray[np.object_]
 def rows_by_code(codes: IntArray, n_codes: int) -> tuple[IntArray, list[int]]:
     """Return the rows sorted by code, and where each code's rows start; at the end, where all end.
 
-    Args:
-        codes: from 0 to n_codes - 1; shape (n_rows,).
-        n_codes: how many codes there are.
+    Codes are from 0 to n_codes - 1; shape (n_rows,).
     """
     order = np.argsort(codes, kind="stable")
     return order, np.searchsorted(codes[order], np.arange(n_codes + 1)).tolist()

@@ -50,11 +50,7 @@ def ours(names: Iterable[str]) -> list[str]:
 
 
 def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with PyTerrier's column names, whichever of the two it has.
-
-    Args:
-        frame: a run or qrels; the two of one call may differ in their names.
-        where: the measure that asks, and which frame it is, for messages.
+    """Return the frame with PyTerrier's column names, whichever of the two it has; not changed.
 
     Raises:
         ColumnError: it has both names of a column, or columns that `require` refuses.
@@ -70,12 +66,7 @@ def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
 
 
 def plain_columns(frame: Any, where: str) -> None:
-    """Raise a `ColumnError` unless it is a frame whose columns have one name each.
-
-    Args:
-        frame: the frame to look at.
-        where: who needs it, for the message.
-    """
+    """Raise a `ColumnError` unless it is a frame whose columns have one name each."""
     if not isinstance(frame, pd.DataFrame):
         raise ColumnError(f"{where} needs a DataFrame; found a {type(frame).__name__}")
     if frame.columns.nlevels > 1:
@@ -92,13 +83,7 @@ def plain_columns(frame: Any, where: str) -> None:
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
-    """Raise a `ColumnError` unless the frame has all the columns.
-
-    Args:
-        frame: the frame to look at.
-        columns: the columns that must be there.
-        where: the transformer, measure or file that needs them, for the message.
-    """
+    """Raise a `ColumnError` unless the frame has all the columns; `where` says who needs them."""
     plain_columns(frame, where)
     needed = list(columns)
     missing = [c for c in needed if c not in frame.columns]
@@ -110,11 +95,7 @@ def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
 
 
 def as_numbers(column: pd.Series) -> FloatArray:
-    """Return a column as floats; NaN for what is missing or no number, such as the text "1".
-
-    Args:
-        column: integers, floats, booleans, pandas' nullable ones, or objects that are numbers.
-    """
+    """Return a column as floats; NaN for what is missing or no number, such as the text "1"."""
     if getattr(column.dtype, "kind", "O") in "biuf":
         numbers: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return numbers

@@ -54,9 +54,6 @@ def is_plain(mapping: Mapping[Any, Any]) -> bool:
     """Return whether a mapping of mappings needs no closer look: ids and values are in order.
 
     A look at all of it at once, which costs a fiftieth of what evaluators do with it.
-
-    Args:
-        mapping: queries to mappings of documents to numbers.
     """
     try:
         ids = "".join(chain(mapping, chain.from_iterable(mapping.values())))

@@ -28,11 +28,7 @@ _REMEDY = {
 
 
 class Ids:
-    """Distinct ids, as text and for look-ups; the form that they did not come in is made late.
-
-    Args:
-        given: the ids: an array of Python strings, or Arrow's.
-    """
+    """Distinct ids, as text and for look-ups; the form that they did not come in is made late."""
 
     def __init__(self, given: ObjectArray | pa.LargeStringArray) -> None:
         self.given = given
@@ -63,11 +59,6 @@ def encode_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, Obje
 def coded_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, Ids]:
     """Return ids as codes, and the distinct ids in order of first appearance.
 
-    Args:
-        column: the ids; not changed.
-        name: the name of the column, for messages.
-        where: the transformer or measure that asks, and the frame, for messages.
-
     Raises:
         InputError: an id is missing, is no text and no whole number, or has a character that no
             file can hold; or two ids differ as they are and not as text, such as 1 and "1".
@@ -93,11 +84,7 @@ def coded_among(
 ) -> tuple[IntArray, Ids, IntArray]:
     """Return ids as codes, the distinct ids in any order, and their places among known ones.
 
-    Args:
-        known: ids that most of the column are expected to be among.
-        column: as in `coded_ids`.
-        name: the same.
-        where: the same.
+    Most of the column are expected to be among the known ones.
     """
     given = _complete_text(column)
     if given is None:
@@ -142,16 +129,7 @@ def _coded_text(given: pa.LargeStringArray, name: str, where: str) -> tuple[IntA
 
 
 def distinct_ids(values: Any, name: str, where: str) -> ObjectArray:
-    """Return distinct ids as text.
-
-    Args:
-        values: the ids, none twice.
-        name: what they are, for messages.
-        where: who asks, for messages.
-
-    Raises:
-        InputError: as `encode_ids`.
-    """
+    """Return distinct ids as text; what is none is an `InputError`, as in `coded_ids`."""
     array = np.asarray(values, dtype=object)
     try:
         together = "".join(array)
@@ -165,12 +143,7 @@ def distinct_ids(values: Any, name: str, where: str) -> ObjectArray:
 
 
 def with_text(frame: pd.DataFrame, ids: dict[str, tuple[IntArray, Ids]]) -> pd.DataFrame:
-    """Return a frame whose ids are text; itself if they are.
-
-    Args:
-        frame: the frame; not changed.
-        ids: what `coded_ids` made of its columns of ids.
-    """
+    """Return a frame whose ids are text; itself if they are."""
     other = {
         name: known.text[codes]
         for name, (codes, known) in ids.items()
@@ -217,11 +190,7 @@ def _refuse_alike(given: Any, text: ObjectArray, name: str, where: str) -> None:
 
 
 def strange_character(text: str) -> tuple[str, str] | None:
-    """Return a character that an evaluator or a file cannot hold, and why; None: there is none.
-
-    Args:
-        text: one id, or many joined.
-    """
+    """Return a character that an evaluator or a file cannot hold, and why; None: there is none."""
     if "\0" in text:
         return "\0", "evaluators written in C stop at it"
     if text.isascii():

@@ -23,13 +23,7 @@ SHARE = 0.9
 
 
 def warn_of_other_qids(qrels: Qrels, queries: Ids, where: str) -> None:
-    """Warn if labels and run have no query in common.
-
-    Args:
-        qrels: the labels.
-        queries: all queries of the run.
-        where: the measures, for the message.
-    """
+    """Warn if labels and run have no query in common."""
     if len(qrels) and queries.size and (qrels.queries.find(queries) < 0).all():
         warnings.warn(
             f"{where}: none of the {queries.size} queries of the run is among the "
@@ -45,13 +39,8 @@ def warn_of_other_docnos(
 ) -> None:
     """Warn as `warn_of_strangers`, for a run whose documents nobody has looked up.
 
-    Queries are looked at until too few are left for the warning: mostly a tenth of them.
-
-    Args:
-        qrels: the labels.
-        queries: the queries of the run that have results.
-        documents: returns the documents of one of them, as text, by its place.
-        where: the measures, for the message.
+    `documents` gives those of a query by its place. Queries are looked at until too few are left
+    for the warning: mostly a tenth of them.
     """
     if not {DOCNO, LABEL} <= set(qrels.frame.columns):
         return
@@ -90,12 +79,8 @@ def warn_of_strangers(
 ) -> None:
     """Warn if queries that have useful documents have no judged one in the run, nearly all.
 
-    Args:
-        qrels: the labels.
-        query: the query of each row among those of the labels, -1 for another; shape (n_rows,).
-        docno: gives the document of a row.
-        judged: whether it has a label; shape (n_rows,).
-        where: the measures, for the message.
+    For each row of the run: its query among those of the labels (-1 for another), what gives its
+    document, and whether that has a label.
     """
     n_queries = len(qrels.qids)
     counted = qrels.useful.copy()

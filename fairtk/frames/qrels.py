@@ -107,9 +107,7 @@ class Qrels:
     def place(self, query: IntArray, doc: IntArray) -> IntArray:
         """Return the row of the label of each query and document; -1 without label.
 
-        Args:
-            query: indices into `qids`, -1 for another query; shape (n,).
-            doc: indices into `docnos`, -1 for another document; shape (n,).
+        Both are indices, into `qids` and `docnos`, -1 for another one; shape (n,).
         """
         row, owner, several = self._one_label
         found = np.where(owner[doc] == query, row[doc], -1)
@@ -128,11 +126,7 @@ class Qrels:
         return state.hexdigest()
 
     def by_query(self, labels: IntArray) -> dict[str, dict[str, int]]:
-        """Return labels by query and document, of the queries that have any.
-
-        Args:
-            labels: the labels, or what stands for them; shape (n_labels,).
-        """
+        """Return labels, or what stands for them, by query and document; none is left empty."""
         order, start = self._rows_by_query
         docnos, values = self.docnos[self.doc[order]].tolist(), labels[order].tolist()
         return {
@@ -170,11 +164,7 @@ class Qrels:
         return with_text(self.frame, ids)
 
     def kept(self, rows: BoolArray) -> Qrels:
-        """Return some of the labels; all queries stay, with a label left or without.
-
-        Args:
-            rows: which labels stay; shape (n_labels,).
-        """
+        """Return some of the labels; all queries stay, with a label left or without."""
         part = object.__new__(Qrels)
         part.__dict__.update(self.__dict__)
         for made in ("fingerprint", "pairs", "useful", "_one_label", "_rows_by_query"):

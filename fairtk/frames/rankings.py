@@ -107,14 +107,7 @@ def encode_run(
 def rankings_of(
     run: Run, known: Ids | None = None, *, scored: bool = True, use_rank: bool = True
 ) -> Rankings:
-    """Return the same for a run whose queries are encoded already.
-
-    Args:
-        run: the run.
-        known: documents among which those of the run have a place.
-        scored: whether the column ``score`` must be there.
-        use_rank: whether the column ``rank`` decides the order, where the frame has it.
-    """
+    """Return the same for a run whose queries are encoded; `known`: see `Rankings.place`."""
     frame, where, query, qids = run.frame, run.where, run.query, run.qids
     ranked = use_rank and RANK in frame.columns
     needed = [QID, DOCNO, *([SCORE] if scored or not ranked else [])]
@@ -192,10 +185,8 @@ def order_by(
 ) -> IntArray:
     """Return the order of rows by keys, with ties broken by name.
 
-    Args:
-        keys: as for `numpy.lexsort`: the last one counts first; shape (n_rows,) each.
-        named: gives the names of some rows, as indices into names, and the names.
-        descending: whether the last of tied names comes first (trec_eval's rule).
+    Keys are as for `numpy.lexsort`: the last one counts first. `named` gives the names of some
+    rows, as indices into names, and the names; descending is trec_eval's rule.
     """
     order: IntArray = np.lexsort(keys)
     tied = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in keys])

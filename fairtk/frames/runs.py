@@ -185,11 +185,7 @@ class Run:
         return place
 
     def kept(self, rows: BoolArray) -> Run:
-        """Return some of the rows; queries without one are gone.
-
-        Args:
-            rows: which rows stay; shape (n_rows,).
-        """
+        """Return some of the rows; queries without one are gone."""
         part = object.__new__(Run)
         part.where, part.frame = self.where, self.frame[rows]
         codes, seen = pd.factorize(self.query[rows])

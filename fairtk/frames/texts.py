@@ -13,11 +13,7 @@ from fairtk.frames.columns import DOCNO, QID, QUERY, TEXT
 
 
 def texts_of(inp: pd.DataFrame, where: str) -> list[str]:
-    """Return the text of each row.
-
-    Raises:
-        InputError: a text is not a string; names qid and docno.
-    """
+    """Return the text of each row; one that is not a string is an `InputError`."""
     return _strings(
         inp, TEXT, where, "load the texts first (a text_loader), or drop documents without one"
     )

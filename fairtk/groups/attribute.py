@@ -82,11 +82,7 @@ class Attribute:
         )
 
     def entries(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return size of each row, and level and weight of their entries, one after the other.
-
-        Args:
-            rows: rows of the attribute; -1 has no entries.
-        """
+        """Return the size of each row, and level and weight of their entries; row -1 has none."""
         begin = self.start[rows].astype(np.int64)
         size = np.where(rows >= 0, self.start[rows + 1] - begin, 0)
         _, entry = spread(begin, size)

@@ -88,11 +88,7 @@ def level_order(found: Sequence[str], unknown: str | None) -> tuple[str, ...]:
 
 
 def checked_levels(levels: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return given levels as a tuple.
-
-    Raises:
-        InputError: they are no list of distinct strings.
-    """
+    """Return given levels as a tuple; what is no list of distinct strings is an `InputError`."""
     if isinstance(levels, str) or not all(isinstance(v, str) for v in levels):
         raise ParameterError(f"{where}: levels must be a list of strings; found {levels!r}")
     names = tuple(levels)
@@ -152,12 +148,7 @@ def level_places(
 ) -> IntArray:
     """Return the place of each row's level among the levels that there are.
 
-    Args:
-        codes: index into `found` of each row.
-        found: the levels of the rows.
-        names: the levels that there are.
-        message: what is wrong if another occurs; ``{}`` in it becomes that one.
-        fail: raises for the row.
+    A level of `found` that is none of the `names` fails, with it in place of ``{}`` in the message.
     """
     places = {level: place for place, level in enumerate(names)}
     for code, level in enumerate(found):
@@ -170,10 +161,7 @@ def level_places(
 def checked_weights(frame: pd.DataFrame, names: list[str], fail: Fail) -> FloatArray:
     """Return the weights as floats; a text is one if it is a plain number.
 
-    Args:
-        frame: with ``weight``.
-        names: the columns that name a row, for messages.
-        fail: raises for a row.
+    `names` are the columns that name a row, for messages.
     """
     column = frame[WEIGHT]
     if pd.api.types.is_numeric_dtype(column.dtype):

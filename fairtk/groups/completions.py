@@ -19,17 +19,10 @@ def jensen_shannon_bounds(
 
     A completion gives each piece of free attention to known levels, in any mixture. The target is
     taken over the known levels alone (divided by its known part), since nothing is unknown after a
-    completion. The divergence is convex in what is given, so the largest value is reached by
-    giving all to one level; the smallest by raising the lowest ratios of exposure to target to one
-    height, like water. That can split a document between levels: with whole documents only, the
-    smallest value may be a little larger, the largest is exact.
-
-    Args:
-        shown: exposure of the groups as far as known, with ``unlabeled="bounds"``.
-        free: attention of which no group is known; shape (n_rows,).
-        target: the target.
-        known: whether each level is a known one; shape (n_cells,).
-        base: of the logarithm, as in `fairtk.divergence.js_divergence`.
+    completion. The divergence is convex in what is given, so the largest value is reached by giving
+    all to one level; the smallest by raising the lowest ratios of exposure to target to one height,
+    like water. That can split a document between levels: with whole documents only, the smallest
+    value may be a little larger, the largest is exact.
 
     Returns:
         Lowest and highest divergence; each of shape (n_rows,), NaN where nothing is shown or the

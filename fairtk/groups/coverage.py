@@ -55,14 +55,7 @@ def coverage_of(
     cutoff: int | None = None,
     memberships: Memberships | None = None,
 ) -> pd.DataFrame:
-    """Return the same for a run that is encoded already.
-
-    Args:
-        groups: the groups.
-        rankings: the run.
-        cutoff: ranks that are looked at in each ranking; None: all.
-        memberships: those of ``rankings.docnos`` with ``unlabeled="drop"``, if at hand.
-    """
+    """Return the same for an encoded run; `memberships`, if at hand, drop what is unlabeled."""
     seen = np.ones(len(rankings.doc), bool) if cutoff is None else rankings.position < cutoff
     query, doc = rankings.query[seen], rankings.doc[seen]
     n_queries = len(rankings.qids)
@@ -108,15 +101,8 @@ def empty_levels(groups: Crossed) -> list[list[str]]:
 def unreachable(groups: Crossed, target: Distributions) -> tuple[float, list[str]]:
     """Return how much of a target lies on levels that no document has, and which those are.
 
-    For one attribute only: crossed ones have empty combinations as a rule, and are returned as if
-    they had none.
-
-    Args:
-        groups: the groups.
-        target: the distributions of a target over their levels.
-
-    Returns:
-        The largest such share of any query, and the levels that have it.
+    The largest such share of any query. For one attribute only: crossed ones have empty
+    combinations as a rule, and are returned as if they had none.
     """
     if groups.space.crossed or all(not levels for levels in empty_levels(groups)):
         return 0.0, []

@@ -22,11 +22,7 @@ _POWERS = 10 ** np.arange(19, dtype=np.int64)
 
 
 class Documents:
-    """Distinct docnos in a fixed order.
-
-    Args:
-        values: distinct docnos: integers, sorted (`numbers`), or strings in any order.
-    """
+    """Distinct docnos in a fixed order: integers, sorted (`numbers`), or strings in any order."""
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
         self.values = values
@@ -34,13 +30,9 @@ class Documents:
 
     @classmethod
     def ordered(cls, docnos: Any) -> tuple[Documents, IntArray | None]:
-        """Return an index of distinct docnos, and the permutation that brings them into its order.
+        """Return an index of distinct docnos, and for each of its rows the place among them.
 
-        Args:
-            docnos: distinct strings or integers.
-
-        Returns:
-            The index, and for each of its rows the place in `docnos`; None: the same places.
+        Docnos are strings or integers; None instead of places: the same ones.
         """
         values = np.asarray(docnos)
         whole = values.dtype.kind in "iu"
@@ -65,11 +57,7 @@ class Documents:
         return pd.Index(self.values, dtype=object)
 
     def rows(self, docnos: Iterable[str] | npt.NDArray[Any]) -> IntArray:
-        """Return the row of each docno, -1 where it is not in the index.
-
-        Args:
-            docnos: docnos as strings (or integers); shape (n,).
-        """
+        """Return the row of each docno, -1 where it is not in the index."""
         wanted = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
         if not self.numeric:
             return np.asarray(self._index.get_indexer(as_strings(wanted)), dtype=np.int64)

@@ -72,12 +72,8 @@ class Shown:
 def shown_documents(rankings: Rankings, weight: FloatArray, *, amortize: bool = True) -> Shown:
     """Return the attention of each document in each query, or in each sampled ranking.
 
-    Args:
-        rankings: the run.
-        weight: attention of each row of the run, e.g. from `fairtk.exposure.attention`; rows with
-            0 (below the cutoff, or not relevant) are left out.
-        amortize: whether a document's attention is averaged over the samples of its query; rows of
-            the result are then queries (index into ``rankings.qids``), else rankings.
+    Rows of the run with no weight (below the cutoff, or not relevant) are left out. With `amortize`
+    a document's attention is averaged over the samples of its query, and rows are queries.
     """
     seen = np.flatnonzero(weight)
     doc, weight = rankings.doc[seen], weight[seen]
@@ -125,13 +121,8 @@ def loss_parts(
     """Return disparity, relevance and loss of group exposures, each of shape (n_rows,).
 
     EE-D = |s|^2, EE-R = <s, t>, EE-L = |s - t|^2 = EE-D - 2 EE-R + |t|^2 (Diaz et al. 2020; TREC
-    Fair Ranking 2022, Task 2, whose guidelines misprint a square). The target is visited only
-    where the system has exposure.
-
-    Args:
-        system: exposure of the groups.
-        target: exposure that they should get.
-        scale: factor of the target; TREC 2022's Task 2 takes the attention of 20 ranks.
+    Fair Ranking 2022, Task 2, whose guidelines misprint a square), with t the target times `scale`.
+    The target is visited only where the system has exposure.
     """
     disparity = system.square()
     found = target.lookup(system.row, system.cell)
@@ -144,11 +135,8 @@ def expeval_target(grades: Grades, model: RBP) -> FloatArray:
     """Return the target exposure of a document of each grade, as expeval has it; (n_grades,).
 
     It differs from `fairtk.exposure.target_exposure` under `GERR` where documents that are not
-    useful have several grades: every document of a better grade counts as a stop there.
-
-    Args:
-        grades: of usefulness.
-        model: the browsing model, with p below 1.
+    useful have several grades: every document of a better grade counts as a stop there. For p below
+    1.
     """
     plain = (1.0 - model.stop) ** grades.above * target_exposure(grades, RBP(model.p), None)
     return np.where(grades.useful, target_exposure(grades, model, None), plain)

@@ -64,11 +64,7 @@ class ProductRows:
         return ProductRows(self.space, self.shares, np.append(self.present, False)[rows])
 
     def expanded(self) -> SparseRows:
-        """Return all weights above 0.
-
-        Raises:
-            InputError: they are too many.
-        """
+        """Return all weights above 0; too many are an `InputError`."""
         used = [np.flatnonzero(s) for s in self.shares]
         count = math.prod(len(u) for u in used) * int(self.present.sum())
         check_size(count, self.space)
@@ -187,11 +183,7 @@ class BackgroundRows:
         )
 
     def expanded(self) -> SparseRows:
-        """Return all weights above 0.
-
-        Raises:
-            InputError: they are too many; take fewer rows.
-        """
+        """Return all weights above 0; too many are an `InputError`."""
         heads = np.flatnonzero(np.ones(self.head_space.size))
         size = np.diff(self.tail.start)
         check_size(len(heads) * int(size.sum()), self.space)
@@ -231,12 +223,7 @@ def half_of_background(
 ) -> FloatArray:
     """Return half of a case's mass times the backgrounds of its known attributes; 0 if none is.
 
-    Args:
-        head: the averaged attributes.
-        shares: their backgrounds, with 1 for the unknown level.
-        mass: mass of each case; shape (n_rows, n_cases).
-        row: the row of each cell.
-        cell: cells of `head`.
+    The cells are those of `head`, the averaged attributes; see `BackgroundRows` for the others.
     """
     case = np.zeros(len(cell), dtype=np.int64)
     result = np.full(len(cell), 0.5)

@@ -104,12 +104,7 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
     """Check the rows of a file of groups or of a target, and give its columns their types.
 
     Weights are numbers if all are; names are strings (or integers, in Parquet), and empty fields
-    are missing.
-
-    Args:
-        rows: the rows.
-        columns: the columns that it must have; if only weights, all others have names, too.
-        what: what it is, for messages.
+    are missing. Where `columns` are the weights alone, all others have names, too.
 
     Raises:
         FormatError: a column is missing, or holds something else.

@@ -121,11 +121,7 @@ class LevelSpace:
         return tuple(found) if self.crossed else found[0]
 
     def cell(self, level: Level) -> int:
-        """Return the number of a level.
-
-        Raises:
-            InputError: there is no such level.
-        """
+        """Return the number of a level; one that there is not is an `InputError`."""
         parts = (level,) if isinstance(level, str) else tuple(level)
         if len(parts) != len(self.names):
             raise InputError(
@@ -141,11 +137,7 @@ class LevelSpace:
         return result
 
     def index(self, attribute: str) -> int:
-        """Return the place of an attribute.
-
-        Raises:
-            InputError: there is no such attribute.
-        """
+        """Return the place of an attribute; one that there is not is an `InputError`."""
         if attribute not in self.names:
             raise InputError(f"there is no attribute {attribute!r} among {list(self.names)}")
         return self.names.index(attribute)
@@ -159,11 +151,7 @@ class LevelSpace:
 
 
 class Levels(Sequence[Level]):
-    """All levels of a space in order, each made when it is asked for.
-
-    Args:
-        space: the space.
-    """
+    """All levels of a space in order, each made when it is asked for."""
 
     def __init__(self, space: LevelSpace) -> None:
         self.space = space

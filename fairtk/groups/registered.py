@@ -21,12 +21,7 @@ T = TypeVar("T", "Groups", "Target")
 
 
 class Directory(Generic[T]):
-    """What strings stand for.
-
-    Args:
-        kind: what the objects are, for messages.
-        cls: their class, as ``"package.module:Class"``: imported when a file is read.
-    """
+    """What strings stand for; the class of the objects is imported when a file is read."""
 
     def __init__(self, kind: str, cls: str) -> None:
         self._kind = kind
@@ -50,11 +45,7 @@ class Directory(Generic[T]):
         return value.key
 
     def find(self, text: str) -> T:
-        """Return what a string names: registered name, printed key or path of a file.
-
-        Raises:
-            NotFoundError: nothing has that name; the nearest is suggested.
-        """
+        """Return what a string names: registered name, printed key or path of a file."""
         found: T | None = self._known.get(text, self._by_key.get(text))
         if found is not None:  # empty groups are false
             return found

@@ -25,13 +25,7 @@ WORK_ORDER = ("Stub", "Start", "C", "B", "GA", "FA")
 
 
 class Relevant:
-    """The relevant documents of all queries.
-
-    Args:
-        qrels: ``qid``, ``docno`` and ``label``.
-        rel: smallest label of a relevant document; None: any above 0.
-        where: who asks, for messages.
-    """
+    """The relevant documents of all queries: labels of at least `rel`, or above 0."""
 
     def __init__(self, qrels: pd.DataFrame, rel: float | None, where: str) -> None:
         known = Qrels(qrels, where)
@@ -44,13 +38,11 @@ class Relevant:
     def work_exposure(
         self, work: Mapping[str, str] | pd.Series, order: Sequence[str]
     ) -> tuple[FloatArray, int]:
-        """Return each relevant document's target exposure by the work it needs; 0: not stated.
+        """Return each relevant document's target exposure by its class, and how many have no class.
 
         An ideal ranking shows relevant documents by work needed, most first, and shuffles them
-        inside a class: each gets the mean discount of its class's block of ranks.
-
-        Returns:
-            The exposures, in the order of `query` and `doc`, and how many are not stated.
+        inside a class: each gets the mean discount of its class's block of ranks; 0 without a
+        class.
         """
         places = {level: float(len(order) - i) for i, level in enumerate(order)}
         series = pd.Series(work)
@@ -78,11 +70,7 @@ def mean_memberships(
 ) -> tuple[SparseRows, dict[str, str]]:
     """Return the mean memberships of each query's relevant documents, and what has none and why.
 
-    Args:
-        relevant: the relevant documents.
-        groups: their groups.
-        weight: weight of each; None: all alike.
-        unlabeled: as in `Groups.memberships`, without ``"bounds"``.
+    Documents count by their weight, or all alike; `unlabeled` as in `Groups.memberships`.
     """
     if unlabeled == "bounds":
         raise ParameterError("a target cannot be made with unlabeled='bounds'; use 'drop'")
@@ -104,13 +92,7 @@ def mean_memberships(
 def with_background(
     rows: SparseRows, space: LevelSpace, background: Mapping[str, Mapping[str, float]]
 ) -> Distributions:
-    """Average the known part of distributions with backgrounds; see `BackgroundRows`.
-
-    Args:
-        rows: distributions of relevant documents.
-        space: the attributes.
-        background: shares by level, by attribute.
-    """
+    """Average the known part of distributions with backgrounds; see `BackgroundRows`."""
     averaged = tuple(space.index(name) for name in space.names if name in background)
     if not averaged:
         return rows

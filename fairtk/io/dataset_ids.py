@@ -10,12 +10,9 @@ from fairtk.errors import InputError, NotFoundError
 
 
 def resolve_dataset(dataset: Any, where: str) -> Any:
-    """Return the ``ir_datasets.Dataset``.
+    """Return the ``ir_datasets.Dataset`` that an id or a dataset, also PyTerrier's, stands for.
 
-    Args:
-        dataset: an id, with or without PyTerrier's prefix ``irds:`` or ``fair:``; an
-            ``ir_datasets.Dataset``; or a PyTerrier dataset that has one.
-        where: who asks, for the message.
+    An id may have PyTerrier's prefix ``irds:`` or ``fair:``.
 
     Raises:
         NotFoundError: no dataset has the id.

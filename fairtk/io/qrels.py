@@ -48,11 +48,7 @@ def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
 
 
 def check_labels(rows: Rows) -> None:
-    """Check the rows of qrels, and give their columns their types.
-
-    Raises:
-        FormatError: as `read_qrels`.
-    """
+    """Check the rows of qrels, and give their columns their types; errors as `read_qrels`."""
     rows.require([QID, DOCNO, LABEL], "qrels")
     for column in (QID, DOCNO):
         rows.as_ids(column)

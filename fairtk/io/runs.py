@@ -92,11 +92,7 @@ def read_run(
 
 
 def check_rows(rows: Rows) -> None:
-    """Check the rows of a run, all but the order, and give its columns their types.
-
-    Raises:
-        FormatError: as `read_run`.
-    """
+    """Check the rows of a run, all but the order, and give its columns their types."""
     rows.require([QID, DOCNO, SCORE], "a run")
     for column in (QID, DOCNO):
         rows.as_ids(column)

@@ -30,13 +30,10 @@ from fairtk.frames.columns import DOCNO, LABEL, QID
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic.
+    """One topic of the track.
 
-    Attributes:
-        qid: its number, as a string.
-        title: the name of the WikiProject.
-        keywords: the keywords, if the file has them.
-        pages: the relevant pages, each once; integers, or strings where the file has such.
+    The name of a WikiProject (`title`), the keywords, if the file has them, and the relevant pages,
+    each once: integers, or strings where the file has such.
     """
 
     qid: str
@@ -51,14 +48,9 @@ class Topic:
 
 
 def read_topics(path: str | PathLike[str], labeled: bool = True) -> list[Topic]:
-    """Read topics with their relevant pages.
+    """Read topics with their relevant pages, in the order of the file, which has one of two forms.
 
-    Args:
-        path: a plain or gzipped file in one of the two forms.
-        labeled: whether the topics must have relevant pages.
-
-    Returns:
-        The topics in the order of the file.
+    Relevant pages must be there unless `labeled` is False.
 
     Raises:
         FormatError: the file is in neither form, or a topic is malformed or occurs twice; names
@@ -82,9 +74,8 @@ def read_topics(path: str | PathLike[str], labeled: bool = True) -> list[Topic]:
 def read_keywords(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
     """Return the keywords of each topic, by qid.
 
-    Args:
-        path: a file of topics in either form (relevant pages are not needed), or a CSV or TSV file
-            of two columns, id and list of keywords, with or without a header.
+    From a file of topics in either form, or a CSV or TSV file of two columns, id and list of
+    keywords, with or without a header.
 
     Raises:
         FormatError: the file is none of these, or a topic is malformed or occurs twice; names the

@@ -25,11 +25,7 @@ class Place:
 
 @contextmanager
 def named_failures(measure: ir_measures.Measure) -> Iterator[Place]:
-    """Name the measure, its plugin and the query in whatever is raised inside.
-
-    Raises:
-        MeasureError: the measure wanted to end the program (``sys.exit``).
-    """
+    """Name the measure, its plugin and the query in what is raised inside; refuse ``sys.exit``."""
     place = Place()
     try:
         yield place
@@ -48,12 +44,7 @@ def named_failures(measure: ir_measures.Measure) -> Iterator[Place]:
 
 
 def scored(measure: Any, evidence: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return what a measure's `score_all` gives, checked: who asks it for values asks here.
-
-    Raises:
-        MeasureError: a value is no number, or infinite; or the measure calls ``sys.exit``.
-        InputError: the run is a frame X, and the measure needs rankings.
-    """
+    """Return what a measure's `score_all` gives, checked: who asks it for values asks here."""
     if evidence.exact is not None and not measure.takes_exposure:
         evidence.exact.refuse(measure)
     with named_failures(measure):
@@ -62,11 +53,7 @@ def scored(measure: Any, evidence: Any) -> np.ndarray[Any, np.dtype[np.float64]]
 
 
 def number(measure: ir_measures.Measure, value: Any, qid: str) -> float:
-    """Return the value of one query.
-
-    Raises:
-        MeasureError: it is no number, or infinite.
-    """
+    """Return the value of one query; one that is no number, or infinite, is a `MeasureError`."""
     if not isinstance(value, Real | np.bool_) or math.isinf(value):
         raise MeasureError(f"{_where(measure, qid)} gives {value!r}; {_REMEDY}")
     return float(value)
@@ -75,11 +62,7 @@ def number(measure: ir_measures.Measure, value: Any, qid: str) -> float:
 def numbers(
     measure: ir_measures.Measure, values: Any, qids: Any
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the values of all queries; shape (n_queries,).
-
-    Raises:
-        MeasureError: they are not as many as queries, or one is no number, or infinite.
-    """
+    """Return the values of all queries, checked; shape (n_queries,)."""
     array = np.asarray(values)
     if array.shape != (len(qids),):
         raise MeasureError(

@@ -49,12 +49,7 @@ def remember(measure: FairMeasure, evidence: Evidence, n: IntArray) -> None:
 
 
 def from_column(where: str, evidence: Evidence, column: str) -> IntArray:
-    """Return n as a column of the qrels gives it; shape (n_queries,).
-
-    Raises:
-        ColumnError: there is no such column.
-        InputError: the column is not one whole number per query.
-    """
+    """Return n as a column of the qrels gives it; shape (n_queries,)."""
     frame = evidence.qrels.frame
     if column not in frame.columns:
         raise ColumnError(

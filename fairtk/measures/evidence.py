@@ -78,13 +78,7 @@ class Evidence:
     def exposure_of_rows(self, where: str, model: BrowsingModel, cutoff: int | None) -> FloatArray:
         """Return the exposure of each sorted row of a frame X; not for rankings.
 
-        Args:
-            where: the measure, for messages.
-            model: its browsing model.
-            cutoff: its cutoff.
-
-        Raises:
-            InputError: the frame was made with others.
+        Raises an `InputError` if the frame was made for another browsing model or cutoff.
         """
         if self.exact is not None:
             self.exact.check(where, model, cutoff)
@@ -99,9 +93,7 @@ class Evidence:
     def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> Evidence:
         """Return the evidence of some documents alone; the ranks they had are kept.
 
-        Args:
-            labels: which rows of the qrels stay; shape (n_labels,).
-            rows: which sorted rows of the run stay; shape (n_rows,). None: all.
+        `labels` says which rows of the qrels stay, `rows` which sorted rows of the run; None: all.
         """
         part = copy(self)
         part.qrels, part.cache, part._warns = self.qrels.kept(labels), {}, False
@@ -136,8 +128,7 @@ class Evidence:
     ) -> Iterator[tuple[int, pd.DataFrame, pd.DataFrame | None]]:
         """Yield the index, the labels and the rankings of each query; None: no rankings.
 
-        Args:
-            cutoff: ranks from here on are left out, within each sample; None: nothing is.
+        Ranks from the cutoff on are left out, within each sample.
         """
         ranked = self.rankings
         frame = self.frame.iloc[ranked.order].copy()

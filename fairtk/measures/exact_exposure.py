@@ -33,10 +33,6 @@ class ExactExposure:
     def of(cls, run: pd.DataFrame, where: str) -> ExactExposure:
         """Return what a frame X, which has the column ``exposure``, says of it.
 
-        Args:
-            run: the frame.
-            where: the measures, for messages.
-
         Raises:
             ColumnError: ``browsing`` or ``cutoff`` is missing.
             InputError: there are several models, cutoffs or alphas, or samples, or exposure below
@@ -71,13 +67,7 @@ class ExactExposure:
         )
 
     def check(self, where: str, model: BrowsingModel, cutoff: int | None) -> None:
-        """Raise an `InputError` unless the exposure holds for a measure.
-
-        Args:
-            where: the measure, for the message.
-            model: its browsing model.
-            cutoff: its cutoff.
-        """
+        """Raise an `InputError` unless the exposure holds for what a measure is made with."""
         if model.stop > 0:
             raise InputError(
                 f"{where}: under browsing={str(model)!r} exposure depends on which documents are "

@@ -119,11 +119,7 @@ class Expectation(FairMeasure):
 
 
 class Floats:
-    """An aggregator that sees plain numbers, whatever else values know.
-
-    Args:
-        inner: the aggregator.
-    """
+    """An aggregator that sees plain numbers, whatever else values know."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner

@@ -37,12 +37,7 @@ from fairtk.measures.trec_eval import whole_labels
 def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArray]:
     """Return other evaluators' values for a run without samples, which they get as it is.
 
-    Args:
-        measures: measures that know no samples, or any.
-        evidence: labels and run.
-
-    Returns:
-        For each measure the value of each query; shape (n_queries,), NaN where it gives none.
+    For each measure the value of each query; shape (n_queries,), NaN where it gives none.
 
     Raises:
         InputError: the run has several rankings of a query, or the labels cannot be handed over.
@@ -71,10 +66,6 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
 
     A query that the run lacks has the value that the evaluator gives it; NaN where an evaluator
     gives no value for one of the rankings.
-
-    Args:
-        measures: the measures.
-        evidence: labels and a sampled run.
     """
     _require_columns(measures, evidence)
     n_queries = len(evidence.qids)
@@ -104,12 +95,7 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
 
 
 def values_by_sample(measure: Any, evidence: Evidence) -> tuple[IntArray, FloatArray]:
-    """Return the query and the value of each ranking of a sampled run, in any order.
-
-    Args:
-        measure: the measure.
-        evidence: labels and a sampled run.
-    """
+    """Return the query and the value of each ranking of a sampled run, in any order."""
     _require_columns([measure], evidence)
     evaluator = evaluator_for([measure], evidence)
     index = {qid: i for i, qid in enumerate(evidence.qids)}
@@ -157,9 +143,6 @@ def qrels_for(measures: Sequence[Any], evidence: Evidence) -> Any:
 
     For pytrec_eval a mapping of mappings, which ir_measures would make of a frame row by row: ten
     times slower. A frame otherwise.
-
-    Raises:
-        InputError: labels have fractions.
     """
     qrels = evidence.qrels
     if not any(isinstance(m, FairMeasure) for m in measures) and all(

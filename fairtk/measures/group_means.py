@@ -48,11 +48,7 @@ class ValueOfGroups(NoMean):
 
 
 class GroupMeans(ir_measures.measures.base.Agg):  # type: ignore[misc]
-    """Compares the means of groups of queries.
-
-    Args:
-        compare: how; see `ByGroup`.
-    """
+    """Compares the means of groups of queries."""
 
     def __init__(self, compare: str) -> None:
         self.compare = compare
@@ -71,12 +67,8 @@ class GroupMeans(ir_measures.measures.base.Agg):  # type: ignore[misc]
 def compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
     """Return how the values in each row compare, and how many of them that needs.
 
-    Args:
-        values: a value for each group, NaN for one that takes no part; shape (n_rows, n_groups).
-        compare: ``difference``, ``ratio``, ``min`` or ``max``.
-
-    Returns:
-        An array of shape (n_rows,), NaN where too few groups have a value.
+    Values are NaN for groups that take no part; results, of shape (n_rows,), where too few have
+    one.
     """
     undefined = np.isnan(values)
     low = np.where(undefined, np.inf, values).min(axis=1, initial=np.inf)
@@ -89,11 +81,7 @@ def compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
 
 
 def means_of_groups(values: Sequence[Any]) -> pd.DataFrame:
-    """Return a frame with ``group``, ``value`` (the mean) and ``queries`` (how many have it).
-
-    Args:
-        values: values of queries that know their groups.
-    """
+    """Return a frame with ``group``, ``value`` (the mean) and ``queries`` (how many have it)."""
     by_group: dict[Any, list[float]] = defaultdict(list)
     for value in values:
         for group in value.groups:

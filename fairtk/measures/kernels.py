@@ -88,12 +88,7 @@ class LabeledRankings:
 
 
 def mean_over_samples(values: FloatArray, rankings: LabeledRankings) -> FloatArray:
-    """Return the mean of each query's rankings; NaN for a query that has none.
-
-    Args:
-        values: value of each ranking; shape (n_rankings,).
-        rankings: the rankings.
-    """
+    """Return the mean of each query's rankings; NaN for a query that has none."""
     total = np.bincount(rankings.query, weights=values, minlength=rankings.n_queries)
     count = np.bincount(rankings.query, minlength=rankings.n_queries)
     with np.errstate(invalid="ignore"):
@@ -122,10 +117,7 @@ def ndcg(rankings: LabeledRankings, cutoff: int | None) -> FloatArray:
 def exact_ndcg(rankings: LabeledRankings, cutoff: int | None, exposure: FloatArray) -> FloatArray:
     """Return the expectation of nDCG, which is linear in exposure under `DCG`; (n_rankings,).
 
-    Args:
-        rankings: one per query, of a frame X.
-        cutoff: that of the exposure.
-        exposure: of each row.
+    Rankings are those of a frame X, one per query.
     """
     gain = np.maximum(rankings.label, 0.0)
     return _by_ideal(rankings.total(gain * exposure), rankings, cutoff)
@@ -191,11 +183,7 @@ KERNELS: dict[str, tuple[Kernel, tuple[str, ...]]] = {
 
 
 def kernel_of(measure: Any) -> Callable[[LabeledRankings], FloatArray] | None:
-    """Return what computes a measure for each ranking, or None if its provider must.
-
-    Args:
-        measure: any measure.
-    """
+    """Return what computes a measure for each ranking, or None if its provider must."""
     theirs = type(measure).__module__.startswith("ir_measures.measures")
     if not theirs or measure.NAME not in KERNELS:
         return None

@@ -65,13 +65,7 @@ class FairProvider(providers.Provider):  # type: ignore[misc]
 
 
 class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
-    """Measures any number of runs against labels that are encoded once.
-
-    Args:
-        measures: the measures.
-        qrels: the labels, in any form that ir_measures takes.
-        warns: whether ids that match nothing are said.
-    """
+    """Measures any number of runs against labels that are encoded once."""
 
     def __init__(self, measures: list[FairMeasure], qrels: Any, warns: bool = True) -> None:
         self.where = ", ".join(measure.text for measure in measures)
@@ -85,11 +79,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         super().__init__(measures, set(self.qrels.qids))
 
     def values(self, run: Any) -> Iterator[tuple[FairMeasure, np.ndarray[Any, Any]]]:
-        """Yield each measure with its value for each query, in the order of ``qrels.qids``.
-
-        Args:
-            run: the run in any form that ir_measures takes.
-        """
+        """Yield each measure with its value for each query, in the order of ``qrels.qids``."""
         if not isinstance(run, pd.DataFrame):
             run = as_frame(run, SCORE, f"{self.where} (run)")
         evidence = Evidence(self.qrels, run, self.where, self._warns)
@@ -129,15 +119,7 @@ def _inputs(measures: Iterable[FairMeasure], attribute: str, of_others: Any) -> 
 
 
 def publish(name: str, measure: Any) -> None:
-    """Make a measure known to ir_measures under its name; None takes it back.
-
-    Args:
-        name: the name.
-        measure: the measure.
-
-    Raises:
-        PluginError: ir_measures has another measure of that name.
-    """
+    """Make a measure known to ir_measures under its name; None takes it back."""
     known = ir_measures.measures.registry
     if measure is None:
         if isinstance(known.get(name), FairMeasure):

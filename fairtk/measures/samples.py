@@ -44,9 +44,7 @@ from fairtk.measures.trec_eval import whole_labels
 def knows_samples(measure: Any) -> bool:
     """Return whether a measure can be given several rankings of a query.
 
-    Args:
-        measure: any measure; one that was made by ``ir_measures.define`` knows samples if it asks
-            for the column ``sample``.
+    One that was made by ``ir_measures.define`` can if it asks for the column ``sample``.
     """
     return isinstance(measure, FairMeasure) or SAMPLE in getattr(measure, "RUN_INPUTS", ())
 
@@ -55,14 +53,6 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
     """Raise if a run has several rankings of a query and a measure does not know samples.
 
     Several means: two values of ``sample`` or, without that column, a document or a rank twice.
-
-    Args:
-        measures: the measures.
-        run: the run.
-        where: the file that the run comes from, for the message.
-
-    Raises:
-        InputError: names the measure and says ``E(...)``.
     """
     plain = sorted(repr(m) for m in measures if not knows_samples(m))
     if not plain:
@@ -122,14 +112,7 @@ class SampleProvider(providers.Provider):  # type: ignore[misc]
 
 
 class SampleEvaluator(providers.Evaluator):  # type: ignore[misc]
-    """Hands runs on to another evaluator, checked.
-
-    Args:
-        inner: the evaluator.
-        others: its measures that are not fairtk's own.
-        qrels: the labels.
-        needs: the columns of a run that these measures must have.
-    """
+    """Hands runs on to another evaluator, checked."""
 
     def __init__(self, inner: Any, others: list[Any], qrels: Qrels, needs: list[str]) -> None:
         super().__init__(inner.measures, inner.qrel_qids)

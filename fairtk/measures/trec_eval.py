@@ -50,10 +50,6 @@ class SafeTrecEval(providers.Provider):  # type: ignore[misc]
 def safe_labels(measures: Iterable[Any], labels: Labels) -> Labels:
     """Return labels that pytrec_eval can hold, for which the measures have the same values.
 
-    Args:
-        measures: measures that pytrec_eval computes.
-        labels: the labels of each query; not changed.
-
     Raises:
         InputError: a label is above `LARGEST_LABEL` and nDCG is among the measures.
     """
@@ -81,11 +77,7 @@ def safe_labels(measures: Iterable[Any], labels: Labels) -> Labels:
 
 
 def _whole(measures: Sequence[Any], labels: Labels) -> Labels:
-    """Return labels as the integers that they are.
-
-    Raises:
-        InputError: a label has a fraction.
-    """
+    """Return labels as the integers that they are."""
     if set(map(type, chain.from_iterable(docs.values() for docs in labels.values()))) <= {int}:
         return labels
     values = np.array([v for docs in labels.values() for v in docs.values()], dtype=np.float64)
@@ -94,16 +86,7 @@ def _whole(measures: Sequence[Any], labels: Labels) -> Labels:
 
 
 def whole_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
-    """Return labels as integers; shape (n_labels,).
-
-    Args:
-        measures: the measures that will read them, for the message.
-        labels: the labels.
-        where: where they are from, for the message.
-
-    Raises:
-        InputError: a label has a fraction.
-    """
+    """Return labels as integers; one with a fraction is an `InputError`."""
     fractions = labels != np.floor(labels)
     if fractions.any():
         raise InputError(

@@ -70,9 +70,9 @@ class Prompt(ABC):
         return keep_question(self, question, entries, tokenizer)
 
     def room(self, question: str, tokenizer: Any) -> int | None:
-        """Return the tokens that a question leaves for documents.
+        """Return the tokens that a question leaves for documents, or None: there is no limit.
 
-        Negative: the question is longer than the window and will be cut. None: no limit.
+        Negative: the question is longer than the window and will be cut.
         """
         limit = window(tokenizer)
         return None if limit is None else limit - count(self.join(question, []), tokenizer)

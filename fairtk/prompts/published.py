@@ -34,13 +34,7 @@ class Published(NamedTuple):
 
 
 def fair_rag(prompt: Prompt, question: str, entries: Sequence[Entry], tokenizer: Any) -> Published:
-    """Return the prompt as the published code builds it.
-
-    Args:
-        prompt: gives the joining words.
-        question: the question.
-        entries: the documents' entries, best first.
-        tokenizer: the generator's tokenizer; its ``model_max_length`` is the window.
+    """Return the prompt as the published code builds it, for the tokenizer's ``model_max_length``.
 
     Raises:
         InputError: there is no tokenizer with a window, or see the module's text.

@@ -58,10 +58,7 @@ def as_refinement_prompt(
 ) -> RefinementPromptLike:
     """Return a refinement prompt for a name, or the given one after a look at its interface.
 
-    Args:
-        prompt: a name, a plugin's too; ``name`` and the prompt's options, as a configuration has
-            them; or a prompt.
-        where: who asks, for messages.
+    Names may be a plugin's; ``name`` and the prompt's options, as a configuration has them, do too.
 
     Raises:
         ParameterError: it is no refinement prompt, or has no such option.

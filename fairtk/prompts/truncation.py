@@ -27,13 +27,7 @@ SHORTEST_ENTRY = 8
 
 
 class Entry(NamedTuple):
-    """One document as it stands in a prompt; only the body is cut when room is short.
-
-    Attributes:
-        head: what stands before the body.
-        body: the long part.
-        tail: what stands after it.
-    """
+    """One document as it stands in a prompt; only the body is cut when room is short."""
 
     head: str
     body: str
@@ -56,12 +50,6 @@ class Frame(Protocol):
 
 def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: Any) -> str:
     """Return a prompt of at most the window's tokens that has the whole question if it fits.
-
-    Args:
-        prompt: gives the joining words.
-        question: the question.
-        entries: the documents' entries, best first.
-        tokenizer: the generator's tokenizer, or None for no limit.
 
     Raises:
         InputError: the prompt's own words alone exceed the window.
@@ -93,15 +81,10 @@ def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokeni
 
 
 def divide(demands: Sequence[int], room: int) -> list[int]:
-    """Divide tokens: equal shares, where what one does not need goes to those that need more.
+    """Divide room: equal shares, where what one does not need goes to those that need more.
 
-    Args:
-        demands: the tokens that each entry would need.
-        room: the tokens there are.
-
-    Returns:
-        One share per demand, none above its demand, with sum ``min(room, sum(demands))``. The
-        remainder of an uneven division goes to the best ranked.
+    One share per demand, none above it, with sum ``min(room, sum(demands))``. The remainder of an
+    uneven division goes to the best ranked.
     """
     shares = [0] * len(demands)
     left = max(0, room)

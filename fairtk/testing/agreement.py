@@ -26,13 +26,7 @@ def same_number(one: float, two: float) -> bool:
 
 
 def check_values(found: Mapping[str, float], wanted: Mapping[str, float], message: str) -> None:
-    """Raise unless two sets of values by qid agree.
-
-    Args:
-        found: value by qid.
-        wanted: value by qid.
-        message: what it means if they do not.
-    """
+    """Raise unless two sets of values by qid agree; the message says what it means if not."""
     check(
         set(found) == set(wanted),
         f"{message}: qids {sorted(found)}, but {sorted(wanted)} were expected",
@@ -45,13 +39,7 @@ def check_values(found: Mapping[str, float], wanted: Mapping[str, float], messag
 
 
 def check_frames(found: pd.DataFrame, wanted: pd.DataFrame, message: str) -> None:
-    """Raise unless two frames have the same columns and rows; the order of rows does not count.
-
-    Args:
-        found: a frame.
-        wanted: a frame.
-        message: what it means if they differ.
-    """
+    """Raise unless two frames have the same columns and rows; the order of rows does not count."""
     check(
         list(found.columns) == list(wanted.columns),
         f"{message}: columns {list(found.columns)}, but {list(wanted.columns)} were expected",

@@ -38,12 +38,7 @@ class MeasureUnderTest:
         return samples[samples[SAMPLE] == 0].drop(columns=SAMPLE).reset_index(drop=True)
 
     def values(self, qrels: pd.DataFrame, run: pd.DataFrame) -> Values:
-        """Return the measure's value by qid, and check that NaN comes with a warning.
-
-        Args:
-            qrels: labels in PyTerrier's names.
-            run: a run in PyTerrier's names.
-        """
+        """Return the measure's value by qid, and check that NaN comes with a warning."""
         import ir_measures
 
         with warnings.catch_warnings(record=True) as caught:

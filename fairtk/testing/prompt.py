@@ -54,12 +54,7 @@ class PromptContract:
         return prompts.get(self.name, **self.options)
 
     def documents(self, count: int = 3, words: int = 4) -> list[dict[str, Any]]:
-        """Return documents with the fields that the builder reads.
-
-        Args:
-            count: how many.
-            words: how many words each field has.
-        """
+        """Return documents with the fields that the builder reads, each of so many words."""
         return [
             {field: " ".join([f"{field}-of-{i}"] * words) for field in self.make().fields}
             for i in range(count)

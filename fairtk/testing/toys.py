@@ -95,9 +95,6 @@ def toy_samples(n_samples: int = 4) -> pd.DataFrame:
     """Return a sampled run (S): the columns of `toy_run`, and ``sample``.
 
     Sample 0 is the order of `toy_run`; the others are rotations of it, every second one reversed.
-
-    Args:
-        n_samples: rankings per query.
     """
     rows = []
     for qid, order in _ORDER.items():
@@ -110,11 +107,7 @@ def toy_samples(n_samples: int = 4) -> pd.DataFrame:
 
 
 def toy_answers(n_samples: int = 4) -> pd.DataFrame:
-    """Return sampled answers: `toy_samples` and ``qanswer``, the text of each first document.
-
-    Args:
-        n_samples: rankings per query.
-    """
+    """Return sampled answers: `toy_samples` and ``qanswer``, the text of each first document."""
     samples = toy_samples(n_samples)
     first = samples[samples[RANK] == 0].set_index([QID, SAMPLE])[TEXT]
     answers = first.loc[list(zip(samples[QID], samples[SAMPLE], strict=True))]

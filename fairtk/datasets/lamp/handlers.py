@@ -39,12 +39,7 @@ class LampDocs(FileDocs):
 
 
 class LampDocstore(Docstore):  # type: ignore[misc]
-    """The documents by docno, read from the file's place for their query.
-
-    Args:
-        file: where the documents are.
-        field: the field to look up by; only ``doc_id``.
-    """
+    """The documents by docno, read from the file's place for their query."""
 
     def __init__(self, file: QuestionsFile, field: str = "doc_id") -> None:
         super().__init__(DOC_TYPES[file.task], field)

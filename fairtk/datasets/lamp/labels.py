@@ -27,12 +27,7 @@ LABELS = {
 
 
 class LampQrels(BaseQrels):  # type: ignore[misc]
-    """Utility labels of the profile entries, read on first use.
-
-    Args:
-        path: called for the path of the mapping when it is first needed.
-        questions: the questions that the labels are of.
-    """
+    """Utility labels of the profile entries, read on first use."""
 
     def __init__(self, path: Callable[[], Path], questions: QuestionsFile) -> None:
         self._path = path

@@ -13,13 +13,7 @@ from fairtk.files import described, read_json
 
 
 class OutputsFile:
-    """A file of gold outputs, read on first use.
-
-    Args:
-        path: called for the file's path when it is first needed.
-        task: 1 to 7.
-        on_bad: as for `QuestionsFile`.
-    """
+    """A file of gold outputs, read on first use; arguments as `QuestionsFile`."""
 
     def __init__(self, path: Callable[[], Path], task: int, on_bad: OnBad = "error") -> None:
         self.task = check_task(task)
@@ -28,11 +22,7 @@ class OutputsFile:
         self._golds = ReadOnce(path, self._read)
 
     def golds(self) -> Mapping[str, str]:
-        """Return the gold answer of each qid.
-
-        Raises:
-            FormatError: the file is malformed, or is of another task; names file and entry.
-        """
+        """Return the gold answer of each qid; a malformed file is a `FormatError`."""
         return self._golds()
 
     def for_questions(self, questions: Collection[str]) -> Mapping[str, str]:

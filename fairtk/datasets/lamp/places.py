@@ -22,13 +22,7 @@ _LARGEST = 16 << 30  # bytes; the largest official file has about 3 GB
 
 
 class Places(NamedTuple):
-    """The files of one task.
-
-    Attributes:
-        questions: the questions with profiles.
-        outputs: the gold outputs, or None.
-        labels: the utility labels, or None.
-    """
+    """The files of one task: questions with profiles and, if there are any, outputs and labels."""
 
     questions: Path
     outputs: Path | None
@@ -37,12 +31,6 @@ class Places(NamedTuple):
 
 def find(path: Path, task: int, split: str, golds: bool) -> Places:
     """Return where the files are; those of an archive are unpacked once.
-
-    Args:
-        path: a folder, or a zip archive.
-        task: 1 to 7.
-        split: the split in the files' names.
-        golds: whether gold outputs must be there.
 
     Raises:
         FormatError: files are missing, or stand there twice; names what is there.

@@ -72,11 +72,7 @@ class QuestionsFile:
         self._left_out = LeftOut()
 
     def questions(self) -> Mapping[str, Question]:
-        """Return all queries by qid, in file order.
-
-        Raises:
-            FormatError: an entry of the file is malformed; names the file and the entry.
-        """
+        """Return all queries by qid, in file order; a malformed entry is a `FormatError`."""
         return self._questions()  # places of entries hold for one state of the file
 
     def docs_count(self) -> int:
@@ -89,11 +85,7 @@ class QuestionsFile:
         return self._left_out.ids
 
     def docs(self, qids: Iterable[str] | None = None) -> Iterator[Any]:
-        """Yield the documents of the given queries (default: all), query by query.
-
-        Args:
-            qids: queries that are in the file.
-        """
+        """Yield the documents of queries in the file (default: all), query by query."""
         questions = self.questions()
         with open(self.path(), "rb") as stream:
             for qid in questions if qids is None else qids:

@@ -25,11 +25,7 @@ def check_on_bad(value: Any) -> OnBad:
 
 
 class LeftOut:
-    """What ``on_bad="skip"`` leaves out of a file.
-
-    Attributes:
-        ids: qids and docnos of what was left out, as far as they are known.
-    """
+    """What ``on_bad="skip"`` leaves out of a file: why and, as far as known, which ids."""
 
     def __init__(self) -> None:
         self.ids: set[str] = set()

@@ -259,15 +259,9 @@ def retrieval_query(task: int, question: str) -> str:
 
 
 def text_of(entry: Mapping[str, Any], key: str, place: str) -> str:
-    """Return the text under a key of a raw entry.
+    """Return the text under a key of a raw entry; an integer is taken as text.
 
-    Args:
-        entry: the entry.
-        key: the key; an integer under it is taken as text (ids and ratings in some copies).
-        place: what the entry is, for the message.
-
-    Raises:
-        FormatError: there is no such key, or no text under it.
+    `place` says what the entry is. No such key, or no text under it, is a `FormatError`.
     """
     value = entry.get(key)
     if isinstance(value, str):

@@ -196,13 +196,7 @@ def _attribute(column: Column, of: Dimension, documents: Documents) -> Attribute
 
 
 def qrels(source: Any, split: str | None, where: str) -> tuple[pd.DataFrame, Files]:
-    """Return the relevant articles of a data set's topics, and where its files are.
-
-    Args:
-        source: as in `targets`.
-        split: as in `targets`.
-        where: who asks, for messages.
-    """
+    """Return the relevant articles of a data set's topics, and where its files are."""
     files = files_of(source, where)
     if is_folder(source):
         dataset = from_folder(source, split or "train")

@@ -27,9 +27,7 @@ _VERSION = 1
 def load_pages(source: Path, dimensions: Iterable[str]) -> Pages:
     """Return the pages of a metadata file, from the cache if there is a good one.
 
-    Args:
-        source: the metadata file.
-        dimensions: the dimensions that are needed; those that the file lacks are left out.
+    Dimensions that the file lacks are left out.
 
     Raises:
         FormatError: the metadata are malformed; names the line.

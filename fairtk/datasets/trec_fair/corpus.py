@@ -83,12 +83,7 @@ class _Seen:
 
 
 class ArticleStore(Docstore):  # type: ignore[misc]
-    """The articles by page id.
-
-    Args:
-        path: called for the corpus when it is first needed (it may download it).
-        field: the field to look up by; only ``doc_id``.
-    """
+    """The articles by page id; the corpus is asked for when it is first needed."""
 
     def __init__(self, path: Callable[[], Path], field: str = "doc_id") -> None:
         if field != "doc_id":
@@ -126,11 +121,7 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         return None
 
     def build(self) -> Path:
-        """Return the path of the store, which is made unless it is there.
-
-        Raises:
-            InputError: there is no folder that it can be written to.
-        """
+        """Return the path of the store, which is made unless it is there."""
         store = self.built()
         if store is not None:
             return store

@@ -99,12 +99,7 @@ def from_folder(
 def files_of(source: Any, where: str) -> Files:
     """Return where the files of a data set are.
 
-    Args:
-        source: a dataset id, a dataset of ours (also PyTerrier's form), or a folder.
-        where: who asks, for messages.
-
-    Raises:
-        InputError: it is none of these.
+    It is given by its id, as a dataset of ours (also in PyTerrier's form), or as a folder.
     """
     if is_folder(source):
         if isinstance(source, str) and not Path(source).expanduser().is_dir():

@@ -46,14 +46,7 @@ class Files(Protocol):
 
 
 class FolderFiles:
-    """Files in a local folder, packed or not.
-
-    Args:
-        folder: the folder.
-
-    Raises:
-        FormatError: there is no such folder.
-    """
+    """Files in a local folder, packed or not."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser().resolve()
@@ -65,11 +58,7 @@ class FolderFiles:
         return self._find(part) is not None
 
     def path(self, part: Part) -> Path:
-        """Return the path of a file.
-
-        Raises:
-            FormatError: the folder lacks it; says what it would hold and what is there.
-        """
+        """Return the path of a file; a missing one is a `FormatError` that says what is there."""
         found = self._find(part)
         if found is None:
             there = sorted(p.name for p in self.folder.iterdir() if not p.name.startswith("."))[:8]
@@ -91,21 +80,13 @@ class FolderFiles:
 
 
 class OfficialFiles:
-    """Files in ir_datasets' data folder, downloaded when they are not there.
-
-    Args:
-        sources: the table of addresses (default: the package's).
-    """
+    """Files in ir_datasets' data folder, downloaded when they are not there."""
 
     def __init__(self, sources: Table | None = None) -> None:
         self._sources = sources
 
     def path(self, part: Part) -> Path:
-        """Return the path of a file.
-
-        Raises:
-            DownloadError: it is not there and cannot be downloaded.
-        """
+        """Return the path of a file; a `DownloadError` where it cannot be had."""
         loader = "fairtk.datasets.trec_fair.from_folder"
         return fetch(OFFICIAL, NAMES[part], self._sources, check_lines, loader)
 

@@ -21,13 +21,7 @@ from fairtk.io.trec_fair_topics import Topic, read_keywords, read_topics
 
 
 class TopicsFile:
-    """A file of topics, read on first use.
-
-    Args:
-        files: where it is.
-        part: which of the files.
-        keywords: a file with keywords, for the keywords of those that have none.
-    """
+    """A file of topics, read on first use; topics without keywords get those of another file."""
 
     def __init__(self, files: Files, part: Part, keywords: Path | None = None) -> None:
         self.files = files

@@ -47,10 +47,7 @@ class Pages:
 
 
 def read_pages(path: Path) -> Pages:
-    """Read metadata; of a page that occurs twice, the first record counts.
-
-    Args:
-        path: JSON lines, plain or gzipped.
+    """Read metadata, JSON lines; of a page that occurs twice, the first record counts.
 
     Raises:
         FormatError: a record has no page number, or a value of the wrong kind; names the line.

@@ -111,11 +111,7 @@ WORK = "qual_cat"
 
 
 def dimension(name: str) -> Dimension:
-    """Return a dimension.
-
-    Raises:
-        NotFoundError: there is no such dimension.
-    """
+    """Return a dimension; an unknown one is a `NotFoundError`."""
     if name not in DIMENSIONS:
         raise NotFoundError("dimension of TREC Fair Ranking 2022", name, DIMENSIONS)
     return DIMENSIONS[name]

@@ -47,14 +47,8 @@ class Found:
 class Form:
     """One definition of the three measures, with its settings; a subclass defines `find`.
 
-    Args:
-        measure: the measure, whose parameters are checked.
-
     Attributes:
         lacking: what is missing without which nothing is measured; empty: nothing.
-
-    Raises:
-        ParameterError: the measure has parameters that the form does not have.
     """
 
     disparity_needs_useful = False
@@ -109,12 +103,7 @@ class Form:
         return grade if self.graded else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
 
     def exposure(self, evidence: Evidence, useful: BoolArray) -> FloatArray:
-        """Return the expected exposure of each pair; shape (n_pairs,).
-
-        Args:
-            evidence: labels and run.
-            useful: whether each pair's document is useful; shape (n_pairs,).
-        """
+        """Return the expected exposure of each pair; shape (n_pairs,), as that of `useful`."""
         ranked, pair = evidence.rankings, evidence.pairs.of_row
         if evidence.exact is not None:
             weight = evidence.exposure_of_rows(self.where, self.model, self.cutoff)
@@ -132,14 +121,7 @@ def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
 def summed(
     evidence: Evidence, memberships: Memberships, weight: FloatArray, pair: IntArray
 ) -> SparseRows:
-    """Return weights of pairs, summed over each query's groups.
-
-    Args:
-        evidence: labels and run.
-        memberships: those of the documents of its pairs.
-        weight: a weight for each of the pairs.
-        pair: which pairs.
-    """
+    """Return weights of pairs, summed over each query's groups."""
     pairs = evidence.pairs
     shown = Shown(pairs.query[pair], pairs.doc[pair], weight, len(evidence.qids))
     return group_exposure(shown, memberships)

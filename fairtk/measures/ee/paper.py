@@ -67,11 +67,7 @@ class PaperForm(Form):
         return np.append(target, 0.0)[grades.of_pair]
 
     def n_documents(self, evidence: Evidence) -> IntArray:
-        """Return the number n of documents of each query; shape (n_queries,).
-
-        Raises:
-            InputError: a given number is smaller than that of the documents that are known.
-        """
+        """Return the number n of documents of each query; shape (n_queries,)."""
         wanted: Any = self.n
         pairs, n_queries = evidence.pairs, len(evidence.qids)
         known = np.bincount(pairs.query, minlength=n_queries)

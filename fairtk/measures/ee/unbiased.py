@@ -19,9 +19,6 @@ def without_sampling(form: Form, evidence: Evidence, found: Found) -> Found:
     that of the policy and W the mean squared norm of its rankings: one number for all rankings
     under models that look at ranks alone, the mean over the samples under a cascade. A query whose
     run has no samples is left as it is: its ranking is the policy.
-
-    Raises:
-        InputError: a query has one sample.
     """
     ranked = evidence.rankings
     if not ranked.sampled:
