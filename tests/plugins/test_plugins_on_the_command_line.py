@@ -5,6 +5,8 @@ import json
 import pytest
 from distributions import HELLO, fairtk, write
 
+pytestmark = pytest.mark.slow
+
 MEASURE = """
 import sys
 from fairtk import FairMeasure, hookimpl
