@@ -94,6 +94,10 @@ class PluginError(FairtkError):
     """A plugin breaks a rule of the plugin system: a misspelt hook, a name taken twice."""
 
 
+class BrokenPluginError(Exception):
+    """A plugin does not work; it is left out with a `PluginWarning`, so nobody sees this error."""
+
+
 class MeasureError(FairtkError, ValueError):
     """A measure gives something else than numbers, or wants to end the program."""
 

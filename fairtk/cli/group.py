@@ -25,9 +25,9 @@ from fairtk.errors import (
     printable,
     suggestion,
 )
-from fairtk.plugins.printing import to_stderr
 from fairtk.starting import interrupts
 from fairtk.starting.notices import AT_START, FOR_DEVELOPERS, Notices, notice
+from fairtk.starting.printing import to_stderr
 
 COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",

@@ -12,7 +12,8 @@ from typing import Any
 import ir_datasets
 from ir_datasets.util.metadata import MetadataComponent
 
-from fairtk.plugins.registry import DatasetSpec, load_target
+from fairtk.plugins.registry import DatasetSpec
+from fairtk.starting.printing import load_target
 
 
 class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]

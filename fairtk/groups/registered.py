@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from fairtk.errors import DuplicateError, InputError, NotFoundError
-from fairtk.plugins.registry import load_target
+from fairtk.starting.printing import load_target
 
 if TYPE_CHECKING:
     from fairtk.groups.groups import Groups

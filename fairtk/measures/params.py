@@ -18,7 +18,7 @@ from ir_measures import ParamInfo
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.browsing import MU, BrowsingModel
 from fairtk.measures.notation import parse
-from fairtk.plugins.registry import load_target
+from fairtk.starting.printing import load_target
 from fairtk.string_forms import parse_call, read_browsing
 from fairtk.utilities import get as get_utility
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import pluggy
 
-from fairtk.errors import PluginError, PluginWarning, install_hint, suggestion
+from fairtk.errors import BrokenPluginError, PluginError, PluginWarning, install_hint, suggestion
 from fairtk.plugins import hookspecs, registry
-from fairtk.plugins.printing import to_stderr
-from fairtk.plugins.registry import BrokenPluginError, Registry
+from fairtk.plugins.registry import Registry
+from fairtk.starting.printing import to_stderr
 
 RESTRICT = "FAIRTK_PLUGINS"
 STRICT = "FAIRTK_STRICT_PLUGINS"
@@ -89,9 +89,9 @@ class PluginHost:
         known = Plugin(name, version, module, self.registries)
         try:
             self._collect(plugin, known)
+        except PluginError:
+            raise
         except (Exception, SystemExit) as error:
-            if isinstance(error, PluginError):
-                raise
             raise PluginError(f"plugin {known}: {_reason(error)}") from error
         self.plugins.append(known)
         return known

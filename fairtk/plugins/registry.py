@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from fairtk.divergence import Divergence
-from fairtk.errors import NotFoundError, PluginError
+from fairtk.errors import BrokenPluginError, NotFoundError, PluginError
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.plugins.printing import to_stderr
+from fairtk.starting.printing import load_target
 
 T = TypeVar("T")
-
-
-class BrokenPluginError(Exception):
-    """A plugin does not work; it is left out with a warning."""
-
-
-def load_target(target: str) -> Any:
-    """Import ``"package.module:attribute"``, return the attribute; what is printed is no output."""
-    module, _, attribute = target.partition(":")
-    with to_stderr():
-        return getattr(importlib.import_module(module), attribute)
 
 
 @dataclass(frozen=True)
@@ -131,8 +119,7 @@ class Registry(Generic[T]):
 
     def load(self, name: str) -> Any:
         """Return what the spec registered under the name points to (its imported target)."""
-        spec: Any = self.get(name)
-        return load_target(spec.target)
+        return load_target(self.get(name).target)  # type: ignore[attr-defined]
 
     def names(self) -> list[str]:
         """Return the registered names, sorted."""

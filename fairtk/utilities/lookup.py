@@ -8,6 +8,7 @@ from typing import Any
 
 from fairtk.errors import MissingExtraError, ParameterError, PluginError, suggestion
 from fairtk.plugins import registry
+from fairtk.starting.printing import load_target
 
 
 def get(name: str, **options: Any) -> Any:
@@ -28,7 +29,7 @@ def get(name: str, **options: Any) -> Any:
     """
     spec = registry.utilities.get(name)
     try:
-        factory = registry.load_target(spec.target)
+        factory = load_target(spec.target)
         _check_options(name, factory, options)
         utility = factory(**options)
     except ModuleNotFoundError as error:

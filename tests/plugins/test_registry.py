@@ -9,12 +9,12 @@ from fairtk.plugins.registry import (
     Registry,
     TransformerSpec,
     UtilitySpec,
-    load_target,
     measures,
     study_systems,
     transformers,
     utilities,
 )
+from fairtk.starting.printing import load_target
 
 
 @pytest.fixture

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import pkgutil
 import sys
 import threading
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, TextIO
 
 from fairtk.starting.interrupts import is_command_line
 
@@ -68,3 +69,9 @@ def _flush(stdout: TextIO) -> None:
         stdout.flush()
     if os.name == "posix":
         ctypes.CDLL(None).fflush(None)
+
+
+def load_target(target: str) -> Any:
+    """Import ``"package.module:attribute"``, return the attribute; what is printed is no output."""
+    with to_stderr():
+        return pkgutil.resolve_name(target)
