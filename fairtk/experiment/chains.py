@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyterrier as pt
 from pyterrier._ops import Compose
+from pyterrier.transformer import SourceTransformer
 
 from fairtk.experiment.adapters import CHEAP, class_name
-from fairtk.experiment.identity import (
-    Description,
-    Identified,
-    describe_stage,
-    key_of,
-)
-from fairtk.frames import digest
+from fairtk.experiment.identity import Description, Identified, describe_stage, key_of
+from fairtk.frames import IntArray, digest
+from fairtk.frames.columns import QID
 from fairtk.transformers.generator import Generator
 
 
@@ -43,9 +43,10 @@ class Stage:
 
     @property
     def working(self) -> Any:
-        """The transformer that does the work: a generator stands for itself."""
-        generator = self.generator
-        return self.transformer if generator is None else generator
+        """What does the work: of a generator itself, of a frame what looks queries up."""
+        if type(self.transformer) is SourceTransformer:
+            return LookedUp(self.transformer.df)
+        return self.generator or self.transformer
 
     @property
     def cheap(self) -> bool:
@@ -58,6 +59,24 @@ class Stage:
         if isinstance(self.transformer, Identified):
             return self.transformer.name
         return type(self.transformer).__name__
+
+
+class LookedUp(pt.Transformer):  # type: ignore[misc]
+    """`pt.Transformer.from_df`, which joins its whole frame with every batch, as a look-up."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    @cached_property
+    def _rows(self) -> dict[str, IntArray]:
+        rows: dict[str, IntArray] = self.frame.groupby(QID, sort=False).indices
+        return rows
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the frame's rows of the queries."""
+        found = [self._rows[qid] for qid in inp[QID].unique() if qid in self._rows]
+        rows = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
+        return SourceTransformer(self.frame.iloc[rows]).transform(inp)
 
 
 @dataclass

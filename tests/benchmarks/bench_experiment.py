@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -87,9 +88,9 @@ def report(n_queries: int) -> None:
             print(f"{name:28} {seconds:7.2f} s {worked:7.2f} s of work {peak:7.0f} MB")
         size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
         print(f"{'store':28} {size:7.0f} MB")
-    print("seconds of work per 1,000 queries:")
+    print("seconds of work per 1,000 queries, the better of two:")
     for number in (250, 500, 1000, 2000, 4000):
-        _, worked, peak = measured("plain", number, "")
+        _, worked, peak = min((measured("plain", number, "") for _ in range(2)), key=itemgetter(1))
         print(f"{number:6} {1000 * worked / number:7.2f} {peak:7.0f} MB")
 
 

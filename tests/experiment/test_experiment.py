@@ -1,10 +1,15 @@
 """fairtk.Experiment: what it gives, and that it gives the same wherever and however it runs."""
 
+import pickle
+import warnings
+
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
 from experiment_stages import DiesOnce, Echo, FailsFor, Retriever
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ir_measures import nDCG
 
 import fairtk
@@ -18,6 +23,8 @@ from fairtk.errors import (
     StageError,
     WorkerError,
 )
+from fairtk.experiment.chains import LookedUp
+from fairtk.experiment.executors.worker import answer
 
 MEASURES = [EE_D @ 3, EE_R @ 3, E(nDCG @ 3)]
 
@@ -134,6 +141,26 @@ def test_a_task_that_kills_every_worker_is_an_error(data, tmp_path):
         )
 
 
+def test_an_error_in_a_worker_tells_where_and_what_was_warned_of():
+    def work(stages, task):
+        warnings.warn("mind the labels", DataWarning, stacklevel=2)
+        try:
+            raise KeyError("the cause")
+        except KeyError as error:
+            raise Unpicklable(task, "two arguments") from error
+
+    kind, error, said = pickle.loads(pickle.dumps(answer(work, {}, "task 1")))
+    assert kind == "failed" and str(error) == "Unpicklable: task 1 two arguments"
+    assert said == [(DataWarning, "mind the labels")]
+    [note] = error.__notes__
+    assert "KeyError: 'the cause'" in note and "in work" in note
+
+
+class Unpicklable(Exception):
+    def __init__(self, one, other):
+        super().__init__(f"{one} {other}")
+
+
 def test_a_stage_from_a_script_travels(data, tmp_path):
     # a class that cannot be imported by a worker: as one of a notebook or of standard input
     space = {"__name__": "__main__"}
@@ -149,6 +176,19 @@ def test_a_stage_from_a_script_travels(data, tmp_path):
         {"a": space["Upper"]() >> Retriever(n=1)}, topics, executor="processes", workers=1
     )
     assert found.rankings("a")["query"].tolist() == topics["query"].str.upper().tolist()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 5))),
+    st.permutations("abcx"),
+    st.booleans(),
+)
+def test_a_frame_that_queries_are_looked_up_in_is_that_of_pyterrier(rows, asked, own):
+    frame = pd.DataFrame(rows, columns=["qid", "docno"]).astype({"qid": "str"})
+    topics = pd.DataFrame({"qid": [*asked, "a"], "docno" if own else "query": "words"})
+    expected = pt.Transformer.from_df(frame).transform(topics)
+    pd.testing.assert_frame_equal(LookedUp(frame).transform(topics), expected)
 
 
 # Failures ---------------------------------------------------------------------------------------

@@ -58,10 +58,10 @@ class RemoteSession(Session):
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 kind, value, said = future.result()
-                if kind == "failed":
-                    raise value
                 for category, text in said:
                     warnings.warn(text, category, stacklevel=2)
+                if kind == "failed":
+                    raise value
                 yield running.pop(future), value
 
 

@@ -11,6 +11,7 @@ import pickle
 import queue
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Mapping
 from typing import Any, BinaryIO
@@ -28,18 +29,27 @@ def send(stream: BinaryIO, message: Any) -> None:
 
 def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[str, Any, Any]:
     """Return what a task gave, as data: the result or the error, and the warnings of ours."""
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            value = function(stages, task)
-    except Exception as error:
-        return "failed", portable(error), []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            kind, value = "done", function(stages, task)
+        except Exception as error:
+            kind, value = "failed", portable(error)
     said = [(w.category, str(w.message)) for w in caught]
-    return "done", value, [s for s in said if s[0].__module__.startswith("fairtk")]
+    return kind, value, [s for s in said if s[0].__module__.startswith("fairtk")]
 
 
 def portable(error: Exception) -> Exception:
-    """Return an error that can travel: itself, or its message in one of our classes."""
+    """Return an error that can travel: itself, or its message in one of our classes.
+
+    Its traceback and its cause cannot: what Python would print of them is a note of the error.
+    """
+    found = _pickled(error)
+    found.add_note("In the worker:\n" + "".join(traceback.format_exception(error)))
+    return found
+
+
+def _pickled(error: Exception) -> Exception:
     try:
         same = pickle.loads(pickle.dumps(error))
         if str(same) == str(error):
