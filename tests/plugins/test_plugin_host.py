@@ -20,7 +20,6 @@ from fairtk.plugins.registry import (
     TransformerSpec,
     UtilitySpec,
 )
-from fairtk.starting.printing import load_target
 
 
 class Generous:
@@ -469,13 +468,6 @@ def test_what_a_plugin_prints_is_no_output(host, monkeypatch, capsys):
     points(monkeypatch, Point("chatty", load, "a"))
     host.load()
     assert capsys.readouterr() == ("", "loading\ngiving\n")
-
-
-def test_what_a_target_prints_is_no_output(tmp_path, monkeypatch, capsys):
-    (tmp_path / "chatty_target.py").write_text("print('hello')\nvalue = 3\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert load_target("chatty_target:value") == 3
-    assert capsys.readouterr() == ("", "hello\n")
 
 
 # Half imported modules ---------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from fairtk.plugins.registry import (
     transformers,
     utilities,
 )
-from fairtk.starting.printing import load_target
 
 
 @pytest.fixture
@@ -88,9 +87,6 @@ def test_before_use_comes_first():
 
 
 def test_targets():
-    assert load_target("fairtk.frames.columns:QID") == "qid"
-    with pytest.raises(ImportError):
-        load_target("fairtk.nowhere:X")
     registry = Registry("spec")
     registry.add(UtilitySpec("columns", "fairtk.frames.columns:DOCNO", ""), "x")
     assert registry.load("columns") == "docno"
