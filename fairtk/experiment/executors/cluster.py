@@ -20,6 +20,7 @@ from fairtk.experiment.executors.worker import answer, portable
 from fairtk.experiment.threads import VARIABLES
 
 ENDING = str(Path(ending.__file__))
+LOGGING = "DASK_LOGGING__DISTRIBUTED"
 
 
 class DaskExecutor:
@@ -99,8 +100,13 @@ def _local_cluster(workers: int, threads: int) -> Iterator[Any]:
     make_cluster: Any = subprocess.SubprocessCluster
 
     limits = dict.fromkeys(VARIABLES, str(threads))
-    paths = os.pathsep.join(p for p in sys.path if p)
-    with _environment({"PYTHONPATH": paths, ending.STARTER: str(os.getpid()), **limits}):
+    wanted = {
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        ending.STARTER: str(os.getpid()),
+        LOGGING: os.environ.get(LOGGING, "warning"),  # or each start prints nine lines
+        **limits,
+    }
+    with _environment(wanted):
         cluster = make_cluster(
             host="127.0.0.1",
             n_workers=workers,
