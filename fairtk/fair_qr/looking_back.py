@@ -12,7 +12,7 @@ import pandas as pd
 
 from fairtk.fair_qr.loop import label_texts
 from fairtk.fair_qr.pools import chosen_lists
-from fairtk.fair_qr.progress import SHARE, Progress
+from fairtk.fair_qr.progress import SHARE, Progress, trace_frame
 from fairtk.fair_qr.shares import RelevanceMeter, ShareMeter
 
 _CALL = ("prompt_tokens", "completion_tokens", "seconds")
@@ -46,8 +46,8 @@ class LookingBack:
         runs: Sequence[pd.DataFrame],
         pool: str,
         returned: Callable[[dict[str, list[int]]], pd.DataFrame],
-    ) -> None:
-        """Write the values of each iteration's lists into the steps of its queries.
+    ) -> pd.DataFrame:
+        """Return the trace, with the values of each iteration's lists in the steps of its queries.
 
         Args:
             queries: the loops.
@@ -79,3 +79,4 @@ class LookingBack:
                     values_of = query.at(iteration).values
                     if not math.isnan(values_of.get("AWRF", math.nan)):
                         values_of[name] = value
+        return trace_frame(queries, self.columns)

@@ -18,7 +18,6 @@ from fairtk.fair_qr.progress import SHARE, Progress, Step
 from fairtk.fair_qr.shares import ShareMeter, Shares
 from fairtk.fair_qr.tokens import Tokens
 from fairtk.frames.arrays import IntArray, ObjectArray
-from fairtk.frames.columns import QID
 from fairtk.prompts.refine import Refinement
 
 _ROUNDING = 1e-12  # a smaller fall of the divergence is none
@@ -67,7 +66,7 @@ class Loop:
             if not asked:
                 break
             runs.append(self.retrieve([q.qid for q in asked], [q.steps[-1].query for q in asked]))
-            self._judge(asked, self._measured(asked, runs[-1]), runs[-1])
+            self._judge(asked, self._measured(asked, runs[-1]))
         for query in queries:
             if query.active:
                 query.stop("max_iterations reached")
@@ -172,13 +171,12 @@ class Loop:
         elif any(same_words(text, answer.query) for text in earlier):
             query.stop("no new keywords")
 
-    def _judge(self, asked: Sequence[Progress], found: Shares, run: pd.DataFrame) -> None:
-        there = set(run[QID])
+    def _judge(self, asked: Sequence[Progress], found: Shares) -> None:
         for place, query in enumerate(asked):
             step = query.steps[-1]
             best = query.at(query.kept[-1]).values["divergence"]
             now = found.divergence[place]
-            if query.qid not in there:
+            if not found.retrieved[place]:
                 query.stop("nothing was retrieved; the earlier list is kept")
             elif np.isnan(now):
                 query.stop(f"no document of the top {self.meter.depth} has a group")

@@ -89,6 +89,7 @@ def exposure_order(
     queue = np.argsort(alike, kind="stable")  # documents of equal groups together, best first
     end = np.cumsum(np.bincount(alike))
     head = np.append(0, end[:-1])
+    closeness = _Closeness(member[queue[head]], target)
     left = np.ones(len(relevance), dtype=bool)
     chosen = np.empty(len(attention), dtype=np.int64)
     least = floor * float(attention @ relevance[: len(attention)]) - _SAME
@@ -97,8 +98,8 @@ def exposure_order(
         kind = np.flatnonzero(head < end)
         doc = queue[head[kind]]
         gain = gained + now * relevance[doc]
-        near = _closeness(exposure + now * member[doc], target)
-        allowed = gain + _at_most(relevance, left, doc, attention[rank:]) >= least
+        near = closeness.with_one_more(exposure, now, kind)
+        allowed = gain + _at_most(relevance, left[: len(chosen)], doc, attention[rank:]) >= least
         value = np.where(allowed, gain * near**weight, -1.0)
         best = np.flatnonzero(value >= value.max() - _SAME)
         pick = best[doc[best].argmin()]
@@ -110,22 +111,51 @@ def exposure_order(
     return np.append(chosen, np.flatnonzero(left))
 
 
-def _closeness(exposure: FloatArray, target: FloatArray) -> FloatArray:
-    """Return 1 - JSD(exposure, target) of each row, as `fairtk.divergence.js_divergence`.
+class _Closeness:
+    """1 - JSD(exposure, target), as `fairtk.divergence.js_divergence`, after one more document.
 
-    That one takes sparse rows; here every row of a small table differs from the one before in a
-    document. No exposure at all, which only the first ranks can have, says nothing: such rows get
-    the largest of the others' values.
+    A document moves the exposure of its own groups, and all shares by the new sum, which few
+    documents have apart from the others: the rest of the shares is looked at once for each sum.
+
+    Args:
+        member: of each kind of document in the groups; shape (n_kinds, n_groups).
+        target: share of each group.
     """
-    total = exposure.sum(axis=1, keepdims=True)
-    shown = exposure / np.where(total > 0, total, 1.0)
-    both = (shown + target) / 2
-    parts = _x_log_x(shown).sum(axis=1) / 2 - _x_log_x(both).sum(axis=1)
-    # groups that no document has add target x ln(2) / 2
-    fixed = _x_log_x(target).sum() / 2 + max(0.0, 1.0 - float(target.sum())) * np.log(2.0) / 2
-    near = np.clip(1.0 - parts - fixed, 0.0, 1.0)
-    empty = total[:, 0] <= 0
-    return np.where(empty, near.max(where=~empty, initial=0.0) if not empty.all() else 1.0, near)
+
+    def __init__(self, member: FloatArray, target: FloatArray) -> None:
+        self._target = target
+        self._kind, self._group = np.nonzero(member)
+        self._weight = member[self._kind, self._group]
+        self._sums, self._sum_of = np.unique(member.sum(axis=1), return_inverse=True)
+        self._sum = self._sum_of[self._kind]
+        self._own = target[self._group]
+        # groups that no document has add target x ln(2) / 2
+        self._fixed = _x_log_x(target).sum() / 2
+        self._fixed += max(0.0, 1.0 - float(target.sum())) * np.log(2.0) / 2
+
+    def with_one_more(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
+        """Return the closeness once a document of each of some kinds has some attention.
+
+        No exposure at all, which only the first ranks can have, says nothing: such kinds get the
+        largest of the others' values.
+        """
+        total = exposure.sum() + attention * self._sums
+        whole = np.where(total > 0, total, 1.0)
+        before = _terms(exposure / whole[:, None], self._target)
+        own = (exposure[self._group] + attention * self._weight) / whole[self._sum]
+        change = _terms(own, self._own) - before[self._sum, self._group]
+        parts = before.sum(axis=1)[self._sum_of]
+        parts += np.bincount(self._kind, change, len(parts))
+        near = np.clip(1.0 - parts - self._fixed, 0.0, 1.0)[kind]
+        empty = (total <= 0)[self._sum_of[kind]]
+        if empty.any():
+            near[empty] = 1.0 if empty.all() else near[~empty].max()
+        return near
+
+
+def _terms(shown: FloatArray, target: FloatArray) -> FloatArray:
+    """Return what shares add to the divergence, but for what the target alone adds."""
+    return np.asarray(_x_log_x(shown) / 2 - _x_log_x((shown + target) / 2))
 
 
 def _at_most(
@@ -135,7 +165,7 @@ def _at_most(
 
     Args:
         relevance: of all documents, not rising.
-        left: which of them are not chosen yet.
+        left: which of the first of them are not chosen yet, at least as many as ranks.
         doc: those that could be taken now.
         attention: of this rank and the later ones.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 from fairtk.errors import InputError, ParameterError, listed
 from fairtk.fair_qr.frames import bare_rankings, with_topics
 from fairtk.fair_qr.near_target import by_exposure
-from fairtk.fair_qr.pools import POOLS, by_first_scores, in_pool_order
+from fairtk.fair_qr.pools import POOLS, by_first_scores, in_pool_order, pooled
 from fairtk.fair_qr.shares import ShareMeter
 from fairtk.frames.columns import QID
 
@@ -56,24 +57,31 @@ class Ordering:
         return self.pool == "union" and self.rerank == "relevance" and self.reranker is None
 
     def order(
-        self, pool: pd.DataFrame, first: pd.DataFrame, topics: pd.DataFrame, meter: ShareMeter
+        self,
+        runs: Sequence[pd.DataFrame],
+        k: int,
+        topics: pd.DataFrame,
+        meter: ShareMeter,
+        lists: Mapping[str, Sequence[int]],
     ) -> pd.DataFrame:
-        """Return a pool in its final order.
+        """Return pooled lists in their final order.
 
         Args:
-            pool: the pooled documents.
-            first: the rankings of the original queries.
+            runs: the rankings of each iteration, those of the original queries first.
+            k: documents of each list that are pooled.
             topics: the queries.
             meter: what exposure is measured with.
+            lists: the iterations whose lists are pooled, by qid.
 
         Raises:
             InputError: the reranker loses a query, or its rankings are broken.
         """
+        pool = pooled(runs, lists, k)
         if self.rerank is False:
             return pool if self.pool == "last" else in_pool_order(pool)
         near = self.rerank == EXPOSURE
         ordered = (
-            by_first_scores(pool, first, math.nan if near else None)
+            by_first_scores(pool, runs[0], math.nan if near else None)
             if self.reranker is None
             else self._reranked(pool, topics)
         )

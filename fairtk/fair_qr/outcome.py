@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
@@ -20,15 +21,20 @@ class Outcome:
 
     Attributes:
         run: one ranking per query (R); queries that are missing have none.
-        trace: what was done; see `fairtk.FairQR.trace`.
         missing: the queries without a result: ``qid``, ``iteration``, ``reason``.
         waited: seconds of waiting for the model; calls overlap.
+        look: measures what was done: who does not ask for the trace does not wait for it.
     """
 
     run: pd.DataFrame
-    trace: pd.DataFrame
     missing: pd.DataFrame
-    waited: float = 0.0
+    waited: float
+    look: Callable[[], pd.DataFrame]
+
+    @cached_property
+    def trace(self) -> pd.DataFrame:
+        """What was done; see `fairtk.FairQR.trace`."""
+        return self.look()
 
     def __repr__(self) -> str:
         n, lost = self.trace["qid"].nunique(), len(self.missing)

@@ -41,8 +41,8 @@ def pooled(
     parts = []
     for iteration, run in enumerate(runs):
         wanted = [qid for qid, found in lists.items() if iteration in found]
-        part = run[(run[RANK] < k) & run[QID].isin(wanted)]
-        parts.append(part.assign(_age=len(runs) - iteration))
+        part = run[run[RANK] < k]
+        parts.append(part[part[QID].isin(wanted)].assign(_age=len(runs) - iteration))
     whole = pd.concat(parts[::-1], ignore_index=True)
     whole["_query"] = pd.Index(list(lists), dtype=object).get_indexer(whole[QID])
     whole = whole.sort_values(["_query", "_age", RANK], kind="stable")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -19,11 +20,11 @@ from fairtk.fair_qr.loop import Loop, label_texts
 from fairtk.fair_qr.ordering import EXPOSURE, Ordering
 from fairtk.fair_qr.outcome import Outcome, missing_frame, warn_of_dropped, warn_of_gaps
 from fairtk.fair_qr.plot import plot_trace
-from fairtk.fair_qr.pools import DEEP, chosen_lists, pooled
+from fairtk.fair_qr.pools import DEEP, chosen_lists
 from fairtk.fair_qr.progress import trace_frame
 from fairtk.fair_qr.shares import ShareMeter
 from fairtk.fair_qr.tokens import index_tokens
-from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, require
+from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, RANK, require
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Estimate, as_chat_model
 from fairtk.prompts.refine import Refinement, RefinementPromptLike, as_refinement_prompt
@@ -243,20 +244,15 @@ class FairQR(FairTransformer):
             index_tokens(self.retriever),
         )
         queries, runs = loop.run(list(asked_for.index), asked_for[QUERY].tolist())
-
-        def returned(lists: dict[str, list[int]]) -> pd.DataFrame:
-            pool = pooled(runs, lists, self.k)
-            return self._ordering.order(pool, runs[0], asked_for, looking.meter)
-
-        looking.back(queries, runs, self.pool, returned)
-        ranked = returned(
-            {q.qid: chosen_lists(q.kept, self.pool) for q in queries if not q.missing}
-        )
+        deep = max(self.k, self.depth)  # what is looked at of later lists
+        runs = [runs[0], *(run[run[RANK] < deep] for run in runs[1:])]
+        order = partial(self._ordering.order, runs, self.k, asked_for, looking.meter)
+        ranked = order({q.qid: chosen_lists(q.kept, self.pool) for q in queries if not q.missing})
         missing = missing_frame(queries)
         warn_of_gaps(queries, missing, self.depth)
         warn_of_dropped(queries, loop.tokens)
-        trace = trace_frame(queries, looking.columns)
-        return Outcome(with_topics(ranked, asked_for), trace, missing, loop.waited)
+        look = partial(looking.back, queries, runs, self.pool, order)
+        return Outcome(with_topics(ranked, asked_for), missing, loop.waited, look)
 
     def estimate(self, topics: pd.DataFrame) -> Estimate:
         """Return the calls, tokens and price that queries take at most, without any call.
