@@ -146,7 +146,7 @@ class _Closeness:
         change = _terms(own, self._own) - before[self._sum, self._group]
         parts = before.sum(axis=1)[self._sum_of]
         parts += np.bincount(self._kind, change, len(parts))
-        near = np.clip(1.0 - parts - self._fixed, 0.0, 1.0)[kind]
+        near: FloatArray = np.clip(1.0 - parts - self._fixed, 0.0, 1.0)[kind]
         empty = (total <= 0)[self._sum_of[kind]]
         if empty.any():
             near[empty] = 1.0 if empty.all() else near[~empty].max()

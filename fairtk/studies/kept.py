@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -146,7 +147,7 @@ class KeptCell:
         """The queries with a result."""
         return self.records.keys() - self.errors.keys()
 
-    @property
+    @cached_property
     def traces(self) -> pd.DataFrame:
         """The rows of all traces."""
         rows = [row for record in self.records.values() for row in record["trace"]]

@@ -16,7 +16,7 @@ from typing import Any
 
 from fairtk.errors import FairtkError, InputError, NotFoundError, ParameterError
 from fairtk.plugins import registry
-from fairtk.studies.fair_qr.cells import BM25, REFINING, Cell, systems
+from fairtk.studies.fair_qr.cells import BM25, OF_BM25, REFINING, Cell, systems
 from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.search import CollectionBM25
 from fairtk.studies.fair_qr.setting import Setting
@@ -26,7 +26,6 @@ from fairtk.studies.writing import file_name
 KINDS = ("bm25", "vector")
 DEEP = 1000
 """Documents of a query that a retriever gives, unless it is told another number."""
-_BM25 = ("num_results", "k1", "b", "threads")
 
 
 @dataclass(frozen=True)
@@ -136,8 +135,8 @@ def make_retriever(
     kind = str(given.get("kind", "bm25"))
     if kind == "bm25":
         for option in options:
-            if option not in _BM25:
-                raise NotFoundError(f"setting of the retriever {name!r}", option, _BM25)
+            if option not in OF_BM25:
+                raise NotFoundError(f"setting of the retriever {name!r}", option, OF_BM25)
         options = {**settings.bm25, **options}
         return CollectionBM25(folder / f"index-{data.collection}", data.documents, **options)
     if kind == "vector":

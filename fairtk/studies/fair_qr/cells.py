@@ -24,6 +24,8 @@ RANDOM = "random-terms"
 REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE, RANDOM)
 OWN = (BM25, *REFINING)
 TUNED = " (tuned)"
+OF_BM25 = ("num_results", "k1", "b", "threads")
+"""Settings of BM25: tuning may change them inside FAIR-QR, too."""
 
 _PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 _FAIR_QR = {
@@ -59,6 +61,11 @@ class Cell:
     def base(self) -> str:
         """The name of the system, tuned or not."""
         return self.system.removesuffix(TUNED) if self.grid else self.system
+
+    @property
+    def kind(self) -> str:
+        """The name of the system, whatever model and retriever it is built on."""
+        return self.base.partition(" [")[0]
 
     def at(self, settings: Mapping[str, Any]) -> Cell:
         """Return the cell of the system with some settings, which is not tuned."""
@@ -107,13 +114,24 @@ def _known() -> list[str]:
     return [*known, *REFINING]
 
 
-def all_cells(settings: Settings, attributes: Mapping[str, Any]) -> Iterator[Cell]:
+def all_cells(
+    settings: Settings, attributes: Mapping[str, Any], own_bm25: bool = True
+) -> Iterator[Cell]:
     """Yield the cells: those without a language model first, so that nothing waits for one.
 
     What asks a model most, tuning of what refines, comes last: a budget may end before.
+
+    Args:
+        settings: how the study is done.
+        attributes: by name.
+        own_bm25: whether the retriever is the study's own, whose settings can be tuned.
     """
     names = systems(settings)
     tried = {n: g for n, g in tried_settings(settings.tuning, _known()).items() if n in names}
+    if not own_bm25:
+        for name in tried.keys() & OWN:
+            tried[name] = tuple(one for one in tried[name] if not one.keys() & {*OF_BM25})
+        tried = {name: grid for name, grid in tried.items() if grid}
     plain = [n for n in names if n not in REFINING]
     refining = {n: _refining(settings, n, tried.get(n, ())) for n in names if n in REFINING}
     for attribute in attributes:
@@ -140,7 +158,8 @@ def _refining(
     settings: Settings, name: str, tried: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
     own = settings.options.get(name, {})
-    for option in (*settings.fair_qr, *own, *(option for one in tried for option in one)):
+    asked = {option for one in tried for option in one}.difference(OF_BM25)
+    for option in (*settings.fair_qr, *own, *asked):
         if option not in _FAIR_QR:
             raise NotFoundError("setting of FairQR", option, _FAIR_QR)
     # Defaults are spelt out, so that a setting that is varied to its default is no cell of its

@@ -44,7 +44,7 @@ def same_answers(kept: Mapping[Cell, KeptCell]) -> Iterator[str]:
     """Yield a warning if a model's first answers are one for all of three topics or more."""
     for cell, own in kept.items():
         trace = own.traces
-        if cell.base != FAIR_QR or cell.variation or cell.grid or trace.empty:
+        if cell.kind != FAIR_QR or cell.variation or cell.grid or trace.empty:
             continue
         first = trace[(trace["iteration"] == 1) & (trace["query"] != "")]
         if len(first) > 2 and first["query"].str.lower().nunique() == 1:

@@ -42,25 +42,26 @@ def iterations(traces: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def cost_row(kept: KeptCell, llm: ChatModel, prices: Prices) -> pd.DataFrame:
+def cost_row(kept: KeptCell, llm: ChatModel | None, prices: Prices) -> pd.DataFrame:
     """Return the mean costs of a query, as one row.
 
     Args:
         kept: what there is of the cell.
-        llm: the model.
+        llm: the model; None: the loop's words come from none, as the placebo's.
         prices: of models.
     """
-    traces = kept.traces
+    traces = kept.traces if llm is not None else pd.DataFrame(columns=[QID])
     calls = traces[traces["iteration"] > 0] if len(traces) else pd.DataFrame(columns=_RECORDED)
     asked, told, seconds = (calls[name].to_numpy(dtype=np.float64) for name in _RECORDED)
-    price = [prices.of(llm, _known(a), _known(t)) for a, t in zip(asked, told, strict=True)]
+    rows = zip(asked, told, strict=True)
+    price = [prices.of(llm, _known(a), _known(t)) for a, t in rows if llm is not None]
     traced = traces[QID].nunique() or 1
     queries = len(kept.records)
     waited = float(np.nansum(seconds)) / traced
     own = (kept.total("seconds") - kept.total("waited")) / queries
     alone = own if math.isnan(kept.alone) else kept.alone
     # without a call nothing was paid, but what calls cost is not known
-    known = traces.empty or prices.known(llm)
+    known = llm is None or traces.empty or prices.known(llm)
     paid = math.fsum(price) if known else math.nan
     numbers = [len(calls), float(asked.sum()), float(told.sum()), paid]
     rest = [waited, own, alone, waited + alone, kept.total("training")]

@@ -10,7 +10,7 @@ import pandas as pd
 from fairtk.errors import NotFoundError
 from fairtk.frames.columns import QID
 from fairtk.llm import ChatModel, Prices
-from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, Cell
+from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, RANDOM, Cell
 from fairtk.studies.fair_qr.controls import control_rows, drift_frame, drift_warnings, same_answers
 from fairtk.studies.fair_qr.costs import cost_row, iterations
 from fairtk.studies.fair_qr.data import StudyData
@@ -151,7 +151,10 @@ class Findings:
         query by itself, as measured), ``latency`` (``model`` and ``alone``), ``training seconds``
         (per study, indexing included).
         """
-        model = {id(kept): self.models[cell] for cell, kept in self.kept.items()}
+        model = {
+            id(kept): None if cell.kind == RANDOM else self.models[cell]
+            for cell, kept in self.kept.items()
+        }
         return self._stacked(lambda kept: cost_row(kept, model[id(kept)], self.prices))
 
     @property

@@ -9,6 +9,8 @@ from fairtk.errors import NotFoundError
 from fairtk.experiment.tuner import combinations
 from fairtk.plugins import registry
 
+_SEARCH = {"k1": (2.0,), "b": (0.4, 0.2, 0.75)}
+"""BM25's, tried inside FAIR-QR, too: else its own tuning would be held against it."""
 _THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 GRIDS: Mapping[str, Any] = {
     "bm25": {"k1": (0.9, 0.6, 1.2, 2.0), "b": (0.4, 0.2, 0.75)},
@@ -21,12 +23,16 @@ GRIDS: Mapping[str, Any] = {
         },
         {"threshold": _THRESHOLDS, "pool": ("refined",), "k": (20, 50)},
         {"threshold": _THRESHOLDS, "depth": (10, 50)},
+        {"threshold": _THRESHOLDS, **_SEARCH},
     ),
-    "fair-qr + exposure re-ranking": {
-        "weight": (1.0, 0.3, 0.5, 0.7, 1.5, 2.0),
-        "k": (200, 100, 500),
-        "max_iterations": (5, 0),
-    },
+    "fair-qr + exposure re-ranking": (
+        {
+            "weight": (1.0, 0.3, 0.5, 0.7, 1.5, 2.0),
+            "k": (200, 100, 500),
+            "max_iterations": (5, 0),
+        },
+        {"weight": (1.0, 0.5, 2.0), "max_iterations": (5, 0), **_SEARCH},
+    ),
 }
 """Of this room's systems: name to grids, the first values first where several are best."""
 

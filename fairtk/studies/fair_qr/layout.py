@@ -30,7 +30,7 @@ from fairtk.frames.content import digest
 from fairtk.llm import Ledger, as_chat_model
 from fairtk.plugins import registry
 from fairtk.prompts.refine import as_refinement_prompt
-from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, OWN, RANDOM, Cell, all_cells
+from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, OF_BM25, OWN, RANDOM, Cell, all_cells
 from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.placebo import random_terms
 from fairtk.studies.fair_qr.refining import Prepared, ranked, ranked_and_timed
@@ -41,15 +41,10 @@ from fairtk.studies.kept import KeptCell, Ranked, StudyStage, read_cell
 from fairtk.studies.writing import file_name, plain, write_json
 
 LEDGER = "ledger.sqlite"
-_BM25 = ("num_results", "k1", "b", "threads")
 
 
 class Layout:
-    """What is to be done, without doing it: the base of `Study`, which documents the arguments.
-
-    Attributes:
-        cells: one per system, or variation of FAIR-QR, and attribute.
-    """
+    """What is to be done, without doing it: the base of `Study`, which documents the arguments."""
 
     def __init__(
         self,
@@ -63,12 +58,15 @@ class Layout:
         self.data = data
         self.folder = Path(folder)
         self.settings = settings or Settings()
-        self.llm = as_chat_model(llm)
         self.ledger = ledger
-        self.retriever = retriever if retriever is not None else self._bm25()
-        cells = all_cells(self.settings, data.attributes)
-        # another retriever's settings are not known
-        self.cells = [c for c in cells if retriever is None or not c.grid or c.base != BM25]
+        self._lay_out(llm, retriever)
+
+    def _lay_out(self, llm: Any, retriever: Any) -> None:
+        """Make the cells, of one model and one retriever."""
+        self.llm = as_chat_model(llm)
+        own = retriever is None  # another retriever's settings are not known
+        self.retriever = self._bm25() if own else retriever
+        self.cells = list(all_cells(self.settings, self.data.attributes, own))
         self._store: Store | None = None
         for cell in self.cells:
             for tried in cell.grid or ({},):  # wrong settings are said before anything is done
@@ -179,10 +177,12 @@ class Layout:
         """Return the transformer of a cell that refines."""
         groups, target = self.data.attributes[cell.attribute]
         options = {"qrels": self.data.qrels, **cell.options}
+        searching = {name: options.pop(name) for name in OF_BM25 if name in options}
+        retriever = self._bm25(**searching) if searching else self.retriever
         with warnings.catch_warnings():
             # the no-op of pool="union" is one of the things that the study shows
             warnings.filterwarnings("ignore", message=".*pool='union'", category=FairtkWarning)
-            return FairQR(self.retriever, groups, target, llm, **options)
+            return FairQR(retriever, groups, target, llm, **options)
 
     def build(self, cell: Cell) -> Any:
         """Return the system of a cell that does not refine; a trained one is not fitted yet."""
@@ -209,8 +209,8 @@ class Layout:
         index = self.folder / f"index-{self.data.collection}"
         options = {**self.settings.bm25, **changed}
         for name in options:
-            if name not in _BM25:
-                raise NotFoundError("setting of [bm25]", name, _BM25)
+            if name not in OF_BM25:
+                raise NotFoundError("setting of [bm25]", name, OF_BM25)
         return CollectionBM25(index, self.data.documents, **options)
 
     def trained(self, cell: Cell) -> bool:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from os import PathLike
 from typing import Any
 
 from fairtk.errors import FairtkError, InputError, ParameterError, StageError
@@ -14,12 +13,10 @@ from fairtk.experiment.store import Store
 from fairtk.llm import Ledger
 from fairtk.studies.fair_qr.axes import Pair, named, pairs, side_settings
 from fairtk.studies.fair_qr.cells import BM25, Cell
-from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.estimates import Plan, plan
 from fairtk.studies.fair_qr.layout import LEDGER, Layout
 from fairtk.studies.fair_qr.results import StudyResults
 from fairtk.studies.fair_qr.search import CollectionBM25
-from fairtk.studies.fair_qr.settings import Settings
 from fairtk.studies.fair_qr.tuned import tuned_ranking
 from fairtk.studies.kept import StudyStage, gathered
 
@@ -56,18 +53,11 @@ class Study(Layout):
             is that of a system.
     """
 
-    def __init__(
-        self,
-        data: StudyData,
-        folder: str | PathLike[str],
-        llm: Any,
-        settings: Settings | None = None,
-        ledger: Ledger | None = None,
-        retriever: Any = None,
-    ) -> None:
+    def _lay_out(self, llm: Any, retriever: Any) -> None:
+        """Make the cells of the first model and retriever, and studies of all other pairs."""
         models, retrievers = named(llm, "model"), named(retriever, "retriever")
         first, base = next(iter(models.values())), next(iter(retrievers.values()))
-        super().__init__(data, folder, first, settings, ledger, base)
+        super()._lay_out(first, base)
         self.models, self.retrievers = list(models), list(retrievers)
         taken = {cell.system for cell in self.cells}
         for name in self.retrievers[1:]:
@@ -76,7 +66,8 @@ class Study(Layout):
         self.sides: dict[Pair, Study] = {}
         for pair in pairs(self.models, self.retrievers):
             own = (models.get(pair.model, first), retrievers.get(pair.retriever, base))
-            side = Study(data, folder, own[0], side_settings(self.settings), ledger, own[1])
+            settings = side_settings(self.settings)
+            side = Study(self.data, self.folder, own[0], settings, self.ledger, own[1])
             side.__dict__["told"] = self.told
             self.sides[pair] = side
 

@@ -34,8 +34,8 @@ class Reverse(pt.Transformer):
 class Memory(pt.Estimator):
     """BM25; remembers what it was trained on."""
 
-    def __init__(self, setting):
-        self.first = setting.retriever % setting.candidates
+    def __init__(self, setting, depth=None):
+        self.first = setting.retriever % (depth or setting.candidates)
         self.seen = None
 
     def fit(self, topics, qrels, *_):
@@ -77,6 +77,15 @@ class Few(pt.Transformer):
 
     def transform(self, inp):
         return self.first.transform(inp[inp["qid"] != "1"])
+
+
+def depth(setting):
+    """Return as many of BM25's documents as the option says."""
+    return setting.retriever % setting.options.get("depth", 1)
+
+
+def memory_depth(setting):
+    return Memory(setting, setting.options.get("depth", 1))
 
 
 def reverse(setting):

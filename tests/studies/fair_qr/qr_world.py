@@ -154,8 +154,10 @@ class Toys:
 
     @hookimpl
     def fairtk_study_systems(self):
-        return [StudySystemSpec(name, f"qr_toys:{build}", "a toy", trained=trained)
-                for name, build, trained in self.specs]  # fmt: skip
+        return [
+            StudySystemSpec(name, f"qr_toys:{build}", "a toy", trained, grid=dict(*grid))
+            for name, build, trained, *grid in self.specs
+        ]
 
 
 _TOYS = []  # the names of those that are known now
@@ -163,7 +165,7 @@ _TOYS = []  # the names of those that are known now
 
 @contextlib.contextmanager
 def installed(*specs, version="1.0"):
-    """Make systems known: (name, function of `qr_toys`, whether it is trained)."""
+    """Make systems known: (name, function of `qr_toys`, whether it is trained, grid)."""
     plugin = Toys(*specs)
     plugins.register(plugin, "fairtk-toys", version)
     _TOYS[:] = [name for name, *_ in specs]

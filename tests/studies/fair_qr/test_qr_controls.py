@@ -12,9 +12,11 @@ import qr_world
 
 from fairtk.errors import DataWarning
 from fairtk.llm import Chat, KeywordRefiner, Message
-from fairtk.studies.fair_qr.controls import drift_warnings, overlap, words_kept
+from fairtk.studies.fair_qr.cells import Cell
+from fairtk.studies.fair_qr.controls import drift_warnings, overlap, same_answers, words_kept
 from fairtk.studies.fair_qr.placebo import RandomTerms, middle_words
 from fairtk.studies.fair_qr.tables import all_tables
+from fairtk.studies.kept import KeptCell
 
 SYSTEMS = ("fair-qr", "fair-qr + exposure re-ranking", "random-terms")
 
@@ -103,6 +105,9 @@ def test_drift_of_a_study(results):
     row = drift.loc["fair-qr"]
     assert row["lost per gained"] == pytest.approx(row["nDCG lost"] / row["AWRF gained"])
     assert not any(text.startswith("drift") for text in results.warnings)
+    paid = results.costs.set_index("system")[["calls", "price", "model seconds"]]
+    assert paid.loc["fair-qr", "calls"] > 0  # the placebo goes round as often, and asks no model
+    assert paid.loc["random-terms"].tolist() == [0, 0, 0]
     assert len(all_tables(results)["drift"].rows) == 3
 
 
@@ -116,6 +121,14 @@ def test_a_model_that_answers_the_same_for_all_is_warned_of(gender, tmp_path):
     [said] = [text for text in found.warnings if text.startswith("drift")]
     assert "answered 'woman man' for all 8 topics" in said
     assert math.isnan(found.drift["words kept"][0])  # its lists were not kept
+
+
+def test_the_model_beside_the_first_is_watched_too():
+    rows = [{"qid": q, "iteration": i, "query": "x"} for q in "abc" for i in (0, 1)]
+    records = {q: {"trace": [row for row in rows if row["qid"] == q]} for q in "abc"}
+    cells = [Cell("gender", name) for name in ("fair-qr [tiny]", "random-terms [tiny]")]
+    [said] = same_answers({cell: KeptCell(pd.DataFrame(), records) for cell in cells})
+    assert "the model of fair-qr [tiny] for gender answered 'x' for all 3 topics" in said
 
 
 def test_below_which_a_warning_comes():

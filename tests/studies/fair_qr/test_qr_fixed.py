@@ -35,6 +35,8 @@ def test_a_configuration_with_fixed_targets(wiki, tmp_path):
     path.write_text(f'folder = "{wiki}"\n[targets]\ngender = "uniform"\n', encoding="utf-8")
     data = from_trec_fair(wiki, ["gender"], targets=read_study(path).data["targets"])
     assert list(data.attributes) == ["gender", "gender (fixed target)"]
+    with pytest.raises(InputError, match="lack.*'robot'"):  # before anything is done
+        from_trec_fair(wiki, ["gender"], targets={"gender": {"female": 0.5, "robot": 0.5}})
     with pytest.raises(NotFoundError, match=r"attribute of \[targets\] 'gendre'; did you mean"):
         from_trec_fair(wiki, ["gender"], targets={"gendre": "uniform"})
     path.write_text(f'folder = "{wiki}"\n[target]\ngender = "uniform"\n', encoding="utf-8")

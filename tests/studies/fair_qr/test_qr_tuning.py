@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+import qr_toys
 import qr_world
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.llm import KeywordRefiner
-from fairtk.studies.fair_qr import Settings, folds
+from fairtk.studies.fair_qr import CollectionBM25, Settings, folds
 from fairtk.studies.fair_qr.cells import all_cells
 from fairtk.studies.fair_qr.tables import all_tables
 
@@ -59,6 +60,39 @@ def test_rows_stand_side_by_side_and_time_is_counted(results):
     assert costs.loc["fair-qr", "training seconds"] == 0
     shown = all_tables(results)["tuning"]
     assert len(shown.rows) == 8 and shown.rows[0][3].startswith("max_iterations=")
+
+
+@pytest.mark.parametrize(("build", "trained"), [("depth", False), ("memory_depth", True)])
+def test_systems_of_plugins_are_tuned_by_their_own_grid(gender, tmp_path, build, trained):
+    """Of one document or three of BM25's the product takes three."""
+    qr_toys.APPLIED.clear()
+    with qr_world.installed(("toy", build, trained, {"depth": [1, 3]})):
+        given = {"systems": ("toy",), "tuning": None, "folds": 3}
+        found = qr_world.study(gender, tmp_path, KeywordRefiner(), **given).run()
+    rows = found.tuning[found.tuning["system"] == "toy (tuned)"]
+    assert [json.loads(text) for text in rows["settings"]] == [{"depth": 3}] * 3
+    sizes = found.rankings.groupby(["system", "qid"]).size()
+    assert set(sizes["toy"]) == {1} and set(sizes["toy (tuned)"]) == {3}
+    assert (
+        found.table.set_index("system")["nDCG"].loc[["toy", "toy (tuned)"]].diff()[1:] > 0
+    ).all()
+    assert all(seen and not set(seen) & set(ranked) for seen, ranked in qr_toys.APPLIED)
+    assert bool(qr_toys.APPLIED) == trained
+
+
+def test_bm25_is_tuned_inside_fair_qr_where_it_is_the_studys_own(gender, tmp_path):
+    grid = {"fair-qr": [{"k1": [3.0], "b": [0.0]}]}
+    given = {"systems": ("fair-qr",), "tuning": grid, "fair_qr": {"max_iterations": 0}}
+    study = qr_world.study(gender, tmp_path, KeywordRefiner(), **given)
+    [tuned] = [cell for cell in study.cells if cell.grid]
+    run = study.refiner(tuned.at(tuned.grid[0]), KeywordRefiner())(gender.topics)
+    # without a refinement the list is BM25's with these settings
+    other = CollectionBM25(study.retriever.folder, gender.documents, k1=3.0, b=0.0)
+    expected = other(gender.topics)
+    top = expected[expected["rank"] < 5]
+    assert run["docno"].tolist() == top["docno"].tolist() and not study.pending(tuned).empty
+    foreign = qr_world.study(gender, tmp_path, KeywordRefiner(), retriever=other, **given)
+    assert not any(cell.grid for cell in foreign.cells)
 
 
 def test_what_was_tuned_is_kept_until_something_changes(results, tuned, gender):
