@@ -1,7 +1,8 @@
 """fairtk: who gets seen, by people or by a language model, and what that costs or gains.
 
 Importing fairtk loads the plugins, makes their measures known to ir_measures and their data sets
-to ir_datasets. Transformers and everything heavy are imported on first use.
+to ir_datasets. Transformers and everything heavy are imported on first use; by the command line,
+everything is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from typing import TYPE_CHECKING, Any  # noqa: E402
 __version__ = "0.2.0"
 
 _LAZY = {
+    **dict.fromkeys(("AWRF", "ByGroup", "E", "EE_D", "EE_L", "EE_R", "EU"), "fairtk.measures"),
+    **dict.fromkeys(("FairMeasure", "drop_undefined"), "fairtk.measures"),
+    **dict.fromkeys(("nDCG_AWRF", "nDCG_TREC"), "fairtk.measures"),
+    "hookimpl": "fairtk.plugins",
     "BM25Scorer": "fairtk.transformers",
     "EachDocument": "fairtk.transformers",
     "Candidates": "fairtk.transformers",
@@ -78,24 +83,6 @@ from fairtk.starting import notices  # noqa: E402
 
 notices.prepare()
 
-from fairtk import plugins  # noqa: E402
-from fairtk.datasets import registration as _registration  # noqa: E402
-from fairtk.measures import (  # noqa: E402
-    AWRF,
-    EE_D,
-    EE_L,
-    EE_R,
-    EU,
-    ByGroup,
-    E,
-    FairMeasure,
-    drop_undefined,
-    nDCG_AWRF,
-    nDCG_TREC,
-)
-from fairtk.measures import provider as _provider  # noqa: E402
-from fairtk.plugins import hookimpl  # noqa: E402
-
 if TYPE_CHECKING:
     from fairtk.certainty import off_policy_utility, precision
     from fairtk.conformity import conformance
@@ -109,6 +96,20 @@ if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
     from fairtk.groups.coverage import coverage
     from fairtk.groups.registered import register_groups, register_target
+    from fairtk.measures import (
+        AWRF,
+        EE_D,
+        EE_L,
+        EE_R,
+        EU,
+        ByGroup,
+        E,
+        FairMeasure,
+        drop_undefined,
+        nDCG_AWRF,
+        nDCG_TREC,
+    )
+    from fairtk.plugins import hookimpl
     from fairtk.robustness import frontier, sensitivity
     from fairtk.transformers import (
         BM25Scorer,
@@ -189,7 +190,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_MODULES})
 
 
-_provider.connect()
-plugins.registry.measures.listener = _provider.publish
-plugins.registry.datasets.listener = _registration.listen
-plugins.load()
+if not interrupts.is_command_line():  # which does it when a command runs, not for its help
+    from fairtk.builtin import connect
+
+    connect()

@@ -9,8 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fairtk import plugins
+from fairtk.plugins import registry
 from fairtk.plugins.hookspecs import hookimpl
 from fairtk.plugins.registry import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec
+
+
+def connect() -> None:
+    """Load the plugins; make their measures known to ir_measures, their data to ir_datasets."""
+    from fairtk.datasets import registration
+    from fairtk.measures import provider
+
+    provider.connect()
+    registry.measures.tell(provider.publish)
+    registry.datasets.tell(registration.listen)
+    plugins.load()
 
 
 @hookimpl

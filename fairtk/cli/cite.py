@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
-from fairtk.cli.output import echo, output_option
+from fairtk.cli.options import printing_options
+from fairtk.cli.output import TABLE, echo, echo_rows
+
+_COLUMNS = ("key", "author", "title", "year")
 
 
 @click.command("cite")
 @click.argument("names", nargs=-1, metavar="[MEASURE|DATASET|SYSTEM]...")
-@output_option
-def command(names: tuple[str, ...], output: str | None) -> None:
+@printing_options
+def command(names: tuple[str, ...], form: str, output: str | None) -> None:
     """Print BibTeX of the sources of measures, data sets and systems; of the tools, without any.
 
     Names are those of `fairtk measures`, `fairtk datasets` and `fairtk plugins`: `AWRF`,
-    `E(nDCG@5)`, `lamp/4/dev`, `FairSampler`.
+    `E(nDCG@5)`, `lamp/4/dev`, `FairSampler`. The formats other than table have a row per source:
+    key, author, title and year.
     """
     from fairtk.documentation import cite
 
     text = cite(*names)
     if not text:
         click.echo(f"no source is known for {', '.join(names)}", err=True)
-        return
-    echo(text, output)
+    if form != TABLE:
+        entries = text.split("\n\n") if text else []
+        echo_rows(form, _COLUMNS, [[_field(e, c) for c in _COLUMNS] for e in entries], output)
+    elif text:
+        echo(text, output)
+
+
+def _field(entry: str, name: str) -> str:
+    pattern = r"@\w+\{([^,\s]+)" if name == "key" else rf"^\s*{name}\s*=\s*[{{\"](.*?)[}}\"],?$"
+    found = re.search(pattern, entry, re.MULTILINE | re.DOTALL)
+    return " ".join(found[1].split()) if found else ""

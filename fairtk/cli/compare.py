@@ -6,31 +6,30 @@ from typing import Any
 
 import click
 
-from fairtk.cli.measuring import FILE, check_stdin, measuring_options, only_results_on_stdout
-from fairtk.cli.output import TABLE, echo, format_option, output_option
+from fairtk.cli.options import (
+    FILE,
+    draws_options,
+    measuring_options,
+    only_results_on_stdout,
+    printing_options,
+    test_options,
+)
+from fairtk.cli.output import TABLE, echo
 from fairtk.errors import InputError
-from fairtk.statistics import CORRECTIONS, TESTS
 
 
 @click.command("compare")
 @measuring_options
 @click.option("--baseline", type=FILE, metavar="RUN",
               help="What the others are compared with.  [default: the first run]")  # fmt: skip
-@click.option("--test", type=click.Choice(TESTS), default="t", show_default=True,
-              help="The paired test.")  # fmt: skip
-@click.option("--correction", type=click.Choice(CORRECTIONS), default="holm", show_default=True,
-              help="Of the p-values of a measure, for the number of runs.")  # fmt: skip
+@test_options("runs")
 @click.option("--queries", type=click.Choice(["all", "common"]), default="all", show_default=True,
               help="all: a query that a run lacks counts with the worst value; common: those that "
               "all runs have.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True),
               default=0.95, show_default=True, help="Of the intervals.")  # fmt: skip
-@click.option("--resamples", type=click.IntRange(min=1), default=10_000, show_default=True,
-              help="Of tests that draw.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=42, show_default=True,
-              help="Of these draws.")  # fmt: skip
-@format_option
-@output_option
+@draws_options("Of tests that draw.", default=10_000)
+@printing_options
 def command(
     qrels: str,
     runs: tuple[str, ...],
@@ -61,7 +60,6 @@ def command(
         if options["answers"]:
             raise InputError("--baseline must be one of the runs where --answers are given")
         runs = (baseline, *runs)
-    check_stdin(qrels, runs, *options["answers"], options["gold"])
     with only_results_on_stdout():
         found = compare(qrels, runs, measures, baseline=baseline, **options)
     if form in TEXTS:

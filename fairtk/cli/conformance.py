@@ -7,8 +7,14 @@ from typing import Any
 
 import click
 
-from fairtk.cli.measuring import FILE, only_results_on_stdout
-from fairtk.cli.output import TABLE, TARGET_HELP, echo, format_option, output_option, table_lines
+from fairtk.cli.options import (
+    FILE,
+    cutoff_option,
+    only_results_on_stdout,
+    printing_options,
+    target_option,
+)
+from fairtk.cli.output import TABLE, echo, table_lines
 from fairtk.errors import FairtkError
 
 _WIDTH = 98
@@ -18,16 +24,14 @@ _WIDTH = 98
 @click.argument("run", type=FILE, required=False)
 @click.argument("qrels", type=FILE, required=False)
 @click.option("--groups", type=FILE, help="Groups of documents, for the definitions of TREC.")
-@click.option("--target", metavar="FILE|uniform|qrels", help=TARGET_HELP)
-@click.option("--cutoff", type=click.IntRange(min=1), default=5, show_default=True,
-              help="Ranks that the machine user and the track read.")  # fmt: skip
+@target_option
+@cutoff_option("Ranks that the machine user and the track read.")
 @click.option("-p", type=click.FloatRange(0, 1, max_open=True), default=0.5, show_default=True,
               help="Patience of expeval's user.")  # fmt: skip
 @click.option("-u", type=click.FloatRange(0, 1),
               help="How likely that user leaves after a useful document (GERR).  "
               "[default: never (RBP)]")  # fmt: skip
-@format_option
-@output_option
+@printing_options
 def command(
     run: str | None, qrels: str | None, form: str, output: str | None, **options: Any
 ) -> None:

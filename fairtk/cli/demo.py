@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from fairtk.cli.output import echo_rows, echo_table, format_option
+from fairtk.cli.options import printing_options
+from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 
 
 @click.command("demo")
@@ -21,8 +22,8 @@ from fairtk.cli.output import echo_rows, echo_table, format_option
     help="Sampled rankings per query and alpha.",
 )
 @click.option("--queries", type=click.IntRange(min=1), help="Use the first so many queries only.")
-@format_option
-def command(n_samples: int, queries: int | None, form: str) -> None:
+@printing_options
+def command(n_samples: int, queries: int | None, form: str, output: str | None) -> None:
     """Run BM25, fair sampling and a tiny T5 on the packaged collection.
 
     Rankings are sampled from a Plackett-Luce policy at several alpha (0 is uniform, larger is
@@ -38,15 +39,14 @@ def command(n_samples: int, queries: int | None, form: str) -> None:
     table = study.run(n_samples=n_samples, queries=queries, progress=DemoProgress())
     columns = [str(c) for c in table.columns]
     rows: list[list[Any]] = table.to_numpy(dtype=object).tolist()
-    if form != "table":
-        echo_rows(form, columns, rows)
+    if form != TABLE:
+        echo_rows(form, columns, rows, output)
         return
     click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.", err=True)
     shown = [columns[0], *(written(parse(column)) for column in columns[1:])]
     cells = [[f"{row[0]}", *(number_text(value) for value in row[1:])] for row in rows]
-    echo_table(shown, cells, range(1, len(columns)))
-    click.echo()
-    click.echo(study.summary(table))
+    lines = wrapped_lines(shown, cells, range(1, len(columns)))
+    echo([*lines, "", study.summary(table)], output)
 
 
 class DemoProgress:

@@ -6,15 +6,18 @@ import sys
 
 import click
 
-from fairtk.cli.output import echo_rows, echo_table, format_option
+from fairtk.cli.options import printing_options
+from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 
 
 @click.command("docs")
 @click.argument("topic", required=False)
 @click.option("--list", "everything", is_flag=True, help="List all topics and their pages.")
 @click.option("--no-open", is_flag=True, help="Print the address only.")
-@format_option
-def command(topic: str | None, everything: bool, no_open: bool, form: str) -> None:
+@printing_options
+def command(
+    topic: str | None, everything: bool, no_open: bool, form: str, output: str | None
+) -> None:
     """Open the page on TOPIC: a measure, a transformer, a room or a page of the site.
 
     Without TOPIC, the start page. The address is printed; a browser is opened on a terminal only.
@@ -28,12 +31,16 @@ def command(topic: str | None, everything: bool, no_open: bool, form: str) -> No
             [name, address(page), about] for name, (page, about) in sorted(known_topics().items())
         ]
         columns = ["topic", "page", "summary"]
-        if form == "table":
-            echo_table(columns[::2], [row[::2] for row in rows])
+        if form == TABLE:
+            echo(wrapped_lines(columns[::2], [row[::2] for row in rows]), output)
         else:
-            echo_rows(form, columns, rows)
+            echo_rows(form, columns, rows, output)
         return
-    where = address(page_for(topic or "start"))
-    click.echo(where)
-    if not no_open and sys.stdout.isatty():
+    name = topic or "start"
+    where = address(page_for(name))
+    if form == TABLE:
+        echo(where, output)
+    else:
+        echo_rows(form, ["topic", "page"], [[name, where]], output)
+    if not no_open and output is None and sys.stdout.isatty():
         click.launch(where)

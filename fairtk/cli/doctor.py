@@ -7,8 +7,15 @@ import warnings
 
 import click
 
-from fairtk.cli.measuring import FILE, only_results_on_stdout
-from fairtk.cli.output import TABLE, TARGET_HELP, echo, format_option, output_option
+from fairtk.cli.options import (
+    FILE,
+    cutoff_option,
+    measures_option,
+    only_results_on_stdout,
+    printing_options,
+    target_option,
+)
+from fairtk.cli.output import TABLE, echo
 from fairtk.errors import DataWarning, InputError
 
 _WIDTH = 98
@@ -18,16 +25,15 @@ _WIDTH = 98
 @click.argument("run", type=FILE)
 @click.argument("qrels", type=FILE)
 @click.argument("groups", type=FILE, nargs=-1)
-@click.option("--target", metavar="FILE|uniform|qrels", help=TARGET_HELP)
-@click.option("-m", "--measure", "measures", multiple=True,
-              help="A measure that ties may move. Repeatable.  [default: EE_D, EE_R, EE_L and "
-              "E(nDCG) at the cutoff, AWRF with groups and target]")  # fmt: skip
-@click.option("--cutoff", type=click.IntRange(min=1), default=5, show_default=True,
-              help="Ranks that are looked at.")  # fmt: skip
+@target_option
+@measures_option(
+    "A measure that ties may move; by default EE_D, EE_R, EE_L and E(nDCG) at the cutoff, AWRF "
+    "with groups and target."
+)
+@cutoff_option("Ranks that are looked at.")
 @click.option("--support", type=click.IntRange(min=1), default=10, show_default=True,
               help="Groups with fewer documents have little support.")  # fmt: skip
-@format_option
-@output_option
+@printing_options
 def command(
     run: str,
     qrels: str,

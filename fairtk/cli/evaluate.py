@@ -6,15 +6,14 @@ from typing import Any
 
 import click
 
-from fairtk.cli.measuring import check_stdin, measuring_options, only_results_on_stdout
-from fairtk.cli.output import TABLE, echo, format_option, output_option
+from fairtk.cli.options import measuring_options, only_results_on_stdout, printing_options
+from fairtk.cli.output import TABLE, echo
 
 
 @click.command("evaluate")
 @measuring_options
 @click.option("--per-query", is_flag=True, help="Print the value of each query.")
-@format_option
-@output_option
+@printing_options
 def command(
     qrels: str,
     runs: tuple[str, ...],
@@ -53,7 +52,6 @@ def command(
     from fairtk.evaluation import evaluate
     from fairtk.files.renderings import TEXTS
 
-    check_stdin(qrels, runs, *options["answers"], options["gold"])
     with only_results_on_stdout():
         values = evaluate(qrels, runs, measures, **options)
     if form in TEXTS and not per_query:

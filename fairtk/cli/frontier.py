@@ -7,21 +7,25 @@ from typing import Any
 
 import click
 
-from fairtk.cli.measuring import FILE, check_stdin, only_results_on_stdout
-from fairtk.cli.output import (
-    TABLE,
-    TARGET_HELP,
-    echo,
-    format_option,
-    output_option,
-    table_lines,
+from fairtk.cli.options import (
+    cutoff_option,
+    draws_options,
+    gold_option,
+    groups_option,
+    only_results_on_stdout,
+    plot_option,
+    printing_options,
+    qrels_argument,
+    runs_argument,
+    targets_option,
 )
+from fairtk.cli.output import TABLE, echo, table_lines
 from fairtk.errors import InputError
 
 
 @click.command("frontier")
-@click.argument("qrels")
-@click.argument("runs", type=FILE, nargs=-1, required=True)
+@qrels_argument
+@runs_argument
 @click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",
               help="EE_D, EE_R, EE_L, AWRF, E(nDCG@k) or EU.")  # fmt: skip
 @click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="Likewise.")
@@ -31,22 +35,16 @@ from fairtk.errors import InputError
               help="For EU: a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer, "
               "generated at ALPHA from the run NAME (its file without suffix). "
               "Repeatable.")  # fmt: skip
-@click.option("--cutoff", type=click.IntRange(min=1), default=5, show_default=True,
-              help="For EU: documents that the generator read.")  # fmt: skip
-@click.option("--gold", type=FILE, help="Gold answers for EU, if the qrels have none.")
-@click.option("--groups", type=FILE, multiple=True, help="Groups of documents, for AWRF.")
-@click.option("--target", "targets", metavar="FILE|uniform|qrels", multiple=True, help=TARGET_HELP)
+@cutoff_option("For EU: documents that the generator read.")
+@gold_option
+@groups_option
+@targets_option
 @click.option("--level", "levels", type=float, multiple=True,
               help="A height of y at which retrievers are compared. Repeatable.  "
               "[default: three that both reach]")  # fmt: skip
-@click.option("--resamples", type=click.IntRange(min=1), default=1000, show_default=True,
-              help="Of the bootstrap over queries.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=42, show_default=True,
-              help="Of the bootstrap.")  # fmt: skip
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
-              help="The curves (.svg, .pdf or .png).")  # fmt: skip
-@format_option
-@output_option
+@draws_options("Of the bootstrap over queries.", default=1000)
+@plot_option("The curves")
+@printing_options
 def command(
     qrels: str,
     runs: tuple[str, ...],
@@ -75,7 +73,6 @@ def command(
     from fairtk.cli.values import rendered
     from fairtk.robustness import frontier
 
-    check_stdin(qrels, runs, options["gold"])
     if alphas is not None:
         options["alphas"] = [_number(part, "--alphas") for part in alphas.split(",")]
     with only_results_on_stdout():
@@ -95,7 +92,7 @@ def command(
     ]  # fmt: skip
     columns = ["system", "alpha", found.measures[0], "interval", found.measures[1], "interval", ""]
     lines = table_lines(columns, cells, range(1, 6))
-    echo("\n".join([*lines, "", f"{found.n} queries", found.summary]), output)
+    echo([*lines, "", f"{found.n} queries", found.summary], output)
 
 
 def _number(text: str, what: str) -> float:

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import shlex
 import sys
 import traceback
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import click
 
 from fairtk import __version__, plugins
+from fairtk.builtin import connect
+from fairtk.cli.failures import FAILED_WORK, STRICT, FailedWork, described, plain_warnings
+from fairtk.cli.output import COMMAND
 from fairtk.errors import (
     WARNINGS,
-    DataWarning,
-    FairtkError,
-    InputError,
     PluginError,
-    UndefinedWarning,
     printable,
     suggestion,
 )
 from fairtk.starting import interrupts
-from fairtk.starting.notices import AT_START, FOR_DEVELOPERS, Notices, notice
+from fairtk.starting.notices import AT_START
 from fairtk.starting.printing import to_stderr
 
 COMMANDS = {
@@ -49,24 +46,8 @@ COMMANDS = {
 }
 """The built-in commands; each is the attribute ``command`` of a module of this package."""
 
-COMMAND = "fairtk.command"
-"""Where click's context has the line of the command that runs."""
-_DEBUG, _STRICT = "--debug", "--strict"
+_DEBUG = "--debug"
 _STRICT_HELP = "Warnings are errors (`fairtk --help` lists them)."
-WRONG_INPUT = 2
-FAILED_WORK = 1
-
-
-class FailedWork(click.ClickException):
-    """An error that the input is not to blame for."""
-
-    exit_code = FAILED_WORK
-
-
-class WrongInput(click.ClickException):
-    """An error that the user can mend in what was given."""
-
-    exit_code = WRONG_INPUT
 
 
 class FairtkGroup(click.Group):
@@ -94,10 +75,12 @@ class FairtkGroup(click.Group):
         else:
             self._ask_plugins()
             command = super().get_command(ctx, cmd_name)
-        if command is not None and all(_STRICT not in p.opts for p in command.params):
+        if command is not None and all(STRICT not in p.opts for p in command.params):
             # `main` takes it out of the arguments; here it is for the help
-            option = click.Option([_STRICT], is_flag=True, expose_value=False, help=_STRICT_HELP)
+            option = click.Option([STRICT], is_flag=True, expose_value=False, help=_STRICT_HELP)
             command.params.append(option)
+            if cmd_name in self.builtin and command.callback is not None:
+                command.callback = _connected(command.callback)
         return command
 
     def resolve_command(
@@ -109,6 +92,8 @@ class FairtkGroup(click.Group):
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             known = suggestion(name, self.list_commands(ctx))
             ctx.fail(f"unknown command {name!r}{known}")
+        if name not in self.builtin:  # it may have commands of its own
+            _begin()
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -124,7 +109,7 @@ class FairtkGroup(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of warnings."""
-        with formatter.section(f"Warnings, by name (errors with {_STRICT})"):
+        with formatter.section(f"Warnings, by name (errors with {STRICT})"):
             formatter.write_dl([(name, _first_line(kind)) for name, kind in WARNINGS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -137,7 +122,7 @@ class FairtkGroup(click.Group):
             debug = bool(ctx.params.get("debug"))
             if debug:
                 traceback.print_exc()
-            raise _described(error, debug) from error
+            raise described(error, debug) from error
 
     def main(
         self,
@@ -153,20 +138,20 @@ class FairtkGroup(click.Group):
         """
         given = sys.argv[1:] if args is None else list(args)
         end = given.index("--") if "--" in given else len(given)
-        flags = [flag for flag in (_DEBUG, _STRICT) if flag in given[:end]]
+        flags = [flag for flag in (_DEBUG, STRICT) if flag in given[:end]]
         given = [word for word in given[:end] if word not in flags] + given[end:]
         debug = [_DEBUG] if _DEBUG in flags else []
         run: Callable[[], Any] = functools.partial(
             super().main, [*debug, *given], prog_name, complete_var, standalone_mode=False, **extra
         )
-        with _plain_warnings(_DEBUG in flags, _STRICT in flags):
-            return self._exit_after(run, _STRICT in flags) if standalone_mode else run()
+        with plain_warnings(_DEBUG in flags, STRICT in flags):
+            return self._exit_after(run, STRICT in flags) if standalone_mode else run()
 
     def _exit_after(self, run: Callable[[], Any], strict: bool) -> NoReturn:
         code: Any
         try:
             if strict and AT_START.said:
-                raise FailedWork(f"{AT_START.said[0]} ({_STRICT})")
+                raise FailedWork(f"{AT_START.said[0]} ({STRICT})")
             code = run()
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
@@ -177,7 +162,7 @@ class FairtkGroup(click.Group):
             click.echo(f"Error: {printable(text)} (see {where} --help)", err=True)
             code = error.exit_code
         except (click.ClickException, Warning) as error:
-            failure = _described(error, True) if isinstance(error, Warning) else error
+            failure = described(error, True) if isinstance(error, Warning) else error
             failure.show()
             code = failure.exit_code
         except click.Abort as error:
@@ -191,9 +176,7 @@ class FairtkGroup(click.Group):
             return
         self._plugins_asked = True
         owners = dict.fromkeys(self.builtin, "fairtk")
-        for plugin in plugins.loaded():
-            if "fairtk_commands" not in plugin.hooks or plugin.problem:
-                continue
+        for plugin in plugins.HOST.with_commands():
             # A group of its own shows what this plugin adds, and keeps it from replacing others.
             given = click.Group()
             try:
@@ -221,7 +204,7 @@ class FairtkGroup(click.Group):
 )
 @click.version_option(__version__, "--version", prog_name="fairtk")
 @click.option(_DEBUG, is_flag=True, help="Show the traceback of an error.")
-@click.option(_STRICT, is_flag=True, expose_value=False, help="Warnings are errors.")
+@click.option(STRICT, is_flag=True, expose_value=False, help="Warnings are errors.")
 def cli(debug: bool) -> None:
     """Measure and change how fairly retrieval and RAG pipelines expose documents."""
 
@@ -244,42 +227,21 @@ def main(args: list[str] | None = None) -> None:
         interrupts.end_at_once()
 
 
-def _described(error: Exception, debug: bool) -> click.ClickException:
-    # an error has one line, whatever the library below wrote
-    text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
-    if isinstance(error, OSError) and not isinstance(error, FairtkError) and error.filename:
-        text = f"{error.filename}: {error.strerror}"
-    text = printable(text)
-    if isinstance(error, Warning):
-        of_input = isinstance(error, DataWarning | UndefinedWarning)
-        text = f"{notice(error, type(error))} ({_STRICT})"
-        return WrongInput(text) if of_input else FailedWork(text)
-    if isinstance(error, InputError):
-        return WrongInput(text)
-    if isinstance(error, FairtkError | OSError):
-        return FailedWork(text)
-    if isinstance(error, MemoryError):
-        left = "free some, or give fewer queries or samples at a time"
-        return FailedWork(f"memory ran out ({text or 'no more is known'}); {left}")
-    hint = "" if debug else "; the option --debug shows where"
-    return FailedWork(f"{type(error).__name__}: {text or 'no message'}{hint}")
+def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command begin with what ``import fairtk`` does elsewhere: its help needs none of it."""
+
+    @functools.wraps(callback)
+    def called(*args: Any, **options: Any) -> Any:
+        _begin()
+        return callback(*args, **options)
+
+    return called
 
 
-@contextlib.contextmanager
-def _plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
-    """Show warnings as one line on stderr, and each only once; or raise them."""
-    if sys.warnoptions and not strict:
-        yield
-        return
-    notices = Notices(debug)
-    notices.said += AT_START.said
-    with warnings.catch_warnings():
-        warnings.simplefilter("error" if strict else "always")
-        if strict:
-            for category in FOR_DEVELOPERS:
-                warnings.simplefilter("ignore", category)
-        warnings.showwarning = notices.show
-        yield
+def _begin() -> None:
+    interrupts.end_at_once()  # nothing is under way while plugins are imported
+    connect()
+    interrupts.raise_again()
 
 
 def _first_line(kind: type) -> str:

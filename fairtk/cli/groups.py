@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.output import TARGET_HELP, echo_rows, echo_table, format_option
+from fairtk.cli.options import FILE, cutoff_option, printing_options, target_option
+from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 from fairtk.evaluation.given_groups import GivenGroups
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups
 
-_FILE = click.Path(exists=True, dir_okay=False)
 _MOST_ROWS = 40
 
 
 @click.command("groups")
-@click.argument("files", type=_FILE, nargs=-1, required=True)
+@click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--cross", is_flag=True, help="Cross the attributes of all FILES.")
-@click.option("--coverage", "run", type=_FILE, help="Say how much of this run the groups know.")
-@click.option("--cutoff", type=click.IntRange(min=1), help="Ranks of the run that are looked at.")
-@click.option("--target", metavar="FILE|uniform|qrels", help=TARGET_HELP)
-@click.option("--qrels", type=_FILE, help="Relevance labels for --target qrels.")
-@format_option
+@click.option("--coverage", "run", type=FILE, help="Say how much of this run the groups know.")
+@cutoff_option("Ranks of the run that are looked at.", default=None)
+@target_option
+@click.option("--qrels", type=FILE, help="Relevance labels for --target qrels.")
+@printing_options
 def command(
     files: tuple[str, ...],
     cross: bool,
@@ -32,6 +32,7 @@ def command(
     target: str | None,
     qrels: str | None,
     form: str,
+    output: str | None,
 ) -> None:
     """Inspect the groups in FILES: levels, counts, what is unknown.
 
@@ -57,28 +58,29 @@ def command(
         given.labels = read_qrels(qrels)
     shown = [given.crossed] if cross else list(given.attributes.values())
     if run is not None:
-        _echo_coverage(shown, read_run(run), cutoff, form)
+        _echo_coverage(shown, read_run(run), cutoff, form, output)
         return
     rows = [row for groups in shown for row in _levels(groups, given)]
     columns = ["attribute", "group", "documents", "share", *(["target"] if target else [])]
-    if form != "table":
+    if form != TABLE:
         records = [[row[0], _text(row[1]), *row[2:]] for row in rows]
-        echo_rows(form, columns, records)
+        echo_rows(form, columns, records, output)
         return
-    _echo_summary(shown)
+    lines = _summary(shown)
     for groups in shown:
         own = [row for row in rows if row[0] == groups.name]
         if groups.space.crossed:
             own = sorted(own, key=lambda row: -row[3])
-        click.echo()
         cells = [[_text(row[1]), str(row[2]), *(f"{share:.4f}" for share in row[3:])]
                  for row in own[:_MOST_ROWS]]  # fmt: skip
-        echo_table([groups.name, *columns[2:]], cells, range(1, len(columns) - 1))
+        heads = [groups.name, *columns[2:]]
+        lines += ["", *wrapped_lines(heads, cells, range(1, len(columns) - 1))]
         if len(own) > _MOST_ROWS:
-            click.echo(f"... and {len(own) - _MOST_ROWS} more; --format csv has all")
+            lines.append(f"... and {len(own) - _MOST_ROWS} more; --format csv has all")
+    echo(lines, output)
 
 
-def _echo_summary(shown: list[Groups]) -> None:
+def _summary(shown: list[Groups]) -> list[str]:
     import numpy as np
 
     rows = []
@@ -93,7 +95,7 @@ def _echo_summary(shown: list[Groups]) -> None:
             [groups.name, f"{used} of {groups.space.size}", str(n), f"{unknown:.1%}",
              f"{several:.1%}"]
         )  # fmt: skip
-    echo_table(
+    return wrapped_lines(
         ["attribute", "groups with documents", "documents", "unknown", "in several groups"],
         rows, range(1, 5),
     )  # fmt: skip
@@ -148,7 +150,9 @@ def _memberships(groups: Groups) -> Any:
     return Memberships(start, level, one.all_weights(), known, free, groups.space.size)
 
 
-def _echo_coverage(shown: list[Groups], run: Any, cutoff: int | None, form: str) -> None:
+def _echo_coverage(
+    shown: list[Groups], run: Any, cutoff: int | None, form: str, output: str | None
+) -> None:
     import pandas as pd
 
     frames = []
@@ -159,22 +163,22 @@ def _echo_coverage(shown: list[Groups], run: Any, cutoff: int | None, form: str)
     table = pd.concat(frames, ignore_index=True)
     columns = [str(c) for c in table.columns]
     rows = table.to_numpy(dtype=object).tolist()
-    if form != "table":
-        echo_rows(form, columns, rows)
+    if form != TABLE:
+        echo_rows(form, columns, rows, output)
         return
     cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
-    echo_table(columns, cells, range(2, len(columns)))
+    lines = [*wrapped_lines(columns, cells, range(2, len(columns))), ""]
     where = "in the run"
     if cutoff is not None:
         where = f"in the first {cutoff} ranks" if cutoff > 1 else "at rank 1"
-    click.echo()
     for groups, frame in zip(shown, frames, strict=True):
         labeled, all_of = int(frame["with_label"].sum()), int(frame["retrieved"].sum())
         thin = int((frame["label_share"] < 0.5).sum())
-        click.echo(
+        lines.append(
             f"{groups.name}: the group is known for {labeled} of {all_of} documents {where}; for "
             f"under half of them in {thin} of {len(frame)} queries."
         )
+    echo(lines, output)
 
 
 def _text(level: Any) -> str:

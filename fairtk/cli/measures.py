@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from fairtk.cli.output import echo_rows, echo_table, format_option
+from fairtk.cli.options import printing_options
+from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 from fairtk.errors import InputError, install_hint
-from fairtk.measures import FairMeasure
+from fairtk.measures import FairMeasure, parse
 from fairtk.measures.pages import default_text, page_of, plain_text
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
@@ -18,17 +19,17 @@ _COLUMNS = ["kind", "name", "better", "summary", "from"]
 @click.command("measures")
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="List ir_measures' own measures, too.")
-@format_option
-def command(name: str | None, everything: bool, form: str) -> None:
+@printing_options
+def command(name: str | None, everything: bool, form: str, output: str | None) -> None:
     """List measures, string utilities and browsing models, or explain the one called NAME."""
     if name is not None:
-        _explain(name)
+        _explain(name, form, output)
         return
     rows = _measures() + _utilities() + _browsing_models()
     if everything:
         rows += _others()
-    if form != "table":
-        echo_rows(form, _COLUMNS, rows)
+    if form != TABLE:
+        echo_rows(form, _COLUMNS, rows, output)
         return
     titles = {
         "measure": "Measures (`fairtk measures NAME` explains one, as it does with those below)",
@@ -36,17 +37,19 @@ def command(name: str | None, everything: bool, form: str) -> None:
         "browsing model": "Browsing models, for browsing='...'",
         "ir_measures": "Measures of ir_measures; over samples: E(...)",
     }
-    for number, (kind, title) in enumerate(titles.items()):
+    lines: list[str] = []
+    for kind, title in titles.items():
         chosen = [row[1:] for row in rows if row[0] == kind]
         if not chosen:
             continue
-        click.echo("\n" * bool(number) + title)
-        if kind in ("measure", "utility"):
-            echo_table(
-                ["name", "better", "from", "summary"], [[n, b, o, s] for n, b, s, o in chosen]
-            )
-        else:
-            echo_table(["name", "from", "summary"], [[n, o, s] for n, b, s, o in chosen])
+        heads, cells = (
+            ["name", "better", "from", "summary"],
+            [[n, b, o, s] for n, b, s, o in chosen],
+        )
+        if kind not in ("measure", "utility"):  # of which one is not better
+            heads, cells = heads[:1] + heads[2:], [row[:1] + row[2:] for row in cells]
+        lines += ["", title, *wrapped_lines(heads, cells)]
+    echo(lines[1:], output)
 
 
 def _measures() -> list[list[str]]:
@@ -101,50 +104,57 @@ def _others() -> list[list[str]]:
     ]
 
 
-def _explain(name: str) -> None:
+def _explain(name: str, form: str, output: str | None) -> None:
     """Print what a measure, utility or browsing model is, and its parameters."""
     from fairtk.plugins import registry
 
     if name in registry.utilities:
         factory = registry.utilities.load(name)
-        title, described, rows = f"{name}: string utility", factory, _options(factory)
-    elif name in registry.browsing_models:
-        described = registry.browsing_models.get(name)
-        title, rows = f"{name}: browsing model", _options(described)
-    else:
-        from fairtk.measures import parse
-
-        measure = parse(name)
-        if isinstance(measure, FairMeasure):
-            _show_page(measure)
-            return
-        title, described = measure.NAME, type(measure)
+        _show(f"{name}: string utility", _description(factory), {}, _options(factory), form, output)
+        return
+    if name in registry.browsing_models:
+        model = registry.browsing_models.get(name)
+        _show(f"{name}: browsing model", _description(model), {}, _options(model), form, output)
+        return
+    measure = parse(name)
+    if not isinstance(measure, FairMeasure):
         rows = [
             [p, default_text(info), info.desc or ""] for p, info in measure.SUPPORTED_PARAMS.items()
         ]
-    click.echo(f"{title}\n\n{_description(described)}")
-    if rows:
-        click.echo()
-        columns = ["parameter", "default", "meaning"]
-        if not any(row[2] for row in rows):  # an Args section says it
-            columns, rows = columns[:2], [row[:2] for row in rows]
-        echo_table(columns, rows)
-
-
-def _show_page(measure: FairMeasure) -> None:
-    """Print a measure's page, the one that the site has, too."""
-    page = page_of(measure)
-    click.echo(f"{page.name}: {page.title}\n\n{page.description.replace('``', '`')}")
-    for heading, text in page.sections.items():
-        click.echo(f"\n{heading}\n{plain_text(text)}")
+        _show(measure.NAME, _description(type(measure)), {}, rows, form, output)
+        return
+    page = page_of(measure)  # the one that the site has, too
+    sections = {heading: plain_text(text) for heading, text in page.sections.items()}
     if page.notes:
-        click.echo(f"\n{page.notes}")
-    click.echo()
-    echo_table(["fact", ""], [[name, text] for name, text in page.facts.items()])
-    if page.parameters:
-        click.echo()
-        echo_table(["parameter", "default", "meaning"], page.parameters)
-    click.echo(f"\nHow to cite it: fairtk cite {page.name}")
+        sections["Notes"] = page.notes
+    sections |= page.facts
+    sections["How to cite it"] = f"fairtk cite {page.name}"
+    about = page.description.replace("``", "`")
+    _show(f"{page.name}: {page.title}", about, sections, page.parameters, form, output)
+
+
+def _show(
+    title: str,
+    about: str,
+    sections: dict[str, str],
+    parameters: list[list[str]],
+    form: str,
+    output: str | None,
+) -> None:
+    if form != TABLE:
+        rows = [["title", title], ["description", about], *map(list, sections.items())]
+        rows += [[f"parameter {row[0]}", ": ".join(filter(None, row[1:]))] for row in parameters]
+        echo_rows(form, ["part", "text"], rows, output)
+        return
+    lines = [title, "", about]
+    for heading, text in sections.items():
+        lines += ["", heading, text]
+    if parameters:
+        columns = ["parameter", "default", "meaning"]
+        if not any(row[2] for row in parameters):  # an Args section says it
+            columns, parameters = columns[:2], [row[:2] for row in parameters]
+        lines += ["", *wrapped_lines(columns, parameters)]
+    echo(lines, output)
 
 
 def _description(thing: Any) -> str:

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fairtk.cli.group import COMMAND
 from fairtk.errors import printable
-from fairtk.files.atomic import atomic_text
-from fairtk.files.renderings import RENDERED, Table, aligned_lines
 
 TABLE = "table"
-FORMATS = (TABLE, *RENDERED)
+STDIN = STDOUT = "-"
+COMMAND, STDIN_KEPT = "fairtk.command", "fairtk.stdin"
+"""Where click's context has the line of the command that runs, and the file of standard input."""
 _PLAIN_WIDTH = 100
-
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default=TABLE,
-    show_default=True,
-    help="csv and json have all digits.",
-)
-"""The option ``--format``, the same for all commands."""
-
-TARGET_HELP = (
-    "What exposure is compared with: a target file (columns weight and group, or a column per "
-    "crossed attribute; qid if it differs by query), `uniform` (equal shares of all levels), or "
-    "`qrels` (the groups of each query's relevant documents)."
-)
 
 
 def said_command() -> str:
@@ -41,48 +24,58 @@ def said_command() -> str:
     return str(click.get_current_context().meta[COMMAND])
 
 
-def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option ``--output FILE``: what the command prints goes there, in one step."""
-    option = click.option(
-        "--output", type=click.Path(dir_okay=False), help="Write to this file, not the terminal."
-    )
-    return option(command)
+def naming_stdin(text: str) -> str:
+    """Return a text in which the file that keeps standard input is called that."""
+    context = click.get_current_context(silent=True)
+    kept = (context.meta if context else {}).get(STDIN_KEPT, "\0")
+    return text.replace(kept, "standard input")
 
 
-def echo(text: str, output: str | None = None) -> None:
-    """Print a text, or write it to a file.
+def echo(text: str | Sequence[str], output: str | None = None) -> None:
+    """Print a text or lines, or write them to a file (``-``: standard output).
 
     Control characters are escaped on a terminal; a file or another program gets them as they are.
     """
-    if output is not None:
-        with atomic_text(Path(output)) as file:
-            file.write(text if text.endswith("\n") else text + "\n")
+    if not isinstance(text, str):
+        text = "\n".join(text)
+    text = naming_stdin(text)
+    if output in (None, STDOUT):
+        click.echo(printable(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
         return
-    click.echo(printable(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+    from fairtk.files.atomic import atomic_text
+
+    with atomic_text(Path(str(output))) as file:
+        file.write(text if text.endswith("\n") else text + "\n")
 
 
 def echo_rows(
     form: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], output: str | None = None
 ) -> None:
     """Print rows in a format other than a table of aligned columns."""
+    from fairtk.files.renderings import RENDERED
+
     echo(RENDERED[form](columns, rows), output)
 
 
 def echo_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    numbers: Sequence[int] = (),
-    output: str | None = None,
+    columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
 ) -> None:
-    """Print rows in aligned columns; the last column is wrapped to the terminal.
+    """Print rows in aligned columns; the last column is wrapped to the terminal."""
+    echo(wrapped_lines(columns, rows, numbers))
+
+
+def wrapped_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
+) -> list[str]:
+    """Return rows in aligned columns; the last column is wrapped to the terminal.
 
     Args:
         columns: the header.
         rows: the cells.
         numbers: the columns that are aligned to the right.
-        output: the file, if any.
     """
-    echo("\n".join(table_lines(columns, rows, numbers, _terminal_width())), output)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    return table_lines(columns, rows, numbers, width)
 
 
 def table_lines(
@@ -92,9 +85,7 @@ def table_lines(
     width: int | None = None,
 ) -> list[str]:
     """Return the lines of a table, control characters escaped, wrapped to a width if given."""
+    from fairtk.files.renderings import Table, aligned_lines
+
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     return aligned_lines(Table(list(columns), cells), numbers, width)
-
-
-def _terminal_width() -> int:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH

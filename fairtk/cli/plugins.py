@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from fairtk.cli.output import echo_rows, echo_table, format_option
+from fairtk.cli.options import printing_options
+from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 
 
 @click.command("plugins")
-@format_option
-def command(form: str) -> None:
+@printing_options
+def command(form: str, output: str | None) -> None:
     """List plugins: distribution, version, hooks, what each gave, and what is wrong with it."""
     from fairtk import plugins
 
@@ -20,14 +21,12 @@ def command(form: str) -> None:
         for plugin in found
         for hook in plugin.hooks or [""]
     ]
-    if form != "table":
-        echo_rows(form, columns, rows)
+    if form != TABLE:
+        echo_rows(form, columns, rows, output)
         return
     shown = [row[:4] for row in rows]
     for previous, row in reversed(list(zip(rows, shown[1:], strict=False))):
         if row[:2] == previous[:2]:
             row[:2] = ["", ""]
-    echo_table(columns[:4], shown)
-    for plugin in found:
-        if plugin.problem:
-            click.echo(f"\n{plugin} is left out: {plugin.problem}")
+    problems = [f"\n{p} is left out: {p.problem}" for p in found if p.problem]
+    echo([*wrapped_lines(columns[:4], shown), *problems], output)

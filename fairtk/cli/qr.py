@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.output import format_option
+from fairtk.cli.options import format_option
 from fairtk.cli.paying import paying_options
 
 

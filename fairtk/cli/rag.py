@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from fairtk.cli.output import echo_rows, echo_table, format_option, said_command
+from fairtk.cli.options import format_option
+from fairtk.cli.output import echo_rows, echo_table, said_command
 from fairtk.cli.paying import SERVER, open_ledger, paying_options
 
 

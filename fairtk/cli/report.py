@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
+import tempfile
+from pathlib import Path
 
 import click
 
-from fairtk.statistics import CORRECTIONS, TESTS
+from fairtk.cli.options import cutoff_option, measures_option, test_options
+from fairtk.cli.output import STDOUT, echo
 
 
 @click.command("report")
 @click.argument("folder")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE",
-              type=click.Path(dir_okay=False), help="The page; its folder must exist.")  # fmt: skip
+              type=click.Path(dir_okay=False, allow_dash=True),
+              help="The page; its folder must exist.")  # fmt: skip
 @click.option("--setting", metavar="NAME", help="Of a study with results of several settings.")
 @click.option("--title", help="Of the page.  [default: what the results say, or Report]")
 @click.option("--baseline", metavar="SYSTEM",
               help="What the others are compared with.  [default: as in the results]")  # fmt: skip
-@click.option("--test", type=click.Choice(TESTS), default="t", show_default=True,
-              help="The paired test.")  # fmt: skip
-@click.option("--correction", type=click.Choice(CORRECTIONS), default="holm", show_default=True,
-              help="Of the p-values of a measure, for the number of systems.")  # fmt: skip
-@click.option("--cutoff", type=click.IntRange(min=1), default=10, show_default=True,
-              help="Ranks that are shown of each ranking.")  # fmt: skip
+@test_options("systems")
+@cutoff_option("Ranks that are shown of each ranking.", default=10)
 @click.option("--license", metavar="TEXT",
               help="Of the data.  [default: what the results say]")  # fmt: skip
 @click.option("--qrels", metavar="FILE|DATASET", help="Labels, for the folder of a store.")
 @click.option("--gold", metavar="FILE", help="Gold answers, if the qrels have none.")
-@click.option("-m", "--measure", "measures", multiple=True,
-              help="A measure, for the folder of a store. Repeatable.")  # fmt: skip
+@measures_option("A measure, for the folder of a store.")
 def command(
     folder: str,
     output: str,
@@ -77,8 +77,8 @@ def command(
     words = ["fairtk", "report", folder, "-o", output]
     words += [word for name, value in given.items() if value for word in (name, value)]
     words += [word for measure in measures for word in ("-m", measure)]
-    results.report(
-        output,
+    write = functools.partial(
+        results.report,
         title=title,
         baseline=baseline,
         test=test,
@@ -88,4 +88,11 @@ def command(
         command=shlex.join(words),
         sections=load_sections(place),
     )
-    click.echo(f"Report: {output}")
+    if output != STDOUT:
+        write(output)
+        click.echo(f"Report: {output}")
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        page = Path(scratch, "report.html")
+        write(page)
+        echo(page.read_text(encoding="utf-8"))

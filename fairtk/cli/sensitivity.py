@@ -7,8 +7,13 @@ from typing import Any
 
 import click
 
-from fairtk.cli.measuring import check_stdin, measuring_options, only_results_on_stdout
-from fairtk.cli.output import TABLE, echo, format_option, output_option, table_lines
+from fairtk.cli.options import (
+    measuring_options,
+    only_results_on_stdout,
+    plot_option,
+    printing_options,
+)
+from fairtk.cli.output import TABLE, echo, table_lines
 from fairtk.robustness import CHOICES
 
 
@@ -18,10 +23,8 @@ from fairtk.robustness import CHOICES
               help="What is chosen otherwise. Repeatable.  [default: all]")  # fmt: skip
 @click.option("--cutoffs", metavar="K,K,...", help="Cutoffs that are tried.  "
               "[default: 1,3,5,10,20,50]")  # fmt: skip
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE",
-              help="A heat map of tau (.svg, .pdf or .png).")  # fmt: skip
-@format_option
-@output_option
+@plot_option("A heat map of tau")
+@printing_options
 def command(
     qrels: str,
     runs: tuple[str, ...],
@@ -49,7 +52,6 @@ def command(
     from fairtk.cli.values import rendered
     from fairtk.robustness import sensitivity
 
-    check_stdin(qrels, runs, *options["answers"], options["gold"])
     if vary:
         options["vary"] = vary
     if cutoffs is not None:
@@ -67,7 +69,7 @@ def command(
          row.note or (row.winner or "tie") + (" (flips)" if row.flips else ""), str(row.swapped)]
         for row in found.table.itertuples()
     ]  # fmt: skip
-    echo("\n".join([*table_lines(columns, cells, (3, 5)), "", found.summary]), output)
+    echo([*table_lines(columns, cells, (3, 5)), "", found.summary], output)
 
 
 def _numbers(text: str) -> list[int]:

@@ -7,12 +7,16 @@ is taken is a `PluginError` at the next look-up. ``FAIRTK_PLUGINS`` names the di
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import warnings
 from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -108,6 +112,21 @@ class PluginHost:
         """Return all plugins found so far, the rejected ones with their `Plugin.problem`."""
         self.load()
         return list(self.plugins)
+
+    def with_commands(self) -> list[Plugin]:
+        """Return the plugins with ``fairtk_commands``; only theirs of the modules are imported."""
+        if not self._found:
+            self._find()
+        for point, plugin in self._waiting:
+            if plugin.implementation is None and _names(point, "fairtk_commands"):
+                with to_stderr(), contextlib.suppress(Exception, SystemExit):  # said when it loads
+                    plugin.implementation = point.load()
+        return [p for p in [*self.plugins, *(p for _, p in self._waiting)] if self._commands(p)]
+
+    def _commands(self, plugin: Plugin) -> bool:
+        hook = "fairtk_commands"
+        marked = hasattr(plugin.implementation, hook) and not plugin.problem
+        return marked and bool(self.manager.parse_hookimpl_opts(plugin.implementation, hook))
 
     def reject(self, plugin: Plugin, error: BaseException) -> None:
         """Note that a plugin does not work, and warn; with all else the work goes on."""
@@ -218,6 +237,20 @@ def _check_hooks(plugin: Plugin) -> None:
                 f"plugin {plugin} defines {name} without marking it, so fairtk would not call it: "
                 "put @fairtk.hookimpl above it"
             )
+
+
+def _names(point: EntryPoint, hook: str) -> bool:
+    """Return whether a plugin's module may have a hook, by its text: importing it may take long."""
+    path, name, spec = None, "", None
+    for part in point.module.split("."):
+        name = f"{name}.{part}".lstrip(".")
+        with contextlib.suppress(Exception):  # strange metadata: said when it is loaded
+            spec = find_spec(name) if path is None else PathFinder.find_spec(name, path)
+        if spec is None:
+            return False
+        path = spec.submodule_search_locations
+    text = Path(spec.origin).read_text("utf-8", "replace") if spec and spec.origin else hook
+    return bool(point.attr) or hook in text or "import *" in text
 
 
 def _half_imported(module: str) -> bool:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from fairtk.divergence import Divergence
 from fairtk.errors import BrokenPluginError, NotFoundError, PluginError
-from fairtk.exposure.browsing import BrowsingModel
 from fairtk.starting.printing import load_target
 
 T = TypeVar("T")
@@ -86,11 +84,17 @@ class Registration(Generic[T]):
 class Registry(Generic[T]):
     """All values of one kind, by name; `listener` hears of each, and of None when it is gone."""
 
-    def __init__(self, kind: str, base: type = object, classes: bool = False) -> None:
+    def __init__(self, kind: str, base: type | str = object, classes: bool = False) -> None:
         self.kind, self.base, self.classes = kind, base, classes
         self.before_use: Callable[[], None] = lambda: None
         self.listener: Callable[[str, Any], None] = lambda name, value: None
         self._entries: dict[str, Registration[T]] = {}
+
+    def tell(self, listener: Callable[[str, Any], None]) -> None:
+        """Let `listener` hear of what there is, and of what comes."""
+        self.listener = listener
+        for entry in self._entries.values():
+            listener(entry.name, entry.value)
 
     def add(self, value: T, plugin: object) -> None:
         """Register a value; a name that another plugin has is a `PluginError` naming both."""
@@ -140,6 +144,8 @@ class Registry(Generic[T]):
 
     def _name(self, value: Any) -> str:
         """Return the name of a value, which must be what the registry is for."""
+        if isinstance(self.base, str):
+            self.base = cast(type, load_target(self.base))
         of_kind = issubclass if self.classes else isinstance
         if isinstance(value, type) != self.classes or not of_kind(value, self.base):
             wanted = f"a subclass of {self.base.__name__}" if self.classes else "an instance"
@@ -154,8 +160,10 @@ class Registry(Generic[T]):
 
 measures: Registry[Any] = Registry("measure")
 utilities: Registry[UtilitySpec] = Registry("utility", UtilitySpec)
-browsing_models: Registry[Any] = Registry("browsing model", BrowsingModel, classes=True)
-divergences: Registry[Any] = Registry("divergence", Divergence, classes=True)
+browsing_models: Registry[Any] = Registry(
+    "browsing model", "fairtk.exposure.browsing:BrowsingModel", classes=True
+)
+divergences: Registry[Any] = Registry("divergence", "fairtk.divergence:Divergence", classes=True)
 transformers: Registry[TransformerSpec] = Registry("transformer", TransformerSpec)
 datasets: Registry[DatasetSpec] = Registry("dataset", DatasetSpec)
 prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)

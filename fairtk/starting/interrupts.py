@@ -20,8 +20,11 @@ SAID = "Aborted."
 
 def is_command_line() -> bool:
     """Return whether this process is the command ``fairtk`` or ``python -m fairtk``."""
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and processes.parent_process() is not None:
+        return False  # a worker has the arguments of who started it
     program = os.path.splitext(os.path.basename(sys.argv[0]))[0] if sys.argv else ""
-    if program != "-m":
+    if program not in ("-m", "__main__"):  # before and after Python has found the module
         return program == "fairtk"
     given = sys.orig_argv
     return "-m" in given and given[given.index("-m") + 1 :][:1] == ["fairtk"]

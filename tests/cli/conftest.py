@@ -39,4 +39,4 @@ def folder(tmp_path, monkeypatch):
 def fairtk():
     """Run the command line in this process: ``fairtk("evaluate", ...)``."""
     runner = click.testing.CliRunner()
-    return lambda *words: runner.invoke(cli, [str(w) for w in words])
+    return lambda *words, stdin=None: runner.invoke(cli, [str(w) for w in words], input=stdin)

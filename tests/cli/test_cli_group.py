@@ -11,7 +11,10 @@ import pytest
 import fairtk as package
 from fairtk import hookimpl, plugins
 from fairtk.cli.group import COMMANDS, FairtkGroup, main
+from fairtk.cli.options import FORMATS
+from fairtk.cli.output import TABLE
 from fairtk.errors import DataWarning, InputError, ModelError
+from fairtk.files.renderings import RENDERED
 from fairtk.plugins import registry
 
 
@@ -110,6 +113,15 @@ class TestGroup:
         result = fairtk(name, "--help")
         assert result.exit_code == 0
         assert result.stdout.startswith(f"Usage: cli {name}") or "Usage:" in result.stdout
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_each_command_says_where_its_result_goes_and_how(self, fairtk, name):
+        shown = fairtk(name, "--help").stdout
+        assert "-o, --output " in shown
+        assert ("--format [table|csv|json|latex|markdown]" in shown) == (name != "report")
+
+    def test_formats_are_those_that_can_be_written(self):
+        assert (*FORMATS,) == (TABLE, *RENDERED)
 
     def test_mistyped_command(self, fairtk):
         result = fairtk("evalute")
@@ -235,6 +247,26 @@ class TestListings:
         gave = {r["hook"]: r["gave"] for r in rows if r["distribution"] == "fairtk"}
         assert "EE_D" in gave["fairtk_measures"].split(", ")
 
+    @pytest.mark.parametrize(
+        "words",
+        [["measures"], ["measures", "EE_D"], ["measures", "RBP"], ["datasets"], ["plugins"],
+         ["docs", "EE_D"], ["docs", "--list"], ["cite", "AWRF"]],
+    )  # fmt: skip
+    def test_into_a_file_in_any_format(self, fairtk, folder, words):
+        printed = fairtk(*words).stdout
+        done = fairtk(*words, "-o", "out.txt")
+        assert (done.exit_code, done.stdout) == (0, "")
+        assert (folder / "out.txt").read_text().rstrip() == printed.rstrip()
+        assert fairtk(*words, "--output", "-").stdout == printed
+        rows = json.loads(fairtk(*words, "--format", "json").stdout)
+        assert rows
+        assert all(isinstance(row, dict) for row in rows)
+
+    def test_sources_as_rows(self, fairtk):
+        [*_, row] = json.loads(fairtk("cite", "AWRF", "--format", "json").stdout)
+        assert set(row) == {"key", "author", "title", "year"}
+        assert all(row.values())
+
     def test_datasets(self, fairtk):
         result = fairtk("datasets")
         assert result.exit_code == 0
@@ -258,13 +290,19 @@ class TestInstalledScript:
         assert done.stderr.startswith("Error: unknown command 'evalute'; did you mean 'evaluate'?")
         assert "see fairtk --help" in done.stderr
 
-    def test_commands_are_imported_when_called(self):
-        code = (
-            "import sys; from fairtk.cli.group import cli; "
-            "cli.main(['--help'], standalone_mode=False); "
-            "late = [m for m in sys.modules if m.startswith('fairtk.cli.')]; "
-            "heavy = {'torch', 'transformers', 'pyterrier', 'scipy'} & set(sys.modules); "
-            "print(sorted(late), sorted(heavy))"
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert done.stdout.strip().splitlines()[-1] == "['fairtk.cli.group'] []", done.stderr
+    @pytest.mark.parametrize(
+        ("words", "ours"),
+        [
+            (["--help"], []),
+            (["evaluate", "--help"], ["evaluate", "options"]),
+            (["cite", "--help"], ["cite", "options"]),
+        ],
+    )
+    def test_help_loads_no_more_than_it_shows(self, words, ours):
+        command = [sys.executable, "-v", "-m", "fairtk", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        loaded = re.findall(r"^import '([\w.]+)'", done.stderr, re.MULTILINE)
+        assert not {"numpy", "pandas", "scipy", "torch", "ir_measures", "pyterrier"} & {*loaded}
+        late = [name[11:] for name in loaded if name.startswith("fairtk.cli.")]
+        assert sorted(late) == sorted([*ours, "failures", "group", "output"])
+        assert "Usage: fairtk" in done.stdout

@@ -199,3 +199,28 @@ class TestGroups:
     )
     def test_wrong_input_is_one_line(self, folder, fairtk, words, message):
         assert message in error(fairtk("groups", *words))
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (["groups", "-", "--cross"], "gender.tsv"),
+        (["groups", "gender.tsv", "--coverage", "-"], "t1.tsv"),
+        (["groups", "gender.tsv", "--target", "qrels", "--qrels", "-"], "qrels.txt"),
+        (["groups", "gender.tsv", "--target", "-"], "half.tsv"),
+        (["doctor", "-", "qrels.txt", "gender.tsv"], "t1.tsv"),
+        (["doctor", "t1.tsv", "-", "gender.tsv"], "qrels.txt"),
+        (["conformance", "-", "qrels.txt"], "t1.tsv"),
+        (["frontier", "-", "t1.tsv"], "qrels.txt"),
+        (["sensitivity", "qrels.txt", "t1.tsv", "-", "-m", "EE_D@2"], "t2.tsv"),
+        (["evaluate", "qrels.txt", "t1.tsv", "--groups", "-", "--target", "uniform", "-m", "AWRF"],
+         "gender.tsv"),
+    ],
+)  # fmt: skip
+def test_any_file_may_be_standard_input(folder, fairtk, words, file):
+    (folder / "stdin").write_text(FILES[file])  # what is named after its file is named alike
+    from_file = fairtk(*("stdin" if word == "-" else word for word in words))
+    result = fairtk(*words, stdin=FILES[file])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.replace("standard input", "stdin") == from_file.stdout
+    assert "standard input" in fairtk(*words, stdin="broken\0").output

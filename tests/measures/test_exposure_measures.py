@@ -201,7 +201,11 @@ def frame(**columns):
         (frame(sample=[0.5, 1.0]), ColumnError, "'sample' must be an integer"),
         (frame(rank=[0, np.nan]), ColumnError, "'rank' must be an integer; found nan for qid"),
         (frame(rank=[0.0, np.inf]), ColumnError, "'rank' must be an integer; found inf for qid"),
-        (frame(sample=[0, 10**400]), ColumnError, "'sample' must be below 2.62; found one of 1329"),
+        (
+            frame(sample=pd.Series([0, 10**400], dtype=object)),
+            ColumnError,
+            "'sample' must be below 2.62; found one of 1329",
+        ),
         (frame(sample=[-1, 0]), ColumnError, "integer from 0; found -1"),
         (frame(sample=[0, np.nan]), InputError, "mixed.*docno 'b'"),
         (frame(rank=[1, 0]), InputError, "ranks disagree with scores.*docno 'a'"),

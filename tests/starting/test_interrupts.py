@@ -53,6 +53,7 @@ def test_who_ignores_it_goes_on_to(as_command):
         (["/usr/bin/fairtk"], ["python", "/usr/bin/fairtk"], True),
         (["fairtk.exe", "-m"], ["python", "fairtk.exe", "-m"], True),
         (["-m"], ["python", "-m", "fairtk", "evaluate"], True),
+        (["fairtk/__main__.py"], ["python", "-m", "fairtk", "evaluate"], True),
         (["-m"], ["python", "-m", "fairtk.demo"], False),
         (["-m"], ["python", "-m"], False),
         (["-c"], ["python", "-c", "import fairtk"], False),

@@ -1,0 +1,182 @@
+"""Arguments and options that commands share: each is declared here, once."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairtk.cli.output import STDIN, STDIN_KEPT, TABLE
+from fairtk.errors import InputError
+
+FORMATS = (TABLE, "csv", "json", "latex", "markdown")
+
+
+class InputFile(click.Path):
+    """A file to read; ``-`` is standard input, which is kept in a file while the command runs.
+
+    Args:
+        exists: whether it must be there; else it may be something else, such as a data set.
+    """
+
+    def __init__(self, exists: bool = True) -> None:
+        super().__init__(exists=exists, dir_okay=not exists)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value != STDIN or ctx is None:
+            return super().convert(value, param, ctx)
+        if STDIN_KEPT in ctx.meta:
+            raise InputError("'-' (standard input) can be given once only")
+        folder = tempfile.TemporaryDirectory()
+        ctx.find_root().call_on_close(folder.cleanup)
+        kept = Path(folder.name) / "stdin"
+        with kept.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        ctx.meta[STDIN_KEPT] = str(kept)
+        return str(kept)
+
+
+FILE = InputFile()
+FILE_OR_NAME = InputFile(exists=False)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+qrels_argument = click.argument("qrels", type=FILE_OR_NAME)
+runs_argument = click.argument("runs", type=FILE, nargs=-1, required=True)
+gold_option = click.option(
+    "--gold",
+    type=FILE,
+    metavar="FILE",
+    help="Gold answers (columns qid, gold_answer) for EU, if the qrels have none.",
+)
+groups_option = click.option(
+    "--groups",
+    type=FILE,
+    metavar="FILE",
+    multiple=True,
+    help="Groups of documents (columns docno, group, weight), for AWRF and other measures that "
+    "need groups. Repeatable: an attribute per file, named after it.",
+)
+_TARGET = (
+    "What exposure is compared with: a target file (columns weight and group, or a column per "
+    "crossed attribute; qid if it differs by query), `uniform` (equal shares of all levels), or "
+    "`qrels` (the groups of each query's relevant documents)."
+)
+_target: dict[str, Any] = {"type": FILE_OR_NAME, "metavar": "FILE|uniform|qrels"}
+target_option = click.option("--target", help=_TARGET, **_target)
+targets_option = click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    help=_TARGET + " Repeatable: each measure takes the first over its attributes.",
+    **_target,
+)
+
+
+def measures_option(help: str, required: bool = False) -> Decorator:
+    """Return the option ``-m``, which may be repeated."""
+    names = ("-m", "--measure", "measures")
+    text = f"{help} Repeatable."
+    return click.option(*names, multiple=True, required=required, metavar="MEASURE", help=text)
+
+
+def cutoff_option(help: str, default: int | None = 5) -> Decorator:
+    """Return the option ``--cutoff``: a number of ranks."""
+    show = default is not None
+    kind = click.IntRange(min=1)
+    return click.option("--cutoff", type=kind, default=default, show_default=show, help=help)
+
+
+def plot_option(help: str) -> Decorator:
+    """Return the option ``--plot``: the file of a picture."""
+    kind = click.Path(dir_okay=False)
+    return click.option("--plot", type=kind, metavar="FILE", help=f"{help} (.svg, .pdf or .png).")
+
+
+def draws_options(of: str, default: int) -> Decorator:
+    """Return ``--resamples`` and ``--seed`` of what draws."""
+    count, seed = click.IntRange(min=1), click.IntRange(min=0)
+    return _all(
+        click.option("--resamples", type=count, default=default, show_default=True, help=of),
+        click.option("--seed", type=seed, default=42, show_default=True, help="Of these draws."),
+    )
+
+
+def test_options(of: str) -> Decorator:
+    """Return ``--test`` and ``--correction`` of comparisons with a baseline."""
+    from fairtk.statistics import CORRECTIONS, TESTS
+
+    tests, corrections = click.Choice(TESTS), click.Choice(CORRECTIONS)
+    text = f"Of the p-values of a measure, for the number of {of}."
+    return _all(
+        click.option("--test", type=tests, default="t", show_default=True, help="The paired test."),
+        click.option(
+            "--correction", type=corrections, default="holm", show_default=True, help=text
+        ),
+    )
+
+
+def _all(*options: Decorator) -> Decorator:
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default=TABLE,
+    show_default=True,
+    help="csv and json have all digits.",
+)
+output_option = click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write to this file, not the terminal.",
+)
+printing_options = _all(format_option, output_option)
+"""How the result is printed, and where."""
+measuring_options = _all(
+    qrels_argument,
+    runs_argument,
+    measures_option(
+        'A measure, e.g. -m EE_D@5 -m "E(nDCG@5)"; `fairtk measures` lists them.', required=True
+    ),
+    click.option(
+        "--answers",
+        type=FILE,
+        metavar="FILE",
+        multiple=True,
+        help="Generated answers (columns qid, sample, qanswer) for EU; one file per run, in order.",
+    ),
+    gold_option,
+    groups_option,
+    targets_option,
+    click.option(
+        "--order",
+        type=click.Choice(["auto", "rank", "score"]),
+        default="auto",
+        show_default=True,
+        help="What orders a run: auto refuses runs whose ranks and scores disagree.",
+    ),
+)
+"""The arguments QRELS and RUNS, and the options of measuring."""
+
+
+@contextlib.contextmanager
+def only_results_on_stdout() -> Iterator[None]:
+    """Send what measures of plugins print to stderr: what is printed after is the result."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
