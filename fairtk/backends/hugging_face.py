@@ -183,6 +183,10 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
     def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
         """Return ids and attention mask, padded to one length."""
 
+    def _inputs(self, ids: Any, mask: Any) -> dict[str, Any]:
+        """Return what the model generates from, for padded prompts as tensors."""
+        return {"input_ids": ids, "attention_mask": mask}
+
     @abstractmethod
     def _answers_of(self, output: Any, padded: int) -> Any:
         """Return the ids of the answers alone; ``padded`` is the prompts' padded length."""
@@ -217,15 +221,11 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         import torch
         from transformers import LogitsProcessorList
 
-        ids, mask = self._pad(rows)
+        ids, mask = (torch.from_numpy(each).to(self._device) for each in self._pad(rows))
         sampling: dict[str, Any] = {}
         if noise is not None:
             sampling = {"num_beams": 1, "logits_processor": LogitsProcessorList([noise])}
-        output = self._model.generate(
-            input_ids=torch.from_numpy(ids).to(self._device),
-            attention_mask=torch.from_numpy(mask).to(self._device),
-            **sampling,
-        )
+        output = self._model.generate(**self._inputs(ids, mask), **sampling)
         texts: list[str] = self._tokenizer.batch_decode(
             self._answers_of(output, ids.shape[1]).cpu(), skip_special_tokens=True
         )

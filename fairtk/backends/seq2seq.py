@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from fairtk.backends.batching import padded
+from fairtk.backends.beams import shared, shares_beams
 from fairtk.backends.hugging_face import HuggingFaceBackend
 
 
@@ -29,13 +31,19 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
         return declared or positions
 
     def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
-        # return_token_type_ids=False is not enough for every tokenizer: only the ids are taken
-        encoded = self._tokenizer(list(prompts), truncation=False, padding=False, verbose=False)
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
+        return self.tokenizer.encode(prompts)
 
     def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
         return padded(rows, self._tokenizer.pad_token_id, left=False)
+
+    @cached_property
+    def _shares_beams(self) -> bool:
+        return shares_beams(self._model)
+
+    def _inputs(self, ids: Any, mask: Any) -> dict[str, Any]:
+        if not self._shares_beams:
+            return super()._inputs(ids, mask)
+        return shared(self._model, ids, mask)
 
     def _answers_of(self, output: Any, padded: int) -> Any:
         return output

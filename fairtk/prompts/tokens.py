@@ -22,7 +22,10 @@ class Tokenizer(Protocol):
 
 def count(text: str, tokenizer: Tokenizer) -> int:
     """Return the number of tokens of a text, without special tokens."""
-    return len(tokenizer.tokenize(text)) if text else 0
+    if not text:
+        return 0
+    own = getattr(tokenizer, "count", None)  # that of a backend, which remembers
+    return int(own(text)) if callable(own) else len(tokenizer.tokenize(text))
 
 
 def trim(text: str, limit: int, tokenizer: Tokenizer) -> str:

@@ -57,6 +57,35 @@ def test_batches_give_the_answers_of_one_prompt_at_a_time(t5_folder, beams):
         assert backend.generate(prompts) == expected
 
 
+def test_the_beams_of_a_t5_read_one_copy_of_their_prompt(t5_folder, monkeypatch):
+    backend = HuggingFaceSeq2Seq(t5_folder, num_beams=4, max_new_tokens=NEW)
+    given = []
+    inner = backend._model.generate
+    monkeypatch.setattr(
+        backend._model, "generate", lambda **inputs: given.append(inputs) or inner(**inputs)
+    )
+    backend.generate(some_prompts(6))
+    keys = given[0]["past_key_values"].cross_attention_cache.layers[0].keys
+    assert len(keys) == len(given[0]["attention_mask"]) == 6
+
+
+def test_what_was_counted_is_not_tokenized_again(t5_folder, monkeypatch):
+    monkeypatch.setattr("fairtk.backends.window.REMEMBERED", 12)
+    tokenizer = HuggingFaceSeq2Seq(t5_folder).tokenizer
+    asked = []
+    inner = tokenizer.wrapped
+    tokenizer.wrapped = lambda text, **options: asked.append(text) or inner(text, **options)
+    tokenizer.num_special_tokens_to_add = lambda: 1  # </s>
+    first, second = "movie tag movie tag", "sparse movie tag is the title"
+    assert tokenizer.count(first) == 4 == len(inner.tokenize(first))
+    assert tokenizer.encode([first, second]) == inner([first, second])["input_ids"]
+    assert asked == [first, second]
+    tokenizer.count(second)  # 5 + 7 tokens are remembered
+    tokenizer.count("tag")  # and 2 more push out the oldest
+    tokenizer.count(first)
+    assert asked == [first, second, "tag", first]
+
+
 def test_order_and_repetition_do_not_matter(t5_folder):
     backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
     prompts = some_prompts(12)
@@ -73,7 +102,7 @@ def test_each_distinct_prompt_is_generated_once(t5_folder, monkeypatch):
     monkeypatch.setattr(
         backend._model,
         "generate",
-        lambda **inputs: sizes.append(len(inputs["input_ids"])) or inner(**inputs),
+        lambda **inputs: sizes.append(len(inputs["attention_mask"])) or inner(**inputs),
     )
     backend.generate(["movie", "lantern", "movie", "movie", "lantern"])
     assert sum(sizes) == 2
@@ -86,7 +115,7 @@ def test_out_of_memory_halves_the_batches_and_loses_nothing(t5_folder, monkeypat
     inner, tried = backend._model.generate, []
 
     def small_memory(**inputs):
-        tried.append(len(inputs["input_ids"]))
+        tried.append(len(inputs["attention_mask"]))
         if tried[-1] > 3:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
         return inner(**inputs)
