@@ -14,6 +14,17 @@ from fairtk.plugins import registry
 from fairtk.plugins.hookspecs import hookimpl
 from fairtk.plugins.registry import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec
 
+_LAMP = {
+    1: "citation identification",
+    2: "movie tagging",
+    3: "product rating",
+    4: "news headline",
+    5: "scholarly title",
+    6: "email subject",
+    7: "tweet paraphrasing",
+}
+"""LaMP's tasks."""
+
 
 def connect() -> None:
     """Load the plugins; make their measures known to ir_measures, their data to ir_datasets."""
@@ -31,7 +42,7 @@ def fairtk_measures() -> Iterable[Any]:
     """Return the built-in measures."""
     from fairtk import measures
 
-    return [getattr(measures, name) for name in measures.MEASURES]
+    return measures.MEASURES
 
 
 @hookimpl
@@ -76,35 +87,22 @@ def fairtk_utilities() -> Iterable[UtilitySpec]:
 @hookimpl
 def fairtk_prompts() -> Iterable[PromptSpec]:
     """Return the built-in prompt builders."""
-    tasks = (
-        "citation identification",
-        "movie tagging",
-        "product rating",
-        "news headlines",
-        "scholarly titles",
-        "email subjects",
-        "tweet paraphrasing",
-    )
+    refine = "fairtk.prompts.refine"
     return [
         PromptSpec("rag", "fairtk.prompts.rag:Rag", "numbered passages, then the question"),
         PromptSpec("template", "fairtk.prompts.template:Template", "a template of your own"),
-        *_refinement_prompts(),
+        PromptSpec("refine", f"{refine}:RefinementPrompt", "refined keywords, zero-shot"),
+        PromptSpec(
+            "refine-few-shot", f"{refine}:FewShotRefinement", "the same with worked examples"
+        ),
+        PromptSpec(
+            "refine-chain-of-thought",
+            f"{refine}:ChainOfThoughtRefinement",
+            "the same after a few sentences of reasoning",
+        ),
         *(
             PromptSpec(f"lamp-{number}", f"fairtk.prompts.lamp:Lamp{number}", f"LaMP: {task}")
-            for number, task in enumerate(tasks, start=1)
-        ),
-    ]
-
-
-def _refinement_prompts() -> Iterable[PromptSpec]:
-    spec, module = PromptSpec, "fairtk.prompts.refine"
-    return [
-        spec("refine", f"{module}:RefinementPrompt", "refined keywords, zero-shot"),
-        spec("refine-few-shot", f"{module}:FewShotRefinement", "the same with worked examples"),
-        spec(
-            "refine-chain-of-thought",
-            f"{module}:ChainOfThoughtRefinement",
-            "the same after a few sentences of reasoning",
+            for number, task in _LAMP.items()
         ),
     ]
 
@@ -114,15 +112,6 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
     """Return the built-in data sets."""
     spec = DatasetSpec
     licence = "LaMP-6 is made from the Avocado corpus, which needs a licence (LDC2015T03)"
-    lamp = {
-        1: "citation identification",
-        2: "movie tagging",
-        3: "product rating",
-        4: "news headline",
-        5: "scholarly title",
-        6: "email subject",
-        7: "tweet paraphrasing",
-    }
     return (
         [
             spec(
@@ -133,7 +122,7 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
                 warning=licence if task == 6 else None,
             )
             for by in ("", "time/")
-            for task, name in lamp.items()
+            for task, name in _LAMP.items()
             for split in ("dev", "train")
         ]
         + [
@@ -144,7 +133,7 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
                 citation="kim2024fairrag",
                 warning=licence if task == 6 else None,
             )
-            for task, name in lamp.items()
+            for task, name in _LAMP.items()
             for model in ("flan-t5-small", "flan-t5-base", "flan-t5-xxl")
         ]
         + [
@@ -163,118 +152,55 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
     )
 
 
+_TRANSFORMERS = {
+    "transformers.sampler:FairSampler": "R -> S: rankings drawn from a Plackett-Luce policy over "
+    "the scores",
+    "transformers.oracle:OracleSampler": "R -> S: useful documents first, shuffled within each "
+    "grade",
+    "transformers.exposures:PlackettLuceExposure": "R -> X: the exact exposure of documents under "
+    "FairSampler's policy",
+    "transformers.exposures:OracleExposure": "R -> X: the exact exposure of documents under "
+    "OracleSampler's policy",
+    "transformers.exposures:FixedExposure": "R -> X: the exposure of documents in a ranking that "
+    "is always the same",
+    "transformers.per_sample:PerSample": "S -> S: runs another transformer once per sampled "
+    "ranking",
+    "transformers.bm25:BM25Scorer": "R -> R: BM25 inside each query's own candidate set",
+    "transformers.neural:ContrieverScorer": "R -> R: a dense encoder inside each query's own "
+    "candidate set",
+    "transformers.neural:SpladeScorer": "R -> R: a learned sparse encoder inside each query's own "
+    "candidate set",
+    "transformers.candidates:Candidates": "Q -> R: each query's own candidates from a data set, "
+    "with text",
+    "transformers.generator:Generator": "R|S|Q -> A: answers from any backend and prompt",
+    "transformers.flan_t5:FlanT5": "R|S|Q -> A: answers from a T5 (hub name or local folder)",
+    "fair_qr.query_refiner:QueryRefiner": "Q -> Q: one query refinement towards a group of "
+    "documents",
+    "fair_qr.transformer:FairQR": "Q -> R: FAIR-QR: refines queries until exposure is near its "
+    "target",
+}
+"""Where each transformer is, which frames it takes and gives, and what it does."""
+
+_NEED_T5 = ("ContrieverScorer", "SpladeScorer", "FlanT5")
+_CITATIONS = {
+    "FairSampler": "kim2024fairrag plackett1975analysis",
+    "OracleSampler": "kim2024fairrag",
+    "BM25Scorer": "robertson2009probabilistic",
+    "ContrieverScorer": "izacard2022unsupervised",
+    "SpladeScorer": "formal2021splade",
+    "FlanT5": "chung2024scaling",
+    "QueryRefiner": "chen2025fairqr",
+    "FairQR": "chen2025fairqr",
+}
+
+
 @hookimpl
 def fairtk_transformers() -> Iterable[TransformerSpec]:
     """Return the built-in transformers."""
-    spec = TransformerSpec
-    return [
-        spec(
-            "FairSampler",
-            "fairtk.transformers.sampler:FairSampler",
-            "rankings drawn from a Plackett-Luce policy over the scores",
-            "R",
-            "S",
-            citation="kim2024fairrag plackett1975analysis",
-        ),
-        spec(
-            "OracleSampler",
-            "fairtk.transformers.oracle:OracleSampler",
-            "useful documents first, shuffled within each grade",
-            "R",
-            "S",
-            citation="kim2024fairrag",
-        ),
-        spec(
-            "PlackettLuceExposure",
-            "fairtk.transformers.exposures:PlackettLuceExposure",
-            "the exact exposure of documents under FairSampler's policy",
-            "R",
-            "X",
-        ),
-        spec(
-            "OracleExposure",
-            "fairtk.transformers.exposures:OracleExposure",
-            "the exact exposure of documents under OracleSampler's policy",
-            "R",
-            "X",
-        ),
-        spec(
-            "FixedExposure",
-            "fairtk.transformers.exposures:FixedExposure",
-            "the exposure of documents in a ranking that is always the same",
-            "R",
-            "X",
-        ),
-        spec(
-            "PerSample",
-            "fairtk.transformers.per_sample:PerSample",
-            "runs another transformer once per sampled ranking",
-            "S",
-            "S",
-        ),
-        spec(
-            "BM25Scorer",
-            "fairtk.transformers.bm25:BM25Scorer",
-            "BM25 inside each query's own candidate set",
-            "R",
-            "R",
-            citation="robertson2009probabilistic",
-        ),
-        spec(
-            "ContrieverScorer",
-            "fairtk.transformers.neural:ContrieverScorer",
-            "a dense encoder inside each query's own candidate set",
-            "R",
-            "R",
-            extra="t5",
-            citation="izacard2022unsupervised",
-        ),
-        spec(
-            "SpladeScorer",
-            "fairtk.transformers.neural:SpladeScorer",
-            "a learned sparse encoder inside each query's own candidate set",
-            "R",
-            "R",
-            extra="t5",
-            citation="formal2021splade",
-        ),
-        spec(
-            "Candidates",
-            "fairtk.transformers.candidates:Candidates",
-            "each query's own candidates from a data set, with text",
-            "Q",
-            "R",
-        ),
-        spec(
-            "Generator",
-            "fairtk.transformers.generator:Generator",
-            "answers from any backend and prompt",
-            "R|S|Q",
-            "A",
-        ),
-        spec(
-            "FlanT5",
-            "fairtk.transformers.flan_t5:FlanT5",
-            "answers from a T5 (hub name or local folder)",
-            "R|S|Q",
-            "A",
-            extra="t5",
-            citation="chung2024scaling",
-        ),
-        spec(
-            "QueryRefiner",
-            "fairtk.fair_qr.query_refiner:QueryRefiner",
-            "one query refinement towards a group of documents",
-            "Q",
-            "Q",
-            citation="chen2025fairqr",
-        ),
-        spec(
-            "FairQR",
-            "fairtk.fair_qr.transformer:FairQR",
-            "FAIR-QR: refines queries until exposure is near its target",
-            "Q",
-            "R",
-            citation="chen2025fairqr",
-        ),
-    ]
+    for place, about in _TRANSFORMERS.items():
+        name = place.partition(":")[2]
+        frames, _, summary = about.partition(": ")
+        extra = "t5" if name in _NEED_T5 else None
+        taken, given = frames.split(" -> ")
+        cited = _CITATIONS.get(name)
+        yield TransformerSpec(name, f"fairtk.{place}", summary, taken, given, extra, cited)

@@ -58,9 +58,6 @@ def fetch(
     The dataset's id is also the subfolder of the data folder. `sources` is a table of addresses, by
     default `addresses`; `check` and `loader` are as for `download`. Where no checksum is known,
     JSON is checked.
-
-    Raises:
-        DownloadError: the file is not there and cannot be downloaded.
     """
     import ir_datasets
 

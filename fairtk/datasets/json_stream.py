@@ -22,30 +22,17 @@ _NEAR_END = 16
 
 
 class Element(NamedTuple):
-    """One element of the array.
+    """One element of the array."""
 
-    Attributes:
-        number: its 0-based number.
-        start: its first byte in the file.
-        end: the byte behind its last.
-        line: the 1-based line it starts on.
-        value: what it is.
-    """
-
-    number: int
-    start: int
-    end: int
-    line: int
-    value: Any
+    number: int  # its 0-based number
+    start: int  # its first byte in the file
+    end: int  # the byte behind its last
+    line: int  # the 1-based line it starts on
+    value: Any  # what it is
 
 
 def iterate_array(path: str | PathLike[str], chunk: int = _CHUNK) -> Iterator[Element]:
-    """Yield the elements of the JSON array that the file is.
-
-    Raises:
-        FormatError: the file is not a JSON array, or ends too early; names the file, the line and
-            the element.
-    """
+    """Yield the elements of the JSON array that the file is; errors name line and element."""
     with open(path, encoding="utf-8", newline="") as stream:
         yield from _Scanner(path, stream, chunk).elements()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import ir_datasets
-from ir_datasets.formats import BaseDocs, BaseQueries
+from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, TrecQrel
 from ir_datasets.util.metadata import MetadataComponent
 
 T = TypeVar("T")
@@ -18,13 +18,16 @@ T = TypeVar("T")
 class FileDocs(BaseDocs):  # type: ignore[misc]
     """Documents of a file, in English; `path` is called for the file, and may download it."""
 
-    def __init__(self, path: Callable[[], Path], namespace: str) -> None:
-        self._path = path
-        self._namespace = namespace
+    def __init__(self, path: Callable[[], Path], namespace: str, cls: type[Any]) -> None:
+        self._path, self._namespace, self._cls = path, namespace, cls
 
     def docs_path(self, force: bool = True) -> str:
         """Return the path of the file."""
         return str(self._path())
+
+    def docs_cls(self) -> type[Any]:
+        """Return the type of the documents."""
+        return self._cls
 
     def docs_namespace(self) -> str:
         """Return the namespace of the document ids."""
@@ -38,13 +41,16 @@ class FileDocs(BaseDocs):  # type: ignore[misc]
 class FileQueries(BaseQueries):  # type: ignore[misc]
     """Queries of a file, in English; as `FileDocs`."""
 
-    def __init__(self, path: Callable[[], Path], namespace: str) -> None:
-        self._path = path
-        self._namespace = namespace
+    def __init__(self, path: Callable[[], Path], namespace: str, cls: type[Any]) -> None:
+        self._path, self._namespace, self._cls = path, namespace, cls
 
     def queries_path(self) -> str:
         """Return the path of the file."""
         return str(self._path())
+
+    def queries_cls(self) -> type[Any]:
+        """Return the type of the queries."""
+        return self._cls
 
     def queries_namespace(self) -> str:
         """Return the namespace of the query ids."""
@@ -53,6 +59,25 @@ class FileQueries(BaseQueries):  # type: ignore[misc]
     def queries_lang(self) -> str:
         """Return the queries' language."""
         return "en"
+
+
+class FileQrels(BaseQrels):  # type: ignore[misc]
+    """Labels of a file, and what each means."""
+
+    def __init__(self, path: Callable[[], Path], meanings: dict[int, str]) -> None:
+        self._path, self._meanings = path, meanings
+
+    def qrels_path(self) -> str:
+        """Return the path of the file."""
+        return str(self._path())
+
+    def qrels_cls(self) -> Any:
+        """Return ir_datasets' type of labels."""
+        return TrecQrel
+
+    def qrels_defs(self) -> dict[int, str]:
+        """Return what each label means."""
+        return dict(self._meanings)
 
 
 class DocsIter:

@@ -57,24 +57,10 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
         return self._built
 
 
-def register(spec: DatasetSpec) -> bool:
-    """Register a dataset with ir_datasets; return False where it has the id already."""
-    if spec.name in ir_datasets.registry._registered:
-        return False
-    ir_datasets.registry.register(spec.name, LazyDataset(spec))
-    return True
-
-
-def unregister(dataset_id: str) -> None:
-    """Take back what `register` did; ir_datasets' own datasets stay."""
+def listen(name: str, spec: DatasetSpec | None) -> None:
+    """Follow what plugins give and take back (None); ir_datasets' own datasets stay as they are."""
     known = ir_datasets.registry._registered
-    if isinstance(known.get(dataset_id), LazyDataset):
-        del known[dataset_id]
-
-
-def listen(name: str, value: Any) -> None:
-    """Follow what plugins give and take back (the listener of the registry of datasets)."""
-    if value is None:
-        unregister(name)
-    else:
-        register(value)
+    if spec is not None and name not in known:
+        ir_datasets.registry.register(name, LazyDataset(spec))
+    elif spec is None and isinstance(known.get(name), LazyDataset):
+        del known[name]

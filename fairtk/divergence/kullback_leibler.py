@@ -76,11 +76,10 @@ class KullbackLeibler(Divergence):
         return kl_divergence(shown, target, self.base, self.smoothing)
 
 
-@dataclass(frozen=True, repr=False)
 class ReverseKullbackLeibler(KullbackLeibler):
     """KL(target || shown): infinite, unless smoothed, where a group of the target is not shown."""
 
-    NAME: ClassVar[str] = "reverse-kl"
+    NAME = "reverse-kl"
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
         """Return KL(target || shown) of each row."""

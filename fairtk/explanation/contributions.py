@@ -28,23 +28,14 @@ ABSENT = -2
 
 @dataclass(frozen=True)
 class Contributions:
-    """Units, each a query and one of its groups, with exposure and cost in each rank band.
+    """Units, each a query and one of its groups, with exposure and cost in each rank band."""
 
-    Attributes:
-        query: query of each unit; shape (n_units,).
-        cell: group of each unit, or `REST` or `ABSENT`; shape (n_units,).
-        shown: exposure of the group in each band; shape (n_units, n_bands).
-        target: exposure that the group should have; shape (n_units,).
-        cost: what the group adds in each band; shape (n_units, n_bands).
-        attention: share of each query's attention in each band; shape (n_queries, n_bands).
-    """
-
-    query: IntArray
-    cell: IntArray
-    shown: FloatArray
-    target: FloatArray
-    cost: FloatArray
-    attention: FloatArray
+    query: IntArray  # query of each unit; shape (n_units,)
+    cell: IntArray  # group of each unit, or `REST` or `ABSENT`; shape (n_units,)
+    shown: FloatArray  # exposure of the group in each band; shape (n_units, n_bands)
+    target: FloatArray  # exposure that the group should have; shape (n_units,)
+    cost: FloatArray  # what the group adds in each band; shape (n_units, n_bands)
+    attention: FloatArray  # share of each query's attention by band; (n_queries, n_bands)
 
     @classmethod
     def split(

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
-from fairtk.explanation.names import Names
+from fairtk.explanation.names import Names, joined
 from fairtk.explanation.tables import Means, sorted_by_cost, with_baseline
 from fairtk.frames.arrays import BoolArray, FloatArray, ObjectArray
 from fairtk.frames.columns import QID
@@ -163,7 +163,7 @@ class CostFrames:
         first = order[np.flatnonzero(np.diff(query, prepend=-1))]
         texts = [""] * len(self.qids)
         share = np.full(len(self.qids), np.nan)
-        for at, text in zip(first, self.names.joined(parts.cell[first]), strict=True):
+        for at, text in zip(first, joined(self.names.frame(parts.cell[first])), strict=True):
             of = parts.query[at]
             whole = self.system.cost[of]
             if whole > 0:

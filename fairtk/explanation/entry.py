@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, ParameterError, UndefinedWarning
+from fairtk.errors import FairtkWarning, ParameterError
 from fairtk.explanation.awrf import awrf_contributions
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
@@ -36,24 +36,11 @@ def explain(
 ) -> Explanation:
     """Break AWRF or EE-L down: which groups, rank bands and queries cost how much.
 
-    The cost is 1 - AWRF, or EE_L itself. Its parts add up to it, in every direction:
-
-    - By group, the summands of the divergence: for AWRF p log(p / m) / 2 + q log(q / m) / 2 with
-      exposure share p, target share q and their mean m; for EE_L (exposure - target)^2. They are 0
-      where exposure is as wanted, and positive where it is too high and where it is too low:
-      ``difference`` tells which. Shares that some groups have too much others have too little, so
-      one misplaced document is charged to both.
-    - By rank band, inside a group: what the band shows of it is charged at the group's rate (the
-      derivative of the cost by the group's exposure), and what the target asks for is charged to
-      all ranks in proportion to their attention. A band that shows what is missing has a low or
-      negative cost. For AWRF, a band whose share of the cost is above its share of the attention
-      is one that deserves less attention: more of it would raise the cost.
-    - By query, the cost of each; the whole is the mean over the queries where it is defined.
-
-    The total is given by the measure, its parts are not: other rules (Shapley values, prefixes of
-    the ranking) also add up and give other numbers. This one needs no order of groups or ranks and
-    treats equal documents alike. It describes a value; it is not what would change if a document
-    moved, and no statement about causes.
+    The cost is 1 - AWRF, or EE_L itself, and its parts add up to it by group, by rank band and by
+    query. Groups cost their summand of the divergence, whether they are shown too much or too
+    little; ranks what they show, at the group's rate, and their share of what the target asks for.
+    Other rules add up as well and give other numbers; none is a statement about causes. The site's
+    page on `explain` has the formulas, and how to read the tables.
 
     Args:
         measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
@@ -65,9 +52,6 @@ def explain(
         groups: for EE_L by documents, groups that the documents' costs are summed for; a
             document's cost is shared out among its groups. None: useful, not useful, not judged.
         bands: the last rank of each band, e.g. ``[5, 10, 20]``.
-
-    Returns:
-        The parts as frames, printable, and as a plot.
 
     Raises:
         ParameterError: the measure is none of these, or has no parts (``unlabeled="best"``,
@@ -87,10 +71,8 @@ def explain(
     defined = ~np.isnan(np.stack(values)).any(axis=0)
     systems = []
     for evidence, value in zip(evidences, values, strict=True):
-        with warnings.catch_warnings():
-            # score_all has said it all
-            warnings.simplefilter("ignore", UndefinedWarning)
-            warnings.simplefilter("ignore", DataWarning)
+        # score_all has said it all
+        with warnings.catch_warnings(action="ignore", category=FairtkWarning):
             parts = _parts(measure, evidence, of_ranks, groups)
         shown = defined & evidence.present
         lost = np.flatnonzero(defined & ~evidence.present)

@@ -12,6 +12,7 @@ from fairtk.explanation.contributions import ABSENT, REST
 from fairtk.explanation.loss import LABELS
 from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import GROUP
+from fairtk.groups.frames import level_columns
 from fairtk.groups.levels import LevelSpace
 
 if TYPE_CHECKING:
@@ -49,21 +50,10 @@ class Names:
         """Return the names of cells, in `columns`."""
         special = {REST: self.rest, ABSENT: NOT_IN_RUN, self.space.size: NO_GROUP}
         plain = (cell >= 0) & (cell < self.space.size)
-        safe = np.where(plain, cell, 0)
-        columns = {}
-        for place, name in enumerate(self.columns):
-            levels = np.array(self.space.levels[place], dtype=object)
-            found = levels[self.space.codes(safe, place)] if len(cell) else np.array([], object)
-            for number, text in special.items():
-                found = np.where(cell == number, text, found)
-            columns[name] = pd.Series(found, dtype="str")
-        return pd.DataFrame(columns)
-
-    def joined(self, cell: IntArray) -> list[str]:
-        """Return the names of cells as one string each: ``female x Eastern Asia``."""
-        rows = self.frame(cell).to_numpy(dtype=object).tolist()
-        return [" x ".join(dict.fromkeys(row)) if row[0][:1] == "(" else " x ".join(row)
-                for row in rows]  # fmt: skip
+        frame = pd.DataFrame(level_columns(self.space, np.where(plain, cell, 0)))
+        for number, text in special.items():
+            frame[cell == number] = text
+        return frame
 
     def level(self, cell: IntArray, place: int) -> IntArray:
         """Return the level of one attribute of cells; special cells stay as they are."""
@@ -75,3 +65,10 @@ class Names:
     def part(self, place: int) -> Names:
         """Return the names of one of the crossed attributes."""
         return Names(self.space.part((place,)), self.rest)
+
+
+def joined(names: pd.DataFrame) -> list[str]:
+    """Return the names of groups as one string each: ``female x Eastern Asia``."""
+    rows = names.to_numpy(dtype=object).tolist()
+    # what is no group has the same text in each column
+    return [" x ".join(dict.fromkeys(row) if row[0].startswith("(") else row) for row in rows]

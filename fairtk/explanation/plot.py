@@ -12,7 +12,7 @@ import pandas as pd
 from fairtk.drawing import BLACK, BLUE, ORANGE, new_figure, open_axes
 from fairtk.explanation.bands import OUTSIDE
 from fairtk.explanation.cost_frames import CostFrames
-from fairtk.explanation.names import NOT_IN_RUN
+from fairtk.explanation.names import NOT_IN_RUN, joined
 
 NOW, BEFORE, TARGET = BLUE, ORANGE, BLACK
 
@@ -56,11 +56,7 @@ def _title(explanation: CostFrames) -> str:
 def _top(explanation: CostFrames) -> pd.DataFrame:
     """Return the costliest groups with a text each, the others in one row, lowest cost first."""
     frame = explanation.by_group.copy()
-    columns = explanation.names.columns
-    frame["text"] = [
-        row[0] if row[0].startswith("(") else " x ".join(row)
-        for row in frame[columns].to_numpy(dtype=object).tolist()
-    ]
+    frame["text"] = joined(frame[explanation.names.columns])
     if len(frame) > _GROUPS:
         numbers = [c for c in frame.columns if frame[c].dtype.kind == "f"]
         rest = frame[numbers].iloc[_GROUPS - 1 :].sum().to_frame().T

@@ -17,21 +17,13 @@ MOST_LISTED = 5000
 
 @dataclass(frozen=True)
 class Sides:
-    """Exposure and target of each row's groups.
+    """Exposure and target of each row's groups."""
 
-    Attributes:
-        row: row of each unit, a query or a ranking; shape (n_units,).
-        cell: group of each unit, or `REST`; shape (n_units,).
-        shown: exposure in each rank band; shape (n_units, n_bands).
-        target: weight of the target, as it is stored; shape (n_units,).
-        rest_square: sum of the squared targets of the cells that `REST` stands for; 0 elsewhere.
-    """
-
-    row: IntArray
-    cell: IntArray
-    shown: FloatArray
-    target: FloatArray
-    rest_square: FloatArray
+    row: IntArray  # row of each unit, a query or a ranking; shape (n_units,)
+    cell: IntArray  # group of each unit, or `REST`; shape (n_units,)
+    shown: FloatArray  # exposure in each rank band; shape (n_units, n_bands)
+    target: FloatArray  # weight of the target, as it is stored; shape (n_units,)
+    rest_square: FloatArray  # summed squared targets of the cells that `REST` stands for
 
 
 def sides(

@@ -40,9 +40,7 @@ _JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
 def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.BufferedReader]:
     """Open a plain or gzipped text file for reading bytes, in lines of at most `longest` bytes.
 
-    Raises:
-        InputError: the file cannot be opened.
-        FormatError: while reading: a line is too long, a NUL byte, or a broken gzip file.
+    Lines that are too long, NUL bytes and broken gzip files are `FormatError`s, while reading.
     """
     with _unpacked(path) as stream:
         yield io.BufferedReader(Watched(stream, _Bounds(path, longest)), CHUNK)
@@ -125,13 +123,9 @@ def _unpacked(path: str | PathLike[str]) -> Iterator[BinaryIO]:
 def text_lines(
     path: str | PathLike[str], longest: int = LINE
 ) -> Generator[tuple[int, str], None, None]:
-    """Yield the 1-based number and the text of each line, with its line end.
+    """Yield the 1-based number and the text of each line, with its line end, as `opened` does.
 
-    A byte order mark at the start of the file is left out.
-
-    Raises:
-        InputError: the file cannot be opened.
-        FormatError: a line is not UTF-8, too long, or has a NUL byte; names it.
+    A byte order mark at the start of the file is left out; a line that is not UTF-8 is an error.
     """
     with opened(path, longest) as stream:
         for number, raw in enumerate(stream, start=1):

@@ -30,9 +30,8 @@ _QUOTES = "; a field that starts with a quote must be quoted as a whole, with qu
 def read_delimited(path: str | PathLike[str]) -> Rows:
     """Read a TSV or CSV file (commas and no tab in the header); all columns are strings.
 
-    Raises:
-        FormatError: a line has another number of fields than the header, a stray quote, the
-            header once more, or something that is no text; names the line.
+    A `FormatError` names the line that has another number of fields than the header, a stray quote,
+    the header once more, or something that is no text.
     """
     with opened(path) as stream:
         rows = _read_plain(stream, path)
@@ -90,9 +89,6 @@ def delimited_records(
 
     The file is plain or gzipped; tabs separate, or commas if the first record has no tab. A line
     that notes something, at the start of the file, is appended to `note`.
-
-    Raises:
-        FormatError: a line breaks csv's rules, or holds no text; names it.
     """
     numbered = text_lines(path)
     number, text = next(numbered, (1, ""))

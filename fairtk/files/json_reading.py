@@ -54,11 +54,7 @@ def described(value: Any) -> str:
 
 
 def json_objects(path: str | PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the 1-based line number and the object of each line; empty lines are passed over.
-
-    Raises:
-        FormatError: a line is not UTF-8, not JSON, or not an object; names file and line.
-    """
+    """Yield the 1-based line number and the object of each line; empty lines are passed over."""
     for number, text in text_lines(path, JSON_ENTRY):
         if not text.isspace():
             record = parse_json(text.strip(_BLANK), path, number)
@@ -72,11 +68,7 @@ def json_objects(path: str | PathLike[str]) -> Iterator[tuple[int, dict[str, Any
 
 
 def read_json(path: str | PathLike[str]) -> Any:
-    """Return the value of a JSON file, plain or gzipped, of at most `JSON_ENTRY` bytes.
-
-    Raises:
-        FormatError: it is none, or larger; names file and line.
-    """
+    """Return the value of a JSON file, plain or gzipped, of at most `JSON_ENTRY` bytes."""
     with opened(path, JSON_ENTRY) as stream:
         raw = stream.read(JSON_ENTRY + 1)
     if len(raw) > JSON_ENTRY:

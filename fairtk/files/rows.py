@@ -27,24 +27,14 @@ _SHOWN = 60
 
 @dataclass
 class Rows:
-    """What was read from a file, before its columns are checked.
+    """What was read from a file, before its columns are checked."""
 
-    Attributes:
-        frame: the columns, one row per row of the file.
-        path: the file, for messages.
-        line_of: gives the 1-based line of a row, or ``None`` if the format has no lines (Parquet);
-            may be slow, since it is only asked when something is wrong.
-        head: the line that names the columns, if one does.
-        note: what fairtk's writer noted in the file.
-        plain: whether the form of the file leaves no room for spaces and line breaks in ids.
-    """
-
-    frame: pd.DataFrame
-    path: str | PathLike[str]
-    line_of: Callable[[int], int | None]
-    head: int | None = None
-    note: dict[str, Any] = field(default_factory=dict)
-    plain: bool = False
+    frame: pd.DataFrame  # the columns, one row per row of the file
+    path: str | PathLike[str]  # the file, for messages
+    line_of: Callable[[int], int | None]  # 1-based line of a row, slow; None in Parquet
+    head: int | None = None  # the line that names the columns, if one does
+    note: dict[str, Any] = field(default_factory=dict)  # what fairtk's writer noted in the file
+    plain: bool = False  # no room for spaces and line breaks in ids
 
     def fail(self, row: int, message: str, every: Sequence[int] = ()) -> NoReturn:
         """Raise a `FormatError` that names file and line (or row); `every`: all rows that are

@@ -48,10 +48,6 @@ def read_table(path: str | PathLike[str]) -> Rows:
     A TSV file has a header (with commas and no tab in it, the file is read as CSV) and follows
     csv's rules for quotes (a field with a tab, a line break or a leading quote is quoted), as
     pandas, R and spreadsheets write it. Columns with a name of `ALIASES` are renamed.
-
-    Raises:
-        InputError: the file cannot be opened.
-        FormatError: a line cannot be read; names it.
     """
     kind = kind_of(path)
     if kind == "parquet":
@@ -136,9 +132,6 @@ def strings_or_lists(rows: Rows, column: str) -> None:
 
     ``["a", "b"]`` is a list; ``[1]`` is a string (LaMP-1's labels look so): only an array of
     strings counts.
-
-    Raises:
-        FormatError: a value is missing, empty list, or neither string nor strings; names the line.
     """
     values = [_plain(value) for value in rows.frame[column]]
     for row, value in enumerate(values):

@@ -34,11 +34,9 @@ class ByContent:
 def digest(value: Any, size: int = 8) -> str:
     """Return the hex digest of a value's content.
 
-    Args:
-        value: a frame (columns, values and the order of rows count; the index does not), series,
-            array, mapping, set, sequence, string, number, ``None``, or an object with a ``digest``
-            method or, failing that, a `repr`.
-        size: length of the digest in bytes.
+    A value is a frame (columns, values and the order of rows count; the index does not), series,
+    array, mapping, set, sequence, string, number, ``None``, or an object with a ``digest`` method
+    or, failing that, a `repr`; the size is in bytes.
     """
     state = hashlib.blake2b(digest_size=size)
     _feed(state, value)

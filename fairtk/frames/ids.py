@@ -59,9 +59,8 @@ def encode_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, Obje
 def coded_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, Ids]:
     """Return ids as codes, and the distinct ids in order of first appearance.
 
-    Raises:
-        InputError: an id is missing, is no text and no whole number, or has a character that no
-            file can hold; or two ids differ as they are and not as text, such as 1 and "1".
+    What is missing, no text and no whole number, or has a character that no file can hold is an
+    `InputError`; so are two ids that differ as they are and not as text, such as 1 and "1".
     """
     given = _complete_text(column)
     if given is not None:

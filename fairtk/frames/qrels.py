@@ -25,20 +25,13 @@ LIMIT = float(2**53)
 class Qrels:
     """The labels of all queries, checked and encoded.
 
-    Every measure, target, sampler and plugin that reads qrels makes one of these, so that all
-    refuse the same: a missing or impossible id, a document that is labeled twice for a query, and a
-    label that is no finite number. What columns the frame has is checked; which ones it must have
-    is up to who reads them.
-
-    Args:
-        frame: qrels in PyTerrier's names: ``qid`` and mostly ``docno`` and ``label``; not changed.
-        where: the transformer or measures that ask, for messages.
-        needs: the columns that they declare. Others are asked for when they are read, and checked
-            where the frame has them.
-        either: whether the columns may have ir_measures' names as well.
+    Whoever reads qrels makes one of these, so that all refuse the same: a missing or impossible id,
+    a document that is labeled twice for a query, and a label that is no finite number. What columns
+    the frame has is checked; which it must have (`needs`) is up to who reads them, and others are
+    asked for when they are read. With `either` it may have ir_measures' names as well.
 
     Attributes:
-        frame: the frame.
+        frame: the frame; not changed.
         qids: the queries as text, in order of first appearance; shape (n_queries,).
         queries: the same, for look-ups.
         query: index into `qids` of each label; shape (n_labels,).
@@ -48,8 +41,7 @@ class Qrels:
         cache: for measures, what they have made of the labels for any run.
 
     Raises:
-        ColumnError: a column is missing (``docno`` and ``label``: when they are read), or its name
-            stands twice.
+        ColumnError: a column is missing, or its name stands twice.
         InputError: an id or label is none.
         DuplicateError: a query has two labels for a document.
     """

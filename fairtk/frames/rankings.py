@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ColumnError, DuplicateError, InputError, such_rows
+from fairtk.errors import DuplicateError, InputError, such_rows
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE, require
 from fairtk.frames.ids import Ids
@@ -37,37 +37,21 @@ class Rankings:
 
     "Row" below means a sorted row; ``order`` leads back to the frame. A ranking is one
     (qid, sample); a run without ``sample`` has one ranking per query.
-
-    Attributes:
-        qids: the queries, in order of first appearance; shape (n_queries,).
-        documents: the distinct documents.
-        order: row number in the frame of each row; shape (n_rows,).
-        doc: index into `documents` of each row; shape (n_rows,).
-        query: index into `qids` of each row, non-decreasing; shape (n_rows,).
-        ranking: index of the ranking of each row, non-decreasing; shape (n_rows,).
-        position: 0-based rank inside the ranking of each row, without gaps; shape (n_rows,).
-        ranking_start: first row of each ranking, and n_rows at the end; shape (n_rankings + 1,).
-        ranking_query: index into `qids` of each ranking, non-decreasing; shape (n_rankings,).
-        ranking_sample: sample number of each ranking; shape (n_rankings,).
-        n_samples: number of rankings of each query; shape (n_queries,).
-        sampled: whether the frame has the column ``sample``.
-        place: of each of `documents` among those that were known, -1 for another; shape
-            (n_documents,); None if none were.
     """
 
-    qids: ObjectArray
-    documents: Ids
-    order: IntArray
-    doc: IntArray
-    query: IntArray
-    ranking: IntArray
-    position: IntArray
-    ranking_start: IntArray
-    ranking_query: IntArray
-    ranking_sample: IntArray
-    n_samples: IntArray
-    sampled: bool
-    place: IntArray | None = None
+    qids: ObjectArray  # the queries, in order of first appearance; shape (n_queries,)
+    documents: Ids  # the distinct documents
+    order: IntArray  # row number in the frame of each row; shape (n_rows,)
+    doc: IntArray  # index into `documents` of each row; shape (n_rows,)
+    query: IntArray  # index into `qids` of each row, non-decreasing; shape (n_rows,)
+    ranking: IntArray  # index of the ranking of each row, non-decreasing; shape (n_rows,)
+    position: IntArray  # 0-based rank inside the ranking of each row, without gaps; shape (n_rows,)
+    ranking_start: IntArray  # first row of each, and n_rows at the end; shape (n_rankings + 1,)
+    ranking_query: IntArray  # index into `qids` of each, non-decreasing; shape (n_rankings,)
+    ranking_sample: IntArray  # sample number of each ranking; shape (n_rankings,)
+    n_samples: IntArray  # number of rankings of each query; shape (n_queries,)
+    sampled: bool  # whether the frame has the column ``sample``
+    place: IntArray | None = None  # of `documents` among those known, -1 for another
 
     @property
     def docnos(self) -> ObjectArray:
@@ -164,12 +148,12 @@ def describe(rankings: Rankings, row: int) -> str:
 def _sorted_order(
     key: IntArray,
     rank: IntArray | None,
-    score: FloatArray | None,
+    score: Any,
     documents: Ids,
     doc: IntArray,
 ) -> IntArray | None:
-    """Return the sorting permutation, or None if the rows are in order already."""
-    within = rank if rank is not None else -_known(score)
+    """Return the sorting permutation, by score without ranks; None if rows are in order already."""
+    within = rank if rank is not None else -score
     step = key[1:] - key[:-1]
     if bool(((step > 0) | ((step == 0) & (within[1:] > within[:-1]))).all()):
         return None
@@ -203,12 +187,6 @@ def order_by(
     place = -by_name[code] if descending else by_name[code]
     order[involved] = rows[np.lexsort((place, group))]
     return order
-
-
-def _known(score: FloatArray | None) -> FloatArray:
-    if score is None:  # encode_run asks for one of rank and score
-        raise ColumnError("a run needs the column 'score' or the column 'rank'")
-    return score
 
 
 def _check_order(rankings: Rankings, rank: Any, score: FloatArray | None, where: str) -> None:

@@ -25,21 +25,13 @@ from fairtk.frames.ids import Ids, coded_among, coded_ids, with_text
 class Run:
     """A run whose ids are checked and encoded; its rows stay as they are.
 
-    Args:
-        frame: R or S in PyTerrier's names, ``qid`` at least; not changed.
-        where: the transformer or measures that ask, for messages.
-        either: whether the columns may have ir_measures' names as well.
+    The frame has PyTerrier's names, or with `either` ir_measures' as well: ``qid`` at least.
 
     Attributes:
         frame: the frame.
         qids: the queries as text, in order of first appearance; shape (n_queries,).
         queries: the same, for look-ups.
         query: index into `qids` of each row; shape (n_rows,).
-
-    Raises:
-        ColumnError: a column is missing (``docno`` and ``score``: when they are read), or its name
-            stands twice.
-        InputError: an id is none, or a score is no finite number (when it is read).
     """
 
     def __init__(self, frame: pd.DataFrame, where: str, *, either: bool = False) -> None:

@@ -20,11 +20,7 @@ def texts_of(inp: pd.DataFrame, where: str) -> list[str]:
 
 
 def queries_of(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[str]:
-    """Return the text of a run's queries, by the index of each row's query and their number.
-
-    Raises:
-        InputError: a query is not a string, or a qid has two; names qid and docno.
-    """
+    """Return the text of a run's queries, by the index of each row's query and their number."""
     values = _strings(inp, QUERY, where, "topics must have a query")
     code, distinct = pd.factorize(np.array(values, dtype=object))
     first = np.zeros(count, dtype=np.int64)
@@ -40,12 +36,7 @@ def queries_of(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> li
 
 
 def topics_of(inp: pd.DataFrame, where: str) -> list[tuple[str, str]]:
-    """Return qid and query of each topic.
-
-    Raises:
-        InputError: a qid is missing, or a query is not a string; names the qid.
-        DuplicateError: a qid occurs twice.
-    """
+    """Return qid and query of each topic; each qid occurs once, with a query that is a string."""
     if inp[QID].isna().any():
         raise InputError(f"{where}: every topic must have a qid; found one without")
     qids, texts = inp[QID].tolist(), inp[QUERY].tolist()

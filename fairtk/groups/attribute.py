@@ -24,26 +24,16 @@ class Attribute:
 
     A one-hot attribute of 6.5 million documents takes 40 megabytes beside the docnos, which
     attributes of the same documents share.
-
-    Attributes:
-        name: the attribute.
-        levels: its levels, in order.
-        unknown: place of the unknown level among them; -1: there is none.
-        documents: the documents that have a row.
-        start: first entry of each row, and the number of entries; shape (n_documents + 1,).
-        level: level of each entry, increasing inside a row.
-        weights: weight of each entry; None: all 1.
-        normalized: whether each row was divided by its sum.
     """
 
-    name: str
-    levels: tuple[str, ...]
-    unknown: int
-    documents: Documents
-    start: npt.NDArray[Any]
-    level: npt.NDArray[Any]
-    weights: FloatArray | None
-    normalized: bool
+    name: str  # the attribute
+    levels: tuple[str, ...]  # its levels, in order
+    unknown: int  # place of the unknown level among them; -1: there is none
+    documents: Documents  # the documents that have a row
+    start: npt.NDArray[Any]  # first entry of each row, and their number; (n_documents + 1,)
+    level: npt.NDArray[Any]  # level of each entry, increasing inside a row
+    weights: FloatArray | None  # weight of each entry; None: all 1
+    normalized: bool  # whether each row was divided by its sum
 
     @classmethod
     def build(

@@ -22,11 +22,8 @@ def jensen_shannon_bounds(
     completion. The divergence is convex in what is given, so the largest value is reached by giving
     all to one level; the smallest by raising the lowest ratios of exposure to target to one height,
     like water. That can split a document between levels: with whole documents only, the smallest
-    value may be a little larger, the largest is exact.
-
-    Returns:
-        Lowest and highest divergence; each of shape (n_rows,), NaN where nothing is shown or the
-        target has no known part.
+    value may be a little larger, the largest is exact. Both have shape (n_rows,), and are NaN where
+    nothing is shown or the target has no known part.
     """
     places = np.flatnonzero(known)
     wanted = target.expanded().dense()[:, places]

@@ -27,16 +27,9 @@ COLUMNS = (
 def coverage(groups: Crossed, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
     """Return how much of a run the groups know, and how many groups it shows.
 
-    The same as `fairtk.Groups.coverage`.
-
-    Args:
-        groups: the groups.
-        run: R or S.
-        cutoff: ranks that are looked at in each ranking; None: all.
-
-    Returns:
-        A frame with one row per query of the run: ``qid``, ``retrieved``, ``with_row``,
-        ``with_label``, ``row_share``, ``label_share``, ``groups_shown`` and ``groups_absent``.
+    The frame of `fairtk.Groups.coverage`, with one row per query of the run: ``qid``,
+    ``retrieved``, ``with_row``, ``with_label``, ``row_share``, ``label_share``, ``groups_shown``
+    and ``groups_absent``. With a cutoff, the ranks above it are looked at in each ranking.
 
     Raises:
         InputError: `groups` is something else, or the run is not valid.

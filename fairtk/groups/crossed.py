@@ -16,12 +16,7 @@ from fairtk.renamed import refuses_old_words
 
 
 class Crossed:
-    """One attribute, or several that are crossed; kept as the factors.
-
-    Attributes:
-        factors: the attributes.
-        space: their levels.
-    """
+    """One attribute, or several that are crossed; kept as the factors."""
 
     def __init__(self, factors: Sequence[Attribute]) -> None:
         self.factors: tuple[Attribute, ...] = tuple(factors)

@@ -122,10 +122,7 @@ def numbers(docnos: Sequence[str] | npt.NDArray[Any]) -> IntArray | None:
 
 
 def _one_by_one(docnos: npt.NDArray[Any]) -> IntArray:
-    result = np.full(len(docnos), -1, dtype=np.int64)
-    for place, docno in enumerate(map(str, docnos)):
-        if docno.isascii() and docno.isdecimal() and len(docno) < 19:
-            value = int(docno)
-            if str(value) == docno:
-                result[place] = value
-    return result
+    texts = list(map(str, docnos))
+    found = [int(t) if t.isascii() and t.isdecimal() and len(t) < 19 else -1 for t in texts]
+    same = [str(number) == text for number, text in zip(found, texts, strict=True)]
+    return np.where(same, found, -1).astype(np.int64)

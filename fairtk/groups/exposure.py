@@ -7,7 +7,7 @@ exposure compare with a target. Pure array arithmetic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,25 +48,17 @@ class Memberships:
 
     def binary(self) -> Memberships:
         """Return the same groups, each membership counted fully (as expeval does)."""
-        ones = np.ones(len(self.weight))
-        return Memberships(self.start, self.cell, ones, self.known, self.free, self.n_cells)
+        return replace(self, weight=np.ones(len(self.weight)))
 
 
 @dataclass(frozen=True)
 class Shown:
-    """How much attention documents get: one item per row and document.
+    """How much attention documents get: one item per row and document."""
 
-    Attributes:
-        row: row of each item: the query, or the ranking where samples are kept apart.
-        doc: index into ``Rankings.docnos`` (or whatever the memberships were made for).
-        weight: attention, above 0; same shape.
-        n_rows: number of rows.
-    """
-
-    row: IntArray
-    doc: IntArray
-    weight: FloatArray
-    n_rows: int
+    row: IntArray  # row of each item: the query, or the ranking where samples are kept apart
+    doc: IntArray  # index into ``Rankings.docnos`` (or whatever the memberships were made for)
+    weight: FloatArray  # attention, above 0; same shape
+    n_rows: int  # number of rows
 
 
 def shown_documents(rankings: Rankings, weight: FloatArray, *, amortize: bool = True) -> Shown:
@@ -135,8 +127,7 @@ def expeval_target(grades: Grades, model: RBP) -> FloatArray:
     """Return the target exposure of a document of each grade, as expeval has it; (n_grades,).
 
     It differs from `fairtk.exposure.target_exposure` under `GERR` where documents that are not
-    useful have several grades: every document of a better grade counts as a stop there. For p below
-    1.
+    useful have several grades: every document of a better grade counts as a stop there.
     """
     plain = (1.0 - model.stop) ** grades.above * target_exposure(grades, RBP(model.p), None)
     return np.where(grades.useful, target_exposure(grades, model, None), plain)
@@ -158,14 +149,9 @@ def expeval_group_values(
     noise (0 here); the bounds of EE-R are 0, so the normalized value is always 1. Unlike there, no
     exposure at all is a disparity of 0, not of infinity.
 
-    Args:
-        system: exposure of the groups: the attention of their documents, every membership counted
-            fully; of useful documents only if the labels are incomplete.
-        target: the same sums of the documents' target exposure.
-        n_useful: number of useful documents of each query; shape (n_rows,).
-        n_counted: number of documents whose exposure counts; shape (n_rows,).
-        n_groups: number of groups among each query's documents; shape (n_rows,).
-        model: the browsing model, with p below 1.
+    `system` and `target` are sums over the groups' documents, every membership counted fully, of
+    useful documents only if the labels are incomplete. Numbers are of each query's documents: the
+    useful ones, those that count, and their groups; shape (n_rows,). p is below 1.
     """
     disparity, relevance, loss = loss_parts(system, target)
     zero = np.zeros(system.n_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,17 +22,11 @@ _FEW_CELLS = 1 << 12
 
 @dataclass(frozen=True)
 class ProductRows:
-    """The same product of one distribution per attribute in every row.
+    """The same product of one distribution per attribute in every row."""
 
-    Attributes:
-        space: the attributes.
-        shares: the weights of each attribute's levels.
-        present: whether each row has the product, or is empty; shape (n_rows,).
-    """
-
-    space: LevelSpace
-    shares: tuple[FloatArray, ...]
-    present: BoolArray
+    space: LevelSpace  # the attributes
+    shares: tuple[FloatArray, ...]  # the weights of each attribute's levels
+    present: BoolArray  # whether each row has the product, or is empty; shape (n_rows,)
 
     @property
     def n_rows(self) -> int:
@@ -61,7 +55,7 @@ class ProductRows:
 
     def take(self, rows: IntArray) -> ProductRows:
         """Return the rows at these indices; index -1 gives an empty row."""
-        return ProductRows(self.space, self.shares, np.append(self.present, False)[rows])
+        return replace(self, present=np.append(self.present, False)[rows])
 
     def expanded(self) -> SparseRows:
         """Return all weights above 0; too many are an `InputError`."""
@@ -91,25 +85,15 @@ class BackgroundRows:
     of the known attributes), spread over the attributes that are not averaged (the tail) as the
     relevant documents of the same averaged levels are, or, where there are none, as all relevant
     documents are. The first kind of cell is stored, the second computed (TREC Fair Ranking 2022).
-
-    Attributes:
-        space: all attributes.
-        averaged: the places of the averaged ones.
-        shares: the background of each averaged attribute, with 1 for its unknown level.
-        stored: final weights of cells whose averaged levels occur in relevant documents.
-        seen: mass of relevant documents by averaged levels, before averaging.
-        tail: distribution of relevant documents over the levels of the tail.
-        mass: mass c of each case; shape (n_rows, 2 ** number of averaged attributes). Bit i of a
-            case says whether averaged attribute i is known.
     """
 
-    space: LevelSpace
-    averaged: tuple[int, ...]
-    shares: tuple[FloatArray, ...]
-    stored: SparseRows
-    seen: SparseRows
-    tail: SparseRows
-    mass: FloatArray
+    space: LevelSpace  # all attributes
+    averaged: tuple[int, ...]  # the places of the averaged ones
+    shares: tuple[FloatArray, ...]  # background of each averaged attribute, 1 for unknown
+    stored: SparseRows  # final weights of cells whose averaged levels occur in relevant documents
+    seen: SparseRows  # mass of relevant documents by averaged levels, before averaging
+    tail: SparseRows  # distribution of relevant documents over the levels of the tail
+    mass: FloatArray  # of each case, (n_rows, n_cases); bit i: attribute i is known
 
     @property
     def n_rows(self) -> int:
@@ -172,19 +156,12 @@ class BackgroundRows:
     def take(self, rows: IntArray) -> BackgroundRows:
         """Return the rows at these indices; index -1 gives an empty row."""
         mass = np.vstack([self.mass, np.zeros((1, self.mass.shape[1]))])[rows]
-        return BackgroundRows(
-            self.space,
-            self.averaged,
-            self.shares,
-            self.stored.take(rows),
-            self.seen.take(rows),
-            self.tail.take(rows),
-            mass,
-        )
+        stored, seen, tail = (part.take(rows) for part in (self.stored, self.seen, self.tail))
+        return replace(self, stored=stored, seen=seen, tail=tail, mass=mass)
 
     def expanded(self) -> SparseRows:
         """Return all weights above 0; too many are an `InputError`."""
-        heads = np.flatnonzero(np.ones(self.head_space.size))
+        heads = np.arange(self.head_space.size)
         size = np.diff(self.tail.start)
         check_size(len(heads) * int(size.sum()), self.space)
         # every averaged level of every row ...

@@ -105,9 +105,6 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
 
     Weights are numbers if all are; names are strings (or integers, in Parquet), and empty fields
     are missing. Where `columns` are the weights alone, all others have names, too.
-
-    Raises:
-        FormatError: a column is missing, or holds something else.
     """
     rows.require(columns, what)
     frame = rows.frame

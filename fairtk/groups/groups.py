@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from os import PathLike
 from typing import Any
 
@@ -70,13 +71,10 @@ class Groups(Crossed, ByContent):
             InputError: a weight is negative, NaN or no number, those of a document sum to 0, or a
                 group is none of the levels.
         """
-        return cls(
-            [
-                attribute_from_frame(
-                    df, name, unknown=unknown, levels=levels, split=split, normalize=normalize
-                )
-            ]
+        attribute = attribute_from_frame(
+            df, name, unknown=unknown, levels=levels, split=split, normalize=normalize
         )
+        return cls([attribute])
 
     @classmethod
     def from_docs(
@@ -211,16 +209,14 @@ class Groups(Crossed, ByContent):
         if not isinstance(other, Groups):
             return NotImplemented
         result = Groups(self.factors + other.factors)
-        for ours in self.factors:
-            for theirs in other.factors:
-                if not ours.documents.same(theirs.documents) and not ours.documents.shared_with(
-                    theirs.documents
-                ):
-                    raise InputError(
-                        f"the attributes {ours.name!r} and {theirs.name!r} have no documents in "
-                        f"common ({_example(ours)} and {_example(theirs)}); check that both use "
-                        "the same docnos"
-                    )
+        for ours, theirs in product(self.factors, other.factors):
+            left, right = ours.documents, theirs.documents
+            if not (left.same(right) or left.shared_with(right)):
+                raise InputError(
+                    f"the attributes {ours.name!r} and {theirs.name!r} have no documents in common "
+                    f"({_example(ours)} and {_example(theirs)}); check that both use the same "
+                    "docnos"
+                )
         return result
 
     def digest(self) -> str:

@@ -7,7 +7,7 @@ the last attribute fastest, as numpy's C order does. Nothing is ever stored per 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -167,9 +167,6 @@ class Levels(Sequence[Level]):
         if isinstance(place, slice):
             return [self.space.label(i) for i in range(*place.indices(len(self)))]
         return self.space.label(place + len(self) if place < 0 else place)
-
-    def __iter__(self) -> Iterator[Level]:
-        return (self.space.label(i) for i in range(len(self)))
 
     def __contains__(self, level: object) -> bool:
         try:

@@ -71,12 +71,7 @@ TARGETS: Directory[Target] = Directory("target", "fairtk.groups.target:Target")
 def register_groups(groups: Groups, name: str | None = None) -> str:
     """Make groups known under a name, for measures as strings: ``AWRF(groups='gender', ...)``.
 
-    Args:
-        groups: the groups.
-        name: the name; None: that of the groups.
-
-    Returns:
-        The name.
+    Returns the name, by default that of the groups.
 
     Raises:
         DuplicateError: other groups have the name already.
@@ -85,14 +80,7 @@ def register_groups(groups: Groups, name: str | None = None) -> str:
 
 
 def register_target(target: Target, name: str) -> str:
-    """Make a target known under a name, for measures as strings.
-
-    Args:
-        target: the target.
-        name: the name.
-
-    Returns:
-        The name.
+    """Make a target known under a name, for measures as strings; return the name.
 
     Raises:
         DuplicateError: another target has the name already.

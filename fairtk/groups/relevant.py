@@ -120,12 +120,7 @@ def with_background(
 def backgrounds_by_attribute(
     background: Mapping[str, Any] | pd.Series | None, space: LevelSpace
 ) -> dict[str, Mapping[str, float]]:
-    """Return a `background` argument as shares by level, by attribute.
-
-    Raises:
-        InputError: it names an attribute or level the groups lack, does not sum to 1, or has a
-            share that is negative or no number.
-    """
+    """Return a `background` argument as shares by level, by attribute."""
     if background is None or len(background) == 0:
         return {}
     if not isinstance(background, Mapping | pd.Series):

@@ -13,10 +13,6 @@ def resolve_dataset(dataset: Any, where: str) -> Any:
     """Return the ``ir_datasets.Dataset`` that an id or a dataset, also PyTerrier's, stands for.
 
     An id may have PyTerrier's prefix ``irds:`` or ``fair:``.
-
-    Raises:
-        NotFoundError: no dataset has the id.
-        InputError: something else was given.
     """
     if isinstance(dataset, str):
         name = dataset.removeprefix("irds:").removeprefix("fair:")

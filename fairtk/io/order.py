@@ -17,12 +17,9 @@ def place(rows: Rows, order: str) -> None:
     """Set ``rank`` to 0, 1, ... within each ranking, and see to it that scores agree.
 
     Rows are ordered by the file's rank (unless ``order="score"``), then score, then docno, both
-    descending. With ``order="rank"`` scores that do not fall with it are replaced by such that do,
-    so that measures which know scores only read the same order.
-
-    Raises:
-        FormatError: with ``order="auto"``, a score is above the one before it in that order; with
-            ``order="rank"``, there is no rank.
+    descending. With ``order="auto"`` a score above the one before it is an error. With
+    ``order="rank"`` scores that do not fall with it are replaced by such that do, so that measures
+    which know scores only read the same order.
     """
     frame = rows.frame
     given = RANK in frame.columns

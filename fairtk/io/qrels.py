@@ -58,7 +58,9 @@ def check_labels(rows: Rows) -> None:
     rows.unique([QID, DOCNO], "a document is labeled twice")
     if GOLD_ANSWER in rows.frame.columns:
         strings_or_lists(rows, GOLD_ANSWER)
-    rows.frame[LABEL] = _whole(rows)
+    labels = rows.frame[LABEL]
+    if (labels == np.trunc(labels)).all():
+        rows.frame[LABEL] = labels.astype(np.int64)
     first = [QID, DOCNO, LABEL]
     rows.frame = rows.frame[[*first, *rows.frame.columns.drop(first)]]
 
@@ -93,10 +95,3 @@ def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
         for qid, docno, label in zip(qids, docnos, qrels.labels.tolist(), strict=True):
             shown = int(label) if label.is_integer() else label
             stream.write(f"{qid} 0 {docno} {shown!r}\n")
-
-
-def _whole(rows: Rows) -> pd.Series:
-    labels: pd.Series = rows.frame[LABEL]
-    # beyond 2**53 a float no longer says which integer is meant
-    whole = bool(((labels == np.trunc(labels)) & (labels.abs() <= 2.0**53)).all())
-    return labels.astype(np.int64) if whole else labels

@@ -45,10 +45,6 @@ def read_run(
 ) -> pd.DataFrame:
     """Read a run.
 
-    Text (six or five columns, any spaces or tabs), TSV with a header, JSON lines and Parquet with
-    columns ``qid``, ``docno``, ``score`` (and ``rank``, ``sample``), and the lists of TREC Fair
-    Ranking 2022 (``id page_id`` or ``id seq_no page_id``), each plain or gzipped.
-
     The column ``rank`` of a file may start anywhere and have gaps or ties. By default it decides
     the order, ties in it are broken by score, and those by docno, descending; a file in which a
     lower rank has a higher score is refused. trec_eval ignores ranks and expeval ignores scores:
@@ -57,7 +53,8 @@ def read_run(
     contradiction is warned about.
 
     Args:
-        path: the file.
+        path: text (six or five columns), TSV with a header, JSON lines or Parquet with ``qid``,
+            ``docno``, ``score`` (and ``rank``, ``sample``), or a list of TREC Fair Ranking 2022.
         order: ``"auto"``, ``"rank"`` or ``"score"``; lists of TREC Fair Ranking have but one order.
         format: ``"task1"`` or ``"task2"`` for lists of TREC Fair Ranking 2022 (see
             `read_task_run`), ``"trec"`` for anything else; ``"auto"``: lists are known by their

@@ -25,10 +25,5 @@ def _read(file: BinaryIO) -> pd.DataFrame:
     return frame
 
 
-def _write(frame: pd.DataFrame, file: BinaryIO) -> None:
-    """Write a frame with all its columns, as Parquet."""
-    write_parquet(frame, file)
-
-
-save_format = (_read, _write)
+save_format = (_read, write_parquet)
 """A reader and a writer for ``pt.Experiment(save_dir=..., save_format=fairtk.io.save_format)``."""

@@ -51,10 +51,6 @@ def read_topics(path: str | PathLike[str], labeled: bool = True) -> list[Topic]:
     """Read topics with their relevant pages, in the order of the file, which has one of two forms.
 
     Relevant pages must be there unless `labeled` is False.
-
-    Raises:
-        FormatError: the file is in neither form, or a topic is malformed or occurs twice; names
-            the line (and the row of a file of columns).
     """
     topics: dict[str, Topic] = {}
     for line, row, record in _records(path):
@@ -76,10 +72,6 @@ def read_keywords(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
 
     From a file of topics in either form, or a CSV or TSV file of two columns, id and list of
     keywords, with or without a header.
-
-    Raises:
-        FormatError: the file is none of these, or a topic is malformed or occurs twice; names the
-            line.
     """
     if kind_of(path) == "jsonl":
         return {topic.qid: topic.keywords for topic in read_topics(path, labeled=False)}

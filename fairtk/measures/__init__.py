@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from fairtk.measures.awrf import AWRF
-from fairtk.measures.base import FairMeasure
+from fairtk.measures.awrf import AWRF, warn_of_thin_labels
+from fairtk.measures.base import FairMeasure, drop_undefined
 from fairtk.measures.by_group import ByGroup
 from fairtk.measures.ee import EE_D, EE_L, EE_R
 from fairtk.measures.eu import EU
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import E
-from fairtk.measures.group_params import GROUPS, TARGET
 from fairtk.measures.ndcg_awrf import nDCG_AWRF
 from fairtk.measures.ndcg_trec import nDCG_TREC
 from fairtk.measures.notation import parse, written
-from fairtk.measures.params import BROWSING, CUTOFF, ObjectParam, Param
+from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, ObjectParam, Param
 from fairtk.measures.product import Product
-from fairtk.measures.thin_labels import warn_of_thin_labels
-from fairtk.measures.undefined import drop_undefined
 from fairtk.string_forms import read_browsing
 
-MEASURES = (
-    "AWRF",
-    "ByGroup",
-    "E",
-    "EE_D",
-    "EE_L",
-    "EE_R",
-    "EU",
-    "Product",
-    "nDCG_AWRF",
-    "nDCG_TREC",
-)
-"""The built-in measures, by name."""
+MEASURES = (AWRF, ByGroup, E, EE_D, EE_L, EE_R, EU, Product, nDCG_AWRF, nDCG_TREC)
+"""The built-in measures."""
 
 __all__ = [
     "AWRF",

@@ -12,7 +12,7 @@ from fairtk.exposure.browsing import TREC, BrowsingModel
 from fairtk.exposure.expected import attention
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.groups.completions import jensen_shannon_bounds
-from fairtk.groups.coverage import unreachable
+from fairtk.groups.coverage import coverage_of, unreachable
 from fairtk.groups.exposure import (
     Memberships,
     free_attention,
@@ -22,9 +22,15 @@ from fairtk.groups.exposure import (
 )
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
-from fairtk.measures.group_params import AMORTIZE, GROUPS, TARGET, UNLABELED
-from fairtk.measures.params import CUTOFF, ObjectParam, Param
-from fairtk.measures.thin_labels import warn_of_thin_labels
+from fairtk.measures.params import (
+    AMORTIZE,
+    CUTOFF,
+    GROUPS,
+    TARGET,
+    UNLABELED,
+    ObjectParam,
+    Param,
+)
 from fairtk.string_forms import read_browsing
 
 if TYPE_CHECKING:
@@ -112,8 +118,11 @@ class AttentionWeightedRankFairness(FairMeasure):
         mean = np.bincount(rows_query, weights=fairness, minlength=n_queries)
         value = np.where(evidence.present, mean / np.maximum(count, 1), self.MISSING)
         untargeted = _untargeted(evidence, target, value)
+        self.warn_undefined(evidence.qids[untargeted], n_queries, "there is no target")
+        without = np.isnan(value) & ~untargeted
+        why = "none of the documents in the ranking has a group"
+        self.warn_undefined(evidence.qids[without], n_queries, why)
         value[untargeted] = np.nan
-        self._warn_undefined(evidence, value, untargeted)
         self._warn_of_data(evidence, groups, target, memberships if unlabeled == "drop" else None)
         return value
 
@@ -143,14 +152,6 @@ class AttentionWeightedRankFairness(FairMeasure):
             useful = (evidence.pairs.label > 0)[evidence.pairs.of_row]
         return attention(evidence.rankings, model, self["cutoff"], useful)
 
-    def _warn_undefined(self, evidence: Evidence, value: FloatArray, untargeted: BoolArray) -> None:
-        total = len(value)
-        self.warn_undefined(evidence.qids[untargeted], total, "there is no target")
-        rest = np.isnan(value) & ~untargeted
-        self.warn_undefined(
-            evidence.qids[rest], total, "none of the documents in the ranking has a group"
-        )
-
     def _warn_of_data(
         self,
         evidence: Evidence,
@@ -176,6 +177,31 @@ def _untargeted(evidence: Evidence, target: Target, value: FloatArray) -> BoolAr
     some = np.flatnonzero(untargeted)
     untargeted[some] = target.for_qids(evidence.qids[some]).total() == 0
     return untargeted
+
+
+def warn_of_thin_labels(
+    measure: FairMeasure, evidence: Evidence, groups: Groups, memberships: Any = None
+) -> None:
+    """Warn, with counts, of queries where under half of the ranks have a known group.
+
+    Args:
+        measure: the measure; its cutoff says which ranks are looked at.
+        evidence: the run.
+        groups: the groups.
+        memberships: those of ``evidence.rankings.docnos`` with ``unlabeled="drop"``, if they are at
+            hand; they are looked up otherwise.
+    """
+    known = coverage_of(groups, evidence.rankings, measure["cutoff"], memberships)
+    thin = known[known["label_share"] < 0.5]
+    if len(thin):
+        worst = thin.loc[thin["label_share"].idxmin()]
+        warnings.warn(
+            f"{measure!r}: groups are known for under half of the documents of {len(thin)} of "
+            f"{len(known)} queries ({listed(thin['qid'].tolist(), 3)}; {worst['with_label']} "
+            f"of {worst['retrieved']} for qid {worst['qid']!r}); see groups.coverage(run)",
+            DataWarning,
+            stacklevel=2,
+        )
 
 
 AWRF = AttentionWeightedRankFairness()

@@ -18,6 +18,7 @@ import pandas as pd
 from fairtk.errors import ParameterError, UndefinedWarning, listed, suggestion
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
+from fairtk.frames.qrels import Qrels
 from fairtk.measures import checked
 from fairtk.measures.params import NOT_GIVEN, Param
 from fairtk.renamed import refuse_old_word
@@ -189,8 +190,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             evidence: labels and run of all queries, encoded.
         """
         values = np.full(len(evidence.qids), np.nan)
+        cutoff = self["cutoff"] if "cutoff" in self.SUPPORTED_PARAMS else None
         with checked.named_failures(self) as place:
-            for index, qrels, run in evidence.by_query(self["cutoff"] if self._cuts else None):
+            for index, qrels, run in evidence.by_query(cutoff):
                 place.qid = evidence.qids[index]
                 value = self.MISSING if run is None else self.score_query(qrels, run)
                 values[index] = checked.number(self, value, place.qid)
@@ -229,9 +231,21 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
                 stacklevel=2,
             )
 
-    @property
-    def _cuts(self) -> bool:
-        return "cutoff" in self.SUPPORTED_PARAMS
+
+def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
+    """Return the qrels of the queries that have at least one useful document.
+
+    EE_R and EE_L are NaN for the others, and plain means (``pt.Experiment``) turn NaN with them.
+
+    Args:
+        qrels: ``qid``, ``docno``, ``label`` (or ir_measures' names) and any other columns; not
+            changed.
+
+    Returns:
+        The rows of queries with a label above 0, in their order.
+    """
+    known = Qrels(qrels, "drop_undefined", either=True)
+    return qrels[known.useful[known.query]].reset_index(drop=True)
 
 
 def _product(left: Any, right: Any) -> Any:

@@ -17,8 +17,7 @@ from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import Expectation
 from fairtk.measures.foreign import values_for
 from fairtk.measures.group_means import GroupMeans, ValueOfGroups, compared, means_of_groups
-from fairtk.measures.group_params import GROUPS
-from fairtk.measures.params import MeasureParam, Param
+from fairtk.measures.params import GROUPS, MeasureParam, Param
 
 COMPARE = Param(
     str,
@@ -76,12 +75,14 @@ class MeasureByGroup(FairMeasure):
 
     def check_params(self) -> None:
         """Raise if the measure does not look at documents but groups of them are asked for."""
-        if "measure" in self.params and self["by"] == "document" and _is_about_answers(self.inner):
+        if "measure" not in self.params or self["by"] != "document":
+            return
+        if _is_about_answers(self.inner):
             raise ParameterError(
                 f"ByGroup: {self.inner!r} is about answers, which have no documents; use "
                 "by='query' with groups of queries"
             )
-        if "measure" in self.params and self["by"] == "document" and _is_fair_in_e(self.inner):
+        if isinstance(self.inner, Expectation) and isinstance(self.inner.inner, FairMeasure):
             raise ParameterError(
                 f"ByGroup: in {self.inner!r} the ranks of a group's documents would be lost; "
                 f"{self.inner.inner!r} knows samples by itself: drop the E"
@@ -194,19 +195,14 @@ class MeasureByGroup(FairMeasure):
 
 
 def _values(measure: Any, evidence: Evidence) -> FloatArray:
-    with warnings.catch_warnings():
-        # a group without useful documents takes no part, which is said once for all groups
-        warnings.simplefilter("ignore", UndefinedWarning)
+    # a group without useful documents takes no part, which is said once for all groups
+    with warnings.catch_warnings(action="ignore", category=UndefinedWarning):
         return values_for(measure, evidence)
 
 
 def _keeps_ranks(measure: Any) -> bool:
     """Return whether a measure reads ranks as they are, not from the order of what is left."""
     return isinstance(measure, FairMeasure) and all(map(_keeps_ranks, measure.parts))
-
-
-def _is_fair_in_e(measure: Any) -> bool:
-    return isinstance(measure, Expectation) and isinstance(measure.inner, FairMeasure)
 
 
 def _is_about_answers(measure: Any) -> bool:

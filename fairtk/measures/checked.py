@@ -12,6 +12,7 @@ import ir_measures
 import numpy as np
 
 from fairtk.errors import FairtkError, MeasureError
+from fairtk.frames.arrays import FloatArray
 from fairtk.plugins import registry
 
 _REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
@@ -43,7 +44,7 @@ def named_failures(measure: ir_measures.Measure) -> Iterator[Place]:
         raise
 
 
-def scored(measure: Any, evidence: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+def scored(measure: Any, evidence: Any) -> FloatArray:
     """Return what a measure's `score_all` gives, checked: who asks it for values asks here."""
     if evidence.exact is not None and not measure.takes_exposure:
         evidence.exact.refuse(measure)
@@ -59,9 +60,7 @@ def number(measure: ir_measures.Measure, value: Any, qid: str) -> float:
     return float(value)
 
 
-def numbers(
-    measure: ir_measures.Measure, values: Any, qids: Any
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+def numbers(measure: ir_measures.Measure, values: Any, qids: Any) -> FloatArray:
     """Return the values of all queries, checked; shape (n_queries,)."""
     array = np.asarray(values)
     if array.shape != (len(qids),):

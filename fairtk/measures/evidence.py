@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray, rows_by_code
 from fairtk.frames.columns import DOCNO, EXPOSURE, QID, RANK, SAMPLE
 from fairtk.frames.ids import Ids
 from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids, warn_of_strangers
@@ -140,12 +140,11 @@ class Evidence:
         keep = np.ones(len(frame), bool) if cutoff is None else ranked.position < cutoff
         query = self.query_of_run[ranked.query][keep]
         frame = frame[keep].reset_index(drop=True)
-        runs = {int(q): rows for q, rows in _row_groups(query)}
-        labels = dict(_row_groups(self.qrels.query))
-        nothing = np.zeros(0, dtype=np.int64)
+        order, start = rows_by_code(query, len(self.qids))
         for index in range(len(self.qids)):
-            run = frame.iloc[runs[index]] if index in runs else None
-            yield index, self.qrels.frame.iloc[labels.get(index, nothing)], run
+            rows = order[start[index] : start[index + 1]]
+            run = frame.iloc[rows] if len(rows) else None
+            yield index, self.qrels.frame.iloc[self.qrels.rows_of(index)], run
 
 
 class Pairs:
@@ -183,10 +182,3 @@ class Pairs:
         """The documents that are labeled or retrieved."""
         labeled, retrieved, other = self._documents
         return np.concatenate([labeled.text, retrieved.text[other]])
-
-
-def _row_groups(codes: IntArray) -> Iterator[tuple[int, IntArray]]:
-    order = np.argsort(codes, kind="stable")
-    values, start = np.unique(codes[order], return_index=True)
-    for value, rows in zip(values, np.split(order, start[1:]), strict=False):
-        yield int(value), rows

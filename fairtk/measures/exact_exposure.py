@@ -14,30 +14,18 @@ from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, EXPOSURE, RANK, SAMPL
 
 @dataclass(frozen=True)
 class ExactExposure:
-    """What a frame X says of its exposure.
+    """What a frame X says of its exposure."""
 
-    Attributes:
-        run: the frame with its exposure as scores, and without ranks.
-        browsing: the string form of the browsing model.
-        cutoff: the cutoff; None: all ranks.
-    """
-
-    run: pd.DataFrame
-    browsing: str
-    cutoff: int | None
+    run: pd.DataFrame  # the frame with its exposure as scores, and without ranks
+    browsing: str  # the string form of the browsing model
+    cutoff: int | None  # the cutoff; None: all ranks
 
     def __str__(self) -> str:
         return f"browsing={self.browsing!r} and cutoff={self.cutoff}"
 
     @classmethod
     def of(cls, run: pd.DataFrame, where: str) -> ExactExposure:
-        """Return what a frame X, which has the column ``exposure``, says of it.
-
-        Raises:
-            ColumnError: ``browsing`` or ``cutoff`` is missing.
-            InputError: there are several models, cutoffs or alphas, or samples, or exposure below
-                0.
-        """
+        """Return what a frame X, which has the column ``exposure``, says of it, checked."""
         if BROWSING not in run.columns or CUTOFF not in run.columns:
             raise ColumnError(
                 f"{where} has the column {EXPOSURE!r}, as exact exposure has, but not both of "

@@ -38,9 +38,6 @@ def values_of(measures: Sequence[Any], evidence: Evidence) -> dict[Any, FloatArr
     """Return other evaluators' values for a run without samples, which they get as it is.
 
     For each measure the value of each query; shape (n_queries,), NaN where it gives none.
-
-    Raises:
-        InputError: the run has several rankings of a query, or the labels cannot be handed over.
     """
     _require_columns(measures, evidence)
     refuse_samples(measures, evidence.run)

@@ -24,25 +24,15 @@ from fairtk.measures.evidence import Evidence
 
 @dataclass(frozen=True)
 class LabeledRankings:
-    """All rankings of a run beside their labels.
+    """All rankings of a run beside their labels."""
 
-    Attributes:
-        label: label of each sorted row of the run, 0 for an unlabeled document; shape (n_rows,).
-        position: 0-based rank of each row inside its ranking; shape (n_rows,).
-        start: first row of each ranking, and n_rows at the end; shape (n_rankings + 1,).
-        query: query of each ranking; shape (n_rankings,).
-        judged_query: query of each label; shape (n_labels,).
-        judged_label: the labels; shape (n_labels,).
-        n_queries: number of queries.
-    """
-
-    label: FloatArray
-    position: IntArray
-    start: IntArray
-    query: IntArray
-    judged_query: IntArray
-    judged_label: FloatArray
-    n_queries: int
+    label: FloatArray  # of each sorted row of the run, 0 without label; shape (n_rows,)
+    position: IntArray  # 0-based rank of each row inside its ranking; shape (n_rows,)
+    start: IntArray  # first row of each ranking, and n_rows at the end; shape (n_rankings + 1,)
+    query: IntArray  # query of each ranking; shape (n_rankings,)
+    judged_query: IntArray  # query of each label; shape (n_labels,)
+    judged_label: FloatArray  # the labels; shape (n_labels,)
+    n_queries: int  # number of queries
 
     @classmethod
     def of(cls, evidence: Evidence) -> LabeledRankings:
@@ -72,8 +62,7 @@ class LabeledRankings:
     def total(self, value: npt.NDArray[Any]) -> FloatArray:
         """Return the sum of the rows of each ranking; shape (n_rankings,)."""
         # no ranking is empty, so each segment starts where the one before it ends
-        result: FloatArray = np.add.reduceat(value.astype(np.float64), self.start[:-1])
-        return result
+        return np.asarray(np.add.reduceat(value.astype(np.float64), self.start[:-1]))
 
     def hits(self, rel: int, cutoff: int | None) -> BoolArray:
         """Return which rows are relevant and not cut off; shape (n_rows,)."""
@@ -92,18 +81,15 @@ def mean_over_samples(values: FloatArray, rankings: LabeledRankings) -> FloatArr
     total = np.bincount(rankings.query, weights=values, minlength=rankings.n_queries)
     count = np.bincount(rankings.query, minlength=rankings.n_queries)
     with np.errstate(invalid="ignore"):
-        result: FloatArray = total / count
-    return result
+        return np.asarray(total / count)
 
 
 def _share(part: FloatArray, whole: npt.NDArray[Any]) -> FloatArray:
-    result: FloatArray = np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
-    return result
+    return np.asarray(np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0))
 
 
 def _dcg(gain: FloatArray, position: IntArray) -> FloatArray:
-    result: FloatArray = gain / np.log2(np.arange(position.max(initial=0) + 1) + 2.0)[position]
-    return result
+    return np.asarray(gain / np.log2(np.arange(position.max(initial=0) + 1) + 2.0)[position])
 
 
 def ndcg(rankings: LabeledRankings, cutoff: int | None) -> FloatArray:
@@ -153,8 +139,7 @@ def average_precision(rankings: LabeledRankings, rel: int, cutoff: int | None) -
 def reciprocal_rank(rankings: LabeledRankings, rel: int, cutoff: int | None) -> FloatArray:
     """Return 1 / rank of the first relevant document; 0 if there is none."""
     value = rankings.hits(rel, cutoff) / (rankings.position + 1.0)
-    result: FloatArray = np.maximum.reduceat(value, rankings.start[:-1])
-    return result
+    return np.asarray(np.maximum.reduceat(value, rankings.start[:-1]))
 
 
 def success(rankings: LabeledRankings, rel: int, cutoff: int) -> FloatArray:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairtk.measures.base import FairMeasure
+from fairtk.measures.params import NOT_GIVEN
 
 SECTIONS = (
     "Formula",
@@ -31,55 +32,34 @@ _SYMBOLS = {
     r"\varepsilon": "e",
     r"\sigma": "s",
     r"\tau": "t",
-    r"\sum": "sum",
-    r"\prod": "prod",
     r"\cdot": "*",
     r"\qquad": "    ",
-    r"\ln": "ln",
-    r"\log": "log",
-    r"\min": "min",
-    r"\max": "max",
     r"\delta": "d",
-    r"\gamma": "gamma",
     r"\neq": "!=",
     r"\leq": "<=",
     r"\geq": ">=",
-    r"\in": "in",
     r"\Vert": "||",
     r"\,": " ",
     r"\_": "_",
 }
+"""How a symbol is written in letters; others by their name, such as ``sum`` and ``ln``."""
 
 
 @dataclass(frozen=True)
 class MeasurePage:
-    """What is said about one measure.
+    """What is said about one measure."""
 
-    Attributes:
-        name: the measure.
-        title: its name in words.
-        description: its docstring.
-        facts: the direction, and what a query that the run lacks gets.
-        sections: Markdown by heading, of `SECTIONS`.
-        parameters: name, default and meaning of each.
-        notes: what the measure adds, or ``""``.
-    """
-
-    name: str
-    title: str
-    description: str
-    facts: dict[str, str]
-    sections: dict[str, str]
-    parameters: list[list[str]]
-    notes: str
+    name: str  # the measure
+    title: str  # its name in words
+    description: str  # its docstring
+    facts: dict[str, str]  # the direction, and what a query that the run lacks gets
+    sections: dict[str, str]  # Markdown by heading, of `SECTIONS`
+    parameters: list[list[str]]  # name, default and meaning of each
+    notes: str  # what the measure adds, or ``""``
 
 
 def page_of(measure: FairMeasure) -> MeasurePage:
-    """Return the page of a measure; parameters that it has been given make no difference.
-
-    Raises:
-        ValueError: its file has a section that is none of `SECTIONS`.
-    """
+    """Return the page of a measure; parameters that it has been given make no difference."""
     kind = type(measure)
     text = (inspect.getdoc(kind) or "no description").strip()
     direction = {"higher": "higher is better", "lower": "lower is better"}[kind.BETTER]
@@ -103,9 +83,7 @@ def page_of(measure: FairMeasure) -> MeasurePage:
 
 def default_text(param: Any) -> str:
     """Return a parameter's default as it is written; ``""`` if it has none."""
-    from ir_measures import ParamInfo
-
-    nothing = param.default is ParamInfo().default or param.default is None
+    nothing = param.default is NOT_GIVEN or param.default is None
     return "" if nothing else repr(param.default)
 
 
@@ -124,10 +102,7 @@ def _letters(formula: str) -> str:
         text = re.sub(r"([_^])\{([\w*]+)\}", r"\1\2", text)
         text = re.sub(r"([_^])\{([^{}]+)\}", r"\1(\2)", text)
         text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", _quotient, text)
-    for symbol, letters in _SYMBOLS.items():
-        text = re.sub(
-            re.escape(symbol) + ("(?![a-zA-Z])" if symbol[-1].isalpha() else ""), letters, text
-        )
+    text = re.sub(r"\\([a-zA-Z]+|[,_])", lambda m: _SYMBOLS.get(m[0], m[1]), text)
     return re.sub(r" {2,3}(?! )", " ", text)
 
 

@@ -17,6 +17,7 @@ from ir_measures import ParamInfo
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.browsing import MU, BrowsingModel
+from fairtk.groups import registered
 from fairtk.measures.notation import parse
 from fairtk.starting.printing import load_target
 from fairtk.string_forms import parse_call, read_browsing
@@ -188,3 +189,32 @@ BROWSING = ObjectParam(
     default=MU(),
     desc="browsing model: MU, RBP(p=0.5), GERR(p=0.5, u=0.5), DCG, TREC",
 )
+GROUPS = ObjectParam(
+    registered.GROUPS.find,
+    "fairtk.groups:Groups",
+    desc="the groups of the documents: an object, a registered name, or a file",
+    write=registered.GROUPS.key,
+)
+TARGET = ObjectParam(
+    registered.TARGETS.find,
+    "fairtk.groups:Target",
+    desc="the distribution to compare with: an object, a registered name, or a file",
+    write=registered.TARGETS.key,
+)
+_POLICIES = ("drop", "unknown", "uniform", "best", "worst")
+
+
+def _policy(value: str) -> str:
+    if value == "bounds":
+        return "'bounds' is two values: measure 'best' and 'worst', its two ends"
+    return "" if value in _POLICIES else f"must be one of {list(_POLICIES)}"
+
+
+UNLABELED = Param(
+    str,
+    default="drop",
+    check=_policy,
+    desc="documents without a group: drop (TREC), unknown, uniform; best and worst: over all ways "
+    "to complete what is unknown",
+)
+AMORTIZE = Param(bool, default=True, desc="average exposure over samples first, then compare")

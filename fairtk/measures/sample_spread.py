@@ -34,18 +34,12 @@ class SampleSpread:
 
     NaN where it is not known: fewer than two samples, four for EE_D and EE_L. 0 for a query that
     the run lacks: its value is no estimate.
-
-    Attributes:
-        n: number of samples.
-        one: the variance a of what one sample says, see the module.
-        two: the variance b of what a pair of samples says.
-        bias: what the estimator adds in expectation.
     """
 
-    n: IntArray
-    one: FloatArray
-    two: FloatArray
-    bias: FloatArray
+    n: IntArray  # number of samples
+    one: FloatArray  # the variance a of what one sample says, see the module
+    two: FloatArray  # the variance b of what a pair of samples says
+    bias: FloatArray  # what the estimator adds in expectation
 
     def variance(self, n: Any = None) -> FloatArray:
         """Return the variance of the values with n samples, by default with those there are.
@@ -64,11 +58,8 @@ class SampleSpread:
 def spread_over_samples(measure: Any, evidence: Evidence) -> SampleSpread:
     """Return the spread of a measure's values over sets of samples.
 
-    Samples are taken to be independent; stratified ones vary less.
-
-    Raises:
-        ParameterError: the measure is neither of expected exposure, nor EU nor E(...).
-        InputError: the run has no samples.
+    Samples are taken to be independent; stratified ones vary less. The measure is one of expected
+    exposure, EU or E(...).
     """
     ranked, n_queries = evidence.rankings, len(evidence.qids)
     if not ranked.sampled:

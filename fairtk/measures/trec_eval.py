@@ -50,8 +50,7 @@ class SafeTrecEval(providers.Provider):  # type: ignore[misc]
 def safe_labels(measures: Iterable[Any], labels: Labels) -> Labels:
     """Return labels that pytrec_eval can hold, for which the measures have the same values.
 
-    Raises:
-        InputError: a label is above `LARGEST_LABEL` and nDCG is among the measures.
+    Labels above `LARGEST_LABEL` are an `InputError` for nDCG.
     """
     top = {qid: max(docs.values()) for qid, docs in labels.items() if docs}
     odd = [qid for qid, label in top.items() if not 0 <= label <= _FAST]

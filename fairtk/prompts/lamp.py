@@ -76,12 +76,11 @@ class LampPrompt(Prompt):
         return f"{joined}{self.LINK}{question}" if joined else question
 
 
-@dataclass(frozen=True)
 class Lamp1(LampPrompt):
     """LaMP-1, citation identification: the titles of the author's papers inside the question."""
 
-    name: ClassVar[str] = "lamp-1"
-    ENTRY: ClassVar[tuple[str, str, str]] = ("", "{title}", "")
+    name = "lamp-1"
+    ENTRY = ("", "{title}", "")
 
     def join(self, question: str, entries: Sequence[str]) -> str:
         """Return the question with the titles put before "which reference is related?"."""
@@ -97,51 +96,45 @@ class Lamp1(LampPrompt):
         return f"{head}{', and '.join(entries)}, {marker}{rest}"
 
 
-@dataclass(frozen=True)
 class Lamp2(LampPrompt):
     """LaMP-2, movie tagging: descriptions with their tags."""
 
-    name: ClassVar[str] = "lamp-2"
-    ENTRY: ClassVar[tuple[str, str, str]] = ("the tag for the movie: ", "{text}", " is {tag}")
+    name = "lamp-2"
+    ENTRY = ("the tag for the movie: ", "{text}", " is {tag}")
 
 
-@dataclass(frozen=True)
 class Lamp3(LampPrompt):
     """LaMP-3, product rating: reviews with their scores."""
 
-    name: ClassVar[str] = "lamp-3"
-    ENTRY: ClassVar[tuple[str, str, str]] = ("{rating} is the score for ", "{text}", "")
+    name = "lamp-3"
+    ENTRY = ("{rating} is the score for ", "{text}", "")
 
 
-@dataclass(frozen=True)
 class Lamp4(LampPrompt):
     """LaMP-4, news headlines: articles with their titles."""
 
-    name: ClassVar[str] = "lamp-4"
-    ENTRY: ClassVar[tuple[str, str, str]] = ("{title} is the title for ", "{article}", "")
+    name = "lamp-4"
+    ENTRY = ("{title} is the title for ", "{article}", "")
 
 
-@dataclass(frozen=True)
 class Lamp5(LampPrompt):
     """LaMP-5, scholarly titles: abstracts with their titles."""
 
-    name: ClassVar[str] = "lamp-5"
-    ENTRY: ClassVar[tuple[str, str, str]] = ("{title} is the title for ", "{abstract}", "")
-    LINK: ClassVar[str] = ". Following the given patterns "
+    name = "lamp-5"
+    ENTRY = ("{title} is the title for ", "{abstract}", "")
+    LINK = ". Following the given patterns "
 
 
-@dataclass(frozen=True)
 class Lamp6(LampPrompt):
     """LaMP-6, email subjects: emails with their subjects."""
 
-    name: ClassVar[str] = "lamp-6"
-    ENTRY: ClassVar[tuple[str, str, str]] = ("{title} is the title for ", "{text}", "")
+    name = "lamp-6"
+    ENTRY = ("{title} is the title for ", "{text}", "")
 
 
-@dataclass(frozen=True)
 class Lamp7(LampPrompt):
     """LaMP-7, tweet paraphrasing: earlier tweets."""
 
-    name: ClassVar[str] = "lamp-7"
-    ENTRY: ClassVar[tuple[str, str, str]] = ("", "{text}", "")
-    LINK: ClassVar[str] = " are written by a person. Following the given patterns "
+    name = "lamp-7"
+    ENTRY = ("", "{text}", "")
+    LINK = " are written by a person. Following the given patterns "

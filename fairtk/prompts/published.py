@@ -34,11 +34,7 @@ class Published(NamedTuple):
 
 
 def fair_rag(prompt: Prompt, question: str, entries: Sequence[Entry], tokenizer: Any) -> Published:
-    """Return the prompt as the published code builds it, for the tokenizer's ``model_max_length``.
-
-    Raises:
-        InputError: there is no tokenizer with a window, or see the module's text.
-    """
+    """Return the prompt as the published code builds it; ``model_max_length`` is the window."""
     longest = getattr(tokenizer, "model_max_length", UNLIMITED)
     if longest >= UNLIMITED:
         raise InputError(

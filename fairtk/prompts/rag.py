@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from fairtk.prompts.builder import Prompt
 from fairtk.prompts.truncation import Entry
 
 
-@dataclass(frozen=True)
 class Rag(Prompt):
     """Passages from the column ``text``, then the question.
 
@@ -18,7 +16,7 @@ class Rag(Prompt):
     words about them are left out.
     """
 
-    name: ClassVar[str] = "rag"
+    name = "rag"
 
     @property
     def fields(self) -> tuple[str, ...]:

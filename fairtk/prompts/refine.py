@@ -59,10 +59,6 @@ def as_refinement_prompt(
     """Return a refinement prompt for a name, or the given one after a look at its interface.
 
     Names may be a plugin's; ``name`` and the prompt's options, as a configuration has them, do too.
-
-    Raises:
-        ParameterError: it is no refinement prompt, or has no such option.
-        NotFoundError: there is no prompt of that name.
     """
     found: Any = prompt
     if isinstance(prompt, Mapping):
@@ -119,11 +115,7 @@ class RefinementPrompt(ByContent):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Not there: a refinement prompt reads no documents, and a generator cannot use it.
-
-        Raises:
-            ParameterError: always.
-        """
+        """Not there: a refinement prompt reads no documents, and a generator cannot use it."""
         raise ParameterError(
             f"the prompt {self.name!r} refines queries: give it to QueryRefiner or FairQR, and "
             "another one ('rag', 'template', ...) to a generator"
@@ -171,7 +163,6 @@ class RefinementPrompt(ByContent):
         return text
 
 
-@dataclass(frozen=True, eq=False)
 class FewShotRefinement(RefinementPrompt):
     """Few-shot: three worked examples before the task."""
 
@@ -202,7 +193,6 @@ class FewShotRefinement(RefinementPrompt):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class ChainOfThoughtRefinement(RefinementPrompt):
     """Chain of thought: the model reasons first, and writes the keywords on a last, marked line."""
 

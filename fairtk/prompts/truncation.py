@@ -49,11 +49,7 @@ class Frame(Protocol):
 
 
 def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: Any) -> str:
-    """Return a prompt of at most the window's tokens that has the whole question if it fits.
-
-    Raises:
-        InputError: the prompt's own words alone exceed the window.
-    """
+    """Return a prompt of at most the window's tokens that has the whole question if it fits."""
     whole = prompt.join(question, [entry.text for entry in entries])
     limit = window(tokenizer)
     if limit is None or count(whole, tokenizer) <= limit:

@@ -43,12 +43,7 @@ class DatasetContract:
     def test_documents(self) -> None:
         """Ids are distinct strings, texts are strings, and the store has what the iterator has."""
         documents = self._read("docs")
-        ids = [d.doc_id for d in documents]
-        check(all(isinstance(i, str) and i for i in ids), "a doc_id is not a string, or empty")
-        check(len(set(ids)) == len(ids), "a doc_id occurs twice")
-        for document in documents:
-            text = document.default_text()
-            check(isinstance(text, str), f"default_text of {document.doc_id!r} is {text!r}")
+        _check_records(documents, "doc_id")
         if documents:
             store = self.dataset().docs_store()
             for document in (documents[0], documents[-1]):
@@ -57,13 +52,7 @@ class DatasetContract:
 
     def test_queries(self) -> None:
         """Ids are distinct strings, and texts are strings."""
-        queries = self._read("queries")
-        ids = [q.query_id for q in queries]
-        check(all(isinstance(i, str) and i for i in ids), "a query_id is not a string, or empty")
-        check(len(set(ids)) == len(ids), "a query_id occurs twice")
-        for query in queries:
-            text = query.default_text()
-            check(isinstance(text, str), f"default_text of query {query.query_id!r} is {text!r}")
+        _check_records(self._read("queries"), "query_id")
 
     def test_candidates_and_labels_refer_to_what_is_there(self) -> None:
         """Every candidate and label has its document, is given once, and has a known query."""
@@ -94,3 +83,12 @@ class DatasetContract:
                 list(topics["qid"][: self.limit]) == [q.query_id for q in queries],
                 f"pt.get_dataset('irds:{self.id}') has other topics",
             )
+
+
+def _check_records(records: list[Any], field: str) -> None:
+    ids = [getattr(record, field) for record in records]
+    check(all(isinstance(i, str) and i for i in ids), f"a {field} is not a string, or empty")
+    check(len(set(ids)) == len(ids), f"a {field} occurs twice")
+    for name, record in zip(ids, records, strict=True):
+        text = record.default_text()
+        check(isinstance(text, str), f"default_text of {field} {name!r} is {text!r}")

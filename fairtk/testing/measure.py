@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, UndefinedWarning
+from fairtk.errors import FairtkWarning
 from fairtk.frames.columns import (
     DOCNO,
     LABEL,
@@ -165,8 +165,7 @@ class MeasureContract(MeasureInvariance):
         for run in (self.samples(), self.run()):
             wanted = self.values(self.qrels(), run)
             mean = float(np.mean(list(wanted.values())))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 whole = ir_measures.calc([measure], qrels, theirs(run))
                 results = {
                     "calc": whole.aggregated[measure],
@@ -195,9 +194,7 @@ class MeasureContract(MeasureInvariance):
         topics = pd.concat([topics, more], ignore_index=True) if lost else topics
         systems = {"plain": self.run(), "sampled": self.samples()}
         for batch_size in (None, 1):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UndefinedWarning)
-                warnings.simplefilter("ignore", DataWarning)
+            with warnings.catch_warnings(action="ignore", category=FairtkWarning):
                 table = pt.Experiment(
                     [pt.Transformer.from_df(run) for run in systems.values()],
                     topics,

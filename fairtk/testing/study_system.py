@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -144,20 +143,13 @@ class StudySystemContract:
     def _ready(self, folder: Path) -> Any:
         system = self._build(folder)
         if registry.study_systems.get(self.name).trained:
-            with _no_warnings():
+            with warnings.catch_warnings(action="ignore", category=FairtkWarning):
                 system.fit(toy_topics(), toy_qrels())
         return system
 
 
 def _rank(system: Any, topics: pd.DataFrame) -> pd.DataFrame:
-    with _no_warnings():
+    # systems may say what they like about data as small as the toys
+    with warnings.catch_warnings(action="ignore", category=FairtkWarning):
         ranked: pd.DataFrame = system.transform(topics)
     return ranked
-
-
-@contextmanager
-def _no_warnings() -> Iterator[None]:
-    """Let systems say what they like about data as small as the toys."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FairtkWarning)
-        yield

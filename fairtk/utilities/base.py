@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+import pandas as pd
+
 from fairtk.errors import InputError
 from fairtk.frames.content import ByContent, digest
 
@@ -106,7 +108,8 @@ class Utility(ByContent, ABC):
     def _string(self, value: Any, role: str, position: int) -> str:
         if isinstance(value, str):
             return value
-        what = "missing" if _is_missing(value) else f"{value!r} ({type(value).__name__})"
+        missing = pd.api.types.is_scalar(value) and pd.isna(value)
+        what = "missing" if missing else f"{value!r} ({type(value).__name__})"
         raise InputError(
             f"utility {self.name}: the {role} at position {position} is {what}; a string is needed"
         )
@@ -141,13 +144,3 @@ class Utility(ByContent, ABC):
     def __repr__(self) -> str:
         options = ", ".join(f"{s}={getattr(self, s)!r}" for s in self.SETTINGS)
         return f"{self.name}({options})" if options else self.name
-
-
-def _is_missing(value: Any) -> bool:
-    # NaN is the only number that differs from itself; pandas' NA refuses the comparison
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return type(value).__name__ == "NAType"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from fairtk.utilities.base import EMPTY, Utility
@@ -37,41 +38,11 @@ class RougeScore(Utility):
         return float(self._scorer.score(gold, prediction)[self._variant].fmeasure)
 
 
-def rouge1(use_stemmer: bool = False) -> RougeScore:
-    """F-measure of single words, by Google's ``rouge_score``; 0 to 1, higher is better.
-
-    Args:
-        use_stemmer: whether words are reduced to their stems first (Porter).
-    """
-    return RougeScore("rouge1", use_stemmer)
-
-
-def rouge2(use_stemmer: bool = False) -> RougeScore:
-    """F-measure of pairs of words, by Google's ``rouge_score``; 0 to 1, higher is better.
-
-    Args:
-        use_stemmer: whether words are reduced to their stems first (Porter).
-    """
-    return RougeScore("rouge2", use_stemmer)
-
-
-def rougeL(use_stemmer: bool = False) -> RougeScore:
-    """F-measure of the longest common subsequence, by Google's ``rouge_score``.
-
-    The whole texts are compared; 0 to 1, higher is better.
-
-    Args:
-        use_stemmer: whether words are reduced to their stems first (Porter).
-    """
-    return RougeScore("rougeL", use_stemmer)
-
-
-def rougeLsum(use_stemmer: bool = False) -> RougeScore:
-    """F-measure of a union of common subsequences, by Google's ``rouge_score``.
-
-    Each line is a sentence; 0 to 1, higher is better.
-
-    Args:
-        use_stemmer: whether words are reduced to their stems first (Porter).
-    """
-    return RougeScore("rougeLsum", use_stemmer)
+rouge1 = partial(RougeScore, "rouge1")
+"""Single words."""
+rouge2 = partial(RougeScore, "rouge2")
+"""Pairs of words."""
+rougeL = partial(RougeScore, "rougeL")
+"""The longest common subsequence of the whole texts."""
+rougeLsum = partial(RougeScore, "rougeLsum")
+"""A union of common subsequences; each line is a sentence."""

@@ -8,7 +8,7 @@ import ir_datasets
 import pytest
 
 from fairtk.datasets import lamp
-from fairtk.datasets.registration import LazyDataset, listen, register, unregister
+from fairtk.datasets.registration import LazyDataset, listen
 from fairtk.plugins.registry import DatasetSpec
 
 BUILT = []
@@ -27,7 +27,7 @@ def bare(dataset_id):
 def spec():
     BUILT.clear()
     yield DatasetSpec("fairtk-test/one", f"{__name__}:build", "a test")
-    unregister("fairtk-test/one")
+    listen("fairtk-test/one", None)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def importable(monkeypatch):
 
 
 def test_nothing_is_built_before_it_is_asked_for(spec):
-    assert register(spec)
+    listen(spec.name, spec)
     dataset = ir_datasets.load("fairtk-test/one")
     assert "fairtk-test/one" in list(ir_datasets.registry)
     assert dataset.dataset_id() == "fairtk-test/one"
@@ -53,17 +53,16 @@ def test_nothing_is_built_before_it_is_asked_for(spec):
 
 
 def test_an_id_is_registered_once(spec):
-    assert register(spec)
-    assert not register(spec)
-    unregister(spec.name)
-    with pytest.raises(KeyError):
-        ir_datasets.load(spec.name)
+    listen(spec.name, spec)
+    first = ir_datasets.load(spec.name)
+    listen(spec.name, spec)
+    assert ir_datasets.load(spec.name) is first
 
 
 def test_ir_datasets_own_ids_stay():
     own = ir_datasets.load("antique/test")
-    assert not register(DatasetSpec("antique/test", f"{__name__}:build", "a test"))
-    unregister("antique/test")
+    listen("antique/test", DatasetSpec("antique/test", f"{__name__}:build", "a test"))
+    listen("antique/test", None)
     assert ir_datasets.load("antique/test") is own
 
 

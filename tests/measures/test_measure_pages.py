@@ -11,7 +11,7 @@ from fairtk.documentation import citation_keys
 from fairtk.measures.pages import SECTIONS, page_of, plain_text
 from fairtk.plugins import registry
 
-OURS = [getattr(measures, name) for name in measures.MEASURES]
+OURS = measures.MEASURES
 
 
 @pytest.mark.parametrize("measure", OURS, ids=lambda m: m.NAME)

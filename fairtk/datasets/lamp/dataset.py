@@ -16,7 +16,7 @@ from fairtk.datasets.fetching import Table, fetch
 from fairtk.datasets.lamp.handlers import LampDocs, LampQueries, LampScoredDocs
 from fairtk.datasets.lamp.labels import LampQrels
 from fairtk.datasets.lamp.outputs import OutputsFile
-from fairtk.datasets.lamp.places import Places, find
+from fairtk.datasets.lamp.places import find
 from fairtk.datasets.lamp.questions import QuestionsFile
 from fairtk.datasets.lamp.reading import OnBad
 from fairtk.datasets.lamp.records import TASKS, check_task
@@ -112,23 +112,13 @@ def from_folder(
     task = check_task(task)
     folder = Path(path).expanduser().resolve()
     dated = " with dates" if use_date else ""
-    return _at(
-        f"lamp/{task}/{split}:{folder}{dated}",
-        find(folder, task, split, golds),
-        task,
-        use_date,
-        on_bad,
-    )
-
-
-def _at(dataset_id: str, places: Places, task: int, use_date: bool, on_bad: OnBad) -> Any:
-    """Return the dataset whose files are known."""
+    places = find(folder, task, split, golds)
     outputs = None
     if places.outputs is not None:
         outputs = OutputsFile(partial(Path, places.outputs), task, on_bad)
     questions = QuestionsFile(partial(Path, places.questions), task, use_date, on_bad, outputs)
     labels = None if places.labels is None else partial(Path, places.labels)
-    return _assemble(dataset_id, questions, outputs, labels)
+    return _assemble(f"lamp/{task}/{split}:{folder}{dated}", questions, outputs, labels)
 
 
 def _labeled(dataset_id: str, task: int, model: str) -> Any:

@@ -18,7 +18,7 @@ class LampDocs(FileDocs):
     """All profile entries of all queries, in file order."""
 
     def __init__(self, file: QuestionsFile) -> None:
-        super().__init__(file.path, "lamp")
+        super().__init__(file.path, "lamp", DOC_TYPES[file.task])
         self._file = file
 
     def docs_iter(self) -> DocsIter:
@@ -28,10 +28,6 @@ class LampDocs(FileDocs):
     def docs_count(self) -> int:
         """Return the number of documents."""
         return self._file.docs_count()
-
-    def docs_cls(self) -> type[Any]:
-        """Return the task's document type."""
-        return DOC_TYPES[self._file.task]
 
     def docs_store(self, field: str = "doc_id", options: Any = None) -> LampDocstore:
         """Return the documents by id; ``options`` is accepted for ir_datasets' sake."""
@@ -66,7 +62,7 @@ class LampQueries(FileQueries):
     """The questions, with gold answers where there are outputs."""
 
     def __init__(self, file: QuestionsFile, outputs: OutputsFile | None) -> None:
-        super().__init__(file.path, "lamp")
+        super().__init__(file.path, "lamp", LampQuestion if outputs is None else LampQuery)
         self._file = file
         self._outputs = outputs
 
@@ -84,10 +80,6 @@ class LampQueries(FileQueries):
     def queries_count(self) -> int:
         """Return the number of queries."""
         return len(self._file.questions())
-
-    def queries_cls(self) -> type[Any]:
-        """Return `LampQuery`, or `LampQuestion` where there are no gold answers."""
-        return LampQuestion if self._outputs is None else LampQuery
 
 
 class LampScoredDocs(BaseScoredDocs):  # type: ignore[misc]

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ir_datasets.formats import BaseQrels, TrecQrel
+from ir_datasets.formats import TrecQrel
 
 from fairtk.datasets.lamp.questions import QuestionsFile
-from fairtk.datasets.parts import ReadOnce
+from fairtk.datasets.parts import FileQrels, ReadOnce
 from fairtk.files import Rows, read_table
 from fairtk.frames.columns import DOCNO, LABEL, QID
 
@@ -26,39 +26,21 @@ LABELS = {
 """What the labels mean."""
 
 
-class LampQrels(BaseQrels):  # type: ignore[misc]
+class LampQrels(FileQrels):
     """Utility labels of the profile entries, read on first use."""
 
     def __init__(self, path: Callable[[], Path], questions: QuestionsFile) -> None:
-        self._path = path
+        super().__init__(path, LABELS)
         self._questions = questions
         self._labels = ReadOnce(path, self._read)
 
     def qrels_iter(self) -> Iterator[TrecQrel]:
-        """Yield the labels in file order.
-
-        Raises:
-            FormatError: the mapping is malformed, or labels a document that the questions lack;
-                names file and line.
-        """
+        """Yield the labels in file order; one of a document that the questions lack is an error."""
         return iter(self._labels())
 
     def qrels_count(self) -> int:
         """Return the number of labels."""
         return len(self._labels())
-
-    def qrels_cls(self) -> type[Any]:
-        """Return ir_datasets' type of labels."""
-        cls: type[Any] = TrecQrel
-        return cls
-
-    def qrels_defs(self) -> dict[int, str]:
-        """Return what each label means."""
-        return dict(LABELS)
-
-    def qrels_path(self) -> str:
-        """Return the path of the mapping."""
-        return str(self._path())
 
     def _read(self, path: Path) -> list[TrecQrel]:
         rows = read_table(path)

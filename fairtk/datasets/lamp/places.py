@@ -30,11 +30,7 @@ class Places(NamedTuple):
 
 
 def find(path: Path, task: int, split: str, golds: bool) -> Places:
-    """Return where the files are; those of an archive are unpacked once.
-
-    Raises:
-        FormatError: files are missing, or stand there twice; names what is there.
-    """
+    """Return where the files in a folder or zip archive are; the latter are unpacked once."""
     if not path.exists():
         raise FormatError(
             f"expected a folder or a zip archive with {split}_questions.json; there is no such "

@@ -24,35 +24,21 @@ from fairtk.files import described
 
 
 class Question(NamedTuple):
-    """What is kept of a query: its texts, the docnos of its profile, and where it lies.
+    """What is kept of a query: its texts, the docnos of its profile, and where it lies."""
 
-    Attributes:
-        qid: LaMP's id.
-        query: the retrieval query.
-        question: the raw input.
-        docnos: ``qid/pid`` of each profile entry, in file order.
-        start: first byte of the entry in the file.
-        end: byte behind its last.
-    """
-
-    qid: str
-    query: str
-    question: str
-    docnos: tuple[str, ...]
-    start: int
-    end: int
+    qid: str  # LaMP's id
+    query: str  # the retrieval query
+    question: str  # the raw input
+    docnos: tuple[str, ...]  # ``qid/pid`` of each profile entry, in file order
+    start: int  # first byte of the entry in the file
+    end: int  # byte behind its last
 
 
 class QuestionsFile:
-    """A file of questions, read on first use.
+    """A file of questions, read on first use; `path` may download it.
 
-    Args:
-        path: called for the file's path when it is first needed (it may download the file).
-        task: 1 to 7.
-        use_date: whether documents' ``text`` ends in the date.
-        on_bad: ``"error"``, or ``"skip"``: entries that are malformed are left out, of a repeated
-            id all but the first; a warning counts and names them.
-        outputs: with ``on_bad="skip"``, queries without a gold output are left out, too.
+    With ``on_bad="skip"`` entries that are malformed are left out, of a repeated id all but the
+    first, and queries without a gold output among `outputs`; a warning counts and names them.
     """
 
     def __init__(

@@ -28,9 +28,6 @@ def load_pages(source: Path, dimensions: Iterable[str]) -> Pages:
     """Return the pages of a metadata file, from the cache if there is a good one.
 
     Dimensions that the file lacks are left out.
-
-    Raises:
-        FormatError: the metadata are malformed; names the line.
     """
     wanted = list(dimensions)
     mark = stamp(source)

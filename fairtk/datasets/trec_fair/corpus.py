@@ -30,11 +30,7 @@ _AT_ONCE = 500  # SQLite allows 999 values in a query
 
 
 def articles(path: Path) -> Iterator[TrecFairDoc]:
-    """Yield the articles of a corpus in its order; of a repeated id, the first.
-
-    Raises:
-        FormatError: a line is not an object with the four keys; names it.
-    """
+    """Yield the articles of a corpus in its order; of a repeated id, the first."""
     seen = _Seen()
     for number, record in json_objects(path):
         article = _article(record, path, number)

@@ -41,12 +41,14 @@ class Files(Protocol):
     def path(self, part: Part) -> Path:
         """Return the path of a file; raises an error that says what is missing."""
 
-    def count_hint(self) -> int | None:
-        """Return the number of documents, where it is known without reading them."""
+    count_hint: int | None
+    """The number of documents, where it is known without reading them."""
 
 
 class FolderFiles:
     """Files in a local folder, packed or not."""
+
+    count_hint: int | None = None  # any corpus
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser().resolve()
@@ -67,10 +69,6 @@ class FolderFiles:
             )
         return found
 
-    def count_hint(self) -> int | None:
-        """Return None: a folder may have any corpus."""
-        return None
-
     def _find(self, part: Part) -> Path | None:
         plain = NAMES[part].removesuffix(".gz")
         for name in dict.fromkeys((NAMES[part], plain, f"{plain}.gz")):
@@ -82,6 +80,8 @@ class FolderFiles:
 class OfficialFiles:
     """Files in ir_datasets' data folder, downloaded when they are not there."""
 
+    count_hint: int | None = 6_475_537
+
     def __init__(self, sources: Table | None = None) -> None:
         self._sources = sources
 
@@ -89,10 +89,6 @@ class OfficialFiles:
         """Return the path of a file; a `DownloadError` where it cannot be had."""
         loader = "fairtk.datasets.trec_fair.from_folder"
         return fetch(OFFICIAL, NAMES[part], self._sources, check_lines, loader)
-
-    def count_hint(self) -> int | None:
-        """Return the number of articles in the official corpus."""
-        return 6_475_537
 
 
 def check_lines(path: Path) -> None:

@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ir_datasets.formats import BaseQrels, TrecQrel
+from ir_datasets.formats import TrecQrel
 
-from fairtk.datasets.parts import DocsIter, FileDocs, FileQueries, ReadOnce
+from fairtk.datasets.parts import DocsIter, FileDocs, FileQrels, FileQueries, ReadOnce
 from fairtk.datasets.trec_fair.corpus import ArticleStore, articles
 from fairtk.datasets.trec_fair.files import Files, Part
 from fairtk.datasets.trec_fair.records import TrecFairDoc, TrecFairQuery
@@ -65,7 +65,7 @@ class TrecFairDocs(FileDocs):
     """The articles of the corpus."""
 
     def __init__(self, files: Files) -> None:
-        super().__init__(partial(files.path, "corpus"), "trec-fair")
+        super().__init__(partial(files.path, "corpus"), "trec-fair", TrecFairDoc)
         self._files = files
         self._count: int | None = None
 
@@ -82,13 +82,9 @@ class TrecFairDocs(FileDocs):
     def docs_count(self) -> int:
         """Return the number of articles; a corpus of unknown size is read through once."""
         if self._count is None:
-            hint = self._files.count_hint()
+            hint = self._files.count_hint
             self._count = sum(1 for _ in self._read(None)) if hint is None else hint
         return self._count
-
-    def docs_cls(self) -> type[Any]:
-        """Return `TrecFairDoc`."""
-        return TrecFairDoc
 
     def docs_store(self, field: str = "doc_id", options: Any = None) -> ArticleStore:
         """Return the articles by id; ``options`` is accepted for ir_datasets' sake."""
@@ -99,7 +95,7 @@ class TrecFairQueries(FileQueries):
     """The topics; their text is the keywords, or the title where there are none."""
 
     def __init__(self, file: TopicsFile) -> None:
-        super().__init__(file.path, "trec-fair")
+        super().__init__(file.path, "trec-fair", TrecFairQuery)
         self._file = file
 
     def queries_iter(self) -> Iterator[TrecFairQuery]:
@@ -118,15 +114,12 @@ class TrecFairQueries(FileQueries):
         """Return the number of topics."""
         return len(self._file.topics())
 
-    def queries_cls(self) -> type[Any]:
-        """Return `TrecFairQuery`."""
-        return TrecFairQuery
 
-
-class TrecFairQrels(BaseQrels):  # type: ignore[misc]
+class TrecFairQrels(FileQrels):
     """The relevant pages of each topic, all with label 1."""
 
     def __init__(self, file: TopicsFile) -> None:
+        super().__init__(file.path, {1: "relevant"})
         self._file = file
 
     def qrels_iter(self) -> Iterator[TrecQrel]:
@@ -138,15 +131,3 @@ class TrecFairQrels(BaseQrels):  # type: ignore[misc]
     def qrels_count(self) -> int:
         """Return the number of labels."""
         return sum(len(topic.pages) for topic in self._file.topics())
-
-    def qrels_cls(self) -> Any:
-        """Return ir_datasets' `TrecQrel`."""
-        return TrecQrel
-
-    def qrels_defs(self) -> dict[int, str]:
-        """Return the meaning of the labels."""
-        return {1: "relevant"}
-
-    def qrels_path(self) -> str:
-        """Return the path of the topics file."""
-        return str(self._file.path())

@@ -31,27 +31,16 @@ from fairtk.frames.arrays import IntArray
 
 @dataclass(frozen=True)
 class Pages:
-    """What the metadata say of all pages.
+    """What the metadata say of all pages."""
 
-    Attributes:
-        ids: the page numbers, increasing; shape (n_pages,).
-        columns: the dimensions that the file carries.
-        work: number of the quality class of each page, `NONE` where there is none.
-        work_levels: the quality classes.
-    """
-
-    ids: IntArray
-    columns: dict[str, Column]
-    work: npt.NDArray[Any]
-    work_levels: tuple[str, ...]
+    ids: IntArray  # the page numbers, increasing; shape (n_pages,)
+    columns: dict[str, Column]  # the dimensions that the file carries
+    work: npt.NDArray[Any]  # number of the quality class of each page, `NONE` where there is none
+    work_levels: tuple[str, ...]  # the quality classes
 
 
 def read_pages(path: Path) -> Pages:
-    """Read metadata, JSON lines; of a page that occurs twice, the first record counts.
-
-    Raises:
-        FormatError: a record has no page number, or a value of the wrong kind; names the line.
-    """
+    """Read metadata, JSON lines; of a page that occurs twice, the first record counts."""
     from tqdm import tqdm
 
     ids = array("q")

@@ -43,28 +43,16 @@ _OCCUPATIONS = (
 
 @dataclass(frozen=True)
 class Dimension:
-    """One fairness dimension.
+    """One fairness dimension."""
 
-    Attributes:
-        name: the track's name of it.
-        key: the key in the metadata.
-        kind: what the metadata hold: a list of values, counts by value, or one value.
-        levels: the official levels, the unknown one first.
-        summary: what it is.
-        background: the name of the packaged background that the official target is averaged
-            with, if any.
-        normalized: whether a page's memberships sum to 1.
-        open: whether metadata may have further levels without a warning.
-    """
-
-    name: str
-    key: str
-    kind: Kind
-    levels: tuple[str, ...]
-    summary: str
-    background: str | None = None
-    normalized: bool = True
-    open: bool = False
+    name: str  # the track's name of it
+    key: str  # the key in the metadata
+    kind: Kind  # the metadata hold a list of values, counts by value, or one value
+    levels: tuple[str, ...]  # the official levels, the unknown one first
+    summary: str  # what it is
+    background: str | None = None  # the packaged background of the official target, if any
+    normalized: bool = True  # a page's memberships sum to 1
+    open: bool = False  # metadata may have further levels without a warning
 
     @property
     def unknown(self) -> int:

@@ -30,23 +30,12 @@ _BLOCK = 1 << 17  # pages whose counts are written out at a time
 
 @dataclass(frozen=True)
 class Column:
-    """The levels of all pages in one dimension, in compressed rows.
+    """The levels of all pages in one dimension, in compressed rows."""
 
-    Attributes:
-        levels: the levels, the official ones first.
-        start: first entry of each page, and the number of entries; shape (n_pages + 1,).
-        level: level of each entry, increasing for each page.
-        weight: count of each entry, above 0; None: all are 1.
-    """
-
-    levels: tuple[str, ...]
-    start: npt.NDArray[Any]
-    level: npt.NDArray[Any]
-    weight: FloatArray | None
-
-    def weights(self) -> FloatArray:
-        """Return the count of each entry."""
-        return np.ones(len(self.level)) if self.weight is None else self.weight
+    levels: tuple[str, ...]  # the levels, the official ones first
+    start: npt.NDArray[Any]  # first entry of each page, and their number; shape (n_pages + 1,)
+    level: npt.NDArray[Any]  # level of each entry, increasing for each page
+    weight: FloatArray | None  # count of each entry, above 0; None: all are 1
 
 
 class WrongValueError(ValueError):
@@ -162,15 +151,12 @@ class CountsReader:
             raise WrongValueError(f"{self.dimension.key!r} must be an object; found {value!r}")
         levels = self.levels
         for name, count in value.items():
-            code = levels.get(name)
-            if code is None:
-                code = levels[name] = len(levels)
             if type(count) is not int and type(count) is not float or not 0 <= count < 1e15:
                 raise WrongValueError(
                     f"{self.dimension.key!r}: the count of {name!r} must be 0 or above; found "
                     f"{count!r}"
                 )
-            self.code.append(code)
+            self.code.append(levels.setdefault(name, len(levels)))
             self.count.append(count)
         self.size.append(len(value))
 

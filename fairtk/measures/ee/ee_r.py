@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fairtk.measures.ee.measure import ExpectedExposure
-from fairtk.measures.ee.parameters import PARAMETERS
+from fairtk.measures.ee.measure import PARAMETERS, ExpectedExposure
 from fairtk.measures.params import Param
 
 

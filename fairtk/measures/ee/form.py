@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fairtk.divergence import SparseRows
-from fairtk.errors import ParameterError
+from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.bounds import ExposureValues
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.exposure.expected import DEEPEST, RankWeights, expected_exposure
+from fairtk.exposure.expected import DEEPEST, RankWeights, expected_exposure, total
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.groups.exposure import Memberships, Shown, group_exposure
 from fairtk.measures.base import FairMeasure
@@ -23,32 +23,21 @@ Reasons = tuple[tuple[str, BoolArray], ...]
 
 @dataclass(frozen=True)
 class Found:
-    """What a form finds for all queries; arrays have shape (n_queries,).
+    """What a form finds for all queries; arrays have shape (n_queries,)."""
 
-    Attributes:
-        values: EE-D, EE-R and EE-L.
-        useless: queries that have no value because nothing is useful.
-        untargeted: queries that have no EE-R and EE-L because they have no target; None: none.
-        undefined: why queries have no value at all, each with the queries.
-        unbounded: why queries have no normalized value.
-        n: the numbers of documents that are judged or retrieved, if values depend on them.
-        disparity_has_n: whether EE-D depends on them, too.
-    """
-
-    values: ExposureValues
-    useless: BoolArray
-    untargeted: BoolArray | None = None
-    undefined: Reasons = ()
-    unbounded: Reasons = ()
-    n: IntArray | None = None
-    disparity_has_n: bool = False
+    values: ExposureValues  # EE-D, EE-R and EE-L
+    useless: BoolArray  # queries that have no value because nothing is useful
+    untargeted: BoolArray | None = None  # queries without EE-R and EE-L for lack of a target
+    undefined: Reasons = ()  # why queries have no value at all, each with the queries
+    unbounded: Reasons = ()  # why queries have no normalized value
+    n: IntArray | None = None  # documents judged or retrieved, if values depend on them
+    disparity_has_n: bool = False  # whether EE-D depends on them, too
 
 
 class Form:
     """One definition of the three measures, with its settings; a subclass defines `find`.
 
-    Attributes:
-        lacking: what is missing without which nothing is measured; empty: nothing.
+    `lacking` says what is missing without which nothing is measured; empty: nothing.
     """
 
     disparity_needs_useful = False
@@ -111,6 +100,33 @@ class Form:
             deepest = int(ranked.position.max(initial=-1)) + 1
             weight = self.ranks(deepest).attention(ranked, useful[pair])
         return expected_exposure(weight, pair, len(useful), ranked.n_samples[ranked.query])
+
+    def without_sampling(self, evidence: Evidence, found: Found) -> Found:
+        """Return values whose EE-D and EE-L are right in expectation for any number of samples.
+
+        The mean exposure of N rankings has the squared norm ((N - 1) D + W) / N in expectation,
+        with D that of the policy and W the mean squared norm of its rankings: one number for all
+        rankings under models that look at ranks alone, the mean over the samples under a cascade. A
+        query whose run has no samples is left as it is: its ranking is the policy.
+        """
+        ranked = evidence.rankings
+        if not ranked.sampled:
+            return found
+        query = evidence.query_of_run[ranked.ranking_query]
+        n = np.bincount(query, minlength=len(evidence.qids))
+        alone = np.flatnonzero(n == 1)
+        if len(alone):
+            raise InputError(
+                f"{self.where}: qid {str(evidence.qids[alone[0]])!r} has one sample ({len(alone)} "
+                "such queries), and the unbiased estimate needs two; draw more, drop the column "
+                "'sample' of a ranking that is always the same, or say estimator='plain'"
+            )
+        square = total(query, self.shown(evidence).square(), len(n)) / np.maximum(n, 1)
+        values = found.values
+        added = np.where(n > 0, (square - values.disparity.value) / np.maximum(n - 1, 1), 0.0)
+        disparity = replace(values.disparity, value=values.disparity.value - added)
+        loss = replace(values.loss, value=values.loss.value - added)
+        return replace(found, values=replace(values, disparity=disparity, loss=loss))
 
 
 def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:

@@ -10,18 +10,14 @@ import numpy as np
 from fairtk.errors import ParameterError
 from fairtk.exposure.bounds import Bounded
 from fairtk.frames.arrays import FloatArray
-from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
 from fairtk.measures import collection_size
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.ee.expeval import ExpevalForm, ExpevalGroupsForm
-from fairtk.measures.ee.fair_rag import FairRAGForm
 from fairtk.measures.ee.form import Form, Found
 from fairtk.measures.ee.paper import PaperForm
-from fairtk.measures.ee.parameters import PARAMETERS
+from fairtk.measures.ee.published import ExpevalForm, ExpevalGroupsForm, FairRAGForm
 from fairtk.measures.ee.task2 import Task2Form
-from fairtk.measures.ee.unbiased import without_sampling
 from fairtk.measures.evidence import Evidence
-from fairtk.measures.params import Param
+from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param
 
 FORMS: dict[tuple[str, bool], type[Form]] = {
     ("paper", False): PaperForm,
@@ -33,6 +29,53 @@ FORMS: dict[tuple[str, bool], type[Form]] = {
 }
 """The form of each variant, without and with groups."""
 
+PARAMETERS: dict[str, Param] = {
+    "cutoff": CUTOFF,
+    "browsing": BROWSING,
+    "normalize": Param(bool, default=True, desc="min-max normalize by the bounds"),
+    "bounds": Param(
+        str,
+        default="paper",
+        choices=("paper", "exact"),
+        desc="paper: the floor of EE-D and EE-R is 0; exact: what a policy over n documents can "
+        "reach",
+    ),
+    "variant": Param(
+        str,
+        default="paper",
+        choices=("paper", "fair-rag", "expeval"),
+        desc="the paper's definition, or that of one of the two published codes",
+    ),
+    "estimator": Param(
+        str,
+        default="plain",
+        choices=("plain", "unbiased"),
+        desc="plain: of the mean exposure over the samples; unbiased: without what sampling adds "
+        "to it, (1 - EE_D) / N in expectation",
+    ),
+    "n": Param(
+        (str, int),
+        default="judged+retrieved",
+        desc="the number n of documents: judged+retrieved, judged, a number, or a column of the "
+        "qrels",
+        check=lambda n: "must be at least 1" if isinstance(n, int) and n < 1 else "",
+    ),
+    "complete": Param(bool, default=False, desc="expeval: the labels cover all documents"),
+    "graded": Param(bool, default=True, desc="False: every label that is useful counts alike"),
+    "rel": Param(
+        (int, float),
+        desc="smallest label of a useful document (default: any above 0)",
+        check=lambda rel: "" if rel > 0 else "must be above 0",
+    ),
+    "groups": GROUPS,
+    "target": TARGET,
+    "useful_only": Param(
+        bool,
+        default=True,
+        desc="groups: count the exposure of useful documents alone (TREC 2022), or of all "
+        "(TREC 2021)",
+    ),
+}
 
 NO_WORST = "the run lacks it, and without a cutoff no value is the worst"
 
@@ -41,8 +84,6 @@ class ExpectedExposure(FairMeasure):
     """Base of the expected exposure measures; `form` has the definition."""
 
     CITATION: ClassVar[str] = "diaz2020evaluating kim2024fairrag"
-    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, SCORE)
-    QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = PARAMETERS
     PART: ClassVar[str]  # the field of ExposureValues
 
@@ -72,7 +113,7 @@ class ExpectedExposure(FairMeasure):
         if found is None:
             found = self.form.find(evidence)
             if self.params.get("estimator") == "unbiased":
-                found = without_sampling(self.form, evidence, found)
+                found = self.form.without_sampling(evidence, found)
             evidence.cache[self._shared] = found
         return found
 

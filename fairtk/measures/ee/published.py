@@ -1,13 +1,16 @@
-"""The forms of expeval, the code that was published with Diaz et al. 2020."""
+"""The forms of the codes that were published with the two papers.
+
+Those of expeval (Diaz et al. 2020), by documents and by groups, and that of Towards Fair RAG.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.exposure.browsing import RBP
+from fairtk.exposure.browsing import MU, RBP
 from fairtk.exposure.expected import make_grades
-from fairtk.exposure.published import expeval_values
+from fairtk.exposure.published import expeval_values, fair_rag_values
 from fairtk.groups.exposure import expeval_group_values, expeval_target
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.ee.form import Form, Found, counts, summed
@@ -39,9 +42,8 @@ class ExpevalForm(Form):
         known = grade if self.complete else np.where(useful, grade, np.nan)
         grades = make_grades(pairs.query, known, n_queries)
         values = expeval_values(exposure, pairs.query, grades, self.model, complete=self.complete)
-        useless = counts(pairs.query, useful, n_queries) == 0
-        if self.complete:
-            useless[:] = False  # every grade has a target
+        # with complete labels every grade has a target
+        useless = (counts(pairs.query, useful, n_queries) == 0) & (not self.complete)
         return Found(values, useless)
 
 
@@ -68,15 +70,37 @@ class ExpevalGroupsForm(ExpevalForm):
         wanted = expeval_target(grades, self.model)[grades.of_pair]
         memberships = self.groups.memberships(pairs.docnos, "drop").binary()
         ones = summed(evidence, memberships, np.ones(len(counted)), counted)
+        n_useful = counts(pairs.query, useful, n_queries)
         values = expeval_group_values(
             summed(evidence, memberships, exposure[counted], counted),
             summed(evidence, memberships, wanted, counted),
-            counts(pairs.query, useful, n_queries),
+            n_useful,
             counts(pairs.query, counted, n_queries),
             np.bincount(ones.row, minlength=n_queries),
             self.model,
         )
+        return Found(values, (n_useful == 0) & (not self.complete))
+
+
+class FairRAGForm(Form):
+    """``variant="fair-rag"``: useful documents alone have a target."""
+
+    def __init__(self, measure: FairMeasure) -> None:
+        super().__init__(measure)
+        if not isinstance(self.model, MU):
+            raise ParameterError(f"{self.name}: variant='fair-rag' goes with browsing='MU' only")
+
+    def find(self, evidence: Evidence) -> Found:
+        """Return the values of all queries."""
+        pairs, n_queries = evidence.pairs, len(evidence.qids)
+        grade = self.grades(pairs.label)
+        useful = grade > 0
+        values = fair_rag_values(
+            self.exposure(evidence, useful),
+            pairs.query,
+            make_grades(pairs.query, np.where(useful, 1.0, np.nan), n_queries),
+            int(self.cutoff or 0),
+            counts(pairs.query, ~np.isnan(grade), n_queries),
+        )
         useless = counts(pairs.query, useful, n_queries) == 0
-        if self.complete:
-            useless[:] = False
         return Found(values, useless)
