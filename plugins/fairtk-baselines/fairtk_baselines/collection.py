@@ -38,11 +38,7 @@ class Collection:
         self._name = name
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yield docno and text of each document.
-
-        Raises:
-            InputError: a document has no docno, or a text that is not a string.
-        """
+        """Yield docno and text of each document; an `InputError` if one is no string."""
         found = self._documents() if callable(self._documents) else self._documents
         for number, document in enumerate(found):
             if not isinstance(document, Mapping) or not isinstance(document.get(DOCNO), str):

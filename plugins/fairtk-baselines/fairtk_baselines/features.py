@@ -26,9 +26,9 @@ from fairtk.frames import (
 )
 from fairtk.transformers import FairTransformer
 from fairtk_baselines import encoders
-from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
 from fairtk_baselines.vectors import FEATURES, row_cosines, unit_rows
+from fairtk_baselines.words import weigh
 
 
 class Features(FairTransformer):
@@ -83,11 +83,7 @@ class Features(FairTransformer):
         return {"encoder": encoders.identity(self.encoder), "columns": self.columns}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the run with features.
-
-        Args:
-            inp: a run (R) with ``query`` and ``text``.
-        """
+        """Return the run (R with ``query`` and ``text``) with features."""
         self.check_inputs(inp, [QID, QUERY, DOCNO, SCORE, TEXT, *self.columns])
         self.refuse_samples(inp)
         run = encode_run(inp, "Features")

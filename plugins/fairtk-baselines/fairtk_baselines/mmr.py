@@ -22,10 +22,10 @@ from fairtk.frames import (
 from fairtk.renamed import refuses_old_words
 from fairtk.transformers import FairTransformer
 from fairtk.transformers import depth as cutoff_setting
-from fairtk_baselines.candidate_terms import weigh
 from fairtk_baselines.scaling import min_max
 from fairtk_baselines.settings import choice, share
 from fairtk_baselines.vectors import DOC_VEC, stacked, unit_rows
+from fairtk_baselines.words import weigh
 
 _NORMALIZE = ("min-max", "none")
 _VECTORS = ("auto", DOC_VEC, TEXT)
@@ -41,7 +41,7 @@ class MMR(FairTransformer):
 
     where S are the documents chosen so far; the first one is the most relevant. Ties go to the
     document that is ranked higher in the input. Similarity is the cosine, of the column ``doc_vec``
-    or of TF-IDF vectors of ``text`` (`candidate_terms.weigh`); it may be negative. Input: ``qid``,
+    or of TF-IDF vectors of ``text`` (`words.weigh`); it may be negative. Input: ``qid``,
     ``docno``, ``score``, and ``doc_vec`` or ``text``; all are kept. Output rows are ordered by
     query and rank; ``score`` becomes 0, -1, -2, ...
 
@@ -74,11 +74,7 @@ class MMR(FairTransformer):
         self.cutoff = cutoff_setting(cutoff, "MMR")
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the run in the order of marginal relevance.
-
-        Args:
-            inp: a run (R) with ``doc_vec`` or ``text``.
-        """
+        """Return the run (R with ``doc_vec`` or ``text``) in the order of marginal relevance."""
         columns = _VECTORS[1:] if self.vectors == "auto" else (self.vectors,)
         used = columns[self.check_inputs(inp, *([QID, DOCNO, SCORE, c] for c in columns))]
         self.refuse_samples(inp)

@@ -22,11 +22,7 @@ _MARGIN = 16  # documents beyond those wanted, among which ties at the end are d
 
 
 def check_search(name: str, where: str) -> str:
-    """Return the name of a way to search, if it is one.
-
-    Raises:
-        ParameterError: there is none of this name, or it needs a package that is not installed.
-    """
+    """Return the name of a way to search, if there is one of it, and it is installed."""
     if choice("search", name, SEARCHES, where).startswith("faiss") and find_spec("faiss") is None:
         raise ParameterError(
             f"{where}: search={name!r} needs the package faiss, which is not installed: pip "

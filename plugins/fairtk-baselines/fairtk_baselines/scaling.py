@@ -1,4 +1,7 @@
-"""Scores inside each query: scaled, and made to fall."""
+"""Scores inside each query: scaled, blended, and made to fall.
+
+The rows of a query are together; `start` is the first row of each query, and the number of rows.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,14 @@ import numpy as np
 
 from fairtk.frames import FloatArray, IntArray
 
+NORMALIZATIONS = ("min-max", "z-score")
+_DIGITS = 12  # rounding noise of different batch sizes is far below
+_STEP = 1e-9
 _SMALLEST = float(np.finfo(np.float64).tiny)  # below it, some processors' settings make it zero
 
 
 def min_max(score: FloatArray, start: IntArray, when_equal: float) -> FloatArray:
-    """Return scores scaled to [0, 1] inside each query.
-
-    Args:
-        score: finite scores, the rows of a query together.
-        start: first row of each query, and the number of rows at the end.
-        when_equal: what all get where the scores of a query are all equal.
-    """
+    """Return finite scores scaled to [0, 1] inside each query, or `when_equal` where all are."""
     if not len(score):
         return score.copy()
     # halved, so that the range of very large scores of both signs does not overflow
@@ -29,13 +29,48 @@ def min_max(score: FloatArray, start: IntArray, when_equal: float) -> FloatArray
     return out
 
 
-def strictly_falling(score: FloatArray, query: IntArray) -> FloatArray:
-    """Return scores in which ties are undone in the last bit, so that order and scores agree.
+def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
+    """Return values scaled inside each query, equal ones to 0; shape (n_rows,).
 
-    Args:
-        score: scores, not rising inside a query.
-        query: query of each row; the rows of a query together.
+    ``"min-max"``: to [0, 1]; ``"z-score"``: mean 0, standard deviation 1.
     """
+    found = min_max(values, start, when_equal=0.0)
+    if how == "min-max" or not len(values):
+        return found
+    # of the scaled values, so that no square over- or underflows
+    size = np.diff(start)
+    off = found - np.repeat(np.add.reduceat(found, start[:-1]) / size, size)
+    unit = np.repeat(np.sqrt(np.add.reduceat(off**2, start[:-1]) / size), size)
+    return np.asarray(np.divide(off, unit, out=np.zeros_like(values), where=unit > 0))
+
+
+def fused(
+    relevance: FloatArray, score: FloatArray, fuse: float, start: IntArray, how: str
+) -> FloatArray:
+    """Return the relevance model's scores and the retriever's, each scaled, fused and scaled again.
+
+    `fuse` is the share of the latter, in [0, 1].
+    """
+    ours, theirs = normalized(relevance, start, how), normalized(score, start, how)
+    return normalized((1 - fuse) * ours + fuse * theirs, start, how)
+
+
+def ranked(blend: FloatArray, start: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return how rows are ordered by a blend of scores, highest first: order, 0-based rank, score.
+
+    Equal blends (to 12 digits) keep their order. The score is the blend, minus 1e-9 times the
+    rank, so that scores of equal blends decrease, too.
+    """
+    size = np.diff(start)
+    query = np.repeat(np.arange(len(size)), size)
+    rounded = np.round(blend, _DIGITS)
+    order: IntArray = np.lexsort((-rounded, query)).astype(np.int64)
+    rank = np.arange(len(blend), dtype=np.int64) - np.repeat(start[:-1], size)
+    return order, rank, rounded[order] - _STEP * rank
+
+
+def strictly_falling(score: FloatArray, query: IntArray) -> FloatArray:
+    """Return scores that do not rise, with ties undone in the last bit: order and scores agree."""
     falling = score + 0.0
     same = query[1:] == query[:-1]
     while len(late := np.flatnonzero(same & (falling[1:] >= falling[:-1]))):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from fairtk.errors import ParameterError, suggestion
+from fairtk.errors import InputError, ParameterError, listed, suggestion
+from fairtk.groups import Groups, Level
 
 
 def choice(name: str, value: Any, known: Collection[str], where: str) -> str:
-    """Return a setting that is one of some words.
-
-    Raises:
-        ParameterError: it is none of them; the nearest is suggested.
-    """
+    """Return a setting that is one of some words; of another, the nearest is suggested."""
     if not isinstance(value, str) or value not in known:
         near = suggestion(value, known) if isinstance(value, str) else ""
         raise ParameterError(
@@ -26,18 +23,9 @@ def choice(name: str, value: Any, known: Collection[str], where: str) -> str:
 def number(
     name: str, value: Any, where: str, least: float = 0.0, most: float = math.inf, ends: str = "[]"
 ) -> float:
-    """Return a setting that is a finite number of a range.
+    """Return a setting that is a finite number of a range; round `ends` leave the end itself out.
 
-    Args:
-        name: the setting, for the message.
-        value: what the user gave.
-        where: the transformer, for the message.
-        least: the lower end.
-        most: the upper end.
-        ends: ``"["`` or ``"("``, then ``"]"`` or ``")"``: round ones leave the end itself out.
-
-    Raises:
-        ParameterError: it is none, or out of its range.
+    `name` and `where`, the transformer, are for the message.
     """
     try:
         if isinstance(value, str | bool):
@@ -59,3 +47,51 @@ def number(
 def share(name: str, value: Any, where: str) -> float:
     """Return a setting that is a share, from 0 to 1."""
     return number(name, value, where, 0, 1)
+
+
+def checked_groups(groups: Any, where: str) -> Groups:
+    """Return groups; a `ParameterError` if they are something else."""
+    if not isinstance(groups, Groups):
+        raise ParameterError(
+            f"{where}: groups must be fairtk.Groups (Groups.from_frame, Groups.read); found "
+            f"{type(groups).__name__}"
+        )
+    return groups
+
+
+def levels_of(
+    groups: Groups, given: Any, where: str, name: str = "protected", rules: Sequence[str] = ()
+) -> tuple[Level, ...]:
+    """Return one or several levels in the groups' order; of crossed ones, a tuple is one level.
+
+    `rules` are words that the setting may be instead, to be suggested.
+    """
+    space = groups.space
+    one = isinstance(given, str) or (space.crossed and isinstance(given, tuple))
+    several = [given] if one or not isinstance(given, Iterable) else list(given)
+    if not several:
+        raise ParameterError(f"{where}: {name} must name at least one level; found none")
+    cells = []
+    for level in several:
+        try:
+            cells.append(space.cell(level))
+        except (InputError, TypeError) as error:
+            near = suggestion(str(level), [*rules, *map(str, groups.levels[:100])])
+            raise ParameterError(
+                f"{where}: {name} has the level {level!r}: {error}{near}"
+            ) from None
+    twice = [level for i, level in enumerate(several) if cells[i] in cells[:i]]
+    if twice:
+        raise ParameterError(f"{where}: {name} names {listed(twice)} twice")
+    return tuple(space.label(cell) for cell in sorted(cells))
+
+
+def number_of_known(groups: Groups) -> int:
+    """Return how many levels do not stand for documents whose group is not known."""
+    space = groups.space
+    return math.prod(n - (u >= 0) for n, u in zip(space.shape, space.unknown, strict=True))
+
+
+def shown(level: Level) -> str:
+    """Return a level as people read it."""
+    return level if isinstance(level, str) else " x ".join(level)

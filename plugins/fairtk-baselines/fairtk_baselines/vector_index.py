@@ -18,7 +18,7 @@ from filelock import FileLock
 from pyterrier_dr import BiEncoder, FlexIndex, SimFn
 
 from fairtk.errors import DuplicateError, FormatError, InputError
-from fairtk.frames import FloatArray, digest
+from fairtk.frames import digest
 from fairtk_baselines.collection import Collection
 from fairtk_baselines.docnos import NamedIndex
 from fairtk_baselines.vectors import unit_rows
@@ -48,11 +48,7 @@ def collections(folder: Path) -> list[str]:
 
 
 def find(folder: Path, encoder: str, collection: str) -> tuple[FlexIndex, Record] | None:
-    """Return the index of a collection's vectors by an encoder, or None if there is none.
-
-    Raises:
-        FormatError: it is there and damaged.
-    """
+    """Return the index of a collection's vectors by an encoder, or None if there is none."""
     path = _path(folder, encoder, collection)
     if not path.is_dir():
         return None
@@ -76,15 +72,10 @@ def find(folder: Path, encoder: str, collection: str) -> tuple[FlexIndex, Record
 def build(
     folder: Path, encoder: BiEncoder, name: str, source: Collection, verbose: bool
 ) -> tuple[FlexIndex, Record]:
-    """Return the index of a collection's vectors, which is made unless it is there.
+    """Return the index of a collection's vectors by an encoder, made unless it is there.
 
     It is made under another name and gets its own in one step. A lock keeps two processes from
-    making it at once; the second waits, and uses what the first made. The `name` identifies the
-    encoder.
-
-    Raises:
-        InputError: there is no document with a vector, or a vector is not finite.
-        DuplicateError: two documents have the same docno.
+    making it at once; the second waits, and uses what the first made.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):
@@ -102,9 +93,27 @@ def build(
         return NamedIndex(str(path), verbose=False), record
 
 
-def normalizes(encoder: BiEncoder) -> bool:
-    """Return whether vectors are compared by cosine, so that they are scaled to length 1."""
-    return bool(encoder.sim_fn == SimFn.cos)
+def encode(
+    encoder: BiEncoder, texts: list[str], docnos: list[str] | None = None
+) -> npt.NDArray[np.float32]:
+    """Return the vectors of documents, or of queries, of length 1 where they are for a cosine."""
+    function: Any = encoder.encode_queries if docnos is None else encoder.encode_docs
+    vectors = np.asarray(function(texts), dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise InputError(
+            f"VectorSearch: the encoder must give one vector for each of {len(texts)} texts; found "
+            f"an array of shape {vectors.shape}"
+        )
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        name, kind = f"the query {texts[bad[0]]!r}", "query"
+        if docnos is not None:
+            name, kind = f"docno {docnos[bad[0]]!r}", "document"
+        raise InputError(
+            f"VectorSearch: the vector of {name} is not finite; mend the encoder, or leave the "
+            f"{kind} out"
+        )
+    return unit_rows(vectors).astype(np.float32) if encoder.sim_fn == SimFn.cos else vectors
 
 
 def _path(folder: Path, encoder: str, collection: str) -> Path:
@@ -130,17 +139,19 @@ def _write(path: Path, encoder: BiEncoder, name: str, source: Collection, verbos
     longest, size = 0.0, 0
     with (path / "vecs.f4").open("wb") as stream:
         for batch in _batches(source, verbose):
-            vectors, lengths = _vectors(batch, encoder)
+            names, texts = map(list, zip(*batch, strict=True))
+            vectors = encode(encoder, texts, names)
             if size and vectors.shape[1] != size:
                 raise InputError(
-                    f"VectorSearch: the vector of docno {batch[0][0]!r} has {vectors.shape[1]} "
+                    f"VectorSearch: the vector of docno {names[0]!r} has {vectors.shape[1]} "
                     f"dimensions, those before {size}; mend the encoder"
                 )
             size = vectors.shape[1]
+            lengths = np.sqrt((vectors.astype(np.float64) ** 2).sum(axis=1))
             some = lengths > 0
             stream.write(np.ascontiguousarray(vectors[some], dtype="<f4").tobytes())
             longest = max(longest, float(lengths.max()))
-            for (docno, _), kept in zip(batch, some.tolist(), strict=True):
+            for docno, kept in zip(names, some.tolist(), strict=True):
                 if docno in seen:
                     raise DuplicateError(
                         f"VectorSearch: docno {docno!r} occurs twice in the collection; keep one"
@@ -162,7 +173,7 @@ def _write(path: Path, encoder: BiEncoder, name: str, source: Collection, verbos
 def _batches(source: Collection, verbose: bool) -> Iterator[list[tuple[str, str]]]:
     from tqdm import tqdm
 
-    shown = tqdm(
+    documents = tqdm(
         source,
         desc="VectorSearch: encoding",
         unit=" documents",
@@ -170,37 +181,6 @@ def _batches(source: Collection, verbose: bool) -> Iterator[list[tuple[str, str]
         delay=2,
         leave=False,
     )
-    documents = iter(shown)
-    while batch := list(itertools.islice(documents, _BATCH)):
+    left = iter(documents)
+    while batch := list(itertools.islice(left, _BATCH)):
         yield batch
-
-
-def _vectors(
-    batch: list[tuple[str, str]], encoder: BiEncoder
-) -> tuple[npt.NDArray[np.float32], FloatArray]:
-    vectors = encode([text for _, text in batch], encoder.encode_docs)
-    if normalizes(encoder):
-        vectors = unit_rows(vectors).astype(np.float32)
-    lengths = np.sqrt((vectors.astype(np.float64) ** 2).sum(axis=1))
-    bad = np.flatnonzero(~np.isfinite(lengths))
-    if len(bad):
-        raise InputError(
-            f"VectorSearch: the vector of docno {batch[int(bad[0])][0]!r} is not finite; mend the "
-            "encoder, or leave the document out"
-        )
-    return vectors, lengths
-
-
-def encode(texts: list[str], function: Any) -> npt.NDArray[np.float32]:
-    """Return the vectors of texts by an encoder's function, checked for their shape.
-
-    Raises:
-        InputError: it does not give one vector for each text.
-    """
-    vectors = np.asarray(function(texts), dtype=np.float32)
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise InputError(
-            f"VectorSearch: the encoder must give one vector for each of {len(texts)} texts; found "
-            f"an array of shape {vectors.shape}"
-        )
-    return vectors

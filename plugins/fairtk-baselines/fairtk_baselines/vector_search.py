@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from pyterrier_dr import BiEncoder, FlexIndex
 
-from fairtk.errors import DataWarning, FormatError, InputError, ParameterError, listed
+from fairtk.errors import DataWarning, FormatError, ParameterError, listed
 from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, digest, topics_of
 from fairtk.transformers import FairTransformer, whole
 from fairtk_baselines import encoders, vector_index
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.nearest import check_search, nearest_documents
 from fairtk_baselines.scaling import strictly_falling
-from fairtk_baselines.vectors import unit_rows
 
 
 class VectorSearch(FairTransformer):
@@ -107,11 +105,7 @@ class VectorSearch(FairTransformer):
         self._open()
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the documents nearest to each query.
-
-        Args:
-            inp: topics (Q).
-        """
+        """Return the documents nearest to each query of the topics (Q)."""
         self.check_inputs(inp, [QID, QUERY])
         topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
         found = self._search(topics_of(topics, "VectorSearch")) if len(topics) else []
@@ -127,7 +121,7 @@ class VectorSearch(FairTransformer):
     def _search(self, queries: list[tuple[str, str]]) -> list[tuple[list[str], Any]]:
         encoder, index, record = self._open()
         texts = list(dict.fromkeys(text for _, text in queries if text.strip()))
-        vectors = _vectors(encoder, texts)
+        vectors = vector_index.encode(encoder, texts) if texts else np.zeros((0, 1), np.float32)
         some = np.flatnonzero(vectors.any(axis=1))
         nearby = nearest_documents(index, record, vectors[some], self.num_results, self._way)
         by_text = {texts[i]: result for i, result in zip(some.tolist(), nearby, strict=True)}
@@ -195,16 +189,3 @@ def _only_collection(folder: Path) -> str:
         "VectorSearch: give documents (mappings with 'docno' and 'text', or a function that gives "
         f"them), or a folder with the index of a collection; found {said} in {folder}"
     )
-
-
-def _vectors(encoder: BiEncoder, texts: list[str]) -> npt.NDArray[np.float32]:
-    if not texts:
-        return np.zeros((0, 1), dtype=np.float32)
-    vectors = vector_index.encode(texts, encoder.encode_queries)
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise InputError(
-            f"VectorSearch: the vector of the query {texts[int(bad[0])]!r} is not finite; mend the "
-            "encoder, or leave the query out"
-        )
-    return unit_rows(vectors).astype(np.float32) if vector_index.normalizes(encoder) else vectors

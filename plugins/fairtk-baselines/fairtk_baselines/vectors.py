@@ -34,8 +34,7 @@ def unit_rows(vectors: npt.NDArray[Any]) -> FloatArray:
 def row_cosines(one: FloatArray, other: FloatArray) -> FloatArray:
     """Return the dot products of corresponding rows, in [-1, 1] for rows of `unit_rows`.
 
-    Each product is summed by itself, so it does not depend on the other rows, as it would in a
-    matrix product.
+    Each is summed by itself: in a matrix product its last bits would depend on the other rows.
     """
     return np.asarray(np.clip((one * other).sum(axis=1), -1.0, 1.0))
 
@@ -48,18 +47,15 @@ def stacked(
     where: str,
     dimension: int | None = None,
 ) -> FloatArray:
-    """Return vectors as one matrix; shape (n, dimension).
+    """Return the vectors of a column as one matrix; shape (n, dimension).
 
     Args:
-        vectors: what a column holds; shape (n,).
+        vectors: what the column holds; shape (n,).
         rankings: the run whose column it is.
         rows: which of its rows each vector is of, for messages; shape (n,).
         name: the column.
         where: who asks.
         dimension: the length that they must have; None: that of the first.
-
-    Raises:
-        InputError: a vector is missing, not finite or of another length; names qid and docno.
     """
     wanted = dimension or (max(1, np.size(vectors[0])) if len(vectors) else 1)
     if not len(vectors):

@@ -11,7 +11,7 @@ import torch
 from dlf_collection import make_collection
 from fairtk_baselines import DLF
 from fairtk_baselines.dlf import training
-from fairtk_baselines.dlf.pairs import pairs_of
+from fairtk_baselines.dlf.examples import pairs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -512,7 +512,7 @@ def test_models_that_differ_in_the_blend_alone_are_trained_once(small, monkeypat
     train = training.fitted_models
     monkeypatch.setattr(training, "_RECENT", OrderedDict())
     monkeypatch.setattr(
-        training, "fitted_models", lambda *given: asked.append(given) or train(*given)
+        training, "fitted_models", lambda lesson: asked.append(lesson) or train(lesson)
     )
     made = {}
     for weight, epochs in ((0.0, 2), (1.0, 2), (0.0, 3), (1.0, 2)):

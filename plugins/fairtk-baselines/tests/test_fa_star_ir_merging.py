@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 from fairtk_baselines.fa_star_ir import merging, mtable, multinomial_test
 from fairtk_baselines.fa_star_ir.distribution import multinomial_cdf
-from fairtk_baselines.fa_star_ir.merging import first_unfair, merge
-from fairtk_baselines.fa_star_ir.prefix_tests import BinomialPrefixes, MultinomialPrefixes
+from fairtk_baselines.fa_star_ir.merging import (
+    BinomialPrefixes,
+    MultinomialPrefixes,
+    first_unfair,
+    merge,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 

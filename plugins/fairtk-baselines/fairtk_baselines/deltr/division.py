@@ -11,7 +11,7 @@ import numpy as np
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.groups import Groups, Level
-from fairtk_baselines.levels import levels_of, number_of_known, shown
+from fairtk_baselines.settings import levels_of, number_of_known, shown
 
 ALL_BUT_MOST = "all-but-most"
 LEAST_EXPOSED = "least-exposed"
@@ -19,11 +19,7 @@ RULES = (ALL_BUT_MOST, LEAST_EXPOSED)
 
 
 def protected_setting(value: Any, groups: Groups, where: str) -> str | tuple[Level, ...]:
-    """Return the setting ``protected``: one of `RULES`, or levels in the groups' order.
-
-    Raises:
-        ParameterError: a level does not exist or is given twice, none is given, or all are.
-    """
+    """Return the setting ``protected``: one of `RULES`, or levels in the groups' order."""
     if isinstance(value, str) and value in RULES and value not in groups.levels:
         return value
     levels = levels_of(groups, value, where, rules=RULES)
@@ -117,14 +113,9 @@ def divide(
     settings: Mapping[str, Any],
     where: str,
 ) -> Division:
-    """Return the two sides, looking at the training rankings where `protected` is a rule.
+    """Return the two sides, by the settings of `DELTR`; a rule looks at the training rankings.
 
-    These are given by their documents, with repetitions, and the attention each gets at its rank;
-    shapes (n,). The settings are those of `DELTR`.
-
-    Raises:
-        InputError: no document has a known level, or all documents have the same, and `protected`
-            is a rule.
+    These are given by their documents, with repetitions, and the attention each gets; shapes (n,).
     """
     protected, unknown = settings["protected"], settings["unknown"]
     groups_apart = settings["groups_apart"]

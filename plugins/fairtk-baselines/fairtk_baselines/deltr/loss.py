@@ -71,10 +71,9 @@ class LossSides:
     scale: FloatArray  # shape (n_queries,)
 
     def means(self, lists: Lists, top: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the groups' mean exposure, NaN where a query has no document of a group (Eq. 4).
+        """Return each group's mean exposure, NaN where a query has none of it (Eq. 4).
 
-        The protected groups', shape (n_queries, n_groups), and the others', (n_queries,), by the
-        top-one probability of each document.
+        The protected groups', shape (n_queries, n_groups), and the others', (n_queries,).
         """
         with np.errstate(invalid="ignore"):
             protected = lists.total(self.protected * top[:, None]) / lists.total(self.protected)
@@ -96,10 +95,7 @@ class LossSides:
 
 
 class LossParts(NamedTuple):
-    """ListNet's cross entropy, divided by its normalizer, and the squared disadvantages; per query.
-
-    The latter are summed over groups, without gamma; shapes (n_queries,).
-    """
+    """Per query: ListNet's cross entropy, normalized, and the sum of squared disadvantages."""
 
     ranking: FloatArray
     exposure: FloatArray

@@ -1,4 +1,4 @@
-"""From a run with features and labels to the weights of a linear model."""
+"""From a run with features and labels to the weights of a linear model with the smallest loss."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from fairtk.groups import Groups
 from fairtk_baselines.deltr.division import as_features, divide, neutral_shares
 from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, LossSides, Problem
 from fairtk_baselines.deltr.model import LinearModel
-from fairtk_baselines.deltr.optimization import minimize
 from fairtk_baselines.vectors import FEATURES, feature_matrix
 
 NAME = "DELTR"
 NEEDED = [QID, DOCNO, SCORE, FEATURES]
+_FLAT = 1e-6  # a gradient without a larger partial derivative is taken as 0
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,6 @@ class TrainingSet:
 
         Queries without a relevant document among those retrieved, and queries with one document,
         say nothing about order: they are left out, with a warning.
-
-        Raises:
-            InputError: no query is left, or run or labels are broken.
         """
         coded = encode_run(run, NAME)
         if not len(run):
@@ -134,7 +131,7 @@ def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> Linear
             DataWarning,
             stacklevel=3,
         )
-    weights, iterations = minimize(problem, settings)
+    weights, iterations = _minimize(problem, settings)
     n_features = data.features.shape[1]
     return LinearModel(
         weights[:n_features],
@@ -213,3 +210,65 @@ def _summary(
         "exposure_loss": float(parts.exposure.mean()),
         "gap": float(gap[defined].mean()) if defined.any() else 0.0,
     }
+
+
+def _minimize(problem: Problem, settings: dict[str, Any]) -> tuple[FloatArray, int]:
+    """Return weights, and after how many iterations, by the settings of `DELTR`."""
+    rng = np.random.default_rng(settings["seed"])
+    weights = rng.random(problem.features.shape[1]) * settings["init_range"]
+    if settings["optimizer"] == "gd":
+        return _descend(problem, weights, settings)
+    return _lbfgs(problem, weights, settings["max_iterations"])
+
+
+def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[FloatArray, int]:
+    """Run L-BFGS; where its line search gives up on a slope, go on with BFGS.
+
+    With a large gamma the penalty is a steep wall, flat on its other side: what L-BFGS remembers
+    from there misleads its line search.
+    """
+    from scipy import optimize
+
+    options = {"ftol": 0.0, "gtol": 1e-9, "maxcor": 20, "maxfun": 20 * max_iterations}
+    found = optimize.minimize(
+        problem.value_and_gradient,
+        weights,
+        jac=True,
+        method="L-BFGS-B",
+        options={**options, "maxiter": max_iterations},
+    )
+    done = int(found.nit)
+    if np.abs(found.jac).max() > _FLAT and done < max_iterations:
+        options = {"gtol": 1e-9, "maxiter": max_iterations - done}
+        found = optimize.minimize(
+            problem.value_and_gradient, found.x, jac=True, method="BFGS", options=options
+        )
+        done += int(found.nit)
+    slope = float(np.abs(found.jac).max())
+    if done >= max_iterations or slope > 100 * _FLAT:
+        why = f"after max_iterations={max_iterations}" if done >= max_iterations else "early"
+        warnings.warn(
+            f"DELTR: L-BFGS stopped {why}, with a largest partial derivative of {slope:.2g}: "
+            "raise max_iterations or l2, lower gamma, or standardize the features",
+            DataWarning,
+            stacklevel=5,
+        )
+    return np.asarray(found.x, dtype=np.float64), done
+
+
+def _descend(
+    problem: Problem, weights: FloatArray, settings: dict[str, Any]
+) -> tuple[FloatArray, int]:
+    """Take as many steps of fixed rate against the gradient as are asked for."""
+    published = settings["gradient"] == "published"
+    evaluate = problem.value_and_published_step if published else problem.value_and_gradient
+    rate = settings["learning_rate"]
+    for step in range(settings["max_iterations"]):
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
+            weights = weights - rate * evaluate(weights)[1]
+        if not np.isfinite(weights).all():
+            raise InputError(
+                f"DELTR: gradient descent diverged at step {step + 1}: lower learning_rate "
+                f"({rate:g}), standardize the features, or use optimizer='lbfgs'"
+            )
+    return weights, int(settings["max_iterations"])

@@ -15,14 +15,12 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.frames import GROUP, QID, RANK, SCORE, FloatArray, Rankings, encode_run
 from fairtk.groups import Groups
 from fairtk.transformers import FairTransformer, whole
-from fairtk_baselines.deltr import files
 from fairtk_baselines.deltr.division import ALL_BUT_MOST, protected_setting
 from fairtk_baselines.deltr.loss import Lists, LossSides
-from fairtk_baselines.deltr.model import LinearModel
+from fairtk_baselines.deltr.model import LinearModel, read, write
 from fairtk_baselines.deltr.training import NAME, NEEDED, TrainingSet, exposure_scale, learn
-from fairtk_baselines.levels import checked_groups
 from fairtk_baselines.scaling import strictly_falling
-from fairtk_baselines.settings import choice, number
+from fairtk_baselines.settings import checked_groups, choice, number
 from fairtk_baselines.vectors import feature_matrix
 
 CHOICES = {
@@ -56,11 +54,6 @@ PUBLISHED: Mapping[str, Any] = MappingProxyType(
 
 With ``standardize="none"`` it is that code's default; its documentation standardizes.
 """
-
-UNFITTED = (
-    f"{NAME} has no model yet: call fit(run with features, qrels) first, or "
-    "(retriever >> features >> DELTR(...)).fit(topics, qrels), or DELTR.load(folder)"
-)
 
 
 class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
@@ -205,10 +198,8 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             InputError: as in `transform`.
         """
         coded, scores = self._scored(inp)
-        if self.model is None:
-            raise InputError(UNFITTED)
         lists = Lists(coded.ranking_start)
-        division = self.model.division
+        division = self._fitted().division
         member, rest = division.sides(self.groups, coded.docnos[coded.doc])
         sides = LossSides(member, rest, exposure_scale(lists, self.exposure))
         low, high = sides.means(lists, lists.softmax(scores))
@@ -225,24 +216,28 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         coded = encode_run(inp, NAME)
         if not len(inp):  # needs no model: PyTerrier looks into pipelines with empty frames
             return coded, np.zeros(0)
+        model = self._fitted()
+        features = feature_matrix(inp, coded, NAME, len(model.weights))
+        return coded, model.score(features, self.groups, coded.docnos[coded.doc])
+
+    def _fitted(self) -> LinearModel:
         if self.model is None:
-            raise InputError(UNFITTED)
-        features = feature_matrix(inp, coded, NAME, len(self.model.weights))
-        return coded, self.model.score(features, self.groups, coded.docnos[coded.doc])
+            raise InputError(
+                f"{NAME} has no model yet: call fit(run with features, qrels) first, or "
+                "(retriever >> features >> DELTR(...)).fit(topics, qrels), or DELTR.load(folder)"
+            )
+        return self.model
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write settings, groups and model to a folder, which is made if needed.
+        """Write settings, model and the groups of *all* documents to a folder, in one step.
 
-        A folder with an earlier model gets the new one in one step. Saved are the groups of *all*
-        documents, so that `load` needs nothing else.
+        The folder is made if needed; an earlier model in it is replaced.
 
         Raises:
             InputError: `fit` was not called.
             FormatError: the path is a file, or a folder with other contents.
         """
-        if self.model is None:
-            raise InputError(UNFITTED)
-        files.write(folder, self.settings(), self.model)
+        write(folder, self.settings(), self._fitted())
 
     @classmethod
     def load(cls, folder: str | PathLike[str], groups: Groups | None = None) -> Self:
@@ -257,7 +252,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             FormatError: there is no such model, or it is damaged or of another version.
             ParameterError: the groups lack a level.
         """
-        settings, model = files.read(folder, groups)
+        settings, model = read(folder, groups)
         result = cls(**settings)
         result.model = model
         return result

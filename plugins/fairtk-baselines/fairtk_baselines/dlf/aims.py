@@ -29,11 +29,7 @@ class Aim:
     unknown: str
 
     def memberships(self, docnos: ObjectArray) -> FloatArray:
-        """Return how much each document belongs to each group; shape (n, n_groups).
-
-        Raises:
-            InputError: with ``unlabeled="unknown"``, for groups without an unknown level.
-        """
+        """Return how much each document belongs to each group; shape (n, n_groups)."""
         found = self.groups.memberships(docnos, self.unlabeled)
         document = np.repeat(np.arange(len(docnos)), found.size)
         table = np.zeros((len(docnos), self.groups.space.size))
@@ -60,12 +56,7 @@ def checked_aims(
     unlabeled: str,
     unknown: str,
 ) -> tuple[Aim, ...]:
-    """Return the aims that a user's groups and targets make.
-
-    Raises:
-        ParameterError: they are of another kind, not equally many, or too many groups.
-        InputError: a target does not fit its groups.
-    """
+    """Return the aims that a user's groups and targets make."""
     every = _several(groups, Groups, "groups")
     targets = _several(target, Target, "target")
     if len(every) != len(targets):

@@ -1,4 +1,4 @@
-"""Training examples: the pairs of a run with labels, groups and targets, as padded batches."""
+"""What the models see of a run: pairs with vectors, and batches with labels and targets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,57 @@ import torch
 from torch import Tensor
 
 from fairtk.errors import DataWarning, InputError, listed
-from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray, Qrels
+from fairtk.frames import (
+    DOCNO,
+    QID,
+    SCORE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ObjectArray,
+    Qrels,
+    Rankings,
+    encode_run,
+)
 from fairtk_baselines.dlf.aims import Aim
-from fairtk_baselines.dlf.pairs import DocumentPairs, pairs_of
+from fairtk_baselines.vectors import DOC_VEC, QUERY_VEC, stacked, unit_rows
+
+NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
+
+
+@dataclass(frozen=True)
+class DocumentPairs:
+    """The rows of a run, sorted by query and rank, with vectors of norm 1, or all 0."""
+
+    rankings: Rankings
+    score: FloatArray  # the retriever's, of each row
+    query: FloatArray  # shape (n_queries, dimension)
+    document: FloatArray  # of each row; shape (n_rows, dimension)
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return int(self.document.shape[1])
+
+
+def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> DocumentPairs:
+    """Return the pairs of a frame R with ``query_vec`` and ``doc_vec``, at least one row.
+
+    The vector of a query is the one in the row of its first rank; the length of all must be
+    `dimension`, or that of the first document.
+    """
+    rankings = encode_run(frame, where)
+    documents = frame[DOC_VEC].to_numpy(dtype=object)[rankings.order]
+    every, first = np.arange(len(documents)), rankings.ranking_start[:-1]
+    queries = frame[QUERY_VEC].to_numpy(dtype=object)[rankings.order[first]]
+    vectors = stacked(documents, rankings, every, DOC_VEC, where, dimension)
+    size = vectors.shape[1]
+    return DocumentPairs(
+        rankings,
+        frame[SCORE].to_numpy(dtype=np.float64)[rankings.order],
+        unit_rows(stacked(queries, rankings, first, QUERY_VEC, where, size)),
+        unit_rows(vectors),
+    )
 
 
 @dataclass(frozen=True)
@@ -96,15 +144,10 @@ class Examples:
 def examples_of(
     run: pd.DataFrame, qrels: pd.DataFrame, aims: Sequence[Aim], where: str, dimension: int | None
 ) -> Examples:
-    """Return the examples that a run makes with labels and targets.
+    """Return the examples that a run makes with labels and targets; vectors have the `dimension`.
 
     Documents of the run without a label count as not relevant, as do labels of 0 and below;
-    labels of documents that the run lacks are not used: there are no vectors for them. Vectors must
-    have the `dimension`, if it is not None.
-
-    Raises:
-        InputError: the run has no rows, a label is no finite number, or as for `pairs_of`.
-        DuplicateError: a document is labeled twice for a query.
+    labels of documents that the run lacks are not used: there are no vectors for them.
     """
     if not len(run):
         raise InputError(f"{where}: the run has no rows; give the training queries' rankings")

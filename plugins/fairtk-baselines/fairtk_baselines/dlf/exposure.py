@@ -45,12 +45,10 @@ def min_max(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def rank_moments(scores: Tensor, mask: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return mean and variance of each document's 0-based rank.
+    """Return mean and variance of each document's 0-based rank; near temperature 0, the rank and 0.
 
-    Each other document j stands above i by chance, independently, with probability
-    sigmoid((s_j - s_i) / temperature): the mean rank is the sum of these probabilities p, its
-    variance the sum of p (1 - p). For a temperature near 0 and distinct scores they are the rank
-    and 0.
+    With p the probabilities of the other documents to stand above it, independently: the sum of p,
+    and the sum of p (1 - p).
     """
     width = scores.shape[-1]
     other = ~torch.eye(width, dtype=torch.bool, device=scores.device)
@@ -82,11 +80,7 @@ def soft_rank_exposure(scores: Tensor, mask: Tensor, weights: Tensor, temperatur
 
 
 def top_one_exposure(scores: Tensor, mask: Tensor, temperature: float) -> Tensor:
-    """Return the probability of each document to be ranked first.
-
-    The softmax of scores / temperature: a Plackett-Luce policy's top-one probability, which DELTR
-    and ListNet use. It knows no browsing: only the first rank counts.
-    """
+    """Return the probability of each document to be ranked first, as in DELTR: no browsing."""
     shares = torch.softmax((scores / temperature).masked_fill(~mask, -torch.inf), dim=-1)
     return torch.nan_to_num(shares)  # a row without documents
 
@@ -100,10 +94,9 @@ def rank_weights(browsing: BrowsingModel, cutoff: int | None, width: int) -> Ten
 def group_shares(exposure: Tensor, membership: Tensor) -> Tensor:
     """Return each group's share of the exposure; shape (n_rows, n_groups).
 
-    The exposure of a group is the sum over documents of exposure times membership (TREC Fair
-    Ranking 2022's epsilon), divided by the sum over groups so that it is a distribution even where
-    a document counts fully for two groups. Rows in which no document has a group are 0. The
-    membership of documents that do not count is 0; shape (n_rows, width, n_groups).
+    The sum over documents of exposure times membership (TREC Fair Ranking 2022's epsilon), divided
+    by its sum over groups: a distribution even where a document counts fully for two groups. Rows
+    in which no document has a group are 0; `membership` has the shape (n_rows, width, n_groups).
     """
     sums = torch.einsum("rd,rdg->rg", exposure, membership)
     total = sums.sum(dim=-1, keepdim=True)

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 
 DIVERGENCES = ("kl", "reverse-kl", "js")
-RELEVANCE_LOSSES = ("listwise", "bce")
 
 
 def smoothed(distribution: Tensor, smoothing: float) -> Tensor:
@@ -19,17 +18,11 @@ def smoothed(distribution: Tensor, smoothing: float) -> Tensor:
 
 
 def divergence(shares: Tensor, target: Tensor, kind: str, smoothing: float) -> Tensor:
-    """Return how far shares of exposure are from the target, in nats; shape (n_rows,).
+    """Return how far shares of exposure e are from the target e*, in nats; shape (n_rows,).
 
-    Both are mixed with a uniform distribution first: a group of the target without any candidate
-    would make the divergence infinite otherwise.
-
-    Args:
-        shares: shares of exposure e; shape (n_rows, n_groups).
-        target: shares e* that groups should have; same shape.
-        kind: ``"kl"``: KL(e || e*) = sum of e log(e / e*); ``"reverse-kl"``: KL(e* || e);
-            ``"js"``: the mean of KL(e || m) and KL(e* || m) with m = (e + e*) / 2.
-        smoothing: share of the uniform distribution, in (0, 1).
+    ``"kl"`` is KL(e || e*), ``"reverse-kl"`` KL(e* || e), and ``"js"`` the mean of KL(e || m) and
+    KL(e* || m) with m = (e + e*) / 2. Both are mixed with a uniform distribution first, by the
+    share `smoothing`: a group of the target without any candidate would make it infinite otherwise.
     """
     p, q = smoothed(shares, smoothing), smoothed(target, smoothing)
     if kind == "kl":
@@ -68,4 +61,4 @@ def bce(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
     return (each.masked_fill(~mask, 0.0)).sum(dim=-1) / count
 
 
-RELEVANCE = {"listwise": listwise, "bce": bce}
+RELEVANCE_LOSSES = {"listwise": listwise, "bce": bce}

@@ -17,8 +17,7 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.frames import IntArray, digest
 from fairtk_baselines.dlf import losses
 from fairtk_baselines.dlf.aims import Aim
-from fairtk_baselines.dlf.blending import fused
-from fairtk_baselines.dlf.examples import Batch, Examples, examples_of
+from fairtk_baselines.dlf.examples import NEEDED, Batch, Examples, examples_of
 from fairtk_baselines.dlf.exposure import (
     group_shares,
     min_max,
@@ -27,10 +26,9 @@ from fairtk_baselines.dlf.exposure import (
     standardized,
     top_one_exposure,
 )
-from fairtk_baselines.dlf.models import Models, frozen, scored
-from fairtk_baselines.dlf.network import PairScorer
-from fairtk_baselines.dlf.pairs import NEEDED
+from fairtk_baselines.dlf.models import Models, PairScorer, frozen, scored, untrained
 from fairtk_baselines.dlf.recipe import Recipe
+from fairtk_baselines.scaling import fused
 
 PROGRESS_AFTER = 2.0  # seconds
 WHERE = "DLF.fit"
@@ -63,49 +61,53 @@ class Blend:
         return replace(examples, relevance=relevance)
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """All that the two models are trained from."""
+
+    training: Labeled
+    validation: Labeled | None
+    aims: Sequence[Aim]
+    recipe: Recipe
+    blend: Blend
+
+    def key(self) -> str:
+        """Return a digest of what models that do not know the blend depend on."""
+        run, qrels = self.training
+        aimed = [(a.groups.key, a.target.key, a.unlabeled, a.unknown) for a in self.aims]
+        return digest([run[NEEDED], qrels, aimed, repr(self.recipe)], 16)
+
+
 _RECENT: OrderedDict[str, tuple[Models, pd.DataFrame]] = OrderedDict()
 _MOST_RECENT = 8
 
 
-def fitted_or_recent(
-    training: Labeled,
-    validation: Labeled | None,
-    aims: Sequence[Aim],
-    recipe: Recipe,
-    blend: Blend,
-) -> tuple[Models, pd.DataFrame]:
+def fitted_or_recent(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
     """Return `fitted_models`; those of late that differ in the blend alone are used again.
 
     Tuning asks for the same models with one weight after another.
     """
-    if validation is not None or recipe.train_on == "blend":
-        return fitted_models(training, validation, aims, recipe, blend)
-    run, qrels = training
-    aimed = [(a.groups.key, a.target.key, a.unlabeled, a.unknown) for a in aims]
-    key = digest([run[NEEDED], qrels, aimed, repr(recipe)], 16)
+    if lesson.validation is not None or lesson.recipe.train_on == "blend":
+        return fitted_models(lesson)
+    key = lesson.key()
     if key not in _RECENT:
-        _RECENT[key] = fitted_models(training, validation, aims, recipe, blend)
+        _RECENT[key] = fitted_models(lesson)
     _RECENT.move_to_end(key)
     while len(_RECENT) > _MOST_RECENT:
         _RECENT.popitem(last=False)
     return _RECENT[key]
 
 
-def fitted_models(
-    training: Labeled,
-    validation: Labeled | None,
-    aims: Sequence[Aim],
-    recipe: Recipe,
-    blend: Blend,
-) -> tuple[Models, pd.DataFrame]:
+def fitted_models(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
     """Return both models, trained, and how training went; see `DLF.fit` for the errors."""
+    aims, recipe, blend, validation = lesson.aims, lesson.recipe, lesson.blend, lesson.validation
     blended = recipe.train_on == "blend"
     if blended and not blend.weight > 0:
         raise ParameterError(
             f"{WHERE}: train_on='blend' needs a weight above 0, or there is no fairness in the "
             f"blend; found {blend.weight:g}"
         )
-    examples = examples_of(*training, aims, WHERE, None)
+    examples = examples_of(*lesson.training, aims, WHERE, None)
     if not len(examples.relevant()):
         raise InputError(
             f"{WHERE}: none of the {len(examples.size)} training queries has a document with a "
@@ -121,7 +123,7 @@ def fitted_models(
         held_out = examples_of(*validation, aims, WHERE, examples.pairs.dimension)
 
     def relevance_loss(scores: Tensor, batch: Batch) -> Tensor:
-        return losses.RELEVANCE[recipe.relevance_loss](scores, batch.gains, batch.mask)
+        return losses.RELEVANCE_LOSSES[recipe.relevance_loss](scores, batch.gains, batch.mask)
 
     def fairness(scores: Tensor, batch: Batch) -> Tensor:
         return fairness_loss(blend(scores, batch) if blended else scores, batch, recipe)
@@ -138,10 +140,7 @@ def fitted_models(
 
 
 def fairness_loss(scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
-    """Return how far the exposure by some scores is from the targets; shape (n_rows,).
-
-    The sum of the attributes' divergences.
-    """
+    """Return how far the exposure by scores is from the targets, summed; shape (n_rows,)."""
     z = standardized(scores, batch.mask)
     if recipe.exposure == "top-one":
         exposure = top_one_exposure(z, batch.mask, recipe.temperature)
@@ -174,29 +173,14 @@ class Task:
 
 
 def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
-    """Return a trained model, and the loss after each epoch.
+    """Return a trained model, and a frame of the loss after each epoch; see `DLF.history`.
 
     AdamW (Loshchilov and Hutter 2019). Random numbers come from (seed, name of the task), never
     from torch's global state. With validation queries, the weights of the epoch with the least
     validation loss are kept, and training ends after `patience` epochs without a lower one.
-
-    Returns:
-        The model, and a frame with ``model``, ``epoch`` (from 1), ``loss`` and
-        ``validation_loss`` (NaN without validation queries).
-
-    Raises:
-        ParameterError: the loss is no longer finite.
     """
     generator = torch.Generator().manual_seed(_stream(recipe.seed, task.name))
-    relevance = task.name == "relevance"
-    model = PairScorer(
-        task.examples.pairs.dimension,
-        recipe.hidden if relevance else recipe.fairness_hidden,
-        recipe.inputs if relevance else recipe.fairness_inputs,
-        recipe.cosine if relevance and recipe.cosine > 0 else None,
-        flat=relevance,
-        generator=generator,
-    )
+    model = untrained(task.name, task.examples.pairs.dimension, recipe, generator)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
     )

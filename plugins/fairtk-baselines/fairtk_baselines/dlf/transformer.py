@@ -18,11 +18,11 @@ from fairtk.groups import Groups, Target
 from fairtk.renamed import refuses_old_words
 from fairtk.transformers import FairTransformer
 from fairtk_baselines.dlf.aims import UNKNOWN, UNLABELED, Aim, checked_aims
-from fairtk_baselines.dlf.blending import NORMALIZATIONS, fused, normalized, ranked
+from fairtk_baselines.dlf.examples import NEEDED, pairs_of
 from fairtk_baselines.dlf.models import FOLDER, Models
-from fairtk_baselines.dlf.pairs import NEEDED, pairs_of
 from fairtk_baselines.dlf.recipe import Recipe
-from fairtk_baselines.dlf.training import Blend, fitted_or_recent
+from fairtk_baselines.dlf.training import Blend, Lesson, fitted_or_recent
+from fairtk_baselines.scaling import NORMALIZATIONS, fused, normalized, ranked
 from fairtk_baselines.settings import choice, share
 
 NAME = "DLF"
@@ -95,33 +95,14 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         components: bool = False,
         drop: Sequence[str] = (),
     ) -> None:
+        given = dict(locals())  # a recipe's settings are arguments of the same names
         super().__init__()
         self.unlabeled = choice("unlabeled", unlabeled, UNLABELED, NAME)
         self.unknown = choice("unknown", unknown, UNKNOWN, NAME)
         self.aims: tuple[Aim, ...] = checked_aims(groups, target, unlabeled, unknown)
         self.groups = tuple(aim.groups.key for aim in self.aims)
         self.target = tuple(aim.target.key for aim in self.aims)
-        self.recipe = Recipe.checked(
-            hidden=hidden,
-            fairness_hidden=fairness_hidden,
-            inputs=inputs,
-            fairness_inputs=fairness_inputs,
-            cosine=cosine,
-            relevance_loss=relevance_loss,
-            exposure=exposure,
-            temperature=temperature,
-            browsing=browsing,
-            cutoff=cutoff,
-            train_on=train_on,
-            divergence=divergence,
-            smoothing=smoothing,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            batch_size=batch_size,
-            patience=patience,
-            seed=seed,
-        )
+        self.recipe = Recipe.checked(given)
         self._set_ranking(weight, fuse_bm25, normalize, components, drop)
         self._models: Models | None = None
         self._history: pd.DataFrame | None = None
@@ -140,7 +121,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
 
     @property
     def history(self) -> pd.DataFrame:
-        """How training went: ``model``, ``epoch``, ``loss``, ``validation_loss``.
+        """How training went: ``model``, ``epoch``, ``loss``, ``validation_loss`` (NaN without any).
 
         Raises:
             InputError: it was not trained in this process.
@@ -191,8 +172,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             self.check_inputs(run, NEEDED)
             self.refuse_samples(run)
         blend = Blend(self.weight, self.fuse_bm25, self.normalize)
-        given = (training, validation, self.aims, self.recipe, blend)
-        self._models, self._history = fitted_or_recent(*given)
+        lesson = Lesson(training, validation, self.aims, self.recipe, blend)
+        self._models, self._history = fitted_or_recent(lesson)
         return self
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -229,7 +210,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             loaded.target = tuple(str(key) for key in settings["target"])
             loaded.unlabeled = choice("unlabeled", settings["unlabeled"], UNLABELED, NAME)
             loaded.unknown = choice("unknown", settings["unknown"], UNKNOWN, NAME)
-            loaded.recipe = Recipe.checked(**{name: settings[name] for name in Recipe.names()})
+            loaded.recipe = Recipe.checked(settings)
             names = ("weight", "fuse_bm25", "normalize", "components", "drop")
             loaded._set_ranking(**{name: settings[name] for name in names})
             loaded._models = Models.from_arrays(loaded.recipe, record["dimension"], arrays)

@@ -38,14 +38,10 @@ class Correction:
     def of(
         cls, values: FloatArray, alpha: float, adjust: str, fails: Callable[[float], float]
     ) -> Correction:
-        """Return the correction that suits.
+        """Return the correction for which the fail probability suits alpha.
 
-        Args:
-            values: of the distribution function, where the test may change.
-            alpha: the fail probability that is asked for.
-            adjust: ``"nearest"`` (of two that are equally near, the lower), ``"below"`` or
-                ``"none"``.
-            fails: the fail probability at a significance, non-decreasing.
+        `values` are those of the distribution function where the test may change; `fails` is the
+        fail probability at a significance. Of two that are equally near, the lower is taken.
         """
         steps = _distinct(values[values <= alpha * (1 + ROUNDING)])
         step, limit = len(steps), _between(steps, len(steps))

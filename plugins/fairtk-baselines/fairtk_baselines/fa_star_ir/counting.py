@@ -3,18 +3,79 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fairtk.divergence import SparseRows, spread
+from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import TREC, attention, total
-from fairtk.frames import BoolArray, FloatArray, IntArray, Rankings
-from fairtk.groups import Level, LevelSpace, Memberships, group_exposure, shown_documents
-from fairtk_baselines import levels as naming
-from fairtk_baselines.fa_star_ir.protection import Protection
+from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray, Rankings
+from fairtk.groups import (
+    Groups,
+    Level,
+    LevelSpace,
+    Memberships,
+    Target,
+    group_exposure,
+    shown_documents,
+)
+from fairtk_baselines.settings import checked_groups, levels_of, number_of_known, share, shown
 
 _HALF = 0.5 - 1e-12
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What FA*IR protects."""
+
+    groups: Groups
+    p: float | dict[Level, float] | Target  # minimum shares: of all together, by level, by query
+    levels: tuple[Level, ...] | None  # None: in each query all known but the most exposed one
+
+    @classmethod
+    def of(cls, groups: Any, p: Any, protected: Any, where: str) -> Protection:
+        """Return checked settings."""
+        groups = checked_groups(groups, where)
+        levels = None if protected is None else _known_levels(groups, protected, where, "protected")
+        if isinstance(p, Target):
+            p = p.for_groups(groups)
+        elif isinstance(p, Mapping):
+            if levels is not None:
+                raise ParameterError(
+                    f"{where}: shares by level say what is protected; give protected=None with them"
+                )
+            levels = _known_levels(groups, list(p), where, "p")
+            p = {level: share(f"p[{level!r}]", p[level], where) for level in levels}
+            if (whole := math.fsum(p.values())) > 1 + 1e-9:
+                raise ParameterError(
+                    f"{where}: the shares in p must be at most 1 in sum; found {whole:g}"
+                )
+        else:
+            p = share("p", p, where)
+        known = number_of_known(groups)
+        if levels is None and known < 2:
+            raise InputError(
+                f"{where}: {groups.name!r} has {known} known level{'s' * (known != 1)}; every "
+                "level but the one with the most exposure is protected, so at least two are needed"
+            )
+        return cls(groups, p, levels)
+
+    def shares(self, qids: ObjectArray) -> SparseRows | None:
+        """Return the shares of the levels in each query, empty where there is no target.
+
+        A target's rows sum to 1, with the unknown level. None: `p` is a number.
+        """
+        if isinstance(self.p, Target):
+            return self.p.for_qids(qids).expanded().normalized()
+        if isinstance(self.p, float):
+            return None
+        n, cell = len(qids), _cells(self.groups, self.p)
+        row, weight = np.repeat(np.arange(n), len(cell)), np.tile(list(self.p.values()), n)
+        return SparseRows.collect(row, np.tile(cell, n), weight, n, self.groups.space.size)
 
 
 @dataclass(frozen=True)
@@ -23,27 +84,7 @@ class Counted:
 
     group: IntArray  # that each row of the run counts for, from 1; 0: none
     p: list[tuple[float, ...] | None]  # the minimum shares of the groups; None: no target
-    names: list[tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class _Scene:
-    """Levels in a run, and what is asked for them; one entry per row and membership."""
-
-    space: LevelSpace
-    shares: SparseRows | None  # None: a number for all levels
-    top: IntArray  # the level that is not protected in each query; -1: `cells` are protected
-    cells: IntArray | None
-    item: IntArray  # row of the run of each entry
-    query: IntArray
-    cell: IntArray
-    weight: FloatArray  # its share of the document
-
-    def protects(self, query: IntArray, cell: IntArray) -> BoolArray:
-        """Return whether levels are protected in queries."""
-        if self.cells is not None:
-            return np.asarray(np.isin(cell, self.cells))
-        return np.asarray(self.space.known(cell) & (cell != self.top[query]))
+    names: Sequence[tuple[str, ...]]
 
 
 def count_together(run: Rankings, protection: Protection, k: int) -> Counted:
@@ -53,24 +94,19 @@ def count_together(run: Rankings, protection: Protection, k: int) -> Counted:
     whole of it; a document without a row does not. Where no level is named, the exposure of the
     first k ranks decides which one is not protected.
     """
-    scene = _scene(run, protection, k)
-    group = _protected_rows(scene, len(run.doc)).astype(np.int64)
+    scene = _Scene.of(run, protection, k)
     n = len(run.qids)
     p: list[tuple[float, ...] | None]
-    if scene.shares is None:
-        p = [(protection.number,)] * n
+    if isinstance(protection.p, float):
+        p = [(protection.p,)] * n
     else:
-        inside = scene.protects(scene.shares.row, scene.shares.cell)
-        asked = scene.shares.per_row(scene.shares.weight * inside)
-        defined = _defined(scene.shares, protection)
-        p = [(min(float(share), 1.0),) if there else None
-             for share, there in zip(asked, defined, strict=True)]  # fmt: skip
-    names: list[tuple[str, ...]]
+        wanted = zip(scene.asked().total().tolist(), scene.defined, strict=True)
+        p = [(min(share, 1.0),) if there else None for share, there in wanted]
     if protection.levels is None:
-        names = [(f"all but {naming.shown(scene.space.label(int(cell)))}",) for cell in scene.top]
+        names = [(f"all but {shown(scene.space.label(int(cell)))}",) for cell in scene.top]
     else:
         names = [(_joined(protection.levels),)] * n
-    return Counted(group, p, names)
+    return Counted(scene.counts(len(run.doc)).astype(np.int64), p, names)
 
 
 def count_apart(run: Rankings, protection: Protection, k: int, merge_below: float) -> Counted:
@@ -80,77 +116,96 @@ def count_apart(run: Rankings, protection: Protection, k: int, merge_below: floa
     several, for the one with the smallest share in the query. Levels whose share is below
     `merge_below` make one group together.
     """
-    scene = _scene(run, protection, k)
-    shares = scene.shares
-    if shares is None:  # the transformer has turned the number into shares by level
-        raise TypeError("shares by level are needed")
-    kept = scene.protects(shares.row, shares.cell)
-    row, cell, share = shares.row[kept], shares.cell[kept], shares.weight[kept]
-    own = share >= merge_below
-    n = len(run.qids)
-    n_own = np.bincount(row[own], minlength=n)
-    slot = np.arange(int(own.sum())) - (np.cumsum(n_own) - n_own)[row[own]] + 1
-    merged = total(row[~own], share[~own], n)
+    scene = _Scene.of(run, protection, k)
+    asked = scene.asked()
+    own = asked.weight >= merge_below
+    n_own = np.bincount(asked.row[own], minlength=asked.n_rows)
+    _, number = spread(np.ones(asked.n_rows, dtype=np.int64), n_own)
+    numbers = SparseRows(
+        asked.row[own], asked.cell[own], number.astype(np.float64), asked.n_rows, asked.n_cells
+    )
+    merged = asked.per_row(asked.weight * ~own)
     last = np.where(merged > 0, n_own + 1, 0)  # the group of all rare levels
 
     counts = np.flatnonzero(
-        scene.protects(scene.query, scene.cell) & _protected_rows(scene, len(run.doc))[scene.item]
+        scene.protects(scene.query, scene.cell) & scene.counts(len(run.doc))[scene.item]
     )
-    item, asker, level = scene.item[counts], scene.query[counts], scene.cell[counts]
-    asked = shares.lookup(asker, level)
-    order = np.lexsort((level, asked, -np.round(scene.weight[counts], 12), item))
-    first = order[np.append(True, np.diff(item[order]) > 0)] if len(order) else order
-    key = row[own] * np.int64(scene.space.size) + cell[own]
-    wanted = asker[first] * np.int64(scene.space.size) + level[first]
-    place = np.searchsorted(key, wanted)
-    found = np.append(key, -1)[place] == wanted
+    item, query, level = scene.item[counts], scene.query[counts], scene.cell[counts]
+    share = asked.lookup(query, level)
+    order = np.lexsort((level, share, -np.round(scene.weight[counts], 12), item))
+    first = order[np.unique(item[order], return_index=True)[1]]
+    single = numbers.lookup(query[first], level[first])
     group = np.zeros(len(run.doc), dtype=np.int64)
-    group[item[first]] = np.where(found, np.append(slot, 0)[place], last[asker[first]])
+    group[item[first]] = np.where(single > 0, single, last[query[first]])
 
-    defined = _defined(shares, protection)
     p: list[tuple[float, ...] | None] = []
     names: list[tuple[str, ...]] = []
-    bounds = np.searchsorted(row, np.arange(n + 1))
-    for query, (begin, end) in enumerate(itertools.pairwise(bounds)):
-        levels = [scene.space.label(int(c)) for c in cell[begin:end]]
+    for i, (begin, end) in enumerate(itertools.pairwise(asked.start)):
+        levels = [scene.space.label(int(cell)) for cell in asked.cell[begin:end]]
         alone = own[begin:end]
-        labels = [
-            naming.shown(level) for level, is_own in zip(levels, alone, strict=True) if is_own
-        ]
-        values = share[begin:end][alone].tolist()
-        if last[query]:
-            rare = [level for level, single in zip(levels, alone, strict=True) if not single]
+        labels = [shown(level) for level, is_own in zip(levels, alone, strict=True) if is_own]
+        values = asked.weight[begin:end][alone].tolist()
+        if last[i]:
+            rare = [level for level, is_own in zip(levels, alone, strict=True) if not is_own]
             labels.append(_joined(rare))
-            values.append(float(merged[query]))
-        p.append(tuple(values) if defined[query] else None)
+            values.append(float(merged[i]))
+        p.append(tuple(values) if scene.defined[i] else None)
         names.append(tuple(labels))
     return Counted(group, p, names)
 
 
-def _scene(run: Rankings, protection: Protection, k: int) -> _Scene:
-    memberships = protection.groups.memberships(run.docnos, "drop")
-    shares = protection.shares(run.qids)
-    space = protection.groups.space
-    cells = protection.cells
-    top = np.full(len(run.qids), -1, dtype=np.int64)
-    if cells is None:
-        top = _most_exposed(run, memberships, space, shares, k)
-    owner = np.repeat(np.arange(len(memberships.size)), memberships.size)
-    whole = total(owner, memberships.weight, len(memberships.size))
-    item, entry = spread(memberships.start[run.doc], memberships.size[run.doc])
-    weight = memberships.weight[entry] / whole[run.doc[item]]
-    return _Scene(space, shares, top, cells, item, run.query[item], memberships.cell[entry], weight)
+@dataclass(frozen=True)
+class _Scene:
+    """Levels in a run, and what is asked for them; one entry per row and membership."""
 
+    space: LevelSpace
+    shares: SparseRows | None  # None: a number for all levels
+    defined: BoolArray  # whether each query has a target
+    top: IntArray  # the level that is not protected in each query; -1: `cells` are protected
+    cells: IntArray | None
+    item: IntArray  # row of the run of each entry
+    query: IntArray
+    cell: IntArray
+    weight: FloatArray  # its share of the document
 
-def _protected_rows(scene: _Scene, n_rows: int) -> BoolArray:
-    inside = scene.protects(scene.query, scene.cell)
-    return np.asarray(total(scene.item[inside], scene.weight[inside], n_rows) >= _HALF)
+    @classmethod
+    def of(cls, run: Rankings, protection: Protection, k: int) -> _Scene:
+        memberships = protection.groups.memberships(run.docnos, "drop")
+        shares = protection.shares(run.qids)
+        space = protection.groups.space
+        defined, top = np.ones(len(run.qids), dtype=bool), np.full(len(run.qids), -1)
+        if shares is not None and isinstance(protection.p, Target):
+            defined = shares.total() > 0
+        if protection.levels is None:
+            cells, top = None, _most_exposed(run, memberships, space, shares, k)
+        else:
+            cells = _cells(protection.groups, protection.levels)
+        owner = np.repeat(np.arange(len(memberships.size)), memberships.size)
+        whole = total(owner, memberships.weight, len(memberships.size))
+        item, entry = spread(memberships.start[run.doc], memberships.size[run.doc])
+        weight = memberships.weight[entry] / whole[run.doc[item]]
+        cell = memberships.cell[entry]
+        return cls(space, shares, defined, top, cells, item, run.query[item], cell, weight)
 
+    def protects(self, query: IntArray, cell: IntArray) -> BoolArray:
+        """Return whether levels are protected in queries."""
+        if self.cells is not None:
+            return np.asarray(np.isin(cell, self.cells))
+        return np.asarray(self.space.known(cell) & (cell != self.top[query]))
 
-def _defined(shares: SparseRows, protection: Protection) -> BoolArray:
-    if isinstance(protection.p, dict):
-        return np.ones(shares.n_rows, dtype=bool)
-    return np.asarray(shares.total() > 0)
+    def asked(self) -> SparseRows:
+        """Return the shares of the protected levels."""
+        shares = self.shares
+        if shares is None:  # the transformer refuses a number where levels are apart
+            raise TypeError("shares by level are needed")
+        kept = self.protects(shares.row, shares.cell)
+        rows, cells, weights = shares.row[kept], shares.cell[kept], shares.weight[kept]
+        return SparseRows(rows, cells, weights, shares.n_rows, shares.n_cells)
+
+    def counts(self, n_rows: int) -> BoolArray:
+        """Return whether each row of the run counts as protected."""
+        inside = self.protects(self.query, self.cell)
+        return np.asarray(total(self.item[inside], self.weight[inside], n_rows) >= _HALF)
 
 
 def _most_exposed(
@@ -165,28 +220,40 @@ def _most_exposed(
     Exposure is TREC Fair Ranking 2022's, 1 / log2(max(rank, 2)). Of several, or where no document
     shows a level: the one that the target gives most; then the first.
     """
-    weight = attention(run, TREC(), k)
-    seen = group_exposure(shown_documents(run, weight), memberships)
+    seen = group_exposure(shown_documents(run, attention(run, TREC(), k)), memberships)
     parts = [seen] if shares is None else [seen, shares]
     row = np.concatenate([part.row for part in parts])
     cell = np.concatenate([part.cell for part in parts])
-    every = SparseRows.collect(row, cell, np.ones(len(row)), seen.n_rows, space.size)
-    known = space.known(every.cell)
-    row, cell = every.row[known], every.cell[known]
+    known = space.known(cell)
+    row, cell = row[known], cell[known]
     exposure = np.round(seen.lookup(row, cell), 12)
     asked = shares.lookup(row, cell) if shares is not None else np.zeros(len(row))
-    order = np.lexsort((cell, -asked, -exposure, row))
+    order = np.lexsort((cell, -asked, -exposure, row))[::-1]
     first = sum(
         int(np.argmax(space.known_levels(place))) * stride
         for place, stride in enumerate(space.strides)
     )
     result = np.full(seen.n_rows, first, dtype=np.int64)
-    row, cell = row[order][::-1], cell[order][::-1]
-    result[row] = cell  # the last assignment of a row stays: its first in the order
+    result[row[order]] = cell[order]  # the last assignment of a row stays: its best
     return result
+
+
+def _cells(groups: Groups, levels: Any) -> IntArray:
+    return np.array([groups.space.cell(level) for level in levels], dtype=np.int64)
+
+
+def _known_levels(groups: Groups, given: Any, where: str, name: str) -> tuple[Level, ...]:
+    levels = levels_of(groups, given, where, name)
+    known = groups.space.known(_cells(groups, levels))
+    if not known.all():
+        raise ParameterError(
+            f"{where}: {levels[int(np.argmin(known))]!r} in {name} stands for documents whose "
+            "group is not known and cannot be protected"
+        )
+    return levels
 
 
 def _joined(levels: list[Level] | tuple[Level, ...]) -> str:
     if len(levels) > 4:
         return f"{len(levels)} others"
-    return " + ".join(naming.shown(level) for level in levels)
+    return " + ".join(map(shown, levels))

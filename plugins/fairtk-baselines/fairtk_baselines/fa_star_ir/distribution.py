@@ -16,20 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.frames import BoolArray, FloatArray, IntArray
+from fairtk.frames import FloatArray, IntArray
 from fairtk_baselines.fa_star_ir.corrections import ROUNDING
 
 
 def multinomial_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
-    """Return P(X_1 <= m_1, ..., X_G <= m_G), with probabilities of its own for each vector.
+    """Return P(X_1 <= m_1, ..., X_G <= m_G), with probabilities of its own for each vector; (n,).
 
-    Args:
-        counts: the bounds m, 0 or above; shape (n, n_groups).
-        trials: number of documents, 0 or above.
-        p: probabilities, at most 1 in sum; shape (n, n_groups) or (n_groups,).
-
-    Returns:
-        Probabilities; shape (n,).
+    `counts` are the bounds m, shape (n, n_groups); `p` has the same shape, or (n_groups,).
     """
     n, groups = counts.shape
     share = np.broadcast_to(p, (n, groups))
@@ -120,12 +114,10 @@ class CountBoxes:
         p: share of each group.
         cdf: P(X_1 <= m_1, ..., X_G <= m_G) for prefix i + 1; the last index of each axis stands
             for no bound; shape (k, size_1, ..., size_G).
-        reached: whether a prefix can have these counts; same shape.
     """
 
     p: tuple[float, ...]
     cdf: FloatArray
-    reached: BoolArray
 
     @classmethod
     def fits(cls, k: int, p: Sequence[float], most: int) -> bool:
@@ -141,12 +133,13 @@ class CountBoxes:
         for prefix in range(k):
             before = _next(before, p, gathers=False)
             cdf[prefix] = before
-        length = np.arange(1, k + 1).reshape(-1, *[1] * len(sizes))
-        return cls(tuple(p), cdf, np.indices(sizes).sum(axis=0) <= length)
+        return cls(tuple(p), cdf)
 
     def values(self) -> FloatArray:
-        """Return the values of the distribution function at counts that occur."""
-        return self.cdf[self.reached]
+        """Return the values of the distribution function at counts that a prefix can have."""
+        k, *sizes = self.cdf.shape
+        length = np.arange(1, k + 1).reshape(-1, *[1] * len(sizes))
+        return np.asarray(self.cdf[np.indices(sizes).sum(axis=0) <= length])
 
     def fail_probability(self, limit: float) -> float:
         """Return how likely a fair ranking has a prefix whose value is at most `limit`."""

@@ -1,18 +1,81 @@
-"""The order of FA*IR: score-sorted queues, merged so that every prefix is fair if it can be."""
+"""The order of FA*IR: score-sorted queues, merged so that every prefix is fair if it can be.
+
+A test says how fair the prefixes of all queries are: its `margin` is above 0 where one is fair, and
+more is further from unfair. It takes the query of each prefix, shape (n,), and its documents of
+each group, (n, n_groups).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fairtk.divergence import spread
-from fairtk.frames import BoolArray, IntArray
-from fairtk_baselines.fa_star_ir.prefix_tests import PrefixTest
+from fairtk.frames import BoolArray, FloatArray, IntArray
+from fairtk_baselines.fa_star_ir.binomial import MTable
+from fairtk_baselines.fa_star_ir.distribution import multinomial_cdf
+from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest
 
 MOST_STATES = 20_000
 """Up to so many vectors of counts are looked at for one place; beyond, the search is given up."""
+
+
+@dataclass(frozen=True)
+class BinomialPrefixes:
+    """FA*IR's m-table of each query, shape (n_queries, k), for one group: all that is protected."""
+
+    needed: IntArray
+    n_groups = 1
+
+    @classmethod
+    def of(cls, tables: Sequence[MTable | None], k: int) -> BinomialPrefixes:
+        """Return the test of each query's m-table; None asks for nothing."""
+        rows = [[0] * k if table is None else table.needed for table in tables]
+        return cls(np.array(rows, dtype=np.int64).reshape(len(tables), k))
+
+    @property
+    def k(self) -> int:
+        """Length of the longest prefix that is tested."""
+        return int(self.needed.shape[1])
+
+    def margin(self, query: IntArray, length: int, counts: IntArray) -> FloatArray:
+        """Return how many documents more than needed a prefix has, and 1."""
+        more = counts[:, 0] - self.needed[query, length - 1]
+        return np.asarray(more + 1, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class MultinomialPrefixes:
+    """The test of multinomial FA*IR for each query."""
+
+    k: int  # length of the longest prefix that is tested
+    p: FloatArray  # minimum shares, 0 for groups that a query lacks; shape (n_queries, n_groups)
+    limit: FloatArray  # significance of single tests; below 0: all is fair; shape (n_queries,)
+
+    @classmethod
+    def of(cls, tests: Sequence[MultinomialTest | None], k: int) -> MultinomialPrefixes:
+        """Return the tests of the queries, side by side; None asks for nothing."""
+        widest = max((len(test.p) for test in tests if test), default=1)
+        p = np.zeros((len(tests), widest))
+        limit = np.full(len(tests), -1.0)
+        for row, test in enumerate(tests):
+            if test:
+                p[row, : len(test.p)] = test.p
+                limit[row] = test.limit
+        return cls(k, p, limit)
+
+    @property
+    def n_groups(self) -> int:
+        """The most groups that a query counts."""
+        return int(self.p.shape[1])
+
+    def margin(self, query: IntArray, length: int, counts: IntArray) -> FloatArray:
+        """Return the distribution function at the counts, less the query's significance."""
+        return np.asarray(multinomial_cdf(counts, length, self.p[query]) - self.limit[query])
+
+
+PrefixTest = BinomialPrefixes | MultinomialPrefixes
 
 
 @dataclass(frozen=True)
@@ -82,15 +145,17 @@ def _merge(
         counts[live, taken] += 1
         first = live[~fair & (unfair[live] == 0)]
         unfair[first] = place + 1
-    _append_rest(order, start, size, min(test.k, rows))
+    rest = np.arange(rows) - np.repeat(start[:-1], size) >= test.k
+    used = np.zeros(rows, dtype=bool)
+    used[order[~rest]] = True
+    order[rest] = np.flatnonzero(~used)  # in their old order
     return Merged(order, unfair)
 
 
 def first_unfair(start: IntArray, group: IntArray, test: PrefixTest) -> tuple[IntArray, IntArray]:
-    """Return the length of each ranking's first prefix that is not fair, 0 if none, as it is.
+    """Return the length of each ranking's first unfair prefix, 0 if none, in the order as it is.
 
-    And the documents of each group among the first k, shape (n_rankings, n_groups); the arguments
-    are those of `merge`.
+    And the documents of each group among the first k, shape (n_rankings, n_groups).
     """
     size = np.diff(start)
     counts = np.zeros((len(size), test.n_groups + 1), dtype=np.int64)
@@ -109,8 +174,7 @@ def _choose(
 ) -> tuple[IntArray, BoolArray]:
     """Return the queue that each live ranking takes its next document from, and if that is fair.
 
-    `counts` are the documents of each group before it, shape (n, n_groups + 1), `heads` the first
-    row of each queue, where `none`, above all rows, stands for an empty one.
+    `counts` are those before it; `heads` the first row of each queue, `none` if it is empty.
     """
     taken = np.argmin(heads, axis=1)
     tried = counts.copy()
@@ -126,15 +190,6 @@ def _choose(
         suits = np.where(fair[due][:, None], margin > 0, margin == margin.max(axis=1)[:, None])
         taken[due] = np.argmin(np.where(suits, heads[due], none), axis=1)
     return taken, fair
-
-
-def _append_rest(order: IntArray, start: IntArray, size: IntArray, k: int) -> None:
-    """Put the rows that are not among the first k behind them, in their old order."""
-    _, top = spread(start[:-1], np.minimum(size, k))
-    used = np.zeros(len(order), dtype=bool)
-    used[order[top]] = True
-    _, rest = spread(start[:-1] + np.minimum(size, k), np.maximum(size - k, 0))
-    order[rest] = np.flatnonzero(~used)
 
 
 def longest_fair_path(group: IntArray, test: PrefixTest, query: int) -> IntArray:

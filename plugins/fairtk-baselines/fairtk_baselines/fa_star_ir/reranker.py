@@ -16,15 +16,20 @@ from fairtk.renamed import refuses_old_words
 from fairtk.transformers import FairTransformer, whole
 from fairtk_baselines.fa_star_ir.binomial import MTable, mtable
 from fairtk_baselines.fa_star_ir.corrections import ADJUST
-from fairtk_baselines.fa_star_ir.counting import Counted, count_apart, count_together
-from fairtk_baselines.fa_star_ir.merging import first_unfair, merge
-from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest, multinomial_test
-from fairtk_baselines.fa_star_ir.prefix_tests import (
+from fairtk_baselines.fa_star_ir.counting import (
+    Counted,
+    Protection,
+    count_apart,
+    count_together,
+)
+from fairtk_baselines.fa_star_ir.merging import (
     BinomialPrefixes,
     MultinomialPrefixes,
     PrefixTest,
+    first_unfair,
+    merge,
 )
-from fairtk_baselines.fa_star_ir.protection import Protection
+from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest, multinomial_test
 from fairtk_baselines.settings import choice, number, share
 
 TESTS = ("binomial", "multinomial")
@@ -99,20 +104,13 @@ class FAStarIR(FairTransformer):
             )
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the run in FA*IR's order.
-
-        Args:
-            inp: R: ``qid``, ``docno``, ``score``.
-        """
+        """Return the run (R: ``qid``, ``docno``, ``score``) in FA*IR's order."""
         run, counted = self._counted(inp)
         merged = merge(run.ranking_start, counted.group, self._test(counted))
         self._warn(run, counted, merged.unfair)
-        fresh = {SCORE: np.subtract(0.0, run.position), RANK: run.position}
-        kept = inp.drop(columns=[c for c in fresh if c in inp.columns])
-        out = kept.take(run.order[merged.order]).reset_index(drop=True)
-        for place, column in enumerate([*inp.columns, *(c for c in fresh if c not in inp)]):
-            if column in fresh:
-                out.insert(place, column, fresh[column])
+        out = inp.take(run.order[merged.order]).reset_index(drop=True)
+        out[SCORE] = 0.0 - run.position  # not -0.0
+        out[RANK] = run.position
         return out
 
     def check(self, run: pd.DataFrame) -> pd.DataFrame:
