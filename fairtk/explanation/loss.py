@@ -84,8 +84,8 @@ def _of_documents(
     grades = make_grades(pairs.query, np.nan_to_num(grade), n_queries, n)
     wanted = target_exposure(grades, measure["browsing"], measure["cutoff"])[grades.of_pair]
     over = shown.sum(axis=1) - wanted
-    label = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))
-    parts = Contributions.split(pairs.query, label, shown, wanted, over, -over * wanted, per_band)
+    cell = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))  # as in LABELS
+    parts = Contributions.split(pairs.query, cell, shown, wanted, over, -over * wanted, per_band)
     if groups is not None:
         memberships = groups.memberships(pairs.docnos, "drop")
         size = memberships.size[pairs.doc]
@@ -96,9 +96,7 @@ def _of_documents(
         every = np.concatenate([unit, without])
         cell = np.concatenate([memberships.cell[entry], np.full(len(without), groups.space.size)])
         parts = parts.taken(every, np.concatenate([share, np.ones(len(without))]))
-        parts = parts.regrouped(parts.query, cell, np.ones(len(cell)))
-    else:
-        parts = parts.regrouped(pairs.query, label, np.ones(len(pairs)))
+    parts = parts.regrouped(parts.query, cell, np.ones(len(cell)))
     return _normalized(measure, evidence, _with_unseen(measure, evidence, parts))
 
 

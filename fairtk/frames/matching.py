@@ -10,10 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from fairtk.errors import UnmatchedWarning
-from fairtk.frames.arrays import BoolArray, IntArray
 from fairtk.frames.columns import DOCNO, LABEL
 from fairtk.frames.ids import Ids
 from fairtk.frames.qrels import Qrels
@@ -37,7 +34,7 @@ def warn_of_other_qids(qrels: Qrels, queries: Ids, where: str) -> None:
 def warn_of_other_docnos(
     qrels: Qrels, queries: Ids, documents: Callable[[int], Any], where: str
 ) -> None:
-    """Warn as `warn_of_strangers`, for a run whose documents nobody has looked up.
+    """Warn if queries that have useful documents have no judged one in the run, nearly all.
 
     `documents` gives those of a query by its place. Queries are looked at until too few are left
     for the warning: mostly a tenth of them.
@@ -56,42 +53,16 @@ def warn_of_other_docnos(
         matched += 1
         if len(counted) - matched < SHARE * len(counted):
             return
-    if strange:
-        i, q = strange[0]
-        _warn(qrels, q, next(iter(documents(i))), len(strange), len(counted), where)
-
-
-def _warn(qrels: Qrels, query: int, docno: str, strange: int, counted: int, where: str) -> None:
-    rows = qrels.rows_of(query)
+    if not strange:
+        return
+    i, q = strange[0]
+    rows = qrels.rows_of(q)
     label = rows[qrels.labels[rows] > 0][0]
     warnings.warn(
-        f"{where}: no judged document is in the rankings of {strange} of the {counted} queries "
-        f"that have useful documents and results; do qrels and run name documents alike? For qid "
-        f"{qrels.qids[query]!r} the qrels have docno {qrels.docnos[qrels.doc[label]]!r}, the run "
-        f"has docno {docno!r}",
+        f"{where}: no judged document is in the rankings of {len(strange)} of the {len(counted)} "
+        "queries that have useful documents and results; do qrels and run name documents alike? "
+        f"For qid {qrels.qids[q]!r} the qrels have docno {qrels.docnos[qrels.doc[label]]!r}, the "
+        f"run has docno {next(iter(documents(i)))!r}",
         UnmatchedWarning,
-        stacklevel=3,
+        stacklevel=2,
     )
-
-
-def warn_of_strangers(
-    qrels: Qrels, query: IntArray, docno: Callable[[int], str], judged: BoolArray, where: str
-) -> None:
-    """Warn if queries that have useful documents have no judged one in the run, nearly all.
-
-    For each row of the run: its query among those of the labels (-1 for another), what gives its
-    document, and whether that has a label.
-    """
-    n_queries = len(qrels.qids)
-    counted = qrels.useful.copy()
-    shown = np.zeros(n_queries, dtype=bool)
-    shown[query[query >= 0]] = True
-    counted &= shown
-    strange = counted.copy()
-    strange[query[judged]] = False
-    n_counted, n_strange = int(counted.sum()), int(strange.sum())
-    if not n_counted or n_strange < SHARE * n_counted:
-        return
-    at = int(np.flatnonzero(strange)[0])
-    row = int(np.flatnonzero(query == at)[0])
-    _warn(qrels, at, docno(row), n_strange, n_counted, where)

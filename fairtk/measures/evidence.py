@@ -15,7 +15,7 @@ from fairtk.exposure.browsing import BrowsingModel
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray, rows_by_code
 from fairtk.frames.columns import DOCNO, EXPOSURE, QID, RANK, SAMPLE
 from fairtk.frames.ids import Ids
-from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids, warn_of_strangers
+from fairtk.frames.matching import warn_of_other_docnos, warn_of_other_qids
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import Rankings, rankings_of
 from fairtk.frames.runs import Run
@@ -116,11 +116,9 @@ class Evidence:
     @cached_property
     def pairs(self) -> Pairs:
         """All (query, document) pairs that are labeled or retrieved."""
-        pairs, ranked = Pairs(self), self.rankings
-        judged = pairs.of_row < len(self.qrels.query)
-        if self._warns and not judged.all():
-            query = self.query_of_run[ranked.query]
-            warn_of_strangers(self.qrels, query, ranked.docno, judged, self.where)
+        pairs = Pairs(self)
+        if self._warns and (pairs.of_row >= len(self.qrels.query)).any():  # some are not judged
+            self.warn_of_other_docnos()
         return pairs
 
     def by_query(
