@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,13 @@ from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import Rankings, encode_run, order_by
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.evidence import Evidence
-from fairtk.plackett_luce import METHODS, draw_rankings, log_step_probabilities, score_gaps
+from fairtk.plackett_luce import (
+    METHODS,
+    draw_rankings,
+    log_step_probabilities,
+    log_weights,
+    score_gaps,
+)
 
 COMPARED = 20
 """Rankings up to this number are compared with what the sampler draws."""
@@ -64,15 +70,21 @@ class ScoredCandidates:
         within[self._order] = np.arange(len(self._order)) - self.start[run.ranking]
         return pd.Index(run.query * max(1, run.documents.size) + run.doc), within
 
-    def places(self, ranked: Rankings, rows: IntArray, where: str) -> IntArray:
+    def places(self, ranked: Rankings, doc: IntArray, rows: IntArray, where: str) -> IntArray:
         """Return the places, from 0, of the documents of some rows of a run.
+
+        Args:
+            ranked: the run.
+            doc: the place of each of its distinct documents among those of this one, or -1.
+            rows: the rows.
+            where: who asks, for messages.
 
         Raises:
             InputError: a document is none of its query's candidates.
         """
         own = self.run
         query = own_queries(own, ranked)[ranked.query[rows]]
-        doc = own.documents.find(ranked.documents)[ranked.doc[rows]]
+        doc = doc[ranked.doc[rows]]
         known, within = self._places
         found = known.get_indexer(np.where(doc < 0, -1, query * max(1, own.documents.size) + doc))
         strange = np.flatnonzero((found < 0) | (query < 0))
@@ -85,11 +97,10 @@ class ScoredCandidates:
             )
         return np.asarray(within[found])
 
-    def gaps(self, first: int, last: int, alphas: Sequence[float]) -> FloatArray:
-        """Return the gaps of log-weights of the queries first to last - 1; (n_alphas, n_rows)."""
-        start = self.start[first : last + 1]
-        rows = slice(start[0], start[-1])
-        return np.stack([score_gaps(self.score[rows], start - start[0], a) for a in alphas])
+    def log_weights(self, query: int, alphas: Sequence[float]) -> FloatArray:
+        """Return the log-weights of a query's documents below the heaviest; (n, n_alphas)."""
+        rows = slice(self.start[query], self.start[query + 1])
+        return log_weights(self.score[rows], np.asarray(alphas, dtype=np.float64))
 
     def drawn(
         self, alpha: float, n_samples: int, cutoff: int, seed: int, method: str, last: int
@@ -133,29 +144,44 @@ class Generated:
 
 
 def read_generated(
-    frame: pd.DataFrame,
+    frames: Mapping[str, pd.DataFrame],
     candidates: ScoredCandidates,
     qrels: Qrels,
     measure: ExpectedUtility,
     cutoff: int,
-    where: str,
-) -> Generated:
-    """Return the answers of a frame, checked.
+) -> list[Generated]:
+    """Return the answers of frames, by what each is called in messages, checked.
 
     Raises:
-        ColumnError: the frame has no answers, or no documents.
+        ColumnError: a frame has no answers, or no documents.
         InputError: a ranking has other documents than the candidates, or too few; two answers of
             one ranking differ; a gold answer is missing.
     """
-    require(frame, [QID, DOCNO, QANSWER], where)
-    evidence = Evidence(qrels, frame, where)
-    ranked = evidence.rankings
+    evidences = []
+    for where, frame in frames.items():
+        require(frame, [QID, DOCNO, QANSWER], where)
+        evidences.append(Evidence(qrels, frame, where))
+    known = candidates.run.documents.find_each([e.rankings.documents for e in evidences])
+    return [
+        _generated(evidence, doc, candidates, measure, cutoff)
+        for evidence, doc in zip(evidences, known, strict=True)
+    ]
+
+
+def _generated(
+    evidence: Evidence,
+    doc: IntArray,
+    candidates: ScoredCandidates,
+    measure: ExpectedUtility,
+    cutoff: int,
+) -> Generated:
+    ranked, where = evidence.rankings, evidence.where
     _, value = measure.of_answers(evidence)
     query = own_queries(candidates.run, ranked)[ranked.ranking_query]
     sizes = np.diff(candidates.start)
     length = np.diff(ranked.ranking_start)
     kept = np.flatnonzero(ranked.position < cutoff)
-    place = candidates.places(ranked, kept, where)
+    place = candidates.places(ranked, doc, kept, where)
     depth = np.minimum(sizes[query], cutoff)
     short = np.flatnonzero(length < depth)
     if len(short):
@@ -224,9 +250,9 @@ def refuse_other_policy(
     away = variance = 0.0
     for number in looked_at:
         own = given.top[number][:DRAWN]
-        gaps = candidates.gaps(number, number + 1, [alpha])
         both = np.concatenate([own, drawn[number]])
-        likely = log_step_probabilities(gaps, both).sum(axis=0)[0]
+        weights = candidates.log_weights(number, [alpha])
+        likely = log_step_probabilities(weights, both).sum(axis=0)[:, 0]
         parts = likely[: len(own)], likely[len(own) :]
         squares = sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
         away += float(parts[0].mean() - parts[1].mean())

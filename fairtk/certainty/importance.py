@@ -67,16 +67,18 @@ def balanced_means(
     count = np.bincount(source, minlength=len(log_source))
     with np.errstate(divide="ignore"):  # a source without rankings has no share
         share = log_source + np.log(count / n_rankings)[:, None]
-    weight = np.exp(log_target - np.logaddexp.reduce(share, axis=0))
+    weight = log_target - np.logaddexp.reduce(share, axis=0)
+    np.exp(weight, out=weight)
     total = weight.sum(axis=1)
-    square = (weight**2).sum(axis=1)
+    square = np.einsum("ij,ij->i", weight, weight)
     with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0: nothing weighs anything
         if estimator == "plain":
             value, scale = weight @ values / n_rankings, np.full(len(total), float(n_rankings))
             away = weight * values
         else:
             value, scale = weight @ values / total, total
-            away = weight * (values - value[:, None])
+            away = values - value[:, None]
+            away *= weight
         kish = np.where(square > 0, total**2 / square, 0.0)
         error = np.sqrt(_variance(away, source, sample, count)) / scale
         effective = kish * np.minimum(1.0, total / n_rankings) ** 2
@@ -98,11 +100,14 @@ def _with_ends(
 
 def _variance(away: FloatArray, source: IntArray, sample: IntArray, count: IntArray) -> FloatArray:
     """Return the variance of sums of terms; those of one sample number are one draw."""
-    member = (source == np.arange(len(count))[:, None]).astype(np.float64)
-    centered = away - (away @ member.T / np.maximum(count, 1))[:, source]
-    order = np.argsort(sample, kind="stable")
-    start = np.flatnonzero(np.diff(sample[order], prepend=-1))
+    if (sample[1:] < sample[:-1]).any():
+        order = np.argsort(sample, kind="stable")
+        away, source, sample = away[:, order], source[order], sample[order]
+    start = np.flatnonzero(np.diff(sample, prepend=-1))
     if len(start) < 2:
         return np.full(len(away), np.nan)
-    draws = np.add.reduceat(centered[:, order], start, axis=1)
+    member = (source == np.arange(len(count))[:, None]).astype(np.float64)
+    mean = away @ member.T / np.maximum(count, 1)
+    draws = np.add.reduceat(away, start, axis=1)
+    draws -= mean @ np.add.reduceat(member, start, axis=1)
     return np.asarray((draws**2).sum(axis=1) * len(start) / (len(start) - 1))

@@ -26,7 +26,7 @@ from fairtk.errors import (
     ParameterError,
     listed,
 )
-from fairtk.frames.arrays import FloatArray
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import GOLD_ANSWER, QID
 from fairtk.frames.qrels import Qrels
 from fairtk.measures.eu import EU, ExpectedUtility
@@ -35,8 +35,6 @@ from fairtk.transformers.settings import exponent, whole
 
 WHERE = "off_policy_utility"
 LEAST_EFFECTIVE = 30
-_GAPS = 1 << 20
-"""How many gaps of log-weights are in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -110,19 +108,17 @@ def off_policy_utility(
     measure = utility if isinstance(utility, ExpectedUtility) else EU(utility=utility)
     labels = Qrels(qrels, WHERE, [GOLD_ANSWER])
     candidates = ScoredCandidates(scores, f"{WHERE} (scores)")
-    given = []
-    for alpha, frame in sources.items():
-        where = f"{WHERE} (answers[{alpha}])"
-        found = read_generated(frame, candidates, labels, measure, cutoff, where)
-        if seed is not None:
-            refuse_other_draws(
-                found, candidates, alpha, cutoff, whole("seed", seed, WHERE, None), where
-            )
-        given.append(found)
+    named = {f"{WHERE} (answers[{alpha}])": frame for alpha, frame in sources.items()}
+    given = read_generated(named, candidates, labels, measure, cutoff)
+    each = list(zip(named, sources, given, strict=True))
+    if seed is not None:
+        seed = whole("seed", seed, WHERE, None)
+        for where, alpha, found in each:
+            refuse_other_draws(found, candidates, alpha, cutoff, seed, where)
     table = _estimates(given, candidates, list(sources), wanted, estimator, measure.bounds)
     if seed is None:
-        for alpha, found in zip(sources, given, strict=True):
-            refuse_other_policy(found, candidates, alpha, cutoff, f"{WHERE} (answers[{alpha}])")
+        for where, alpha, found in each:
+            refuse_other_policy(found, candidates, alpha, cutoff, where)
     per_query = _per_query(table, candidates, labels, wanted, measure.worst)
     means = _means(per_query, wanted, least_effective)
     _warn(per_query, least_effective)
@@ -147,57 +143,39 @@ def _estimates(
     bounds: tuple[float, float],
 ) -> dict[int, FloatArray]:
     """Return value, error and effective size at each wanted alpha, by query that has answers."""
-    start, alphas, found = candidates.start, [*sources, *wanted], {}
-    n_queries = len(start) - 1
-    first = 0
-    while first < n_queries:
-        room = int(start[first]) + _GAPS // len(alphas)
-        last = max(first + 1, int(np.searchsorted(start, room, side="right")) - 1)
-        gaps = candidates.gaps(first, last, alphas)
-        for query in range(first, last):
-            own = [slice(g.start[query], g.start[query + 1]) for g in given]
-            top = np.concatenate([g.top[query] for g in given])
-            if len(top) == 0:
-                continue
-            rows = slice(start[query] - start[first], start[query + 1] - start[first])
-            steps = log_step_probabilities(gaps[:, rows], top)
-            source = np.repeat(np.arange(len(given)), [s.stop - s.start for s in own])
-            _refuse_impossible(steps, source, given, own, sources, candidates, query)
-            log_probability = steps.sum(axis=0)
-            estimate = balanced_means(
-                log_probability[len(sources) :],
-                log_probability[: len(sources)],
-                source,
-                np.concatenate([g.sample[s] for g, s in zip(given, own, strict=True)]),
-                np.concatenate([g.value[s] for g, s in zip(given, own, strict=True)]),
-                estimator,
-                bounds,
-            )
-            found[query] = np.stack([estimate.value, estimate.error, estimate.effective])
-        first = last
+    alphas, found = np.array([*sources, *wanted]), {}
+    for query in range(len(candidates.start) - 1):
+        own = [slice(g.start[query], g.start[query + 1]) for g in given]
+        sample = np.concatenate([g.sample[s] for g, s in zip(given, own, strict=True)])
+        if len(sample) == 0:
+            continue
+        order = np.argsort(sample, kind="stable")
+        sample = sample[order]
+        source = np.repeat(np.arange(len(given)), [s.stop - s.start for s in own])[order]
+        value = np.concatenate([g.value[s] for g, s in zip(given, own, strict=True)])[order]
+        top = np.concatenate([g.top[query] for g in given])[order]
+        steps = log_step_probabilities(candidates.log_weights(query, alphas), top)
+        _refuse_impossible(steps, source, sample, sources, str(candidates.run.qids[query]))
+        log_probability = np.ascontiguousarray(steps.sum(axis=0).T)
+        log_target = log_probability[len(sources) :]
+        log_source = log_probability[: len(sources)]
+        estimate = balanced_means(log_target, log_source, source, sample, value, estimator, bounds)
+        found[query] = np.stack([estimate.value, estimate.error, estimate.effective])
     return found
 
 
 def _refuse_impossible(
-    steps: FloatArray,
-    source: Any,
-    given: list[Generated],
-    own: list[slice],
-    sources: list[float],
-    candidates: ScoredCandidates,
-    query: int,
+    steps: FloatArray, source: IntArray, sample: IntArray, sources: list[float], qid: str
 ) -> None:
     """Raise if a ranking has a place that its own policy does not fill so."""
-    least = steps[:, source, np.arange(len(source))].min(axis=0)
+    least = steps[:, np.arange(len(source)), source].min(axis=0)
     never = np.flatnonzero(least <= -SURE)
     if len(never):
-        place = source[never[0]]
-        samples = np.concatenate([g.sample[s] for g, s in zip(given, own, strict=True)])
+        alpha = sources[source[never[0]]]
         raise InputError(
-            f"{WHERE} (answers[{sources[place]}]): the policy with alpha {sources[place]} cannot "
-            f"draw the ranking of qid {str(candidates.run.qids[query])!r}, sample "
-            f"{samples[never[0]]} (probability 0: {len(never)} such rankings); are the answers of "
-            "another alpha or run?"
+            f"{WHERE} (answers[{alpha}]): the policy with alpha {alpha} cannot draw the ranking of "
+            f"qid {qid!r}, sample {sample[never[0]]} (probability 0: {len(never)} such rankings); "
+            "are the answers of another alpha or run?"
         )
 
 

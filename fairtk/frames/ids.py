@@ -7,6 +7,7 @@ error here, at every door.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -46,8 +47,14 @@ class Ids:
 
     def find(self, others: Ids) -> IntArray:
         """Return the place of each of other ids among these; -1 where it is none of them."""
-        place = pc.index_in(others._table, value_set=self._table)
-        return np.asarray(place.fill_null(-1)).astype(np.int64)
+        return self.find_each([others])[0]
+
+    def find_each(self, many: Sequence[Ids]) -> list[IntArray]:
+        """Return the same for each of many, at the price of one where these are more."""
+        together = pa.concat_arrays([others._table for others in many])
+        place = np.asarray(pc.index_in(together, value_set=self._table).fill_null(-1))
+        ends = np.cumsum([others.size for others in many])[:-1]
+        return [part.astype(np.int64) for part in np.split(place, ends)]
 
 
 def encode_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, ObjectArray]:

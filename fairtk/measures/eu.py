@@ -75,14 +75,17 @@ class ExpectedUtility(FairMeasure):
     def of_answers(self, evidence: Evidence) -> tuple[IntArray, FloatArray]:
         """Return the query and the utility of each answer, in the order of query and sample."""
         gold = _gold_answers(evidence, repr(self))
-        query, answer = _answers(evidence, repr(self))
+        query, code, texts = _answers(evidence, repr(self))
         missing = [i for i in np.unique(query) if gold[i] is None]
         if missing:
             raise InputError(
                 f"{self!r}: the gold_answer of qid {evidence.qids[missing[0]]!r} is missing "
                 f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
             )
-        value = np.array(self.utility(answer, [gold[i] for i in query]), dtype=np.float64)
+        pair, of_pair = np.unique(query * max(1, len(texts)) + code, return_inverse=True)
+        asked, said = np.divmod(pair, max(1, len(texts)))
+        distinct = self.utility([texts[i] for i in said], [gold[i] for i in asked])
+        value = np.array(distinct, dtype=np.float64)[of_pair]
         bound = self["upper_bound"]
         return query, value if bound is None else bound - value
 
@@ -132,11 +135,11 @@ def _gold_answers(evidence: Evidence, where: str) -> list[Any]:
     return gold
 
 
-def _answers(evidence: Evidence, where: str) -> tuple[IntArray, list[str]]:
-    """Return the query index and the text of each answer, one per (qid, sample)."""
+def _answers(evidence: Evidence, where: str) -> tuple[IntArray, IntArray, list[str]]:
+    """Return the query and the text of each answer, one per (qid, sample), and the texts."""
     frame = evidence.frame
     if len(frame) == 0 and QANSWER not in frame.columns:
-        return np.zeros(0, dtype=np.int64), []
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), []
     require(frame, [QID, QANSWER], f"{where} (run; end the pipeline with a generator)")
     if DOCNO in frame.columns and len(frame):
         _ = evidence.rankings  # validates samples and duplicates
@@ -165,8 +168,7 @@ def _answers(evidence: Evidence, where: str) -> tuple[IntArray, list[str]]:
             f"{where}: two different answers for qid {str(row[QID])!r}{at}; one ranking gives one "
             "answer, repeated on each of its rows"
         )
-    distinct = [str(text) for text in texts.tolist()]
-    return query[query_codes[first]], [distinct[code] for code in text_codes[first].tolist()]
+    return query[query_codes[first]], text_codes[first], [str(text) for text in texts.tolist()]
 
 
 EU = ExpectedUtility()

@@ -13,7 +13,7 @@ from fairtk.plackett_luce.batch import METHODS, Draws, draw_rankings
 from fairtk.plackett_luce.calibration import find_alphas
 from fairtk.plackett_luce.exact import expected_attention
 from fairtk.plackett_luce.probabilities import log_step_probabilities
-from fairtk.plackett_luce.scaling import SURE, score_gaps
+from fairtk.plackett_luce.scaling import SURE, log_weights, score_gaps
 from fairtk.plackett_luce.streams import Stream
 
 __all__ = [
@@ -25,5 +25,6 @@ __all__ = [
     "expected_attention",
     "find_alphas",
     "log_step_probabilities",
+    "log_weights",
     "score_gaps",
 ]

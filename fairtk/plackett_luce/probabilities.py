@@ -10,7 +10,7 @@ _DEEPEST = 700.0
 """exp(-x) of larger numbers is too coarse (subnormal, 0)."""
 
 
-def log_step_probabilities(gaps: FloatArray, rankings: IntArray) -> FloatArray:
+def log_step_probabilities(log_weight: FloatArray, rankings: IntArray) -> FloatArray:
     """Return the log-probability of each step of rankings of one query under many policies.
 
     The probability of the top of a ranking is a product of one softmax per place, over the
@@ -20,36 +20,39 @@ def log_step_probabilities(gaps: FloatArray, rankings: IntArray) -> FloatArray:
     about 1e-15 times the square of the number of places.
 
     Args:
-        gaps: gaps of log-weights (`score_gaps`), a row per policy; shape (n_policies, n). All
-            policies have the documents in the same order.
+        log_weight: log-weights (`log_weights`), a column per policy; shape (n, n_policies). All
+            policies have the documents in the same order, descending from 0.
         rankings: indexes of the documents at the first k places, k <= n; shape (n_rankings, k).
             Where k gaps add up to more than 700 nats, which takes a cutoff of 9, each gap is cut to
             700 / k nats.
 
     Returns:
-        shape (k, n_policies, n_rankings).
+        shape (k, n_rankings, n_policies).
     """
     places = rankings.shape[1]
-    log_weight = -np.cumsum(gaps, axis=1)
-    steep = log_weight[:, places - 1] < -_DEEPEST
+    steep = log_weight[places - 1] < -_DEEPEST
     if steep.any():
-        cut = np.minimum(gaps[steep], _DEEPEST / places)
-        log_weight[steep] = -np.cumsum(cut, axis=1)
-    weight = np.exp(log_weight)
-    ends = np.concatenate(
-        [weight[:, : places - 1], weight[:, places - 1 :].sum(axis=1, keepdims=True)], axis=1
-    )
-    tail = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]  # of all documents from each of the first on
+        gaps = -np.diff(log_weight[:, steep], axis=0, prepend=0.0)
+        log_weight = log_weight.copy()
+        log_weight[:, steep] = -np.cumsum(np.minimum(gaps, _DEEPEST / places), axis=0)
+    n = len(log_weight)
+    weight = np.zeros((n + 1, log_weight.shape[1]))  # the last one is no document
+    np.exp(log_weight, out=weight[:n])
+    # of all documents from each of the first on
+    tail = np.append(weight[: places - 1], [weight[places - 1 :].sum(axis=0)], axis=0)
+    tail = np.cumsum(tail[::-1], axis=0)[::-1]
     gone = np.zeros(rankings.shape, dtype=bool)  # which of the first documents are placed
-    taken = weight[:, rankings.T].transpose(1, 0, 2)  # (k, n_policies, n_rankings)
-    steps = np.empty(taken.shape)
+    taken = weight[rankings.T]
+    steps, part = np.empty(taken.shape), np.empty(taken.shape[1:])
+    for place in range(places):
+        heaviest = gone.argmin(axis=1)
+        left = steps[place]
+        np.take(tail, heaviest, axis=0, out=left, mode="clip")
+        for earlier in range(place):
+            placed = rankings[:, earlier]
+            behind = np.where(placed > heaviest, placed, n)
+            left -= np.take(weight, behind, axis=0, out=part, mode="clip")
+        light = np.flatnonzero(rankings[:, place] < places)
+        gone[light, rankings[light, place]] = True
     with np.errstate(divide="ignore"):  # log(0): no double is as small as the probability
-        for place in range(places):
-            heaviest = gone.argmin(axis=1)
-            left = tail[:, heaviest]
-            for earlier in range(place):
-                left -= taken[earlier] * (rankings[:, earlier] > heaviest)
-            np.log(taken[place] / left, out=steps[place])
-            light = np.flatnonzero(rankings[:, place] < places)
-            gone[light, rankings[light, place]] = True
-    return steps
+        return np.log(np.divide(taken, steps, out=steps), out=steps)

@@ -20,6 +20,9 @@ pairs of a million documents that is below 1e-23, far less than what 53-bit rand
 show, so cutting every larger gap to `SURE` changes no distribution and keeps the sums small.
 """
 
+_SMALL = 10.0
+"""Up to this alpha log-weights are below 2^10, so that their rounding errors stay below 1e-12."""
+
 
 def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -> FloatArray:
     """Return the gaps between the log-weights of neighbors, for many queries at once.
@@ -54,6 +57,34 @@ def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -
         gap = above**alpha * -np.expm1(alpha * np.log1p(-step / above))
     np.minimum(gap, SURE, out=gaps[1:], where=inside)
     return gaps
+
+
+def log_weights(scores: FloatArray, alphas: FloatArray) -> FloatArray:
+    """Return how far the log-weights of one query lie below the heaviest, under many policies.
+
+    With top the highest score that is 2^a * expm1(a * log1p((score - top) / (max - min) / 2)). Only
+    where a gap is cut to `SURE` or an alpha is large, the gaps are summed.
+
+    Args:
+        scores: finite retrieval scores, sorted descending; shape (n,), not empty.
+        alphas: exponents >= 0, finite; shape (n_policies,).
+
+    Returns:
+        shape (n, n_policies), in nats, <= 0.
+    """
+    n, small = len(scores), np.minimum(alphas, _SMALL)
+    own, _, spread = _spread(scores, np.array([0, n]), scores[:1], scores[-1:])
+    result = np.log1p((own - own[0]) / spread / 2)[:, None] * small
+    np.expm1(result, out=result)
+    result *= np.exp2(small)
+    far = np.flatnonzero(np.exp2(small) > SURE)
+    cut = np.diff(result[:, far], axis=0).min(axis=0, initial=0.0) < -SURE
+    steep = far[cut | (alphas[far] > _SMALL)]
+    if len(steep):
+        start = np.arange(len(steep) + 1) * n
+        gaps = score_gaps(np.tile(scores, len(steep)), start, alphas[steep])
+        result[:, steep] = -np.cumsum(gaps.reshape(-1, n), axis=1).T
+    return result
 
 
 def _spread(

@@ -22,7 +22,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
 )
-from fairtk.plackett_luce import log_step_probabilities, score_gaps
+from fairtk.plackett_luce import log_step_probabilities, log_weights
 
 SCORES = [5.0, 4.5, 4.0, 2.0, 1.0, 0.5]
 K = 2
@@ -61,8 +61,8 @@ def exact_utility(run, alpha):
     for _, own in run.groupby("qid"):
         scores = own["score"].to_numpy()
         every = np.array(list(permutations(range(len(scores)), K)))
-        gaps = score_gaps(scores, np.array([0, len(scores)]), alpha)[None]
-        probability = np.exp(log_step_probabilities(gaps, every).sum(axis=0)[0])
+        weights = log_weights(scores, np.array([alpha]))
+        probability = np.exp(log_step_probabilities(weights, every).sum(axis=0)[:, 0])
         docnos = own["docno"].to_numpy()
         values.append(sum(p * is_right(docnos[r]) for p, r in zip(probability, every, strict=True)))
     return float(np.mean(values))
@@ -74,10 +74,9 @@ def exact_utility(run, alpha):
 def test_plain_is_unbiased_by_enumeration():
     """The expectation of the estimate over all rankings of both policies is EU, exactly."""
     scores = np.array(SCORES)
-    start = np.array([0, len(scores)])
     every = np.array(list(permutations(range(len(scores)), 3)))
-    gaps = np.stack([score_gaps(scores, start, a) for a in (1, 4, 0.5, 2.7)])
-    log_p = log_step_probabilities(gaps, every).sum(axis=0)
+    weights = log_weights(scores, np.array([1, 4, 0.5, 2.7]))
+    log_p = log_step_probabilities(weights, every).sum(axis=0).T
     useful = np.random.default_rng(1).random(len(every))
     count = np.array([3, 1])  # as if three rankings came from alpha 1 for each one from alpha 4
     expected = np.zeros(2)

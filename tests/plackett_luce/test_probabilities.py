@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairtk.plackett_luce import SURE, log_step_probabilities, score_gaps
+from fairtk.plackett_luce import SURE, log_step_probabilities, log_weights, score_gaps
 
 
-def gaps_at(scores, alphas):
-    """Return the gaps of scores in descending order, a row per alpha."""
-    start = np.array([0, len(scores)])
-    return np.stack([score_gaps(np.asarray(scores, dtype=float), start, a) for a in alphas])
+def heights(gaps):
+    """Return log-weights from gaps, a row per policy."""
+    return -np.cumsum(gaps, axis=1).T
 
 
 def exact_steps(gaps, ranking):
@@ -35,15 +34,15 @@ def exact_steps(gaps, ranking):
 def test_by_hand():
     # weights 4, 2, 1: the ranking (1, 0) has 2/7 * 4/5, the ranking (2, 1) 1/7 * 2/6
     gaps = np.log([[1.0, 2.0, 2.0]])
-    steps = log_step_probabilities(gaps, np.array([[1, 0], [2, 1]]))
-    assert np.exp(steps[:, 0]) == pytest.approx(np.array([[2 / 7, 1 / 7], [4 / 5, 2 / 6]]))
+    steps = log_step_probabilities(heights(gaps), np.array([[1, 0], [2, 1]]))
+    assert np.exp(steps[:, :, 0]) == pytest.approx(np.array([[2 / 7, 1 / 7], [4 / 5, 2 / 6]]))
 
 
 def test_all_rankings_add_up_to_one():
-    gaps = gaps_at([9.0, 7.0, 7.0, 3.5, 2.0], [0, 1, 3, 8, 64])
+    weights = log_weights(np.array([9.0, 7.0, 7.0, 3.5, 2.0]), np.array([0, 1, 3, 8, 64]))
     for places in range(1, 6):
         every = np.array(list(permutations(range(5), places)))
-        found = np.exp(log_step_probabilities(gaps, every).sum(axis=0)).sum(axis=1)
+        found = np.exp(log_step_probabilities(weights, every).sum(axis=0)).sum(axis=0)
         assert found == pytest.approx(np.ones(5), abs=1e-12)
 
 
@@ -57,7 +56,7 @@ def test_any_weights_and_any_ranking(gaps, data):
     gaps = [0.0, *gaps]
     places = data.draw(st.integers(1, min(8, len(gaps))))  # 8 gaps are never cut
     ranking = data.draw(st.permutations(range(len(gaps))))[:places]
-    found = log_step_probabilities(np.array([gaps]), np.array([ranking]))[:, 0, 0]
+    found = log_step_probabilities(heights([gaps]), np.array([ranking]))[:, 0, 0]
     wanted = exact_steps(gaps, ranking)
     # a weight below exp(-745) is no double: its probability is 0
     for place, (one, other) in enumerate(zip(found, wanted, strict=True)):
@@ -70,5 +69,18 @@ def test_any_weights_and_any_ranking(gaps, data):
 def test_deep_rankings_of_a_steep_policy_are_certain():
     gaps = np.full((1, 40), SURE)
     gaps[0, 0] = 0.0
-    steps = log_step_probabilities(gaps, np.arange(30)[None])
+    steps = log_step_probabilities(heights(gaps), np.arange(30)[None])
     assert (np.abs(steps) < 1e-9).all()
+
+
+@settings(max_examples=60)
+@given(
+    scores=st.lists(st.floats(-1e308, 1e308), min_size=1, max_size=8),
+    alphas=st.lists(st.floats(0, 30), min_size=1, max_size=4),
+)
+def test_log_weights_are_summed_gaps(scores, alphas):
+    """Also where a gap is cut, and where they are taken from the heaviest document at once."""
+    scores, alphas = -np.sort(-np.array(scores)), np.array(alphas)
+    start = np.array([0, len(scores)])
+    wanted = heights([score_gaps(scores, start, alpha) for alpha in alphas])
+    np.testing.assert_allclose(log_weights(scores, alphas), wanted, rtol=1e-12, atol=1e-12)

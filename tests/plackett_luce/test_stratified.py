@@ -38,7 +38,7 @@ def test_every_sample_has_the_law_of_the_policy(alpha):
     """All 24 top-3 rankings of four documents, for the first, a middle and the last sample."""
     gaps = gaps_of([3.0, 2.5, 1.0, 0.5], alpha)
     every = np.array(list(permutations(range(4), 3)))
-    probability = np.exp(log_step_probabilities(gaps[None], every).sum(axis=0)[0])
+    probability = np.exp(log_step_probabilities(-np.cumsum(gaps)[:, None], every).sum(axis=0)[:, 0])
     n_keys, samples = 1500, (0, 4, 6)
     found = np.stack([drawn(gaps, 7, 3, key=str(i)) for i in range(n_keys)])
     number = {tuple(ranking): place for place, ranking in enumerate(every.tolist())}
