@@ -49,7 +49,9 @@ def balanced_means(
     same random numbers give rankings that hang together. It is right for independent ones, too. Of
     the self-normalized mean it is that of the ratio to first order, with an effective draw at each
     end of the values' range added (Agresti and Coull 1998): that none of 30 answers is wrong does
-    not say that none ever is.
+    not say that none ever is. The plain mean is off by more where the mean weight is not its
+    expectation, 1, and how far it is from that is known: the root of both squares. (The spread of
+    weights times values is too small whenever the heavy weights are those that were not drawn.)
 
     The effective sample size is Kish's, times the square of the mean weight where that is below its
     expectation, 1: what is missing is what no source has drawn.
@@ -72,18 +74,17 @@ def balanced_means(
     total = weight.sum(axis=1)
     square = np.einsum("ij,ij->i", weight, weight)
     with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0: nothing weighs anything
-        if estimator == "plain":
-            value, scale = weight @ values / n_rankings, np.full(len(total), float(n_rankings))
-            away = weight * values
-        else:
-            value, scale = weight @ values / total, total
-            away = values - value[:, None]
-            away *= weight
+        value = weight @ values / total
+        away = values - value[:, None]
+        away *= weight
+        error = np.sqrt(_variance(away, source, sample, count)) / total
         kish = np.where(square > 0, total**2 / square, 0.0)
-        error = np.sqrt(_variance(away, source, sample, count)) / scale
         effective = kish * np.minimum(1.0, total / n_rankings) ** 2
-        if estimator != "plain" and np.isfinite(bounds).all():
+        if np.isfinite(bounds).all():
             error = _with_ends(value, error, effective, bounds)
+        if estimator == "plain":
+            plain = weight @ values / n_rankings
+            value, error = plain, np.hypot(error, plain - value)
     return WeightedMeans(value, error, effective)
 
 

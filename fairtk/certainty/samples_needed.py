@@ -27,7 +27,8 @@ class Precision:
 
     Attributes:
         per_query: ``measure``, ``qid``, ``value``, ``n_samples``, ``error`` (the value's standard
-            error from sampling; NaN for too few samples: two, four for EE_D and EE_L), ``bias``
+            error from sampling; NaN for too few samples: two, four for EE_D and EE_L; where N
+            samples do not differ, as if one in N + 1 did by all that values can), ``bias``
             (what the estimator adds in expectation: EE_D and EE_L that are not "unbiased"),
             ``needed`` (samples for the wished half-width; NaN where `error` is).
         means: ``measure``, ``value`` (mean over the queries that have one), ``error`` and
@@ -111,6 +112,8 @@ def _mean(value: FloatArray, spread: SampleSpread, factor: float, least: float) 
         return [math.nan] * 5 + [0]
     # estimates of variances below 0 by chance stay, so that their sum is right on average
     variance = max(float(spread.variance()[there].sum()), 0.0) / n**2
+    if spread.alike()[there].all():
+        variance = float((spread.error()[there] ** 2).sum()) / n**2
     one, two = (max(float(part[there].sum()), 0.0) / n**2 for part in (spread.one, spread.two))
     needed = float(fewest_samples(np.array([one]), np.array([two]), least)[0])
     error, bias = math.sqrt(variance), float(spread.bias[there].mean())

@@ -18,7 +18,7 @@ import numpy as np
 from fairtk.divergence import SparseRows
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure.expected import total
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.measures.ee import ExpectedExposure
 from fairtk.measures.eu import ExpectedUtility
 from fairtk.measures.evidence import Evidence
@@ -26,6 +26,9 @@ from fairtk.measures.expectation import Expectation, values_of_samples
 
 _BLOCK = 1 << 22
 """Pairs of samples that are in memory at a time."""
+
+_ALIKE = 1e-9
+"""Errors of so small a part of a step are those of samples that do not differ, but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,9 @@ class SampleSpread:
     one: FloatArray  # the variance a of what one sample says, see the module
     two: FloatArray  # the variance b of what a pair of samples says
     bias: FloatArray  # what the estimator adds in expectation
+    # by how much the value would change if one sample in n + 1 differed from the others by all that
+    # values can; NaN where they have no bounds
+    step: FloatArray
 
     def variance(self, n: Any = None) -> FloatArray:
         """Return the variance of the values with n samples, by default with those there are.
@@ -50,7 +56,17 @@ class SampleSpread:
         return np.asarray(2 * (2 * (size - 2) * self.one + self.two) / (size * (size - 1)))
 
     def error(self) -> FloatArray:
-        """Return the standard errors of the values."""
+        """Return the standard errors of the values, `step` where no two samples differ.
+
+        That N samples are alike does not say that all are: what one in N + 1 has may be unseen.
+        """
+        return np.where(self.alike(), self.step, self._error())
+
+    def alike(self) -> BoolArray:
+        """Return which queries have several samples, of which no two differ."""
+        return np.asarray((self.n > 1) & (self._error() <= _ALIKE * self.step))
+
+    def _error(self) -> FloatArray:
         one, two = np.maximum(self.one, 0.0), np.maximum(self.two, 0.0)
         return np.sqrt(replace(self, one=one, two=two).variance())
 
@@ -70,13 +86,15 @@ def spread_over_samples(measure: Any, evidence: Evidence) -> SampleSpread:
     nothing = np.zeros(n_queries)
     if isinstance(measure, ExpectedExposure) and measure.PART != "relevance":
         return _of_pairs(measure, evidence, query, n)
-    scale = np.ones(n_queries)
+    scale = reach = np.ones(n_queries)
     if isinstance(measure, ExpectedExposure):
         shown = measure.form.shown(evidence)
         value = shown.per_row(shown.weight * measure.form.targets(evidence)[shown.cell])
-        scale = measure.scales(evidence)
+        scale, reach = measure.scales(evidence), measure.widths(evidence)
     elif isinstance(measure, ExpectedUtility):
         query, value = measure.of_answers(evidence)
+        width = measure.bounds[1] - measure.bounds[0]
+        reach = np.full(n_queries, width if np.isfinite(width) else np.nan)
     elif isinstance(measure, Expectation):
         query, value = values_of_samples(measure.inner, evidence)
     else:
@@ -87,7 +105,7 @@ def spread_over_samples(measure: Any, evidence: Evidence) -> SampleSpread:
     mean = total(query, value, n_queries) / np.maximum(n, 1)
     square = total(query, (value - mean[query]) ** 2, n_queries)
     variance = np.where(n == 1, np.nan, square / np.maximum(n - 1, 1)) * scale**2
-    return SampleSpread(n, variance / 4, variance / 2, nothing)
+    return SampleSpread(n, variance / 4, variance / 2, nothing, reach * scale / (n + 1))
 
 
 def _of_pairs(measure: Any, evidence: Evidence, query: IntArray, n: IntArray) -> SampleSpread:
@@ -104,7 +122,8 @@ def _of_pairs(measure: Any, evidence: Evidence, query: IntArray, n: IntArray) ->
     if measure["estimator"] == "unbiased":
         added = np.zeros(len(n))
     one, two, added = one * scale**2, two * scale**2, added * scale
-    return SampleSpread(n, one, two, np.where(n > 0, added, 0.0))
+    step = 2 * measure.widths(evidence) * scale / (n + 1)
+    return SampleSpread(n, one, two, np.where(n > 0, added, 0.0), step)
 
 
 def _rows_by_query(query: IntArray) -> Iterator[tuple[int, slice]]:

@@ -1,7 +1,8 @@
 """Sampled EE-D and EE-R against exact ones: bias, coverage of intervals, and the samplers' methods.
 
 A script to run by hand. It repeats the sampling of all queries of a LaMP folder (by default the
-packaged demo) with one seed after the other. It prints, for each alpha and number of samples,
+packaged demo): all repetitions at once, of which the first is held against `precision`. It prints,
+for each alpha and number of samples,
 
 * the exact mean, the mean error of the unbiased EE-D and of EE-R, and what (1 - D) / N says of the
   plain EE-D;
@@ -18,13 +19,16 @@ import argparse
 import time
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.stats import norm, t
 
 import fairtk
 from fairtk import EE_D, EE_R, BM25Scorer, Candidates, FairSampler, PlackettLuceExposure, precision
 from fairtk.certainty import Precision
 from fairtk.datasets import lamp
+from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.plackett_luce import draw_rankings, score_gaps
 
 CUTOFF = 5
 MEASURES = {"EE-D": EE_D(estimator="unbiased") @ CUTOFF, "EE-R": EE_R @ CUTOFF}
@@ -59,31 +63,103 @@ def drawn(
         yield precision(rankings, qrels, list(MEASURES.values()))
 
 
+def repeated(places: IntArray, worth: FloatArray, n_samples: int) -> dict[str, FloatArray]:
+    """Return what one query has, by measure; shape (3, n_repetitions).
+
+    These are values, their estimated variances, and those that a query's own error is made of.
+
+    All repetitions at once, by the formulas of `fairtk.measures.sample_spread`.
+
+    Args:
+        places: documents of the rankings, `n_samples` for each repetition; shape (n, CUTOFF).
+        worth: what each document adds to EE-R; shape (n_documents,).
+        n_samples: of each repetition.
+    """
+    n, width = n_samples, places.shape[1]
+    values = worth[places].sum(axis=1).reshape(-1, n)
+    relevance = np.stack([values.mean(axis=1), values.var(axis=1, ddof=1) / n])
+    parts, block = [], max(1, (1 << 22) // (n * len(worth)))
+    groups = places.reshape(-1, n, width)
+    for first in range(0, len(groups), block):
+        own = groups[first : first + block]
+        shown = np.zeros((len(own), n, len(worth)), dtype=np.float32)
+        np.put_along_axis(shown, own, 1.0, axis=2)
+        total = shown.sum(axis=1)
+        # inner products with all other samples; those of pairs, squared, from documents' products
+        inner = np.matmul(shown, total[:, :, None])[:, :, 0].astype(np.float64) - width
+        squares = np.matmul(shown.transpose(0, 2, 1), shown).astype(np.float64)
+        square = (squares**2).sum(axis=(1, 2)) - n * width**2
+        pairs, triples = n * (n - 1), n * (n - 1) * (n - 2)
+        whole = inner.sum(axis=1)
+        mean = whole / pairs
+        square -= pairs * mean**2
+        chains = ((inner - (n - 1) * mean[:, None]) ** 2).sum(axis=1) - square
+        variance = (4 * chains + 2 * square) / (triples * (n - 3))
+        one, two = chains / triples + variance, square / pairs + variance
+        of_mean = 2 * (2 * (n - 2) * one + two) / (n * (n - 1))
+        floored = 2 * (2 * (n - 2) * np.maximum(one, 0) + np.maximum(two, 0)) / (n * (n - 1))
+        parts.append(np.stack([mean / width, of_mean / width**2, floored / width**2]))
+    disparity = np.concatenate(parts, axis=1)
+    return {"EE-D": disparity, "EE-R": np.append(relevance, relevance[1:], axis=0)}
+
+
+def simulated(
+    run: pd.DataFrame, qrels: pd.DataFrame, alpha: float, sizes: list[tuple[int, int]]
+) -> dict[tuple[str, int], FloatArray]:
+    """Return values, variances and those of one query; by measure and size, (3, queries, reps)."""
+    found: dict[tuple[str, int], list[FloatArray]] = {}
+    most = max(n * repetitions for n, repetitions in sizes)
+    labels = qrels.set_index(["qid", "docno"])["label"]
+    for qid, own in run.groupby("qid", sort=False):
+        own = own.sort_values(["score", "docno"], ascending=[False, True])
+        gaps = score_gaps(own["score"].to_numpy(), np.array([0, len(own)]), alpha)
+        draws = draw_rankings(gaps, np.array([0, len(own)]), [str(qid)], most, CUTOFF, 0)
+        places = draws.row.reshape(most, CUTOFF)
+        useful = labels.loc[qid].loc[own["docno"]].to_numpy() > 0
+        m, n = int(useful.sum()), len(own)
+        target = np.where(useful, min(1, CUTOFF / m), max(0, CUTOFF - m) / max(1, n - m))
+        worth = target / (target**2).sum()
+        for size, repetitions in sizes:
+            values = repeated(places[: size * repetitions], worth, size)
+            for name, value in values.items():
+                found.setdefault((name, size), []).append(value)
+    return {key: np.stack(parts, axis=1) for key, parts in found.items()}
+
+
 def coverage(run: pd.DataFrame, qrels: pd.DataFrame, alphas: list[float], sizes: list[str]) -> None:
     """Print bias and coverage."""
+    wanted = [(int(n), int(repetitions)) for n, repetitions in (s.split("x") for s in sizes)]
+    qids = run["qid"].unique()
     print("alpha    N  reps measure  exact     bias  (1-D)/N  holds the mean  the query")
     for alpha in alphas:
+        start = time.process_time()
         exposure = PlackettLuceExposure(alpha=alpha, cutoff=CUTOFF)(run)
         exact = fairtk.evaluate(qrels, {"exact": exposure}, list(MEASURES.values())).per_query
-        for size in sizes:
-            n_samples, repetitions = map(int, size.split("x"))
-            start = time.process_time()
-            found = list(drawn(run, qrels, alpha, n_samples, repetitions))
-            spent = time.process_time() - start
-            factor = t.ppf(0.975, n_samples - 1)
+        found = simulated(run, qrels, alpha, wanted)
+        spent = time.process_time() - start
+        for n, repetitions in wanted:
+            (same,) = drawn(run, qrels, alpha, n, 1)  # the first repetition, by the library
             for name, measure in MEASURES.items():
                 text = fairtk.measures.written(measure)
-                truth = exact[exact["measure"] == text].set_index("qid")["value"]
-                means = pd.concat([f.means[f.means["measure"] == text] for f in found])
-                away = means["value"] - truth.mean()
-                inside = (away.abs() <= means["half_width"] + 1e-12).mean()
-                queries = pd.concat([f.per_query[f.per_query["measure"] == text] for f in found])
-                far = (queries["value"] - queries["qid"].map(truth)).abs()
-                by_query = (far <= factor * queries["error"] + 1e-12).mean()
-                said = (1 - truth.mean()) / n_samples if name == "EE-D" else 0.0
+                rows = exact[exact["measure"] == text].set_index("qid")["value"]
+                truth = rows[qids].to_numpy()[:, None]
+                value, variance, of_query = found[name, n]
+                step = (2 if name == "EE-D" else 1) / (n + 1)
+                error = np.where(of_query > 1e-18 * step**2, np.sqrt(of_query), step)
+                said = same.per_query[same.per_query["measure"] == text].set_index("qid")
+                said = said.loc[qids, ["value", "error"]].to_numpy().T
+                np.testing.assert_allclose([value[:, 0], error[:, 0]], said, atol=1e-6)
+                away = value.mean(axis=0) - truth.mean()
+                half = norm.ppf(0.975) * np.sqrt(np.maximum(variance.sum(axis=0), 0)) / len(qids)
+                np.testing.assert_allclose(
+                    half[0], same.means.set_index("measure")["half_width"][text], atol=1e-6
+                )
+                inside = (np.abs(away) <= half).mean()
+                by_query = (np.abs(value - truth) <= t.ppf(0.975, n - 1) * error).mean()
+                expected = (1 - truth.mean()) / n if name == "EE-D" else 0.0
                 print(
-                    f"{alpha:5g} {n_samples:4d} {repetitions:5d} {name:7s} {truth.mean():.4f} "
-                    f"{away.mean():+.5f} {said:8.5f} {inside:14.1%} {by_query:10.1%}"
+                    f"{alpha:5g} {n:4d} {repetitions:5d} {name:7s} {truth.mean():.4f} "
+                    f"{away.mean():+.5f} {expected:8.5f} {inside:14.1%} {by_query:10.1%}"
                     f"   ({len(truth)} queries, {spent:.0f} s)",
                     flush=True,
                 )
@@ -113,7 +189,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", help="of LaMP-4 files; default: the packaged demo")
     parser.add_argument("--alphas", type=float, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--sizes", nargs="+", default=["10x200", "100x200"], help="samples x reps")
+    parser.add_argument(
+        "--sizes", nargs="+", default=["10x2000", "100x2000", "1000x200"], help="samples x reps"
+    )
     parser.add_argument("--methods", type=int, default=0, metavar="REPETITIONS")
     options = parser.parse_args()
     run, qrels = load(options.folder)

@@ -96,10 +96,13 @@ def test_plain_is_unbiased_by_enumeration():
     weight = np.exp(log_p[2:, drawn]) / np.exp(log_p[:2, drawn]).mean(axis=0)
     assert found.value == pytest.approx((weight * useful[drawn]).mean(axis=1))
     # one draw is the pair of rankings with one sample number: two draws of two rankings each
-    terms = weight * useful[drawn]
+    ratio = (weight * useful[drawn]).sum(axis=1) / weight.sum(axis=1)
+    terms = weight * (useful[drawn] - ratio[:, None])
     away = terms - np.repeat(terms.reshape(2, 2, 2).mean(axis=2), 2, axis=1)
     draws = away.reshape(2, 2, 2).sum(axis=1)
-    assert found.error == pytest.approx(np.sqrt((draws**2).sum(axis=1) * 2) / 4)
+    error = np.sqrt((draws**2).sum(axis=1) * 2) / weight.sum(axis=1)
+    # and what the mean weight adds, which should be 1
+    assert found.error == pytest.approx(np.hypot(error, ratio * (weight.mean(axis=1) - 1)))
     kish = weight.sum(axis=1) ** 2 / (weight**2).sum(axis=1)
     assert found.effective == pytest.approx(kish * np.minimum(1, weight.mean(axis=1)) ** 2)
 
@@ -116,14 +119,15 @@ def test_unused_alphas_against_enumeration(estimator):
     assert estimator in repr(found)
 
 
-def test_standard_errors_say_how_far_off_values_are():
+@pytest.mark.parametrize("estimator", ["plain", "self-normalized"])
+def test_standard_errors_say_how_far_off_values_are(estimator):
     """With random numbers shared by the alphas (one seed), and with numbers of their own."""
     run = make_run(200)
     run["score"] = np.tile(SCORES, 200)  # one truth for all queries
     truth = exact_utility(run.head(6), 2)
     for seeds in ((42, 42), (42, 7)):
         answers = {a: answered(run, a, 40, seed=s) for a, s in zip((1, 3), seeds, strict=True)}
-        found = off_policy_utility(answers, run, make_qrels(run), [2], "em", K, seed=None)
+        found = off_policy_utility(answers, run, make_qrels(run), [2], "em", K, estimator)
         z = (found.per_query["value"] - truth) / found.per_query["error"]
         assert 0.8 < z.std() < 1.2
         # the pooled error is that of these queries: they are alike, so it is that of queries, too

@@ -51,7 +51,9 @@ def test_variance_of_pairs_is_unbiased_by_enumeration():
         for drawn in product(range(3), repeat=5):
             rows = list(drawn)
             one, two, apart = _moments(rankings[rows], towards[rows])
-            spread = SampleSpread(np.array([5]), np.array([one]), np.array([two]), np.zeros(1))
+            spread = SampleSpread(
+                np.array([5]), np.array([one]), np.array([two]), *np.zeros((2, 1))
+            )
             values.append(apart - 2 * towards[rows].mean())
             estimates.append(spread.variance()[0])
             chance.append(probability[rows].prod())
@@ -88,7 +90,7 @@ def test_bias_of_the_plain_estimate():
 def test_samples_needed_are_the_fewest(one, two, least):
     two = max(two, 2 * one)
     needed = int(fewest_samples(np.array([one]), np.array([two]), least)[0])
-    spread = SampleSpread(np.array([9]), np.array([one]), np.array([two]), np.zeros(1))
+    spread = SampleSpread(np.array([9]), np.array([one]), np.array([two]), *np.zeros((2, 1)))
     assert spread.variance(needed)[0] <= least * (1 + 1e-6)
     assert needed == 2 or spread.variance(needed - 1)[0] > least * (1 - 1e-6)
 
@@ -112,6 +114,16 @@ def test_other_evaluators_samples_and_missing_queries():
     assert found.means["n"].tolist() == [2, 2]
     # half of the queries varies: the mean's error is half of that query's
     assert found.means["error"][0] == pytest.approx(one["error"].iloc[0] / 2)
+
+
+def test_samples_that_do_not_differ_are_no_proof():
+    """19 equal samples: as if the 20th had another answer, ranking or exposure altogether."""
+    one = sampled(1).assign(qanswer="yes")
+    run = pd.concat([one.assign(sample=number) for number in range(19)])
+    measures = [EE_R @ 3, E(nDCG @ 3), EU(utility="em"), EE_D(estimator="unbiased") @ 3]
+    found = precision(run, QRELS.assign(gold_answer="yes"), measures)
+    assert found.per_query["error"].tolist() == pytest.approx([1 / 20, 1 / 20, 1 / 20, 2 / 20])
+    assert found.means["error"].tolist() == found.per_query["error"].tolist()
 
 
 def test_few_samples_say_nothing():

@@ -119,11 +119,14 @@ class ExpectedExposure(FairMeasure):
 
     def scales(self, evidence: Evidence) -> FloatArray:
         """Return what raw values are multiplied by in each query; NaN where that is undefined."""
-        part: Bounded = getattr(self._found(evidence).values, self.PART)
         if not self.normalize:
             return np.ones(len(evidence.qids))
-        width = np.where(part.equal_bounds, np.nan, part.upper - part.lower)
-        return np.where(evidence.present, 1.0 / width, 0.0)
+        return np.where(evidence.present, 1.0 / self.widths(evidence), 0.0)
+
+    def widths(self, evidence: Evidence) -> FloatArray:
+        """Return how far apart the bounds of raw values are; NaN where that is undefined."""
+        part: Bounded = getattr(self._found(evidence).values, self.PART)
+        return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
