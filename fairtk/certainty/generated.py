@@ -97,7 +97,7 @@ class ScoredCandidates:
             )
         return np.asarray(within[found])
 
-    def log_weights(self, query: int, alphas: Sequence[float]) -> FloatArray:
+    def log_weights(self, query: int, alphas: Sequence[float] | FloatArray) -> FloatArray:
         """Return the log-weights of a query's documents below the heaviest; (n, n_alphas)."""
         rows = slice(self.start[query], self.start[query + 1])
         return log_weights(self.score[rows], np.asarray(alphas, dtype=np.float64))

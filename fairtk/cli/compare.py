@@ -29,6 +29,16 @@ from fairtk.errors import InputError
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True),
               default=0.95, show_default=True, help="Of the intervals.")  # fmt: skip
 @draws_options("Of tests that draw.", default=10_000)
+@click.option("--margin", "margins", multiple=True, metavar="[MEASURE=]NUMBER",
+              help="Also test whether a run is worse by this or more, and whether it differs by it "
+              "or more. Repeatable, by measure.")  # fmt: skip
+@click.option("--levels", is_flag=True,
+              help="Also say what samples and queries each add to the error.")  # fmt: skip
+@click.option("--difference", type=float,
+              help="Instead: how many queries would find a difference of this size, with 1, 10, "
+              "100 and 1000 samples.")  # fmt: skip
+@click.option("--power", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.8,
+              show_default=True, help="Of finding it.")  # fmt: skip
 @printing_options
 def command(
     qrels: str,
@@ -37,6 +47,9 @@ def command(
     baseline: str | None,
     form: str,
     output: str | None,
+    margins: tuple[str, ...],
+    difference: float | None,
+    power: float,
     **options: Any,
 ) -> None:
     """Compare RUNS with a baseline: differences, intervals and paired tests.
@@ -47,12 +60,19 @@ def command(
     Wilcoxon's signed ranks, randomization (sign flips, exact for up to 20 queries that differ) and
     the studentized bootstrap. `fairtk.compare` does the same in Python.
 
+    With --margin, p_not_worse and p_equivalent are those of non-inferiority and equivalence (one
+    and two one-sided t-tests). With --levels, error_queries is what would be left of the error
+    with endless samples, error_samples that for these very queries, with the interval low_samples
+    to high_samples.
+
     \b
     Examples:
       fairtk compare qrels.txt bm25.run fair.run -m "E(nDCG@5)" -m EE_D@5 --baseline bm25.run
       fairtk compare qrels.txt *.run -m EE_R@5 --test randomization --format latex --output t.tex
+      fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --margin EE_R@5=0.02 --levels
+      fairtk compare qrels.txt *.run -m EE_R@5 --difference 0.01
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import comparison_table, comparison_text, rendered
+    from fairtk.cli.values import comparison_table, plan_table, rendered, table_text
     from fairtk.evaluation import compare
     from fairtk.files.renderings import TEXTS
 
@@ -61,8 +81,35 @@ def command(
             raise InputError("--baseline must be one of the runs where --answers are given")
         runs = (baseline, *runs)
     with only_results_on_stdout():
-        found = compare(qrels, runs, measures, baseline=baseline, **options)
-    if form in TEXTS:
-        echo(TEXTS[form](comparison_table(found)), output)
+        found = compare(
+            qrels, runs, measures, baseline=baseline, margin=_margin(margins), **options
+        )
+        frame = found.table
+        if difference is not None:
+            frame = found.queries_needed(difference, power=power)
+    if form not in TEXTS and form != TABLE:
+        echo(rendered(frame, form), output)
+        return
+    if difference is None:
+        table = comparison_table(found)
     else:
-        echo(comparison_text(found) if form == TABLE else rendered(found.table, form), output)
+        caption = f"Queries with which a paired t-test finds a difference of {difference:g} from "
+        table = plan_table(frame, f"{caption}{found.baseline} with a chance of {power:.0%}.")
+    echo(table_text(table) if form == TABLE else TEXTS[form](table), output)
+
+
+def _margin(given: tuple[str, ...]) -> float | dict[str, float] | None:
+    """Return what `fairtk.compare` takes: a margin for all, or some by measure."""
+    parts = [text.rpartition("=") for text in given]
+    for text, (_, _, number) in zip(given, parts, strict=True):
+        try:
+            float(number)
+        except ValueError:
+            raise InputError(
+                f"--margin must be a number, or MEASURE=number, e.g. EE_D@5=0.02; found {text!r}"
+            ) from None
+    if [measure for measure, *_ in parts] == [""]:
+        return float(parts[0][2])
+    if any(not measure for measure, *_ in parts):
+        raise InputError("--margin is given for all measures and for one: name the measure of each")
+    return {measure: float(number) for measure, _, number in parts} or None

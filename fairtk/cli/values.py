@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,14 @@ from fairtk.evaluation import Comparison, EvaluatedRuns
 from fairtk.evaluation.values import RunValues
 from fairtk.files.renderings import RENDERED, Table, number_text
 from fairtk.measures import written
+
+BEYOND = (
+    *("p_not_worse", "p_equivalent"),
+    *("error_queries", "error_samples", "low_samples", "high_samples"),
+)
+"""The columns that a comparison has with a margin and with levels."""
+LEVEL = 0.05
+"""Of the tests against a margin."""
 
 
 def rendered(frame: pd.DataFrame, form: str) -> str:
@@ -66,13 +75,14 @@ def queries_text(values: EvaluatedRuns) -> str:
 def comparison_table(found: Comparison) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
     rows = []
+    more = [name for name in found.table.columns if name in BEYOND]
     headings = {written(m): heading(found.evaluation, m) for m in found.evaluation.measures}
     runs = found.evaluation.runs
     for i, row in enumerate(found.table.to_dict("records")):
         name = runs[i % len(runs)].name
         cells = [name, headings[row["measure"]], number_text(row["mean"]), str(row["n"])]
         if name == found.baseline:
-            cells += ["baseline", "", "", ""]
+            cells += ["baseline", "", "", "", *[""] * len(more)]
         else:
             ends = f"[{row['low']:+.4f}, {row['high']:+.4f}]"
             cells += [
@@ -80,11 +90,13 @@ def comparison_table(found: Comparison) -> Table:
                 "undefined" if math.isnan(row["low"]) else ends,
                 number_text(row["p"]),
                 number_text(row["p_corrected"]),
+                *(number_text(row[column]) for column in more),
             ]
         rows.append(cells)
     settings = found.settings
     header = ["run", "measure", "mean", "n", "difference"]
     header += [f"{settings['confidence']:.0%} interval", "p", "p corrected"]
+    header += [column.replace("_", " ") for column in more]
     correction = settings["correction"]
     over = "not corrected" if correction == "none" else f"{correction} over the runs of a measure"
     caption = (
@@ -92,12 +104,32 @@ def comparison_table(found: Comparison) -> Table:
         f"queries ({settings['queries']}) for which the measure is defined in every run. "
         f"{_directions(found.evaluation)}"
     )
+    if settings["margin"] is not None:
+        caption += f" Margin: {_margins(settings['margin'])}; p below {LEVEL}: it is within."
     return Table(header, rows, caption.strip())
 
 
-def comparison_text(found: Comparison) -> str:
-    """Return a comparison in aligned columns, its caption below."""
-    table = comparison_table(found)
+def _margins(margin: Any) -> str:
+    if not isinstance(margin, Mapping):
+        return f"{margin:g}"
+    return ", ".join(f"{measure} {value:g}" for measure, value in margin.items())
+
+
+def plan_table(plan: pd.DataFrame, caption: str) -> Table:
+    """Return how many queries are needed as a table."""
+    rows = [
+        [*map(str, row[:3]), *map(number_text, row[3:5]), _count(row[5])]
+        for row in plan.itertuples(index=False)
+    ]
+    return Table([name.replace("_", " ") for name in plan.columns], rows, caption)
+
+
+def _count(queries: float) -> str:
+    return "not known" if math.isnan(queries) else f"{queries:.0f}"
+
+
+def table_text(table: Table) -> str:
+    """Return a table in aligned columns, its caption below."""
     lines = table_lines(table.columns, table.rows, range(2, len(table.columns)))
     return _with_caption(lines, table.caption)
 

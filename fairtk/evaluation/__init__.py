@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairtk.evaluation.comparing import COLUMNS, Comparison, compare, tested
+from fairtk.evaluation.comparing import Comparison, compare
 from fairtk.evaluation.evaluating import evaluate
 from fairtk.evaluation.values import EvaluatedRuns
 
-__all__ = ["COLUMNS", "Comparison", "EvaluatedRuns", "compare", "evaluate", "tested"]
+__all__ = ["Comparison", "EvaluatedRuns", "compare", "evaluate"]

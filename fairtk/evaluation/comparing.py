@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, MissingWarning, NotFoundError, UndefinedWarning
-from fairtk.evaluation.evaluating import Data, evaluate
+from fairtk.errors import InputError, MissingWarning, NotFoundError
+from fairtk.evaluation.differences import Margin, SamplingVariances, SystemComparison
+from fairtk.evaluation.evaluating import Data, evaluated
 from fairtk.evaluation.values import EvaluatedRuns, RunValues
-from fairtk.frames import FloatArray
-from fairtk.measures import written
-from fairtk.statistics import CORRECTIONS, TESTS, correct, paired_test
+from fairtk.measures import parse, written
+from fairtk.statistics import CORRECTIONS, TESTS
 
 QUERIES = ("all", "common")
-COLUMNS = ["run", "measure", "mean", "n", "difference", "low", "high", "p", "p_corrected", "effect"]
 
 
 @dataclass
@@ -31,7 +29,8 @@ class Comparison:
             ``mean``, ``n`` (queries for which the measure is defined in every run: means and tests
             are over these), ``difference`` from the baseline with the ends ``low`` and ``high`` of
             its interval, ``p``, ``p_corrected``, and ``effect`` (Cohen's dz). NaN in the row of the
-            baseline, and where nothing can be tested, which a warning says.
+            baseline, and where nothing can be tested, which a warning says. With a margin and with
+            levels it has the columns that `fairtk.experiment.Results.compare` has.
         evaluation: the values.
         baseline: the name of the baseline.
         settings: the test and how it was done.
@@ -41,6 +40,25 @@ class Comparison:
     evaluation: EvaluatedRuns
     baseline: str
     settings: dict[str, Any]
+    _systems: SystemComparison
+    _variances: SamplingVariances
+
+    def queries_needed(
+        self, difference: float, n_samples: Sequence[int] = (1, 10, 100, 1000), **options: float
+    ) -> pd.DataFrame:
+        """Return how many queries a paired t-test needs to find a difference from the baseline.
+
+        Args:
+            difference: the mean difference that should be found.
+            n_samples: numbers of samples per query to plan for.
+            options: ``power`` and ``significance`` of `fairtk.statistics.queries_needed`.
+
+        Returns:
+            ``run``, ``measure``, ``n_samples``, ``deviation_queries`` (of true differences over
+            queries), ``deviation`` (of sampled ones), ``queries`` (NaN: see `fairtk.precision`).
+        """
+        found = self._systems.plan(self._variances, difference, n_samples, options)
+        return found.rename(columns={"system": "run"})
 
 
 def compare(
@@ -55,6 +73,8 @@ def compare(
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 42,
+    margin: Margin = None,
+    levels: bool = False,
     **options: Any,
 ) -> Comparison:
     """Compare runs with a baseline, as the command ``fairtk compare`` does.
@@ -72,6 +92,8 @@ def compare(
         confidence: of the intervals.
         resamples: of tests that draw.
         seed: of these draws.
+        margin: of non-inferiority and equivalence, for all measures or by measure.
+        levels: whether sampling and queries are told apart (`fairtk.statistics.two_levels`).
         options: the other options of `evaluate`.
 
     Raises:
@@ -87,17 +109,41 @@ def compare(
     with warnings.catch_warnings():
         if queries == "common":  # what a run lacks does not count
             warnings.simplefilter("ignore", MissingWarning)
-        found = evaluate(qrels, runs, measures, **options)
+        frames: dict[str, pd.DataFrame] = {}
+        found, labels = evaluated(qrels, runs, measures, frames, **options)
     if len(found.runs) < 2:
         raise InputError("there is nothing to compare: give at least two runs")
     first = _baseline(found, baseline)
     qids = _queries(found, queries)
     drawing = {"test": test, "confidence": confidence, "resamples": resamples, "seed": seed}
-    rows = [
-        row for m in found.measures for row in _rows(found, first, m, qids, correction, drawing)
-    ]
+    names = [run.file for run in found.runs]
+    by_label = {written(measure): measure for measure in found.measures}
+    tables = {
+        text: pd.DataFrame([[run.values[m][q] for q in qids] for run in found.runs], names, qids)
+        for text, m in by_label.items()
+    }
+    systems = SystemComparison(
+        tables, names, first.file, lambda text: getattr(by_label[text], "better", "higher")
+    )
+    variances = SamplingVariances(frames.__getitem__, labels, by_label)
+    margin = _by_label(margin, found)
+    table = systems.table(drawing, correction, margin, variances if levels else None)
+    table = table.rename(columns={"system": "run"}).drop(columns="undefined")
     settings = drawing | {"correction": correction or "none", "queries": queries}
-    return Comparison(pd.DataFrame(rows, columns=COLUMNS), found, first.name, settings)
+    settings |= {"margin": margin, "levels": levels}
+    return Comparison(table, found, first.name, settings, systems, variances)
+
+
+def _by_label(margin: Margin, found: EvaluatedRuns) -> Margin:
+    """Return margins by the measures' labels, also where they were asked for otherwise."""
+    if not isinstance(margin, Mapping):
+        return margin
+    asked = {text.strip(): written(m) for m, text in found.written.items()}
+    labels = {written(m) for m in found.measures}
+    return {
+        text if text in labels else asked.get(text.strip()) or written(parse(text)): value
+        for text, value in margin.items()
+    }
 
 
 def _baseline(found: EvaluatedRuns, asked: Any) -> RunValues:
@@ -118,60 +164,3 @@ def _queries(found: EvaluatedRuns, queries: str) -> list[str]:
     if not qids:
         raise InputError("no query of the qrels is in all runs: compare over all queries instead")
     return qids
-
-
-def _rows(
-    found: EvaluatedRuns,
-    baseline: RunValues,
-    measure: Any,
-    qids: list[str],
-    correction: str | None,
-    drawing: dict[str, Any],
-) -> list[list[Any]]:
-    values = np.array([[run.values[measure][qid] for qid in qids] for run in found.runs])
-    names = [run.file for run in found.runs]
-    return tested(written(measure), names, values, found.runs.index(baseline), correction, drawing)
-
-
-def tested(
-    measure: str,
-    names: Sequence[str],
-    values: FloatArray,
-    baseline: int,
-    correction: str | None,
-    drawing: Mapping[str, Any],
-) -> list[list[Any]]:
-    """Return a measure's rows of a comparison, in the order of `COLUMNS`.
-
-    Args:
-        measure: what the measure is called.
-        names: of what is compared.
-        values: one row for each of these, one column per query; queries with a NaN are left out.
-        baseline: the place of the baseline.
-        correction: see `compare`.
-        drawing: the options of `fairtk.statistics.paired_test`.
-    """
-    values = values[:, ~np.isnan(values).any(axis=0)]
-    n = values.shape[1]
-    means = values.mean(axis=1) if n else np.full(len(values), np.nan)
-    nothing = [np.nan] * 4
-    rows: list[list[Any]] = []
-    for place, (name, own, mean) in enumerate(zip(names, values, means, strict=True)):
-        found = nothing
-        effect = np.nan
-        if place != baseline:
-            result = paired_test(own, values[baseline], **drawing)
-            found = [result.difference, result.low, result.high, result.p]
-            effect = result.effect
-            if result.note:
-                warnings.warn(
-                    f"{name} against {names[baseline]} by {measure}: {result.note}, so the "
-                    "test or its interval is undefined",
-                    UndefinedWarning,
-                    stacklevel=2,
-                )
-        rows.append([name, measure, float(mean), n, *found, np.nan, effect])
-    corrected = correct([row[COLUMNS.index("p")] for row in rows], correction)
-    for row, p in zip(rows, corrected, strict=True):
-        row[COLUMNS.index("p_corrected")] = float(p)
-    return rows

@@ -48,6 +48,25 @@ def evaluate(
     Raises:
         InputError: a file, frame or measure cannot be used; says which.
     """
+    return evaluated(
+        qrels, runs, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
+        targets=targets,
+    )[0]  # fmt: skip
+
+
+def evaluated(
+    qrels: Data,
+    runs: Data | Sequence[Data] | Mapping[str, Data],
+    measures: Sequence[Any] | str,
+    frames: dict[str, pd.DataFrame],
+    *,
+    answers: Sequence[Data] = (),
+    gold: Data | None = None,
+    order: str = "auto",
+    groups: Sequence[Any] = (),
+    targets: Sequence[Any] = (),
+) -> tuple[EvaluatedRuns, pd.DataFrame]:
+    """Return the values and the labels, and put the runs into `frames` by file; see `evaluate`."""
     files, data = run_names(runs)
     answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
     if answers and len(answers) != len(data):
@@ -79,6 +98,7 @@ def evaluate(
     padded = answers or [None] * len(data)
     for (name, file), run, answer in zip(files.items(), data, padded, strict=True):
         frame = as_run(run, file or name, order, answer, wanted, known)
+        frames[file or name] = frame
         values: dict[Any, dict[str, float]] = {m: dict.fromkeys(qids, math.nan) for m in wanted}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnmatchedWarning)  # said, with the name of the run
@@ -86,7 +106,7 @@ def evaluate(
         for metric in metrics:
             values[metric.measure][metric.query_id] = float(metric.value)
         result.runs.append(RunValues(name, file or name, values, set(frame[QID].unique())))
-    return result
+    return result, labels
 
 
 def _warn_of_item_forms(given: Any, measures: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ import pandas as pd
 
 from fairtk.documentation import cite_results
 from fairtk.errors import ColumnError, NotFoundError, ParameterError
+from fairtk.evaluation.differences import Margin, SamplingVariances, SystemComparison
 from fairtk.experiment import figures, saved
-from fairtk.experiment.comparison import Margin, SamplingVariances, SystemComparison
 from fairtk.experiment.evaluation import Evaluation, all_samples
 from fairtk.experiment.rows import SystemRows
 from fairtk.experiment.tables import as_texts, notes
@@ -172,7 +172,7 @@ class Results:
             ParameterError: no baseline is named anywhere, or a margin is not above 0.
             NotFoundError: there is no such system, test, correction or measure.
         """
-        variances = SamplingVariances(self._rows, self._evaluation.ready()) if levels else None
+        variances = self._sampling() if levels else None
         drawing = {"test": test, "confidence": confidence}
         table = self._compared(baseline).table(drawing, correction, margin, variances)
         table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
@@ -191,14 +191,15 @@ class Results:
             difference: the mean difference that should be found.
             n_samples: numbers of samples per query to plan for.
             baseline: the system to compare with; None: the experiment's.
-            options: ``power`` and ``significance`` of `fairtk.statistics.queries_needed`.
-
-        Returns:
-            ``system``, ``measure``, ``n_samples``, ``deviation_queries`` (of true differences over
-            queries), ``deviation`` (of sampled ones), ``queries`` (NaN: see `fairtk.precision`).
+            options: see `fairtk.evaluation.Comparison.queries_needed`, whose columns come back,
+                with ``system`` for ``run``.
         """
-        variances = SamplingVariances(self._rows, self._evaluation.ready())
-        return self._compared(baseline).plan(variances, difference, n_samples, options)
+        return self._compared(baseline).plan(self._sampling(), difference, n_samples, options)
+
+    def _sampling(self) -> SamplingVariances:
+        known = self._evaluation.ready()
+        measures = {label: measure for measure, label in known.labels.items()}
+        return SamplingVariances(lambda name: self._rows(name, known.inputs), known.qrels, measures)
 
     def _compared(self, baseline: str | None) -> SystemComparison:
         name = self.baseline if baseline is None else baseline
@@ -207,7 +208,7 @@ class Results:
                 f"compare needs a baseline: one of {self.systems} (or Experiment(baseline=...))"
             )
         self._check(name)
-        return SystemComparison(self.per_query, self.systems, name, self.better)
+        return SystemComparison.of(self.per_query, self.systems, name, self.better)
 
     def to_markdown(self) -> str:
         """Return the means as a Markdown table, with notes of undefined and failed queries."""

@@ -74,7 +74,7 @@ def log_weights(scores: FloatArray, alphas: FloatArray) -> FloatArray:
     """
     n, small = len(scores), np.minimum(alphas, _SMALL)
     own, _, spread = _spread(scores, np.array([0, n]), scores[:1], scores[-1:])
-    result = np.log1p((own - own[0]) / spread / 2)[:, None] * small
+    result: FloatArray = np.log1p((own - own[0]) / spread / 2)[:, None] * small
     np.expm1(result, out=result)
     result *= np.exp2(small)
     far = np.flatnonzero(np.exp2(small) > SURE)

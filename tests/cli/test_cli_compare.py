@@ -151,3 +151,39 @@ class TestTerminal:
         code = f"{sys.executable} -m fairtk measures --all --format json | head -c 1"
         done = subprocess.run(["bash", "-c", code], capture_output=True, text=True)
         assert done.stderr == ""
+
+
+def test_margins_levels_and_plans(runs, fairtk):
+    options = ("--baseline", "y.run", "--margin", "E(RR)=0.3", "--levels")
+    columns = ["p_not_worse", "p_equivalent", "error_queries", "error_samples", "low_samples"]
+    rows = json.loads(fairtk(*WORDS, *options, "--format", "json").stdout)
+    found = package.compare(
+        "qrels.txt", ["x.run", "y.run"], "E(RR)", baseline="y.run", margin=0.3, levels=True
+    )
+    for row, wanted in zip(rows, found.table.to_dict("records"), strict=True):
+        assert {name: row[name] for name in columns} == pytest.approx(
+            {n: None if wanted[n] != wanted[n] else wanted[n] for n in columns}
+        )
+    for form in ("table", "markdown", "latex"):
+        text = fairtk(*WORDS, *options, "--format", form).stdout
+        assert all(name.replace("_", " ") in text for name in columns), form
+        assert "Margin: E(RR) 0.3; p below 0.05: it is within." in " ".join(text.split())
+    plan = fairtk(*WORDS, "--difference", "0.1").stdout
+    assert "y.run" in plan and "with a chance of 80%" in " ".join(plan.split())
+    (row, *_) = json.loads(fairtk(*WORDS, "--difference", "0.1", "--format", "json").stdout)
+    assert row["queries"] == found.queries_needed(0.1)["queries"][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--margin", "x"), "--margin must be a number, or MEASURE=number"),
+        (("--margin", "EE_D@5=0.1"), "unknown measure 'EE_D@5'"),
+        (("--margin", "0.1", "--margin", "E(RR)=0.1"), "name the measure of each"),
+        (("--margin", "-1"), "margin must be a finite number above 0"),
+        (("--difference", "0"), "difference must be a finite number other than 0"),
+    ],
+)
+def test_wrong_margins(runs, fairtk, options, words):
+    result = fairtk(*WORDS, *options)
+    assert result.exit_code == 2 and words in result.stderr

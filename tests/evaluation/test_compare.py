@@ -4,6 +4,7 @@ import ir_datasets
 import ir_measures
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from ir_measures import P, nDCG
 from scipy.stats import ttest_rel
@@ -240,3 +241,34 @@ def test_nothing_to_compare_or_measure():
         fairtk.compare(QRELS, runs, "P@3", queries="common")
     with pytest.raises(InputError, match="answers must be given once per run"):
         fairtk.evaluate(QRELS, RUNS, "P@3", answers=[pd.DataFrame()])
+
+
+def test_margins_levels_and_plans_are_those_of_experiments():
+    """The same columns, words and numbers, whichever door is taken."""
+    sampled = {
+        name: fairtk.FairSampler(alpha=2, n_samples=6, cutoff=5)(frame.drop(columns="rank"))
+        for name, frame in RUNS.items()
+    }
+    measures = [EE_R @ 5, E(nDCG @ 5)]
+    margin = {"EE_R@5": 0.1}
+    found = fairtk.compare(QRELS, sampled, measures, margin=margin, levels=True)
+    topics = pd.DataFrame({"qid": QIDS, "query": "x"})
+    systems = [fairtk.identified(Given(frame), name) for name, frame in sampled.items()]
+    results = fairtk.Experiment(systems, topics, QRELS, measures, names=list(sampled), baseline="a")
+    wanted = results.compare(margin=margin, levels=True).rename(columns={"system": "run"})
+    pd.testing.assert_frame_equal(found.table, wanted.drop(columns=["undefined", "failed"]))
+    assert found.table["p_not_worse"].notna().sum() == 2  # one measure, two runs
+    plan = results.queries_needed(0.05, (5, 50)).rename(columns={"system": "run"})
+    pd.testing.assert_frame_equal(found.queries_needed(0.05, (5, 50)), plan)
+    with pytest.raises(NotFoundError, match="measure"):
+        fairtk.compare(QRELS, sampled, measures, margin={"EE_R@3": 0.1})
+
+
+class Given(pt.Transformer):
+    """Gives the rows of a run."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def transform(self, inp):
+        return inp[["qid", "query"]].merge(self.frame, on="qid")

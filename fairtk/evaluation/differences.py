@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import NotFoundError, ParameterError
-from fairtk.evaluation import COLUMNS, tested
-from fairtk.experiment.evaluation import Evaluation
-from fairtk.experiment.rows import SystemRows
+from fairtk.evaluation.significance import COLUMNS, tested
 from fairtk.frames import FloatArray
 from fairtk.frames.columns import EXPOSURE, QID, SAMPLE
 from fairtk.frames.qrels import Qrels
@@ -30,17 +28,23 @@ Margin = float | Mapping[str, float] | None
 
 
 class SamplingVariances:
-    """The sampling variances of all values of an experiment, made when they are asked for.
+    """The sampling variances of all values of systems, made when they are asked for.
 
     Those of two systems are taken to be independent; systems that share a seed differ by less.
 
     Args:
-        rows: the rows of each system.
-        evaluation: measures and labels.
+        rows: gives the rows of each system.
+        qrels: the labels.
+        measures: by their labels.
     """
 
-    def __init__(self, rows: SystemRows, evaluation: Evaluation) -> None:
-        self._rows, self._evaluation = rows, evaluation
+    def __init__(
+        self,
+        rows: Callable[[str], pd.DataFrame],
+        qrels: pd.DataFrame | None,
+        measures: Mapping[str, Any],
+    ) -> None:
+        self._rows, self._qrels, self._measures = rows, qrels, measures
         self._evidence: dict[str, Evidence | None] = {}
         self._spreads: dict[tuple[str, str], SampleSpread | None] = {}
 
@@ -72,16 +76,15 @@ class SamplingVariances:
 
     def _of_system(self, system: str) -> Evidence | None:
         if system not in self._evidence:
-            run = self._rows(system, self._evaluation.inputs)
+            run = self._rows(system)
             sampled = SAMPLE in run.columns and EXPOSURE not in run.columns and len(run) > 0
-            labels = Qrels(self._evaluation.qrels, system)
+            labels = Qrels(self._qrels, system)
             self._evidence[system] = Evidence(labels, run, system, False) if sampled else None
         return self._evidence[system]
 
     def _spread(self, text: str, evidence: Evidence) -> SampleSpread | None:
-        labels = self._evaluation.labels
         try:
-            return spread_over_samples(next(m for m in labels if labels[m] == text), evidence)
+            return spread_over_samples(self._measures[text], evidence)
         except ParameterError:
             return None
 
@@ -91,27 +94,25 @@ class SystemComparison:
     """What a comparison is made of.
 
     Attributes:
-        per_query: ``system``, ``qid``, ``measure``, ``value``.
+        tables: by measure, the values: a row per system, a column per query.
         systems: the systems' names.
         baseline: the one that others are compared with.
         better: ``"higher"`` or ``"lower"``, by measure.
     """
 
-    per_query: pd.DataFrame
+    tables: Mapping[str, pd.DataFrame]
     systems: list[str]
     baseline: str
     better: Callable[[str], str]
 
-    def _tables(self) -> list[tuple[str, pd.DataFrame]]:
-        """Return the values of each measure: a row per system, a column per query."""
-        groups = self.per_query.groupby("measure", sort=False)
-        return [
-            (
-                str(measure),
-                part.pivot(index="system", columns=QID, values="value").loc[self.systems],
-            )
-            for measure, part in groups
-        ]
+    @classmethod
+    def of(cls, per_query: pd.DataFrame, systems: list[str], *others: Any) -> SystemComparison:
+        """Return the same from ``system``, ``qid``, ``measure``, ``value``; see the class."""
+        tables = {
+            str(measure): part.pivot(index="system", columns=QID, values="value").loc[systems]
+            for measure, part in per_query.groupby("measure", sort=False)
+        }
+        return cls(tables, systems, *others)
 
     def table(
         self,
@@ -120,10 +121,17 @@ class SystemComparison:
         margin: Margin = None,
         variances: SamplingVariances | None = None,
     ) -> pd.DataFrame:
-        """Return a row per measure and system; see `Results.compare`."""
+        """Return a row per measure and system: ``system``, the columns of `compare`, ``undefined``.
+
+        Args:
+            drawing: the options of `fairtk.statistics.paired_test`.
+            correction: see `compare`.
+            margin: see `compare`.
+            variances: where sampling and queries are told apart.
+        """
         first, rows = self.systems.index(self.baseline), []
         margins = self._margins(margin)
-        for measure, table in self._tables():
+        for measure, table in self.tables.items():
             values = table.to_numpy()
             found = tested(measure, self.systems, values, first, correction, drawing)
             defined = table.loc[:, ~np.isnan(values).any(axis=0)]
@@ -140,7 +148,7 @@ class SystemComparison:
         return pd.DataFrame(rows)
 
     def _margins(self, margin: Margin) -> dict[str, float]:
-        measures = [str(measure) for measure in self.per_query["measure"].unique()]
+        measures = list(self.tables)
         if isinstance(margin, Mapping):
             for measure in margin:
                 if measure not in measures:
@@ -195,9 +203,9 @@ class SystemComparison:
         n_samples: Sequence[int],
         options: Mapping[str, float],
     ) -> pd.DataFrame:
-        """Return how many queries are needed; see `Results.queries_needed`."""
+        """Return how many queries a paired t-test needs; see `Comparison.queries_needed`."""
         rows: list[list[Any]] = []
-        for measure, table in self._tables():
+        for measure, table in self.tables.items():
             defined = table.loc[:, ~np.isnan(table.to_numpy()).any(axis=0)]
             for system in self.systems:
                 if system == self.baseline or defined.shape[1] < 2:
