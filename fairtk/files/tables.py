@@ -81,12 +81,11 @@ def _read_jsonl(path: str | PathLike[str]) -> Rows:
 
 def _column(values: list[Any]) -> pd.Series:
     kinds = {type(v) for v in values}
-    if kinds == {str}:
-        try:
-            return pd.Series(values, dtype="str")
-        except UnicodeEncodeError:  # half of a pair of surrogates: as_strings says where
-            return pd.Series(values, dtype=object)
-    return pd.Series(values, dtype=None if kinds <= {int, float} else object)
+    dtype: Any = "str" if kinds == {str} else None if kinds <= {int, float} else object
+    try:
+        return pd.Series(values, dtype=dtype)
+    except (UnicodeEncodeError, OverflowError):  # half a character, an int of hundreds of digits
+        return pd.Series(values, dtype=object)  # as_strings and as_numbers say where
 
 
 def write_table(

@@ -17,6 +17,7 @@ from fairtk.files.content import CHUNK, MARK, Watched, first_line, opened, text_
 from fairtk.files.rows import NUMBER, Rows, shown
 
 Type = Literal["str", "int", "float"]
+_UNFIT = re.compile(r"[\s\ufeff]|^$")
 _BLANKS = re.compile(r"[ \t]+")
 _WORDS = (b"rue", b"RUE", b"als", b"ALS")  # true and false, as pandas knows them
 _QUERY = ("qid", "query_id")  # no query has such a name
@@ -30,9 +31,8 @@ def fields_of(line: str) -> list[str]:
 
 def refuse_spaces(names: Any, what: str, where: str, remedy: str = "") -> None:
     """Raise an `InputError` for names that such a file cannot hold: empty ones, or with spaces."""
-    texts = pd.Series(names, dtype="str")
-    wrong = texts[texts.str.contains(r"[\s\ufeff]|^$")]
-    if len(wrong):
+    wrong = [name for name in pd.Series(names, dtype="str").tolist() if _UNFIT.search(str(name))]
+    if wrong:
         raise InputError(
             f"{where}: TREC's format separates columns by spaces, so a {what} cannot be empty or "
             f"have spaces; found {listed(wrong, 3)}{remedy}"

@@ -22,6 +22,7 @@ from fairtk.groups.building import Fail, attribute_from_frame, level_order
 from fairtk.groups.frames import attribute_frame
 from fairtk.groups.levels import UNKNOWN
 
+_ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
 _OTHER = (".json", ".jsonl", ".ndjson", ".xlsx", ".feather")
 
 
@@ -131,9 +132,8 @@ def write_weights(
         raise FormatError("groups and targets are written as .tsv, .csv or .parquet", path)
     names = frame.drop(columns=WEIGHT)
     for column in names.columns:
-        distinct = pd.Series(names[column].unique(), dtype="str")
-        odd = distinct[distinct.str.contains(r"^\s|\s$|[\r\n\ufeff]|^$")]
-        if len(odd) and not is_parquet_name(path):
+        odd = [name for name in names[column].astype("str").unique() if _ODD.search(str(name))]
+        if odd and not is_parquet_name(path):
             raise InputError(
                 f"{path}: a {column} cannot be empty, have spaces around it or line breaks; "
                 f"found {listed(odd, 3)}: write .parquet instead"

@@ -2,6 +2,7 @@ import csv
 import gzip
 import io
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -312,7 +313,8 @@ class TestWrongInput:
             fairtk("evaluate", "qrels.txt", "plain.run")
         )
         assert "Missing argument 'RUNS...'" in error(fairtk("evaluate", "qrels.txt"))
-        assert "'--format'" in error(fairtk("evaluate", "qrels.txt", "plain.run", "--formt", "csv"))
+        found = error(fairtk("evaluate", "qrels.txt", "plain.run", "--formt", "csv"))
+        assert re.search("Did you mean '?--format", found)
 
 
 @pytest.mark.parametrize(
