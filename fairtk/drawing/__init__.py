@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairtk.drawing.sparklines import against, spread
 from fairtk.drawing.style import (
     BLACK,
     BLUE,
@@ -28,8 +29,10 @@ __all__ = [
     "PALETTE",
     "Series",
     "VERMILION",
+    "against",
     "new_figure",
     "open_axes",
     "series",
+    "spread",
     "write_figure",
 ]

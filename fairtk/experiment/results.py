@@ -16,7 +16,7 @@ from fairtk.evaluation.differences import Margin, SamplingVariances, SystemCompa
 from fairtk.experiment import figures, saved
 from fairtk.experiment.evaluation import Evaluation, all_samples
 from fairtk.experiment.rows import SystemRows
-from fairtk.experiment.tables import as_texts, notes
+from fairtk.experiment.tables import as_texts, notes, spreads
 from fairtk.files.renderings import Table, aligned_lines, html_text, latex_text, markdown_text
 from fairtk.frames.columns import QANSWER, QID, SAMPLE
 from fairtk.report import write_report
@@ -252,7 +252,7 @@ class Results:
         write_report(self, path, **options)
 
     def _repr_html_(self) -> str:
-        return html_text(self._table())
+        return html_text(self._table(), spreads(self.per_query, self.systems, self.measures))
 
     def __repr__(self) -> str:
         table = self._table()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from fairtk.drawing import spread
 from fairtk.files.renderings import Table, texts
 
 
@@ -13,6 +14,19 @@ def as_texts(frame: pd.DataFrame, caption: str) -> Table:
     """Return a frame as a table of texts."""
     rows = [list(row) for row in frame.itertuples(index=False)]
     return texts(list(frame.columns), rows, caption)
+
+
+def spreads(
+    per_query: pd.DataFrame, systems: Sequence[str], measures: Sequence[str]
+) -> list[list[str]]:
+    """Return a picture of the queries' values for each system and measure, ends by measure."""
+    by_measure = per_query.groupby("measure")["value"]
+    low, high = by_measure.min().to_dict(), by_measure.max().to_dict()
+    values = dict(iter(per_query.groupby(["system", "measure"])["value"]))
+    return [
+        ["", *(spread(values[s, m], low[m], high[m]) if (s, m) in values else "" for m in measures)]
+        for s in systems
+    ]
 
 
 def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from fairtk.drawing import against
 from fairtk.explanation.cost_frames import CostFrames
 from fairtk.explanation.plot import draw
 from fairtk.files.renderings import frame_html
@@ -45,7 +46,19 @@ class Explanation(CostFrames):
         return f"<Explanation of {self.measure!r}: cost {self.total:.4f}{than} over {n} queries>"
 
     def _repr_html_(self) -> str:
-        return frame_html(self.by_group, f"{self!r}: by group; .by_rank and .by_query are others")
+        about = f"{self!r}: by group (drawn: exposure, and the target as a line); .by_rank and "
+        return frame_html(self.by_group, about + ".by_query are others", pictures=_drawn(self))
+
+
+def _drawn(explanation: Explanation) -> list[list[str]]:
+    """Return a picture for the column ``exposure`` of each group."""
+    frame = explanation.by_group
+    columns = list(frame.columns)
+    high = float(frame[["exposure", "target"]].max(axis=None))
+    return [
+        [against(row.exposure, row.target, high) if c == "exposure" else "" for c in columns]
+        for row in frame.itertuples()
+    ]
 
 
 def _written(explanation: CostFrames, most: int) -> str:

@@ -107,26 +107,39 @@ def texts(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Tab
     return Table([str(c) for c in columns], [[_text(v) for v in row] for row in rows], caption)
 
 
-def html_text(table: Table) -> str:
-    """Return a table in HTML, its caption below."""
+def html_text(table: Table, pictures: Sequence[Sequence[str]] = ()) -> str:
+    """Return a table in HTML, its caption below.
+
+    Args:
+        table: the table.
+        pictures: HTML that follows the text of a cell, for each row and column; none: no cell's.
+    """
     top = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
+    none = [""] * len(table.columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in table.rows
+        "<tr>"
+        + "".join(
+            f"<td>{html.escape(cell)}{' ' * bool(drawn)}{drawn}</td>"
+            for cell, drawn in zip(row, more, strict=True)
+        )
+        + "</tr>"
+        for row, more in zip(table.rows, pictures or [none] * len(table.rows), strict=True)
     )
     below = f"<p>{html.escape(table.caption)}</p>" if table.caption else ""
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
-def frame_html(frame: Any, caption: str, most: int = 20) -> str:
+def frame_html(
+    frame: Any, caption: str, most: int = 20, pictures: Sequence[Sequence[str]] = ()
+) -> str:
     """Return the first rows of a frame in HTML, as notebooks show it, its caption below.
 
-    The index is left out, and how many rows are is said.
+    The index is left out, and how many rows are is said. `pictures` are those of `html_text`.
     """
     left = len(frame) - most
     more = f" ({left} more rows)" if left > 0 else ""
-    rows = frame.head(most).itertuples(index=False)
-    return html_text(texts(list(frame.columns), [list(row) for row in rows], caption + more))
+    rows = [list(row) for row in frame.head(most).itertuples(index=False)]
+    return html_text(texts(list(frame.columns), rows, caption + more), pictures[:most])
 
 
 TEXTS: dict[str, Callable[[Table], str]] = {"latex": latex_text, "markdown": markdown_text}

@@ -130,6 +130,7 @@ def page_text(
         license=license or results.config.get("license"),
         made_by=results.config.get("command"),
         command=command,
+        sources=results.cite().strip(),
     )
     return text
 

@@ -45,5 +45,8 @@ class Reported(Protocol):
     ) -> pd.DataFrame:
         """Compare all systems with one."""
 
+    def cite(self) -> str:
+        """Return BibTeX of what the results rest on."""
+
     def plot_trade_off(self, x: str, y: str) -> Any:
         """Draw two measures against each other."""

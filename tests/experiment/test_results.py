@@ -113,6 +113,8 @@ def test_tables_are_escaped_and_say_what_is_undefined(results):
     assert r"a\_b \& $<$i$>$" in results.to_latex()
     assert "a_b &amp; &lt;i&gt;" in results._repr_html_()
     assert "<i>" not in results._repr_html_()
+    drawn = len(results.systems) * len(results.measures)
+    assert results._repr_html_().count("<svg") == drawn
     assert r"a\_b" in results.to_markdown()
     for text in (results.to_latex(), results.to_markdown(), repr(results)):
         assert "undefined and left out: 1." in " ".join(text.replace("\\", "").split())

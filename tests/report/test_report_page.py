@@ -1,6 +1,7 @@
 """The page of a report: what it says, that nothing in it is markup, that nothing is asked for."""
 
 import base64
+import html
 import json
 import re
 import zlib
@@ -104,6 +105,14 @@ def test_the_page_says_what_was_found(text, results):
     assert "the command that made this page: make" in said.lower()
     assert fairtk.__version__ in text and pd.__version__ in said
     assert '"n_samples": 12' in said  # settings of stages
+
+
+def test_the_page_says_what_to_cite(text, results):
+    _, _, part = text.partition('<section id="cite"')
+    part = part.partition("</section>")[0]
+    for entry in html.unescape(part).split("@")[1:]:
+        assert f"@{entry.strip().removesuffix('</pre>').strip()[:60]}" in results.cite()
+    assert "macdonald2021pyterrier" in part
 
 
 def test_equal_results_give_equal_pages(results, text, tmp_path):
