@@ -10,7 +10,7 @@ import pandas as pd
 from fairtk.frames.columns import DOCNO, QID, RANK
 from fairtk.frames.scripts import words
 from fairtk.statistics import mean_intervals, paired_test
-from fairtk.studies.fair_qr.cells import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, Cell
+from fairtk.studies.fair_qr.cells import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk.studies.fair_qr.settings import Settings
 from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG
 from fairtk.studies.kept import KeptCell
@@ -19,6 +19,7 @@ LEAST_KEPT, LEAST_OVERLAP = 0.5, 0.25
 _PAIRS = (
     *((FAIR_QR, BM25), (RANDOM, BM25), (FAIR_QR, RANDOM)),
     *((BY_EXPOSURE, BM25), (BY_EXPOSURE, FAIR_QR)),
+    *((BY_EXPOSURE + TUNED, BM25 + TUNED), (BY_EXPOSURE + TUNED, FAIR_QR + TUNED)),
 )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import pandas as pd
 
 from fairtk.errors import NotFoundError
-from fairtk.frames.columns import QID
+from fairtk.frames.columns import QID, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, RANDOM, Cell
 from fairtk.studies.fair_qr.controls import control_rows, drift_frame, drift_warnings, same_answers
@@ -41,6 +42,7 @@ class Findings:
     Attributes:
         models: the model of each cell.
         own: the names of the study's own model and retriever, where there are several.
+        store: the study's folder, whose store keeps each query's values; None: there is none.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Findings:
         self.prices = prices
         self.models: Mapping[Cell, ChatModel] = dict.fromkeys(kept, llm)
         self.own: Sequence[str] = ()
+        self.store: Path | None = None
 
     # Frames ------------------------------------------------------------------------------------
 
@@ -236,8 +239,9 @@ class Findings:
             here = [cell for cell in self.kept if cell.attribute == attribute]
             base = Cell(attribute, BM25)
             asked = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
-            runs = {cell.label: self.kept[cell].rankings for cell in here}
-            found, heard = measured(runs, self.data.topics, self.data.qrels, asked)
+            ranked = {cell.label: self.kept[cell].rankings for cell in here}
+            runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in ranked.items()}
+            found, heard = measured(runs, self.data.topics, self.data.qrels, asked, self.store)
             said += heard
             lost = {cell.label: self._lost(cell) for cell in here}
             for cells in (  # systems as they are, tuned ones, other settings: tested apart

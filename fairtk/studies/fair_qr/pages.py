@@ -56,6 +56,7 @@ def _comparison(results: Findings, attribute: str) -> Results:
             results.data.qrels,
             asked.values(),
             baseline=BM25 if BM25 in runs else None,
+            save_dir=results.store,
         )
     lost = results.missing
     lost = lost[(lost["attribute"] == attribute) & (lost["variation"] == "")]

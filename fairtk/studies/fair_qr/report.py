@@ -16,6 +16,7 @@ from fairtk.files import write_parquet
 from fairtk.files.renderings import Table, cell_text, markdown_text
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section
+from fairtk.report.svg import svg_text
 from fairtk.studies.fair_qr.cells import FAIR_QR
 from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.pages import PAGES, save_page
@@ -58,11 +59,11 @@ _RULES = (
 
 
 class Picture(NamedTuple):
-    """A figure, its file and what it shows."""
+    """A figure: its file, what it shows, and its SVG."""
 
     file: str
     caption: str
-    figure: Any
+    figure: str
 
 
 def write_report(results: Findings, folder: Path, command: str | None = None) -> Path:
@@ -131,7 +132,7 @@ def _pictures(results: Findings, folder: Path) -> dict[str, list[Picture]]:
         for suffix in ("png", "pdf"):
             write_figure(figure, folder / f"{name}.{suffix}")
             figure.set_layout_engine("none")  # stays as it is: laying out takes the most time
-        found.setdefault(place, []).append(Picture(f"{name}.png", caption, figure))
+        found.setdefault(place, []).append(Picture(f"{name}.png", caption, svg_text(figure)))
 
     keep("comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results))
     varied = results.variations
@@ -174,10 +175,14 @@ def _shown(pictures: list[Picture]) -> list[str]:
 def _missing(frame: pd.DataFrame) -> list[str]:
     if frame.empty:
         return []
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for row in frame.itertuples():
+        varied = f", {row.variation}={row.setting}" * bool(row.variation)
+        where = alike.setdefault((row.attribute, row.qid, row.reason), [])
+        where.append(f"{row.system}{varied}")
     lines = [
-        f"{row.attribute}, {row.system}{f', {row.variation}={row.setting}' * bool(row.variation)}"
-        f": topic {row.qid}: {row.reason}"
-        for row in frame.itertuples()
+        f"{attribute}, {'; '.join(where)}: topic {qid}: {reason}"
+        for (attribute, qid, reason), where in alike.items()
     ]
     lines = [f"- {cell_text(line)}" for line in lines]
     head = "Queries without a result, which have the worst value in every table:"

@@ -191,7 +191,7 @@ class Study(Layout):
         if not found:
             raise InputError(f"the study in {self.folder} has no results yet: run it first")
         results = StudyResults(self.data, self.settings, found, self.llm, ledger.prices)
-        results.models = models
+        results.models, results.store = models, self.folder
         results.own = [name for name in (self.models[0], self.retrievers[0]) if name]
         return results
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ def measured(
     topics: pd.DataFrame,
     qrels: pd.DataFrame,
     asked: Mapping[str, Any],
+    store: Path | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return each query's values, and what the measures warned of.
 
@@ -55,13 +57,14 @@ def measured(
         topics: the topics.
         qrels: the judgments.
         asked: measures by name.
+        store: the folder of a store that keeps the values; None: they are measured each time.
 
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and the warnings.
     """
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        results = Experiment(runs, topics, qrels, asked.values())
+        results = Experiment(runs, topics, qrels, asked.values(), save_dir=store)
     said = []
     for warning in heard:
         if issubclass(warning.category, FairtkWarning):

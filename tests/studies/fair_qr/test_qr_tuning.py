@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 import qr_toys
 import qr_world
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.experiment.evaluation import Evaluation
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr import CollectionBM25, Settings, folds
 from fairtk.studies.fair_qr.cells import all_cells
@@ -60,6 +62,16 @@ def test_rows_stand_side_by_side_and_time_is_counted(results):
     assert costs.loc["fair-qr", "training seconds"] == 0
     shown = all_tables(results)["tuning"]
     assert len(shown.rows) == 8 and shown.rows[0][3].startswith("max_iterations=")
+
+
+def test_tables_of_a_finished_study_come_from_kept_values(results, tuned, monkeypatch):
+    expected = results.per_query
+    monkeypatch.setattr(Evaluation, "_values", lambda *_: pytest.fail("measured again"))
+    pd.testing.assert_frame_equal(tuned.results().per_query, expected)
+    pairs = results.controls.set_index(["system", "against", "measure"])["difference"]
+    means = results.table.set_index("system")["AWRF"]
+    names = (f"{EXPOSED} (tuned)", "fair-qr (tuned)")
+    assert pairs[(*names, "AWRF")] == pytest.approx(means[names[0]] - means[names[1]], abs=1e-12)
 
 
 @pytest.mark.parametrize(("build", "trained"), [("depth", False), ("memory_depth", True)])
