@@ -27,12 +27,7 @@ _FORM = 1  # of what is kept beside the converted model
 
 
 def require_ctranslate2(where: str) -> str:
-    """Return the version of ctranslate2.
-
-    Raises:
-        MissingExtraError: it is not installed.
-        ModelError: it is another version than what was tested.
-    """
+    """Return the version of ctranslate2; one that is missing or was not tested is an error."""
     try:
         version = metadata.version("ctranslate2")
     except metadata.PackageNotFoundError:
@@ -55,13 +50,7 @@ def cache_folder() -> Path:
 def converted(folder: str, digest: str, name: str) -> Path:
     """Return the folder of the converted model, which is made if it is not there.
 
-    Args:
-        folder: the Hugging Face model's files.
-        digest: of their content.
-        name: the model's, for messages.
-
-    Raises:
-        ModelError: it cannot be loaded, or not be converted.
+    Takes the Hugging Face model's files, a digest of their content, and its name for messages.
     """
     version = require_ctranslate2("CTranslate2Seq2Seq")
     target = cache_folder() / f"{digest}-{version}-{_FORM}"
@@ -136,11 +125,7 @@ def _probe(model: Any, tokenizer: Any) -> dict[str, Any]:
 
 
 def check_probe(translator: Any, folder: Path, name: str) -> None:
-    """Compare the probe's scores with transformers'.
-
-    Raises:
-        ModelError: they differ by more than `TOLERANCE`.
-    """
+    """Compare the probe's scores with transformers'; more than `TOLERANCE` apart is an error."""
     probe = json.loads((folder / _PROBE_FILE).read_text(encoding="utf-8"))
     found = translator.score_batch([probe["source"]], [probe["target"]])[0].log_probs
     apart = float(np.abs(np.subtract(found, probe["scores"])).max())

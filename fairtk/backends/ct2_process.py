@@ -20,15 +20,7 @@ _START = (
 
 
 class TranslatorProcess:
-    """A process with one model; it ends with this object.
-
-    Args:
-        name: the model's, for messages.
-        **model: what `fairtk.backends.ct2_worker` loads.
-
-    Raises:
-        ModelError: the model cannot be converted or loaded.
-    """
+    """A process with one model (what `ct2_worker` loads); it ends with this object."""
 
     def __init__(self, name: str, **model: Any) -> None:
         self.name = name

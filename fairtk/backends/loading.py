@@ -64,13 +64,7 @@ def load_model(
 ) -> Any:
     """Return the model of a folder on a device, in evaluation mode.
 
-    Args:
-        auto_class: the class of transformers that loads it.
-        folder: where its files are.
-        model: its name, for messages.
-        device: the torch device.
-        dtype: as in `pick_dtype`.
-        pickled: whether the weights are pickled rather than safetensors.
+    `pickled` says whether the weights are pickled rather than safetensors.
 
     Raises:
         ModelError: it cannot be loaded, or the files lack some of its weights.

@@ -17,15 +17,8 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 class HuggingFaceModel:
     """A model on the hub or in a folder, loaded on first use; code of a repository is never run.
 
-    A subclass names its settings in `SETTINGS` and keeps each as an attribute of that name.
-
-    Args:
-        model: a hub name or a local folder.
-        device: ``"auto"`` (CUDA if there is one, else CPU) or a torch device.
-        dtype: ``"auto"`` (on CUDA bfloat16, or float16 where that is missing; else float32),
-            ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        batch_tokens: the most tokens of a batch; None for what fits into memory.
-        revision: branch, tag or commit on the hub; None for its default.
+    A subclass names its settings in `SETTINGS`, keeps each as an attribute of that name, and says
+    what they mean.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -105,11 +98,7 @@ class HuggingFaceModel:
 
 
 def at_least_one(value: Any, name: str, where: str) -> int:
-    """Return a setting as an int from 1.
-
-    Raises:
-        ParameterError: it is something else.
-    """
+    """Return a setting as an int from 1."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ParameterError(f"{where}: {name} must be an integer from 1; found {value!r}")
     return int(value)

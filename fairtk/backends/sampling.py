@@ -14,16 +14,7 @@ from fairtk.frames.content import digest
 
 
 def checked_sampling(temperature: Any, seed: Any, where: str) -> tuple[float, int]:
-    """Return temperature and seed.
-
-    Args:
-        temperature: 0 or above; 0: no sampling.
-        seed: an integer of at least 0.
-        where: who was given them.
-
-    Raises:
-        ParameterError: one is out of its range.
-    """
+    """Return temperature (0 or above; 0: no sampling) and seed (an integer of at least 0)."""
     number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
     if not number or not (math.isfinite(temperature) and temperature >= 0):
         raise ParameterError(
@@ -36,13 +27,9 @@ class GumbelNoise:
     """A logits processor that makes greedy choice a draw from the softmax at a temperature.
 
     argmax(z / T + g) with g of the standard Gumbel distribution has the probabilities softmax(z /
-    T) (Gumbel 1954; Maddison, Tarlow & Minka 2014, "A* Sampling", section 2). Each prompt has a
-    stream of its own, so that an answer is the same whatever else is in its batch.
-
-    Args:
-        temperature: T, above 0.
-        seed: of all streams.
-        prompts: the token ids of the prompts, in the order of the batch.
+    T) (Gumbel 1954; Maddison, Tarlow & Minka 2014, "A* Sampling", section 2). Each prompt, given
+    by its token ids, has a stream of its own, so that an answer is the same whatever else is in
+    its batch.
     """
 
     def __init__(self, temperature: float, seed: int, prompts: Sequence[Sequence[int]]) -> None:

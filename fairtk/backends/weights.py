@@ -28,7 +28,7 @@ NEEDED = f"a folder with config.json, {WEIGHTS} and tokenizer.json"
 
 
 def find_folder(model: str, revision: str | None = None, pickled: bool | None = None) -> Path:
-    """Return a local folder with the model's files.
+    """Return a local folder with the files of a model: a folder, or a name on the hub.
 
     Args:
         model: a local folder, or a name on the Hugging Face hub.

@@ -23,11 +23,8 @@ class PromptTokenizer:
     """Counts like the wrapped Hugging Face tokenizer, but with the backend's window.
 
     The wrapped tokenizer is not changed, and does not warn about texts that are counted only to
-    be cut. What was counted to fit a prompt is remembered for when it is generated from.
-
-    Args:
-        tokenizer: the tokenizer.
-        model_max_length: the tokens, special ones included, that a prompt may have.
+    be cut. What was counted to fit a prompt is remembered for when it is generated from. The
+    window counts special tokens, too.
     """
 
     def __init__(self, tokenizer: Any, model_max_length: int) -> None:
@@ -78,12 +75,9 @@ class PromptTokenizer:
 def longer_than(
     tokenizer: PromptTokenizer, positions: int | None, prompts: list[list[int]]
 ) -> list[int]:
-    """Return which prompts are longer than a model takes.
+    """Return which prompts, token ids with special ones, are longer than a model takes.
 
-    Args:
-        tokenizer: the tokenizer, with the window.
-        positions: absolute positions of the model; None where they are relative.
-        prompts: the token ids of prompts, special ones included.
+    `positions` are the absolute positions of the model; None where they are relative.
     """
     # The published code cuts prompts at the window and puts T5's </s> behind that.
     special = tokenizer.num_special_tokens_to_add()

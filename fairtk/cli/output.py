@@ -67,13 +67,7 @@ def echo_table(
 def wrapped_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
 ) -> list[str]:
-    """Return rows in aligned columns; the last column is wrapped to the terminal.
-
-    Args:
-        columns: the header.
-        rows: the cells.
-        numbers: the columns that are aligned to the right.
-    """
+    """Return rows in aligned columns, some to the right; the last is wrapped to the terminal."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
     return table_lines(columns, rows, numbers, width)
 

@@ -55,12 +55,7 @@ def open_ledger(
 ) -> Ledger | None:
     """Return the ledger of a study, open until the stack ends; None if nothing about it is set.
 
-    Args:
-        configured: arguments of `Ledger` in a file.
-        given: the options; those that were given win.
-        path: of the file, if none is configured.
-        dry_run: whether nothing is to be written.
-        stack: closes it.
+    Options that were given win over what is configured; a dry run writes nothing.
     """
     options = dict(configured)
     options |= {

@@ -113,10 +113,8 @@ def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitS
 def _retrievers(
     file: StudyFile, data: StudyData, folder: Path, settings: Settings
 ) -> tuple[Any, Settings]:
-    """Return the retrievers by name, the study's own BM25 as None, and the settings with its own.
-
-    Raises:
-        ParameterError: the first is not BM25.
+    """Return the retrievers by name, the study's own BM25 as None, and the settings with its
+    own.
     """
     if not file.retrievers:
         return None, settings

@@ -104,11 +104,7 @@ def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def policies(n_samples: int) -> dict[str, Any]:
-    """Return the systems: from a run to rankings of five, sampled but for the last.
-
-    Args:
-        n_samples: rankings per query and alpha.
-    """
+    """Return the systems: from a run to rankings of five, sampled but for the last."""
     samplers: dict[str, Any] = {
         f"alpha {alpha}": FairSampler(alpha=alpha, n_samples=n_samples, cutoff=CUTOFF)
         for alpha in ALPHAS
@@ -129,11 +125,7 @@ def generator() -> FlanT5:
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Say in one sentence what the numbers of `run` show.
-
-    Args:
-        table: from `run`.
-    """
+    """Say in one sentence what the numbers of `run` show."""
     by_system = table.set_index("alpha")
     disparity, relevance, _, utility = by_system.columns
     fixed, uniform = by_system.loc[DETERMINISTIC], by_system.loc[0]

@@ -11,10 +11,7 @@ from os import PathLike
 def shell(command: str, folder: str | PathLike[str], lines: int | None = None) -> int:
     """Show a command, run it in a folder, show what it prints, and return its exit code.
 
-    Args:
-        command: the command line, which begins with ``fairtk``.
-        folder: the working folder.
-        lines: how many lines of the output are shown; None: all.
+    Of the output so many lines are shown; None: all.
     """
     print(f"$ {command}")
     _, *arguments = shlex.split(command)

@@ -17,12 +17,7 @@ from fairtk.frames.columns import EXPOSURE, QID, SAMPLE
 from fairtk.frames.qrels import Qrels
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.sample_spread import SampleSpread, spread_over_samples
-from fairtk.statistics import (
-    equivalence_test,
-    non_inferiority_test,
-    queries_needed,
-    two_levels,
-)
+from fairtk.statistics import equivalence_test, non_inferiority_test, queries_needed, two_levels
 
 Margin = float | Mapping[str, float] | None
 
@@ -31,11 +26,6 @@ class SamplingVariances:
     """The sampling variances of all values of systems, made when they are asked for.
 
     Those of two systems are taken to be independent; systems that share a seed differ by less.
-
-    Args:
-        rows: gives the rows of each system.
-        qrels: the labels.
-        measures: by their labels.
     """
 
     def __init__(
@@ -51,16 +41,10 @@ class SamplingVariances:
     def of(
         self, system: str, measure: str, qids: Sequence[str], n: int | None = None
     ) -> FloatArray:
-        """Return the variance of each query's value.
+        """Return the variance of each query's value with n samples; None: with those there are.
 
         0 for a system without samples, NaN for measures that nothing is known of (see
         `fairtk.precision`).
-
-        Args:
-            system: the system.
-            measure: the measure's label.
-            qids: the queries.
-            n: with so many samples; None: with those there are.
         """
         evidence = self._of_system(system)
         if evidence is None:
@@ -91,19 +75,12 @@ class SamplingVariances:
 
 @dataclass(frozen=True)
 class SystemComparison:
-    """What a comparison is made of.
+    """What a comparison is made of."""
 
-    Attributes:
-        tables: by measure, the values: a row per system, a column per query.
-        systems: the systems' names.
-        baseline: the one that others are compared with.
-        better: ``"higher"`` or ``"lower"``, by measure.
-    """
-
-    tables: Mapping[str, pd.DataFrame]
+    tables: Mapping[str, pd.DataFrame]  # by measure: a row per system, a column per query
     systems: list[str]
     baseline: str
-    better: Callable[[str], str]
+    better: Callable[[str], str]  # ``"higher"`` or ``"lower"``, by measure
 
     @classmethod
     def of(cls, per_query: pd.DataFrame, systems: list[str], *others: Any) -> SystemComparison:

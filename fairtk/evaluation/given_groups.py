@@ -21,27 +21,17 @@ UNIFORM, FROM_QRELS = "uniform", "qrels"
 
 @dataclass
 class GivenGroups:
-    """What ``--groups`` and ``--target`` gave.
+    """What ``--groups`` and ``--target`` gave."""
 
-    Attributes:
-        attributes: the groups, by name of the attribute.
-        targets: the targets: objects, ``uniform``, ``qrels`` or files.
-        labels: the qrels, for the target ``qrels``; None: there are none.
-    """
-
-    attributes: dict[str, Groups]
-    targets: tuple[Any, ...] = ()
-    labels: pd.DataFrame | None = None
+    attributes: dict[str, Groups]  # by name
+    targets: tuple[Any, ...] = ()  # objects, ``uniform``, ``qrels`` or files
+    labels: pd.DataFrame | None = None  # for the target ``qrels``
     used: bool = False
     _made: dict[tuple[str, str], Target] = field(default_factory=dict)
 
     @classmethod
     def read(cls, files: tuple[Any, ...], targets: tuple[Any, ...] = ()) -> GivenGroups:
-        """Read group files; groups and targets may be objects already.
-
-        Raises:
-            InputError: a file cannot be used, or two are of one attribute.
-        """
+        """Read group files; groups and targets may be objects already."""
         from fairtk.groups import Groups
 
         found: dict[str, Groups] = {}
@@ -70,15 +60,7 @@ class GivenGroups:
         return None
 
     def target(self, groups: Groups, where: str) -> Target:
-        """Return the target over the levels of groups.
-
-        Args:
-            groups: the groups.
-            where: the measure or command that asks, for messages.
-
-        Raises:
-            InputError: no target was given, or none fits the groups.
-        """
+        """Return the target over the levels of groups, for a measure or command that asks."""
         if not self.targets:
             raise InputError(f"{where} needs a target: give --target FILE, uniform or qrels")
         chosen = self.targets[0] if len(self.targets) == 1 else self._fitting(groups, where)
@@ -144,9 +126,6 @@ def completed(given: GivenGroups, measure: Any) -> Any:
 
     Measures inside it get theirs, too. EE_D, EE_R and EE_L have a form without groups, so they get
     groups only by name.
-
-    Raises:
-        InputError: a measure needs groups or a target, and none was given.
     """
     from fairtk.measures import FairMeasure
     from fairtk.measures.ee import ExpectedExposure

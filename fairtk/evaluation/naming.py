@@ -14,8 +14,7 @@ _SUFFIXES = {
 def unique_names(paths: Sequence[str]) -> list[str]:
     """Return short names for files: stems, with suffixes and folders where stems do not differ.
 
-    Args:
-        paths: files; one that is given twice gets a number behind its name.
+    A file that is given twice gets a number behind its name.
     """
     files = [Path(path).resolve() for path in paths]
     distinct = list(dict.fromkeys(files))

@@ -40,10 +40,8 @@ _BY_NAME = "standard input"
 
 
 def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
-    """Return the file (``""``: a frame) of each run by its name, and the runs as they were given.
-
-    Raises:
-        InputError: there is no run.
+    """Return the file (``""``: a frame) of each run by its name, and the runs as they were
+    given.
     """
     if isinstance(runs, str | PathLike | pd.DataFrame):
         runs = [runs]
@@ -61,11 +59,7 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
 
 
 def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
-    """Return labels with what the measures need.
-
-    Raises:
-        InputError: they cannot be read, or lack something.
-    """
+    """Return labels with what the measures need."""
     where = "these qrels" if isinstance(qrels, pd.DataFrame) else fspath(qrels)
     labels = _labels(qrels)
     if labels.empty:
@@ -97,11 +91,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
 def as_run(
     run: Any, where: str, order: Any, answers: Any, measures: list[Any], qrels: Qrels
 ) -> pd.DataFrame:
-    """Return a run with what the measures need; what it lacks, or names differently, is said.
-
-    Raises:
-        InputError: it cannot be read, lacks something, or has no query of the qrels.
-    """
+    """Return a run with what the measures need; what it lacks, or names differently, is said."""
     if isinstance(run, pd.DataFrame):
         run = _with_ids(from_ir_measures(run, where), where)
     else:

@@ -24,19 +24,12 @@ def aggregated(measure: Any, values: Iterable[float]) -> float:
 
 @dataclass
 class RunValues:
-    """The values of one run.
+    """The values of one run."""
 
-    Attributes:
-        name: what the run is called in tables.
-        file: its file, or its name if it was a frame.
-        values: for each measure, the value of each query of the qrels.
-        found: the queries that the run has results for.
-    """
-
-    name: str
-    file: str
-    values: dict[Any, dict[str, float]]
-    found: set[str]
+    name: str  # in tables
+    file: str  # its file, or its name if it was a frame
+    values: dict[Any, dict[str, float]]  # of each query of the qrels, by measure
+    found: set[str]  # queries with results
 
     def mean(self, measure: Any) -> float:
         """Return the measure's aggregate (the mean for nearly all) over the defined values."""

@@ -121,10 +121,6 @@ def _generator(stage: Generator) -> dict[str, Any]:
     return settings | {"backend": stage.backend}
 
 
-def _neural_scorer(stage: NeuralScorer) -> dict[str, Any]:
-    return {"encoder": stage.encoder}
-
-
 def _candidates(stage: Any) -> dict[str, Any]:
     return {"dataset": stage.dataset if _named(stage._source) else _data(stage._source)}
 
@@ -253,7 +249,7 @@ _BY_BASE: tuple[tuple[type, Adapter], ...] = (
     (CallableBackend, _function),
     (ir_measures.Measure, _measure),
     (Generator, _generator),
-    (NeuralScorer, _neural_scorer),
+    (NeuralScorer, lambda stage: {"encoder": stage.encoder}),
     (FairTransformer, lambda stage: stage.settings()),
 )
 

@@ -2,56 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairtk.frames import digest
-from fairtk.llm import Chat, ChatModel, Completion, Message
-from fairtk.llm.chat import Outcome
-from fairtk.llm.rows import answer_row
+from fairtk.llm import Completion, made_row
+from fairtk.llm.rows import as_json
 from fairtk.llm.store import AnswerStore
 
 
-class Asker(ChatModel):
-    """A generation backend as a ledger knows it: by its content and the threads it used.
+@dataclass(frozen=True)
+class Asker:
+    """A generation backend as a ledger knows it: by its content and the threads it used."""
 
-    Args:
-        key: the digest of the backend's identity, or a number within this run.
-        name: the model's name.
-        parameters: what else a ledger knows its answers by.
-        elsewhere: whether its answers are kept in a ledger of the user's.
-    """
-
-    free = True
-
-    def __init__(
-        self, key: str, name: str, parameters: dict[str, Any], elsewhere: bool = False
-    ) -> None:
-        self.key = key
-        self.elsewhere = elsewhere
-        self._name = name
-        self._parameters = parameters
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._name
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what else a ledger knows its answers by."""
-        return self._parameters
-
-    def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
-        """Raise: workers generate, and this only stands for what they generate with."""
-        raise NotImplementedError("an experiment's workers generate")
+    key: str  # the digest of its identity, or a number within this run
+    name: str
+    parameters: dict[str, Any]
+    elsewhere: bool = False  # its answers are kept in a ledger of the user's
 
 
 class Answers:
-    """Answers by model and prompt; the first that is kept stays.
-
-    Args:
-        path: the store's file, whose answers table is a ledger; None: memory.
+    """Answers by model and prompt; the first that is kept stays. Without a file they are in
+    memory.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -79,10 +53,11 @@ class Answers:
             for key, prompt in keyed.items():
                 self._memory.setdefault(key, texts[prompt])
         else:
+            name, parameters = asker.name, as_json(asker.parameters)
             self._ledger.put_many(
                 [
-                    answer_row(key, asker, _chat(prompt), Completion(texts[prompt]))
-                    for key, prompt in keyed.items()
+                    made_row(key, name, parameters, as_json(_chat(p)), Completion(texts[p]))
+                    for key, p in keyed.items()
                 ]
             )
 
@@ -94,9 +69,8 @@ class Answers:
 
 def _key(asker: Asker, prompt: str) -> str:
     """Return what a ledger knows a call by."""
-    messages = [list(message) for message in _chat(prompt).messages]
-    return digest([asker.name, asker.parameters(), messages, {}], 16)
+    return digest([asker.name, asker.parameters, _chat(prompt), {}], 16)
 
 
-def _chat(prompt: str) -> Chat:
-    return Chat((Message("user", prompt),))
+def _chat(prompt: str) -> list[list[str]]:
+    return [["user", prompt]]

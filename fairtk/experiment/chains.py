@@ -22,17 +22,11 @@ from fairtk.transformers.generator import Generator
 
 @dataclass(frozen=True)
 class Stage:
-    """One transformer of a pipeline.
+    """One transformer of a pipeline."""
 
-    Attributes:
-        key: what it is known by: the digest of its identity, or a number within this run.
-        transformer: the transformer.
-        description: its identity; None where nothing is kept, so that none is needed.
-    """
-
-    key: str
+    key: str  # the digest of its identity, or a number within this run
     transformer: Any
-    description: Description | None = None
+    description: Description | None = None  # None where nothing is kept
 
     @property
     def generator(self) -> Generator | None:
@@ -81,27 +75,16 @@ class LookedUp(pt.Transformer):  # type: ignore[misc]
 
 @dataclass
 class Node:
-    """A chain of stages: its last stage, and the chain before.
+    """A chain of stages: its last stage, and the chain before."""
 
-    Attributes:
-        number: its place among the nodes of the tree; parents come before children.
-        parent: the chain before; None: the topics.
-        stage: the last stage.
-        key: what the chain is known by.
-        level: how many of its stages generate answers.
-        children: the chains that go on from here.
-        systems: the systems that end here.
-        keep: whether its results are kept.
-    """
-
-    number: int
-    parent: Node | None
+    number: int  # its place among the nodes of the tree; parents come before children
+    parent: Node | None  # None: the topics
     stage: Stage
     key: str
-    level: int
+    level: int  # how many of its stages generate answers
     children: list[Node] = field(default_factory=list)
-    systems: list[str] = field(default_factory=list)
-    keep: bool = True
+    systems: list[str] = field(default_factory=list)  # those that end here
+    keep: bool = True  # whether its results are kept
 
     @property
     def chain(self) -> list[Node]:
@@ -120,11 +103,7 @@ class Node:
 
 
 class Tree:
-    """The chains of all systems.
-
-    Args:
-        systems: pipelines by name.
-        durable: whether results are kept beyond this run, so that stages need an identity.
+    """The chains of all systems; stages need an identity where results are kept beyond this run.
 
     Raises:
         IdentityError: a stage has none, and needs one.
@@ -154,7 +133,8 @@ class Tree:
             stage = Stage(key_of(description), transformer, description)
             stage = next((known for known in self._stages if known.key == stage.key), stage)
         else:
-            equal = (s for s in self._stages if _equal(s.transformer, transformer))
+            alike = (s for s in self._stages if type(s.transformer) is type(transformer))
+            equal = (s for s in alike if s.transformer == transformer)
             stage = next(equal, Stage(f"stage {len(self._stages)}", transformer))
         self._stages.append(stage)
         return stage
@@ -187,7 +167,3 @@ def stages_of(pipeline: Any) -> Iterator[Any]:
             yield from stages_of(part)
     else:
         yield pipeline
-
-
-def _equal(one: pt.Transformer, other: pt.Transformer) -> bool:
-    return type(one) is type(other) and bool(one == other)

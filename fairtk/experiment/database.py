@@ -55,14 +55,7 @@ CREATE TABLE IF NOT EXISTS evaluations (
 
 
 class StoreFile:
-    """Processes that share a folder write one after the other.
-
-    Args:
-        folder: where the file is, or is made; None: results are held in memory for this run.
-
-    Attributes:
-        path: the file, or None.
-        answers: the answers of models, in the same file.
+    """Processes that share a folder write one after the other; without one all is in memory.
 
     Raises:
         StoreError: the file cannot be opened; names it and says why.

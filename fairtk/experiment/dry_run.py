@@ -8,7 +8,8 @@ import pandas as pd
 
 from fairtk.experiment.engine import Engine
 from fairtk.experiment.packing import unpack
-from fairtk.files.renderings import Table, aligned_lines, html_text, texts
+from fairtk.experiment.tables import as_texts
+from fairtk.files.renderings import Table, aligned_lines, html_text
 
 CELLS = ["system", "queries", "there", "failed", "missing"]
 PROMPTS = ["model", "prompts", "there", "missing", "unknown"]
@@ -39,15 +40,11 @@ class DryRun:
     @property
     def _tables(self) -> list[Table]:
         filled = [table for table in (self.cells, self.prompts) if len(table)]
-        return [texts(list(table.columns), table.to_numpy().tolist()) for table in filled]
+        return [as_texts(table) for table in filled]
 
 
 def plan(engine: Engine) -> DryRun:
-    """Return what an engine's run would do.
-
-    Args:
-        engine: the engine, before its run.
-    """
+    """Return what an engine's run would do."""
     rows = []
     total = len(engine.topics.qids)
     for system, node in engine.tree.ends.items():

@@ -34,16 +34,8 @@ TOPICS = -1
 class Engine:
     """Makes the results of all chains of a tree that a store lacks.
 
-    Args:
-        tree: the chains.
-        topics: the queries.
-        store: what is there; gets what is made.
-        executor: does the work.
-        threads: of a model.
-        batch_size: queries of a batch; None: the default.
-        fail_fast: whether the first failure ends the work.
-        look: is shown the first rows of each system, by name, and may refuse them; answers are
-            generated afterwards.
+    `look` is shown the first rows of each system, by name, and may refuse them, before answers are
+    generated. The other settings are those of `fairtk.Experiment`.
     """
 
     def __init__(
@@ -91,9 +83,7 @@ class Engine:
     def run(self) -> None:
         """Make what is missing; afterwards each query has a result or an error in each chain.
 
-        Raises:
-            StageError: a stage failed, and `fail_fast` is set.
-            FairtkError: the work cannot go on; what was committed is kept.
+        What was committed is kept, whatever is raised.
         """
         for node in self.tree.nodes:
             self.chains[node.number] = self.store.chain(
@@ -256,12 +246,7 @@ class Engine:
         total = sum(len(one.lengths) for one in wanted.values())
         with progress_bar("answers", total, "prompt") as progress:
             generate(
-                wanted.values(),
-                self.store.answers,
-                session,
-                self.threads,
-                self.fail_fast,
-                progress,
+                wanted.values(), self.store.answers, session, self.threads, self.fail_fast, progress
             )
         for node in nodes:
             for prompts in self._prompts.pop(node.number):

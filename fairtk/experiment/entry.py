@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from fairtk.backends.model import optional
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, StageError, listed
 from fairtk.experiment.chains import Node, Tree
 from fairtk.experiment.database import FILE
@@ -77,8 +78,8 @@ def Experiment(
     pipelines = {name: one for name, one in named.items() if name not in frames}
     order = list(named)
     chosen = _baseline(baseline, order)
-    for setting, value in (("threads", threads), ("batch_size", batch_size)):
-        _check_whole(setting, value)
+    threads = optional(threads, "threads", "Experiment")
+    batch_size = optional(batch_size, "batch_size", "Experiment")
     if dataset is not None:
         topics, qrels = from_dataset(dataset, topics, qrels)
     if topics is None:
@@ -171,11 +172,7 @@ def _results(
 
 
 def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
-    """Return pipelines and frames by name, in their order.
-
-    Raises:
-        ParameterError: there are none, one is something else, or two have one name.
-    """
+    """Return pipelines and frames by name, in their order."""
     if isinstance(systems, Mapping):
         if names is not None:
             raise ParameterError("Experiment: names are given by the keys of systems; drop names")
@@ -226,12 +223,6 @@ def _baseline(baseline: Any, names: Sequence[str]) -> str | None:
     if baseline is not None and baseline not in names:
         raise NotFoundError("baseline", baseline, names)
     return None if baseline is None else str(baseline)
-
-
-def _check_whole(name: str, value: Any) -> None:
-    right = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    if value is not None and not right:
-        raise ParameterError(f"Experiment: {name} must be an integer from 1; found {value!r}")
 
 
 def _topics_of(qrels: pd.DataFrame | None, pipelines: Mapping[str, Any]) -> pd.DataFrame:

@@ -48,12 +48,6 @@ class Evaluation:
         qrels: ``qid``, ``docno``, ``label``, ``gold_answer``: what the measures read.
         qids: the queries; labels of others are left out. None: those of the labels.
 
-    Attributes:
-        measures: the measures.
-        labels: how each is written.
-        qids: the queries that have labels.
-        inputs: the columns of a run that the measures read.
-
     Raises:
         ParameterError: a string is no measure.
         InputError: there are measures and no labels, or none for any of the queries.
@@ -114,30 +108,11 @@ class Evaluation:
         return self
 
     def refuse_samples(self, system: str, run: pd.DataFrame) -> None:
-        """Raise if a system's rows are sampled and a measure would read them as one ranking.
-
-        Raises:
-            InputError: names the system and the measure.
+        """Raise an `InputError` if a system's rows are sampled and a measure would read one
+        ranking.
         """
         where = f"system {system!r}"
         refuse_samples(self.measures, Run(run, where), where)
-
-    def values(self, system: str, run: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, float]]:
-        """Return a system's values and their means over the queries that have one.
-
-        Args:
-            system: its name.
-            run: its rows; a query that it lacks gets each measure's worst value.
-
-        Returns:
-            ``system``, ``qid``, ``measure``, ``value``, a row per measure and query; and by
-            measure what its own aggregator (a mean for nearly all) makes of the defined values,
-            NaN without any.
-
-        Raises:
-            InputError: the run cannot be measured; names the system.
-        """
-        return self._tables(system, self._values(system, run))
 
     def all_values(
         self,
@@ -149,8 +124,16 @@ class Evaluation:
 
         Args:
             content: what tells a system's rows from others, by name.
-            frame: returns the rows of a system.
+            frame: returns the rows of a system; a query that it lacks gets the worst values.
             store: keeps the values if it has a file.
+
+        Returns:
+            ``system``, ``qid``, ``measure``, ``value``, a row per system, measure and query; and by
+            system and measure what the measure's own aggregator (a mean for nearly all) makes of
+            the defined values, NaN without any.
+
+        Raises:
+            InputError: a run cannot be measured; names the system.
         """
         key = self._key(content) if store.path is not None else None
         known = None if key is None else store.values(key)
@@ -236,11 +219,6 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
 
     ``E(m)`` is ``m`` of each ranking; EU is the utility of each ranking's answer. Exposure belongs
     to all samples together, so its measures are left out; a frame X has no samples.
-
-    Args:
-        system: its name.
-        run: its rows.
-        evaluation: measures and labels.
     """
     inner = {m: m.inner if m.NAME == "E" else m for m in evaluation.measures}
     wanted = {m: one for m, one in inner.items() if m.NAME in ("E", "EU") or SAMPLE not in run}

@@ -22,19 +22,7 @@ def trade_off(
 ) -> Any:
     """Draw the means of two measures, one point per system, with intervals over the queries.
 
-    Args:
-        means: of each system (index) and measure (columns).
-        per_query: ``system``, ``qid``, ``measure`` and ``value``.
-        better: returns ``"higher"`` or ``"lower"`` for a measure.
-        x: the measure of the horizontal axis.
-        y: the measure of the vertical axis.
-
-    Returns:
-        A ``matplotlib.figure.Figure``.
-
-    Raises:
-        NotFoundError: there is no such measure.
-        MissingExtraError: matplotlib is not installed.
+    Takes means by system (index) and measure (columns); `Results.plot_trade_off` says the rest.
     """
     for name in (x, y):
         if name not in means.columns:

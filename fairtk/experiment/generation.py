@@ -28,19 +28,12 @@ _PROMPTS = 32  # of a batch for backends without tokens: functions, servers
 
 @dataclass
 class Wanted:
-    """The distinct prompts for one model.
-
-    Attributes:
-        asker: the model, as answers are known by it.
-        backend: its backend.
-        lengths: tokens by prompt.
-        errors: why there is no answer, by prompt.
-    """
+    """The distinct prompts for one model."""
 
     asker: Asker
     backend: Any
-    lengths: dict[str, int] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)  # tokens by prompt
+    errors: dict[str, str] = field(default_factory=dict)  # why there is no answer, by prompt
 
     @property
     def batches(self) -> list[list[str]]:
@@ -84,13 +77,7 @@ def generate(
 ) -> None:
     """Generate what is missing; afterwards all answers are in `answers`, or an error is noted.
 
-    Args:
-        wanted: the prompts by model.
-        answers: where they are kept.
-        session: does the work.
-        threads: of a model.
-        fail_fast: whether the first failure ends the work.
-        tell: is told how many prompts are done.
+    `tell` is told how many more prompts are done.
     """
     by_key = {one.asker.key: one for one in wanted}
 

@@ -67,10 +67,6 @@ def identified(transformer: pt.Transformer, name: str) -> Identified:
     For functions (`pt.apply`) and transformers that fairtk cannot look into. The name must change
     whenever the results would: write a version into it, e.g. ``"my reranker, v2"``.
 
-    Args:
-        transformer: the transformer or pipeline.
-        name: what it is called, with its version.
-
     Raises:
         IdentityError: the name is empty, or there is no transformer.
     """
@@ -87,10 +83,8 @@ def identified(transformer: pt.Transformer, name: str) -> Identified:
 
 
 def describe_stage(stage: Any) -> Description:
-    """Return the identity of a stage.
-
-    Raises:
-        IdentityError: the stage, or something among its settings, has none.
+    """Return the identity of a stage; an `IdentityError` if it, or one of its settings, has
+    none.
     """
     try:
         description: Description = describe(stage, type(stage).__name__)
@@ -111,9 +105,7 @@ def key_of(description: Any) -> str:
 def describe(value: Any, where: str) -> Any:
     """Return a value as JSON values that stand for its content.
 
-    Args:
-        value: a setting.
-        where: its place, e.g. ``"FairSampler.alpha"``, for messages.
+    `where` is its place, e.g. ``"FairSampler.alpha"``, for messages.
     """
     if value is None or isinstance(value, str | bool | int | float):
         return float(value) if isinstance(value, np.floating) else value
@@ -180,8 +172,7 @@ def _array_digest(value: Any, where: str) -> str:
 def made_by(cls: type, where: str) -> str:
     """Return the distribution that a class comes from with its version, or its file's digest.
 
-    Raises:
-        IdentityError: the class was made in a notebook or script, whose text may change.
+    A class of a notebook or script is refused: its text may change.
     """
     module = cls.__module__
     top = module.partition(".")[0]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
-from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import InputError, NotFoundError, StoreError
+from fairtk.errors import InputError, NotFoundError
 from fairtk.evaluation.reading import as_labels
 from fairtk.experiment.database import FILE
 from fairtk.experiment.entry import Experiment
@@ -81,16 +79,8 @@ def _of_setting(place: Path, setting: str | None) -> Path:
     return place / SETTINGS / setting
 
 
-def _stored(
-    folder: Path,
-) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.DataFrame]:
+def _stored(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.DataFrame]:
     """Return the rows and the stages of each system, and the queries that failed."""
-    path = folder / FILE
-    try:  # one that runs moves a damaged store aside and begins a new one; a reader must not
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            database.execute("SELECT count(*) FROM chains")
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: the store of the experiment cannot be read ({error})") from None
     frames, stages, lost = {}, {}, []
     systems = list(stored_systems(folder))
     names = [system.name for system in systems]

@@ -31,20 +31,16 @@ _DTYPE = b"dtype"
 
 
 def spans_of(sizes: Sequence[tuple[str, int]]) -> list[Span]:
-    """Return where the rows of queries stand that follow each other.
-
-    Args:
-        sizes: qid and number of rows.
-    """
+    """Return where the rows of queries stand that follow each other, from qids and sizes."""
     first = np.cumsum([0, *(size for _, size in sizes)]).tolist()
     return [(qid, start, size) for (qid, size), start in zip(sizes, first, strict=False)]
 
 
 def pack(frame: pd.DataFrame, where: str, durable: bool, spans: Sequence[Span] = ()) -> Table:
-    """Return a frame as a table.
+    """Return a frame as a table; its index is dropped.
 
     Args:
-        frame: the frame; its index is dropped.
+        frame: the frame.
         where: the stage that made it, for messages.
         durable: whether the table may be stored, so that nothing in it is pickled.
         spans: where the queries stand, if that is known: then no qid is looked at.
@@ -73,12 +69,9 @@ def pack(frame: pd.DataFrame, where: str, durable: bool, spans: Sequence[Span] =
 def unpack(
     table: Table, columns: Collection[str] | None = None, codes: bool = False
 ) -> pd.DataFrame:
-    """Return a table as the frame that it was made of, or some of its columns.
+    """Return a table as the frame that it was made of, or those of some columns that it has.
 
-    Args:
-        table: from `pack`.
-        columns: the columns wanted; those that the table lacks are left out. None: all.
-        codes: whether ids are wanted as categories: smaller, and faster to look up.
+    With `codes` ids are categories: smaller, and faster to look up.
     """
     wanted = [n for n in table.column_names if columns is None or n in columns]
     return pd.DataFrame({name: _unpacked(table, name, codes) for name in wanted})
@@ -121,22 +114,14 @@ def joined(tables: Sequence[Table]) -> Table:
 
 
 def text_field(name: str, kind: Any) -> Any:
-    """Return the field of a dictionary-encoded column of strings.
-
-    Args:
-        name: the column's name.
-        kind: its Arrow type.
-    """
+    """Return the field of a dictionary-encoded column of strings."""
     return pa.field(name, kind, metadata={_KIND: b"plain", _DTYPE: _text_dtype().encode()})
 
 
 def with_answers(table: Table, answers: Sequence[str | None], rows: Any) -> Table:
     """Return a table with the column ``qanswer``, in the place of an earlier one.
 
-    Args:
-        table: rows.
-        answers: the answers.
-        rows: place among `answers` for each row.
+    `rows` has the place among the answers for each row.
     """
     column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(answers, pa.string()))
     field = text_field(QANSWER, column.type)

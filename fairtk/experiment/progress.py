@@ -25,13 +25,7 @@ def telling(listener: Listener) -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how much more is done; it moves a bar, or tells a listener.
-
-    Args:
-        what: what is done.
-        total: how much of it there is.
-        unit: one piece of it.
-    """
+    """Give a function that is told how much more is done; it moves a bar, or tells a listener."""
     from tqdm import tqdm
 
     listener, done = _listener.get(), 0

@@ -20,9 +20,6 @@ class Recording:
 
     A model that the user has put behind a ledger keeps that one, and rules that stand in for a
     model need none.
-
-    Args:
-        path: the store's file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,8 +34,9 @@ class Recording:
 
         Models stand in settings of fairtk's transformers, and these within others and pipelines.
         """
-        if _is_paid(value):
-            return self._ledger.wrap(value)
+        if isinstance(value, ChatModel):
+            own = value.free or isinstance(value, Recorded)
+            return value if own else self._ledger.wrap(value)
         if isinstance(value, ChatBackend):
             model = self.behind(value.model)
             return value if model is value.model else ChatBackend(model)
@@ -60,7 +58,3 @@ class Recording:
             for name, new in found.items():
                 setattr(value, name, new)
         return value
-
-
-def _is_paid(model: Any) -> bool:
-    return isinstance(model, ChatModel) and not isinstance(model, Recorded) and not model.free

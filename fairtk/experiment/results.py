@@ -101,9 +101,6 @@ class Results:
     def rankings(self, name: str) -> pd.DataFrame:
         """Return all rows of a system, queries in the order of the topics.
 
-        Args:
-            name: the system.
-
         Raises:
             NotFoundError: there is no such system.
         """
@@ -112,9 +109,6 @@ class Results:
 
     def answers(self, name: str) -> pd.DataFrame:
         """Return a system's answers: ``qid``, ``sample`` if sampled, ``qanswer``.
-
-        Args:
-            name: the system.
 
         Raises:
             NotFoundError: there is no such system.
@@ -131,11 +125,7 @@ class Results:
         return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
 
     def better(self, measure: str) -> str:
-        """Return ``"higher"`` or ``"lower"``: what is better.
-
-        Args:
-            measure: as in `measures`.
-        """
+        """Return ``"higher"`` or ``"lower"``: what is better, of one of the `measures`."""
         if measure not in self.measures:
             raise NotFoundError("measure", measure, self.measures)
         return self._evaluation.directions[measure]
@@ -223,11 +213,8 @@ class Results:
         return str(self.counts.to_csv(index=False, lineterminator="\n"))
 
     def plot_trade_off(self, x: str, y: str) -> Any:
-        """Draw two measures against each other: a point per system, intervals over the queries.
-
-        Args:
-            x: the measure of the horizontal axis, as in `measures`.
-            y: the measure of the vertical axis.
+        """Draw two of the measures against each other: a point per system, intervals over the
+        queries.
 
         Returns:
             A ``matplotlib.figure.Figure``: ``.savefig(path)`` writes it.
@@ -276,9 +263,6 @@ class Results:
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Results:
         """Return the results that `save` wrote.
-
-        Args:
-            folder: the folder.
 
         Raises:
             FormatError: a file is missing or damaged; names it.

@@ -26,13 +26,7 @@ It takes the system's name, ``columns`` (None: all; those that are not there are
 def stored_rows(
     store: Store, cells: Mapping[str, Sequence[StoredCell]], given: Mapping[str, pd.DataFrame]
 ) -> SystemRows:
-    """Return what gives the rows of a store, and frames that the user gave as systems.
-
-    Args:
-        store: the store.
-        cells: the cells of each pipeline, in the order of the topics; failed ones too.
-        given: frames by system.
-    """
+    """Return what gives the rows of a store's cells, and frames that the user gave as systems."""
 
     def rows(
         system: str, columns: Collection[str] | None = None, codes: bool = False
@@ -48,11 +42,7 @@ def stored_rows(
 
 
 def saved_rows(files: Mapping[str, Path]) -> SystemRows:
-    """Return what gives the rows of Parquet files.
-
-    Args:
-        files: the file of each system.
-    """
+    """Return what gives the rows of Parquet files, by system."""
 
     def rows(
         system: str, columns: Collection[str] | None = None, codes: bool = False

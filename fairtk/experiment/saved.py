@@ -25,16 +25,10 @@ SETTINGS = "settings"
 
 @dataclass(frozen=True)
 class SavedEvaluation:
-    """The measures of saved results, which may name groups that are not registered here.
+    """The measures of saved results, which may name groups that are not registered here."""
 
-    Attributes:
-        texts: what `fairtk.measures.parse` makes each measure of, by its label.
-        directions: ``"higher"`` or ``"lower"``: what is better, by label.
-        qrels: the labels.
-    """
-
-    texts: dict[str, str]
-    directions: dict[str, str]
+    texts: dict[str, str]  # what `fairtk.measures.parse` makes each of, by label
+    directions: dict[str, str]  # ``"higher"`` or ``"lower"``: what is better, by label
     qrels: pd.DataFrame | None
 
     def ready(self) -> Evaluation:
@@ -53,14 +47,7 @@ def save(
 ) -> None:
     """Write results to a folder; each file appears in one step, the configuration last.
 
-    Args:
-        folder: made if it is not there.
-        systems: their names.
-        rows: the rankings of each system.
-        evaluation: the measures with their labels.
-        tables: tidy frames by file name.
-        environment: versions and machine.
-        notes: further parts of the configuration.
+    Takes tidy frames by file name, and further parts of the configuration as notes.
     """
     files = {name: f"rankings/{i:03}.parquet" for i, name in enumerate(systems)}
     try:

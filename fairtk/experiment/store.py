@@ -19,47 +19,27 @@ _KEPT_TABLES = 64  # tables of a run without a folder are all kept; of a file, t
 
 
 class StoredCell(NamedTuple):
-    """Where one query's result stands.
+    """Where one query's result stands: the frame, its first row there, and its number of rows."""
 
-    Attributes:
-        frame: the frame; None for a failed query that no stage said anything else about.
-        first: its first row there.
-        size: its number of rows.
-        error: why it failed; None if it did not.
-    """
-
-    frame: int | None
+    frame: int | None  # None for a failed query that no stage said anything else about
     first: int
     size: int
-    error: str | None
+    error: str | None  # why it failed
 
 
 class Made(NamedTuple):
-    """What a chain made of some queries.
+    """What a chain made of some queries."""
 
-    Attributes:
-        chain: the chain's number in the store.
-        table: the rows.
-        spans: where the queries stand there.
-        errors: why queries failed, those with rows among them.
-    """
-
-    chain: int
+    chain: int  # its number in the store
     table: Table | None
     spans: Sequence[Span]
-    errors: Mapping[str, str]
+    errors: Mapping[str, str]  # why queries failed, those with rows among them
 
 
 class Store(StoreFile):
     """Results by chain and query; committed in batches, each whole or not at all.
 
-    Of two results for one cell the first stays.
-
-    Args:
-        folder: where the file is, or is made; None: results are held in memory for this run.
-
-    Raises:
-        StoreError: the file cannot be opened; names it and says why.
+    Of two results for one cell the first stays. Without a folder they are held in memory.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -69,13 +49,7 @@ class Store(StoreFile):
     # Chains -----------------------------------------------------------------------------------
 
     def chain(self, key: str, stages: Sequence[Description | None], systems: Sequence[str]) -> int:
-        """Return a chain's number, and remember which systems end with it.
-
-        Args:
-            key: the chain's key.
-            stages: the identities of its stages.
-            systems: the systems.
-        """
+        """Return a chain's number, and remember its stages and which systems end with it."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self.transaction() as database:
             database.execute(
@@ -109,9 +83,7 @@ class Store(StoreFile):
     def cells(self, chain: int | None, topics: Mapping[str, str]) -> dict[str, StoredCell]:
         """Return the cells of a chain that are there, failed ones too, in the order of the topics.
 
-        Args:
-            chain: the chain's number; None: the store does not know it.
-            topics: digest of each query's topic, by qid; results of another text do not count.
+        Topics are digests by qid; results of another text do not count.
         """
         # a batch is looked up by its queries, so that the work does not grow with its square
         some = list(topics) if len(topics) <= _FEW else []
@@ -124,12 +96,7 @@ class Store(StoreFile):
         return {qid: found[qid] for qid in topics if qid in found}
 
     def commit(self, made: Iterable[Made], topics: Mapping[str, str]) -> None:
-        """Keep results in one step; a result that is there stays, a failure gives way.
-
-        Args:
-            made: the results.
-            topics: digest of each query's topic, by qid.
-        """
+        """Keep results in one step; a result that is there stays, a failure gives way."""
         with self.transaction() as database:
             for chain, table, spans, errors in made:
                 frame = self._keep(database, table) if spans else None
@@ -148,11 +115,8 @@ class Store(StoreFile):
     def read(
         self, cells: Iterable[StoredCell], columns: Sequence[str] | None = None
     ) -> Table | None:
-        """Return the rows of cells, in the order of the cells; None if there are no cells.
-
-        Args:
-            cells: cells; failed ones count as having no rows.
-            columns: the columns wanted; None: all.
+        """Return the rows of cells, in their order; None if there are none. Failed ones have
+        none.
         """
         runs: list[list[int]] = []  # frame, first row, end: neighbors are read as one
         for frame, first, size, error in cells:
@@ -204,12 +168,9 @@ class Store(StoreFile):
         return from_bytes(rows[0][1]), json.loads(rows[0][2])
 
     def keep_values(self, key: str, table: Table, said: Sequence[Sequence[str]]) -> None:
-        """Keep the values of an evaluation.
+        """Keep the values of an evaluation, and the category and text of each warning with them.
 
-        Args:
-            key: a digest of all that they depend on.
-            table: the values.
-            said: categories and texts of the warnings that came with them.
+        The key is a digest of all that they depend on.
         """
         data, text = to_bytes(table), json.dumps(said)
         with self.transaction() as database:

@@ -10,7 +10,7 @@ from fairtk.drawing import spread
 from fairtk.files.renderings import Table, texts
 
 
-def as_texts(frame: pd.DataFrame, caption: str) -> Table:
+def as_texts(frame: pd.DataFrame, caption: str = "") -> Table:
     """Return a frame as a table of texts."""
     rows = [list(row) for row in frame.itertuples(index=False)]
     return texts(list(frame.columns), rows, caption)
@@ -30,13 +30,7 @@ def spreads(
 
 
 def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:
-    """Return what to say below means of which some queries are left out, or failed.
-
-    Args:
-        counts: as `Results.counts`.
-        systems: the systems' names.
-        failed: whether any query failed.
-    """
+    """Return what to say below means of which some queries are left out, or failed."""
     said_of = []
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         said = ", ".join(

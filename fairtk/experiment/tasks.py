@@ -13,44 +13,25 @@ from fairtk.experiment.packing import Span, Table
 
 @dataclass(frozen=True)
 class StageStep:
-    """One stage over some queries.
+    """One stage over some queries."""
 
-    Attributes:
-        node: the chain that ends with the stage.
-        parent: the chain whose rows it reads; -1: the topics.
-        stage: the stage's key.
-        name: the stage's name, for messages.
-        qids: the queries.
-        keep: whether the rows are wanted.
-        ask: whether the stage's prompts are wanted instead of its rows.
-    """
-
-    node: int
-    parent: int
-    stage: str
-    name: str
+    node: int  # the chain that ends with the stage
+    parent: int  # the chain whose rows it reads; -1: the topics
+    stage: str  # its key
+    name: str  # for messages
     qids: tuple[str, ...]
-    keep: bool
-    ask: bool
+    keep: bool  # whether the rows are wanted
+    ask: bool  # whether the stage's prompts are wanted instead of its rows
 
 
 @dataclass(frozen=True)
 class StageTask:
-    """Stages over one batch of queries.
+    """Stages over one batch of queries."""
 
-    Attributes:
-        inputs: rows that are there already, by node; -1: the topics.
-        steps: what to do, parents before children.
-        errors: why queries failed before, by node.
-        durable: whether the rows go into a file.
-        fail_fast: whether the first failure ends the work.
-        threads: the threads to use.
-    """
-
-    inputs: Mapping[int, Table]
-    steps: Sequence[StageStep]
-    errors: Mapping[int, Mapping[str, str]]
-    durable: bool
+    inputs: Mapping[int, Table]  # rows that are there already, by node; -1: the topics
+    steps: Sequence[StageStep]  # parents before children
+    errors: Mapping[int, Mapping[str, str]]  # why queries failed before, by node
+    durable: bool  # whether the rows go into a file
     fail_fast: bool
     threads: int
 
@@ -62,29 +43,18 @@ class StageTask:
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompts of some queries.
-
-    Attributes:
-        qids: the queries.
-        texts: the prompts.
-        lengths: tokens of each (characters where the backend has no tokenizer).
-        rows: place among `texts` for each row of the rankings.
-    """
+    """The prompts of some queries."""
 
     qids: list[str]
     texts: list[str]
-    lengths: list[int]
-    rows: np.ndarray[Any, Any]
+    lengths: list[int]  # tokens of each (characters where the backend has no tokenizer)
+    rows: np.ndarray[Any, Any]  # place among `texts` for each row of the rankings
 
 
 @dataclass
 class TaskResult:
-    """What a task made.
-
-    Attributes:
-        tables: rows of each node that was to be kept, query after query, and where each stands.
-        prompts: of the nodes that were asked for prompts.
-        errors: why queries failed, by node.
+    """What a task made, by node: rows, query after query, and where each stands; prompts;
+    failures.
     """
 
     tables: dict[int, tuple[Table, list[Span]]] = field(default_factory=dict)
@@ -94,16 +64,9 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Prompts that are generated together.
+    """Prompts that are generated together."""
 
-    Attributes:
-        backend: the key of the backend.
-        prompts: the prompts.
-        threads: the threads to use.
-        fail_fast: whether the first failure ends the work.
-    """
-
-    backend: str
+    backend: str  # its key
     prompts: tuple[str, ...]
     threads: int
     fail_fast: bool

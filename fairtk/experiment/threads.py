@@ -29,12 +29,7 @@ def allowed_threads() -> int:
 
 @contextlib.contextmanager
 def limited_threads(number: int, backend: Any = None) -> Iterator[None]:
-    """Let torch use so many threads within the block.
-
-    Args:
-        number: the threads.
-        backend: what will generate; torch is loaded if it needs it.
-    """
+    """Let torch, which is loaded if the backend needs it, use so many threads within the block."""
     if isinstance(backend, HuggingFaceBackend):
         with contextlib.suppress(ImportError):  # said by the backend, better
             import torch  # noqa: F401

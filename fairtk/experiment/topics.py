@@ -22,11 +22,9 @@ BATCH = 64
 
 
 class Topics:
-    """What the pipelines start from.
+    """What the pipelines start from: topics (Q), or candidates (R) of each query.
 
-    Args:
-        frame: topics (Q), or candidates (R) of each query; ``qid`` and any other columns.
-        durable: whether results are kept beyond this run, so that texts must be told apart.
+    Texts must be told apart where results are `durable`, kept beyond this run.
 
     Raises:
         InputError: a qid is missing, or there are no topics.
@@ -61,11 +59,7 @@ class Topics:
         return {qid: digest(content, 16) for qid, content in rows.items()}
 
     def batches(self, size: int) -> list[list[str]]:
-        """Return the queries in batches: the same whatever is done already.
-
-        Args:
-            size: queries of a batch.
-        """
+        """Return the queries in batches of a size: the same whatever is done already."""
         return [self.qids[start : start + size] for start in range(0, len(self.qids), size)]
 
     def table(self, qids: Sequence[str], durable: bool = False) -> Table:
@@ -81,16 +75,8 @@ def from_dataset(
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """Return topics and labels, those of the dataset where none are given.
 
-    Labels get the gold answers where the dataset has them.
-
-    Args:
-        dataset: an id, an ``ir_datasets.Dataset`` or a PyTerrier dataset made of one.
-        topics: topics that were given.
-        qrels: labels that were given.
-
-    Raises:
-        NotFoundError: no dataset has the id.
-        InputError: the dataset has no queries.
+    Labels get the gold answers where the dataset has them. It is an id, an ``ir_datasets.Dataset``
+    or a PyTerrier dataset made of one.
     """
     source = resolve_dataset(dataset, "Experiment")
     if topics is None:
@@ -104,11 +90,7 @@ def from_dataset(
 
 
 def about_dataset(dataset: Any) -> dict[str, str]:
-    """Return the id of a dataset, and the license of its data where it is known.
-
-    Args:
-        dataset: as for `from_dataset`.
-    """
+    """Return the id of a dataset, and the license of its data where it is known."""
     source = resolve_dataset(dataset, "Experiment")
     said = license_of(source)
     name = str(source.dataset_id()).partition(":")[0]  # without the path of a folder

@@ -1,4 +1,4 @@
-"""The settings that are best for the topics of other folds."""
+"""The settings that are best for the topics of other folds: to train on one, to test on another."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ import pandas as pd
 import pyterrier as pt
 from tqdm import tqdm
 
-from fairtk.errors import FairtkWarning, InputError, ParameterError
+from fairtk.errors import FairtkWarning, InputError, ParameterError, listed
 from fairtk.experiment.entry import Experiment
+from fairtk.frames import digest
 from fairtk.frames.columns import QID
 from fairtk.measures import parse
+from fairtk.transformers.settings import whole
 
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -27,20 +29,12 @@ Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen for the topics of one fold.
-
-    Attributes:
-        fold: the fold that the settings are for.
-        settings: the settings.
-        value: their mean over the topics of the other folds.
-        topics: how many topics these are.
-        seconds: that choosing took.
-    """
+    """What was chosen for the topics of one fold, by those of the others."""
 
     fold: int
     settings: Settings
-    value: float
-    topics: int
+    value: float  # the mean over the topics of the other folds
+    topics: int  # how many these are
     seconds: float
 
 
@@ -50,35 +44,20 @@ class Tuner:
 
     A system that is trained is fitted on the topics of all folds but two, and judged on one of
     these: the other is the fold that is chosen for, whose labels so decide nothing.
-
-    Attributes:
-        build: makes a system (Q -> R) of settings.
-        settings: what is tried, in order: of equal ones the first is chosen.
-        topics: ``qid``, ``query``.
-        qrels: ``qid``, ``docno``, ``label``.
-        measure: by which the best is chosen.
-        folds: the fold of each topic.
-        trained: whether a system has ``fit(topics, qrels)``; None: whether it is one of PyTerrier's
-            estimators.
-        name: who asks, in messages.
     """
 
-    build: Callable[..., Any]
-    settings: Sequence[Settings]
+    build: Callable[..., Any]  # makes a system (Q -> R) of settings
+    settings: Sequence[Settings]  # in order: of equal ones the first is chosen
     topics: pd.DataFrame
     qrels: pd.DataFrame
     measure: Any
-    folds: Mapping[str, int]
-    trained: bool | None = None
+    folds: Mapping[str, int]  # by topic
+    trained: bool | None = None  # whether there is a fit(topics, qrels); None: estimators have
     name: str = "tune"
     _values: dict[tuple[int, frozenset[int]], pd.Series] = field(default_factory=dict)
 
     def choose(self, fold: int) -> Choice:
-        """Return the best settings for a fold.
-
-        Raises:
-            InputError: a system fails with some settings, or no value is defined.
-        """
+        """Return the best settings for a fold; an `InputError` if a system fails with some."""
         begin = time.perf_counter()
         lower = getattr(self.judge, "BETTER", "higher") == "lower"
         means = [self._on_others(number, fold).mean() for number in self._progress(fold)]
@@ -172,16 +151,37 @@ class Tuner:
         return _named(f"{self.name}: with {_shown(settings)}")
 
 
-def combinations(grid: Grid, where: str) -> list[Settings]:
-    """Return all combinations of values, without repetition.
+def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]:
+    """Return the fold of each topic: equally large ones (to a topic), in an order made by chance.
 
-    Args:
-        grid: name to values, or several such.
-        where: who asks, for messages.
-
-    Raises:
-        ParameterError: the grid is empty, or values are not a list.
+    The order comes from (seed, qid): the order in which topics are given does not matter.
     """
+    shuffled = sorted(qids, key=lambda qid: digest([seed, str(qid)], 16))
+    return {qid: place % count for place, qid in enumerate(shuffled)}
+
+
+def as_folds(
+    qids: Sequence[str], given: int | Mapping[str, int], seed: int, where: str
+) -> dict[str, int]:
+    """Return the fold of each topic, whether folds are counted or given."""
+    if isinstance(given, Mapping):
+        lost = [qid for qid in qids if qid not in given]
+        if lost:
+            raise InputError(f"{where}: folds lack the topics {listed(lost)}")
+        found = {qid: int(given[qid]) for qid in qids}
+        if len(set(found.values())) < 2:
+            raise ParameterError(f"{where}: the topics must be in two folds at least")
+        return found
+    if whole("folds", given, where, least=2) > len(qids):
+        raise ParameterError(
+            f"{where}: {len(qids)} topics cannot be split into {given} folds; ask for at most "
+            f"{len(qids)}"
+        )
+    return folds(qids, given, seed)
+
+
+def combinations(grid: Grid, where: str) -> list[Settings]:
+    """Return all combinations of values of one grid or several, without repetition."""
     found: dict[str, Settings] = {}
     for one in [grid] if isinstance(grid, Mapping) else grid:
         for name, values in one.items():

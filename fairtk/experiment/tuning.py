@@ -12,8 +12,7 @@ import pandas as pd
 
 from fairtk.errors import FairtkWarning, NotFoundError
 from fairtk.experiment.entry import Experiment
-from fairtk.experiment.splitting import as_folds
-from fairtk.experiment.tuner import Grid, Settings, Tuner, combinations
+from fairtk.experiment.tuner import Grid, Settings, Tuner, as_folds, combinations
 from fairtk.frames.columns import QID, require
 
 

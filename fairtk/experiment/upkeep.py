@@ -25,9 +25,6 @@ _SHORT = 12
 def stored(save_dir: str | PathLike[str]) -> pd.DataFrame:
     """Return what a store holds: a row per chain of stages.
 
-    Args:
-        save_dir: the store's folder.
-
     Returns:
         ``chain`` (the start of its key), ``stages``, ``systems`` (names that ended with it),
         ``queries``, ``failed``, ``megabytes``, ``created``.
@@ -127,28 +124,17 @@ def export(save_dir: str | PathLike[str], folder: str | PathLike[str]) -> list[P
 
 
 class StoredSystem(NamedTuple):
-    """A system of a store.
-
-    Attributes:
-        name: its name.
-        chain: the start of its chain's key.
-        stages: the identities of its stages.
-        rows: what it gave, in the order of the qids; None: nothing.
-        errors: qid and reason of the queries that failed.
-    """
+    """A system of a store."""
 
     name: str
-    chain: str
-    stages: list[Any]
-    rows: pd.DataFrame | None
-    errors: list[tuple[str, str]]
+    chain: str  # the start of its chain's key
+    stages: list[Any]  # their identities
+    rows: pd.DataFrame | None  # in the order of the qids; None: nothing
+    errors: list[tuple[str, str]]  # qid and reason
 
 
 def stored_systems(save_dir: str | PathLike[str]) -> Iterator[StoredSystem]:
     """Yield the systems of a store, in the order in which their chains came.
-
-    Args:
-        save_dir: the store's folder.
 
     Raises:
         StoreError: there is no store, or it is damaged.
@@ -174,8 +160,9 @@ def _store(save_dir: str | PathLike[str]) -> Store:
     if not path.exists():
         raise StoreError(f"{path}: there is no store of an experiment here")
     try:
-        # opened as it is: an experiment would put a damaged file aside and begin anew
-        with closing(sqlite3.connect(path, timeout=120)) as database:
+        # read as it is: an experiment would put a damaged file aside and begin anew
+        uri = f"{path.resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, timeout=120, uri=True)) as database:
             database.execute("SELECT count(*) FROM chains").fetchone()
     except sqlite3.Error as error:
         raise StoreError(f"{path}: the store of the experiment cannot be read ({error})") from error

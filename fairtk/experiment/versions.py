@@ -10,16 +10,8 @@ from typing import Any
 
 _PACKAGES = (
     *("fairtk", "pyterrier", "ir_measures", "ir_datasets", "numpy", "pandas", "scipy", "pyarrow"),
-    *(
-        "pytrec-eval-terrier",
-        "cwl-eval",
-        "pyterrier-pisa",
-        "pyterrier-rag",
-        "torch",
-        "transformers",
-        "tokenizers",
-        "distributed",
-    ),
+    *("pytrec-eval-terrier", "cwl-eval", "pyterrier-pisa", "pyterrier-rag"),
+    *("torch", "transformers", "tokenizers", "distributed"),
 )
 
 

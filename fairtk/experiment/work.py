@@ -45,16 +45,7 @@ FATAL = (
 def run_batch(
     backends: Mapping[str, Any], batch: PromptBatch
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the answers to a batch of prompts, and why there is none, by prompt.
-
-    Args:
-        backends: the backends, by key.
-        batch: what to do.
-
-    Raises:
-        StageError: a prompt failed, and the first failure is to end the work.
-        FairtkError: what would fail for every prompt.
-    """
+    """Return the answers to a batch of prompts, and why there is none, by prompt."""
     backend = backends[batch.backend]
     errors: dict[str, str] = {}
 
@@ -76,16 +67,7 @@ def run_batch(
 
 
 def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
-    """Run stages over a batch of queries.
-
-    Args:
-        stages: the transformers, by key.
-        task: what to do.
-
-    Raises:
-        StageError: a stage failed, and the first failure is to end the work.
-        FairtkError: what would fail for every query.
-    """
+    """Run stages over a batch of queries."""
     frames = {node: unpack(table) for node, table in task.inputs.items()}
     ordered: dict[int, list[str]] = {}  # the queries of frames whose rows stand in their order
     outcome = TaskResult(errors={node: dict(lost) for node, lost in task.errors.items()})
@@ -162,14 +144,10 @@ def _in_parts(
     blame: Callable[[list[str], Exception], int | None],
     errors: dict[str, str],
 ) -> list[tuple[list[str], T]]:
-    """Return what is made of items, with the items, in parts where some of them fail.
+    """Return what is made of queries or prompts, with them, in parts where some of them fail.
 
-    Args:
-        items: queries or prompts.
-        attempt: makes something of some of them.
-        blame: returns the place of the item that an error is about; None: nobody knows. Raises
-            what is to end the work.
-        errors: gets the reasons of failed items.
+    `blame` returns the place of the item that an error is about (None: nobody knows), or raises
+    what is to end the work. `errors` gets the reasons of failed items.
     """
     done = []
     waiting = [items] if items else []

@@ -17,18 +17,7 @@ from fairtk.llm.store import AnswerStore
 
 
 class Account:
-    """The answers in a file, the claims of calls under way, and the budget: below `Ledger`.
-
-    Args:
-        path: the SQLite file.
-        budget: what may be paid.
-        offline: whether nothing may be asked.
-        retry_unusable: whether answers of no use from before count as none.
-
-    Raises:
-        OfflineError: `offline`, and there is no such file.
-        FormatError: the file cannot be opened.
-    """
+    """The answers in a file, the claims of calls under way, and the budget: below `Ledger`."""
 
     def __init__(
         self,
@@ -42,7 +31,7 @@ class Account:
         self.budget = budget
         self._since = now() if retry_unusable else ""
         self._open(path)
-        self.budget.after = self._claims.last_payment()
+        self.budget.after = self.claims.last_payment()
 
     @property
     def path(self) -> Path:
@@ -64,17 +53,11 @@ class Account:
         return self.store.get(keys, self._since)
 
     def claim(self, key: str, llm: ChatModel, chat: Chat) -> Claim:
-        """Claim a call, unless it is answered, under way elsewhere, or beyond the budget.
-
-        Args:
-            key: what the call is known by.
-            llm: the model.
-            chat: the prompt.
-        """
+        """Claim a call, unless it is answered, under way elsewhere, or beyond the budget."""
         if not self.budget.limited:
-            return self._claims.claim(key, 0.0, self._since)
+            return self.claims.claim(key, 0.0, self._since)
         price = self._most(llm, chat)
-        return self._claims.claim(
+        return self.claims.claim(
             key,
             price,
             self._since,
@@ -85,26 +68,18 @@ class Account:
     def pay(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
         """Commit the answer of a claimed call, and return it as it is kept."""
         price = self.budget.spend(llm, answer, self._most(llm, chat))
-        return self._claims.pay(answer_row(key, llm, chat, answer), price)
-
-    def release(self, keys: Iterable[str]) -> None:
-        """End the claims of calls without an answer."""
-        self._claims.release(keys)
-
-    def warn_of_standstill(self, keys: Iterable[str]) -> None:
-        """Warn if the process that makes one of the calls does not move."""
-        self._claims.warn_of_standstill(keys)
+        return self.claims.pay(answer_row(key, llm, chat, answer), price)
 
     def close(self) -> None:
         """Close the file."""
-        self._claims.close()
+        self.claims.close()
         self.store.close()
 
     def _open(self, path: str | PathLike[str]) -> None:
         if self.offline and not Path(path).exists():
             raise OfflineError(f"offline=True needs a ledger that exists; there is none at {path}")
         self.store = AnswerStore(path)
-        self._claims = Claims(self.store)
+        self.claims = Claims(self.store)
 
     def _most(self, llm: ChatModel, chat: Chat) -> float:
         """Return the most that a call can cost; 0 without a limit of money."""
@@ -114,7 +89,7 @@ class Account:
 
     def __getstate__(self) -> dict[str, Any]:
         # another process opens the file itself, and shares the budget from where it began here
-        state = {k: v for k, v in vars(self).items() if k not in ("store", "_claims")}
+        state = {k: v for k, v in vars(self).items() if k not in ("store", "claims")}
         return {**state, "path": self.path}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -16,20 +16,13 @@ class Backup:
     """A file of lines beside a ledger; an answer is in it before it is in the ledger.
 
     Later lines of a key count. Several processes may append at once.
-
-    Args:
-        ledger: the ledger's file.
     """
 
     def __init__(self, ledger: Path) -> None:
         self.path = ledger.with_name(f"{ledger.name}.backup")
 
     def append(self, rows: Iterable[Row]) -> None:
-        """Add rows.
-
-        Raises:
-            FormatError: the file cannot be written.
-        """
+        """Add rows."""
         # the line break comes first: what a full disk cut off harms no later line
         left = memoryview(b"".join(b"\n" + _line(row) for row in rows))
         try:

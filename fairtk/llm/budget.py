@@ -45,16 +45,6 @@ class Budget:
 
     Answers that other processes pay for, in the same file, count from when this one began.
 
-    Args:
-        max_calls: the most calls; None: any number.
-        max_cost: the most money; None: any.
-        prices: of models.
-
-    Attributes:
-        own: what this process paid.
-        after: the number of the last payment that is counted.
-        guessed: whether an answer came without its counts, so that its price was not known.
-
     Raises:
         ParameterError: a limit is negative or no number.
     """
@@ -111,10 +101,7 @@ class Budget:
     def spend(self, llm: ChatModel, answer: Completion, most: float) -> float | None:
         """Count an answer, and return its price; None: unknown.
 
-        Args:
-            llm: who gave it.
-            answer: the answer.
-            most: what it could cost, which counts if there is a limit and the price is unknown.
+        `most` is what it could cost, which counts if there is a limit and the price is unknown.
         """
         price = self.prices.of_completion(llm, answer)
         if math.isnan(price) and self.max_cost is not None:

@@ -50,11 +50,7 @@ class ServerModel(ChatModel):
         self._form.learn(refused)
 
     def _ask(self, client: Any, chat: Chat, stopped: Event) -> Outcome:
-        """Return the outcome of one call with its retries, in a form that the server takes.
-
-        Raises:
-            LLMError: no other call would do better.
-        """
+        """Return the outcome of one call with its retries, in a form that the server takes."""
         rng = random.Random()  # waits only: no result depends on it
         backoff, reason = Backoff(self.backoff), "not tried"
         # of a server that just failed every attempt of a call, less is to be hoped for
@@ -88,10 +84,8 @@ class ServerModel(ChatModel):
         return self._failed(f"{reason} ({retries + 1} attempts)", stopped)
 
     def _failed(self, reason: str, stopped: Event) -> Failure:
-        """Return the failure of a call that the server is to blame for.
-
-        Raises:
-            LLMError: it is the last of `MOST_FAILURES` in a row.
+        """Return the failure of a call that the server is to blame for; the last in a row ends
+        all.
         """
         if self._streak.add() >= MOST_FAILURES:
             stopped.set()  # the calls beside this one are not to begin anew
@@ -134,8 +128,7 @@ class ServerModel(ChatModel):
     def _judge(self, error: Exception, patience: float) -> tuple[str, bool, float | None]:
         """Return what happened, whether to try again, and the wait that the server asks for.
 
-        Raises:
-            LLMError: no other call would do better.
+        What no other call would do better at is raised, as an `LLMError`.
         """
         status = getattr(error, "status_code", None)
         if isinstance(status, int):

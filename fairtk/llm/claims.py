@@ -18,33 +18,21 @@ from fairtk.llm.store import AnswerStore
 
 
 class Payment(NamedTuple):
-    """An answer that was paid for, by whichever process.
+    """An answer that was paid for, by whichever process."""
 
-    Attributes:
-        number: a later payment has a higher one.
-        owner: who paid.
-        model: the model's name.
-        prompt_tokens: of the prompt; None: unknown.
-        completion_tokens: of the answer; None: unknown.
-        price: None: unknown to who paid.
-    """
-
-    number: int
+    number: int  # a later payment has a higher one
     owner: str
     model: str
     prompt_tokens: int | None
     completion_tokens: int | None
-    price: float | None
+    price: float | None  # None: unknown to who paid
 
 
 class Claim(NamedTuple):
     """What came of asking for a call.
 
-    Attributes:
-        state: ``"mine"``: make it; ``"answered"``: it is in the file; ``"taken"``: another
-            makes it; ``"refused"``: `reason` says why.
-        reason: of a refusal.
-        running: how many calls were under way when it was refused.
+    The state is ``"mine"``: make it; ``"answered"``: it is in the file; ``"taken"``: another makes
+    it; ``"refused"``: `reason` says why, when so many calls were under way.
     """
 
     state: str
@@ -62,9 +50,6 @@ class Claims:
 
     A claim belongs to an owner: a ledger that is open in a process. The claims of a dead process
     are taken over by whoever asks next; a slow call keeps its claim.
-
-    Args:
-        store: the answers, in the same file.
     """
 
     def __init__(self, store: AnswerStore) -> None:
@@ -122,9 +107,7 @@ class Claims:
     def pay(self, row: Row, price: float | None) -> Completion:
         """Commit the answer of a claimed call with its payment, and end the claim.
 
-        Args:
-            row: the answer; it replaces one that was made before the claim.
-            price: None: unknown.
+        It replaces an answer that was made before the claim. The price may be unknown: None.
         """
         paid = (self.owner, row.model, row.prompt_tokens, row.completion_tokens, price)
 

@@ -18,9 +18,6 @@ _Found = TypeVar("_Found")
 class LedgerFile:
     """One connection to a ledger's database, for all threads of a process.
 
-    Args:
-        path: the file.
-
     Raises:
         FormatError: the file cannot be opened; later, on use: it cannot be read or written.
     """
@@ -40,9 +37,8 @@ class LedgerFile:
     def write(self, work: Callable[[sqlite3.Connection], _Found], durable: bool = True) -> _Found:
         """Do something in a transaction of its own, and return what it returns.
 
-        Args:
-            work: may be called again if the file turns out to be damaged.
-            durable: whether it is on the disk when this returns.
+        It may be called again if the file turns out to be damaged. `durable` work is on the disk
+        when this returns.
         """
 
         def transaction(database: sqlite3.Connection) -> _Found:

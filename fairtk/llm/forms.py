@@ -68,10 +68,6 @@ def refused_parameter(error: Exception, sent: Iterable[str]) -> str | None:
     """Return the parameter that a server refuses to take, by its own message; None: none.
 
     A parameter whose value alone is wrong (too long an answer for the window) is not refused.
-
-    Args:
-        error: of the ``openai`` client.
-        sent: the parameters that were sent.
     """
     if getattr(error, "status_code", None) not in _REFUSED:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import sqlite3
 import warnings
@@ -13,8 +14,8 @@ from pathlib import Path
 from fairtk.errors import DataWarning, FormatError
 from fairtk.files.places import locked, network_of
 from fairtk.llm.backup import Backup
-from fairtk.llm.rows import COLUMNS, Row
-from fairtk.llm.salvage import saved_rows
+from fairtk.llm.chat import Completion
+from fairtk.llm.rows import COLUMNS, Row, made_row
 from fairtk.llm.schema import APPLICATION, SCHEMA, TABLES, connected, mark, write_new
 
 
@@ -23,9 +24,6 @@ def open_database(path: Path, backup: Backup) -> sqlite3.Connection:
 
     A file that is damaged or no ledger is kept beside the new one, with a warning that names it;
     what can be read of it, and what its backup has, is in the new one.
-
-    Raises:
-        FormatError: the file cannot be opened.
     """
     if not path.parent.is_dir():
         raise FormatError("the folder of the ledger does not exist; make it first", path)
@@ -130,7 +128,7 @@ def _renew(path: Path, backup: Backup, problem: str) -> None:
     """Begin a new file with all that can be saved, and keep the old one."""
     saved = {row.key: row for row in saved_rows(path)}
     # a damaged row is not in `saved`, and one that is newer than the backup's is
-    saved |= {row.key: row for row in backup.rows() if _newer(row, saved.get(row.key))}
+    saved |= {r.key: r for r in backup.rows() if r.created >= saved.get(r.key, r).created}
     place = _free(path)
     try:
         os.link(path, place)
@@ -146,10 +144,6 @@ def _renew(path: Path, backup: Backup, problem: str) -> None:
         f"the ledger {path} is {problem}: it was moved to {place}, and a new one is begun"
         + (f" with the {len(rows)} answers that it and its backup had" if rows else "")
     )
-
-
-def _newer(row: Row, other: Row | None) -> bool:
-    return other is None or row.created >= other.created
 
 
 def _readable_rows(database: sqlite3.Connection) -> Iterator[Row]:
@@ -176,3 +170,65 @@ def _aside(path: Path) -> Path:
 
 def _warn(text: str) -> None:
     warnings.warn(text, DataWarning, stacklevel=6)
+
+
+# What can be read of a damaged file: rows whose checksums hold -------------------------------
+
+_FIRST_VERSION = COLUMNS[:10]  # the ledgers of fairtk before checksums
+_PAGE = 4096  # bytes of a page, in every ledger
+_VALID_FOR = 95  # where the header says which change its number of pages is for
+
+
+def saved_rows(path: Path) -> list[Row]:
+    """Return the sound rows of a damaged file: from both ends up to where it breaks."""
+    return _readable(path) or _under_another_first_page(path)
+
+
+def _readable(path: Path) -> list[Row]:
+    rows: list[Row] = []
+    for direction in ("", "DESC"):
+        with (
+            contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
+            contextlib.closing(connected(path)) as database,
+        ):
+            names = {name for _, name, *_ in database.execute("PRAGMA table_info(answers)")}
+            columns = COLUMNS if names >= set(COLUMNS) else _FIRST_VERSION
+            order = f"SELECT {','.join(columns)} FROM answers NOT INDEXED ORDER BY rowid"
+            for values in database.execute(f"{order} {direction}"):
+                row = Row(*values) if columns == COLUMNS else _of_first_version(*values)
+                if row is not None and row.sound:
+                    rows.append(row)
+    return rows
+
+
+def _of_first_version(
+    key: str, model: str, parameters: str, prompt: str, *served: object
+) -> Row | None:
+    answer, finish, asked, told, seconds, created = served
+    try:
+        completion = Completion(answer, asked, told, seconds, finish)  # type: ignore[arg-type]
+        return made_row(key, model, parameters, prompt, completion, str(created))
+    except (TypeError, ValueError):
+        return None
+
+
+def _under_another_first_page(path: Path) -> list[Row]:
+    """Return the rows of a file whose first page, which says what is where, is that of a new one.
+
+    Every ledger has its answers in the same place.
+    """
+    part = path.with_name(f".{secrets.token_hex(6)}.part.{path.name[-100:]}")
+    try:
+        write_new(part, [])
+        with part.open("r+b") as copy, path.open("rb") as damaged:
+            first = bytearray(copy.read(_PAGE))
+            first[_VALID_FOR] ^= 1  # the number of pages in it does not hold
+            damaged.seek(_PAGE)
+            copy.seek(0)
+            copy.write(first)
+            while block := damaged.read(1 << 20):
+                copy.write(block)
+        return _readable(part)
+    finally:
+        for end in ("", *_COMPANIONS):
+            part.with_name(part.name + end).unlink(missing_ok=True)

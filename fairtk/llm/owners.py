@@ -29,11 +29,7 @@ def is_alive(owner: str, beat: float) -> bool:
     """Return whether the process of an owner is there.
 
     On the same host the process is looked up, by number and start, so that a model may take as
-    long as it likes; elsewhere the last sign of life decides.
-
-    Args:
-        owner: from `new_owner`.
-        beat: the time of its last sign of life, in seconds since 1970.
+    long as it likes; elsewhere the time of its last sign of life (since 1970) decides.
     """
     host, pid, start, _ = owner.rsplit("|", 3)
     if start and host == _host():

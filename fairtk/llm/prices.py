@@ -20,12 +20,7 @@ PriceTable = Mapping[str, tuple[float, float]]
 
 
 class Price(NamedTuple):
-    """Prices of a model, in any one currency, per million tokens.
-
-    Attributes:
-        prompt: of the prompt's tokens.
-        completion: of the answer's tokens.
-    """
+    """Prices of a model's prompts and answers, in any one currency, per million tokens."""
 
     prompt: float
     completion: float
@@ -118,14 +113,7 @@ def most_completion_tokens(llm: ChatModel) -> float:
 
 
 def estimate(llm: ChatModel, chats: Sequence[Chat], recorded: int, prices: Prices) -> Estimate:
-    """Return the estimate for distinct calls.
-
-    Args:
-        llm: the model.
-        chats: the calls to pay for.
-        recorded: how many more are in the ledger.
-        prices: prices by model.
-    """
+    """Return the estimate for distinct calls to pay for; so many more are recorded."""
     asked = sum(map(prompt_tokens, chats))
     told = len(chats) * most_completion_tokens(llm) if chats else 0.0
     price = prices.of(llm, asked, told) if chats else 0.0

@@ -24,12 +24,7 @@ def one_line(text: str, longest: int = 200) -> str:
 
 
 def without_keys(text: str, key: str) -> str:
-    """Return a text without anything that looks like a key.
-
-    Args:
-        text: of a server.
-        key: the key that it got; empty: none.
-    """
+    """Return a server's text without anything that looks like a key, or is the one it got."""
     if len(key.strip()) > 3:
         text = text.replace(key.strip(), "<hidden>")
     return _SECRET.sub("<hidden>", text)

@@ -151,11 +151,7 @@ class Recorded(ChatModel):
         return places
 
     def _made(self, calls: dict[str, Chat]) -> Generator[tuple[str, Outcome], None, Claim]:
-        """Make the calls that nobody else makes, as far as the budget allows.
-
-        Returns:
-            The claim that was refused, if one was.
-        """
+        """Make the calls that nobody else makes, as the budget allows; return a refused claim."""
         keys: list[str] = []
         open_calls: set[str] = set()
         refused = Claim("")
@@ -181,23 +177,23 @@ class Recorded(ChatModel):
                 key = keys[number]
                 kept = outcome
                 if isinstance(outcome, Failure):
-                    self.ledger.release([key])
+                    self.ledger.claims.release([key])
                 else:
                     # by what was sent at last: a server may have refused the first form
                     kept = self.ledger.pay(self.key(calls[key]), self.llm, calls[key], outcome)
                     if self.llm.refused != form:
-                        self.ledger.release([key])
+                        self.ledger.claims.release([key])
                 open_calls.discard(key)
                 yield key, kept
             for key in list(open_calls):
                 open_calls.discard(key)
-                self.ledger.release([key])
+                self.ledger.claims.release([key])
                 yield key, Failure("the model gave no answer")
         finally:
             close = getattr(outcomes, "close", None)
             if close is not None:
                 close()
-            self.ledger.release(open_calls)
+            self.ledger.claims.release(open_calls)
         return refused
 
     def _wait(self, waited: float, keys: Iterable[str]) -> float:
@@ -205,5 +201,5 @@ class Recorded(ChatModel):
         seconds = min(_LONGEST, max(_SHORTEST, waited / 4))
         time.sleep(seconds)
         if waited < _STANDSTILL <= waited + seconds:
-            self.ledger.warn_of_standstill(keys)
+            self.ledger.claims.warn_of_standstill(keys)
         return seconds

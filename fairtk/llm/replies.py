@@ -13,8 +13,7 @@ _LONGEST = 10_000  # characters of what cannot be read, kept as it came
 class BrokenReplyError(ValueError):
     """A reply that is no chat completion; another attempt may do better.
 
-    Attributes:
-        kept: what stands for the answer if no attempt does; None: nothing was answered.
+    If none does, `kept` stands for the answer; None: nothing was answered.
     """
 
     def __init__(self, message: str, kept: Completion | None = None) -> None:
@@ -23,14 +22,10 @@ class BrokenReplyError(ValueError):
 
 
 def read_reply(content: bytes, seconds: float) -> Completion:
-    """Return the completion in the body of a reply.
+    """Return the completion in the body of a reply that took so many seconds.
 
     An answer of another type than text was paid for like any other: it is ``"unreadable"``, and
     asking again would pay again.
-
-    Args:
-        content: the body.
-        seconds: that the reply took.
 
     Raises:
         BrokenReplyError: the body is no JSON, says that there was an error, or has no choices.

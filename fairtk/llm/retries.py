@@ -22,26 +22,16 @@ PROBE = 2.0
 
 @dataclass(frozen=True)
 class Backoff:
-    """Waits that double from attempt to attempt.
-
-    Attributes:
-        first: seconds before the second attempt.
-        most: the longest wait in seconds.
-    """
+    """Waits that double from attempt to attempt, in seconds: the first, and the longest."""
 
     first: float = 0.5
     most: float = 30.0
 
     def wait(self, attempt: int, asked: float | None, rng: random.Random) -> float:
-        """Return the seconds to wait after an attempt.
+        """Return the seconds to wait after an attempt (from 0) that failed.
 
         A random part (between half of the wait and all of it) keeps calls that failed together
-        from coming back together. A server's own wish is met, and never shortened.
-
-        Args:
-            attempt: number of the attempt that failed, from 0.
-            asked: seconds that the server asks for, if it does.
-            rng: where the random part comes from.
+        from coming back together. What the server asks for is met, and never shortened.
         """
         own = min(self.most, self.first * 2.0 ** min(attempt, 60)) * rng.uniform(0.5, 1.0)
         return own if asked is None else max(asked, 0.0) + min(own, 0.1)
@@ -50,9 +40,7 @@ class Backoff:
 class Streak:
     """Calls in a row that failed, over all threads that use a model.
 
-    Attributes:
-        count: how many; 0 after one that did not.
-        heard: whether the server has ever sent anything.
+    `heard` says whether the server has ever sent anything.
     """
 
     def __init__(self) -> None:
@@ -62,14 +50,10 @@ class Streak:
         self._lock = Lock()
 
     def patience(self, timeout: float, attempt: int) -> float:
-        """Return the seconds that an attempt may take; 0: it is no use.
+        """Return the seconds that an attempt (from 0) may take; 0: it is no use.
 
         A server that accepts connections and never says a word must not cost every attempt of
         every call its whole time: together they have `SILENCE`, then each call has `PROBE`.
-
-        Args:
-            timeout: seconds that an attempt may take at a server that is there.
-            attempt: its number, from 0.
         """
         if self.heard:
             return timeout
@@ -97,12 +81,7 @@ class Streak:
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the seconds that ``Retry-After`` asks for (a number or a date), or None.
-
-    Args:
-        headers: of the response.
-        now: seconds since 1970; None for the clock's.
-    """
+    """Return the seconds that ``Retry-After`` asks for (a number or a date), or None."""
     value = headers.get("retry-after")
     if value is None:
         return None

@@ -17,35 +17,20 @@ REFUSED = "refused"
 
 
 class Row(NamedTuple):
-    """An answer with all that is kept of its call.
+    """An answer with all that is kept of its call."""
 
-    Attributes:
-        key: what the call is known by: a digest of model, parameters and prompt.
-        model: the model's name.
-        parameters: of the model, as JSON.
-        prompt: the messages, as JSON.
-        answer: the text.
-        finish: see `Completion`.
-        prompt_tokens: of the prompt.
-        completion_tokens: of the answer.
-        seconds: that the answer took.
-        created: when it was kept, UTC.
-        unusable: whether who read it could do nothing with it, 0 or 1.
-        checksum: of what is served (`SERVED`).
-    """
-
-    key: str
+    key: str  # a digest of model, parameters and prompt
     model: str
-    parameters: str
-    prompt: str
+    parameters: str  # JSON
+    prompt: str  # the messages, as JSON
     answer: str
-    finish: str
+    finish: str  # see `Completion`
     prompt_tokens: int | None
     completion_tokens: int | None
     seconds: float
-    created: str
-    unusable: int
-    checksum: str
+    created: str  # UTC
+    unusable: int  # whether who read it could do nothing with it, 0 or 1
+    checksum: str  # of what is served (`SERVED`)
 
     @property
     def completion(self) -> Completion:
@@ -66,11 +51,7 @@ COLUMNS = Row._fields
 
 
 def checksum(*served: Any) -> str:
-    """Return the checksum of a row.
-
-    Args:
-        served: the values of `SERVED`, in that order.
-    """
+    """Return the checksum of a row: of the values of `SERVED`, in that order."""
     # no text has a NUL, so that values cannot run into each other
     content = "\0".join(map(repr, served))
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

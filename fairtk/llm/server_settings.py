@@ -30,12 +30,8 @@ def check_address(url: str) -> None:
 
 
 def check_number(name: str, value: Any, least: float) -> None:
-    """Raise a `ParameterError` unless it is a number of at least `least`, whole if that is an int.
-
-    Args:
-        name: the setting.
-        value: what was given.
-        least: the least that it may be.
+    """Raise a `ParameterError` unless it is a number of at least `least`, whole if that is an
+    int.
     """
     whole = isinstance(least, int)
     right = isinstance(value, int | float) and not isinstance(value, bool)
@@ -56,11 +52,7 @@ def check_key_name(name: str | None) -> None:
 
 
 def checked_effort(effort: Any) -> str | None:
-    """Return the effort of reasoning, a word, or None.
-
-    Raises:
-        ParameterError: it is something else.
-    """
+    """Return the effort of reasoning, a word, or None."""
     if effort is not None and not (isinstance(effort, str) and effort.strip()):
         raise ParameterError(
             "OpenAICompatible: reasoning_effort must be a word such as 'low', or None; found "
@@ -70,11 +62,7 @@ def checked_effort(effort: Any) -> str | None:
 
 
 def checked_body(body: Any) -> dict[str, Any] | None:
-    """Return more of a request's body, or None.
-
-    Raises:
-        ParameterError: it is no mapping of JSON values, or has what is no setting of an answer.
-    """
+    """Return more of a request's body, JSON values that are settings of an answer, or None."""
     if body is None:
         return None
     try:

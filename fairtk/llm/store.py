@@ -25,12 +25,9 @@ class AnswerStore:
     A file that is damaged, of an earlier version or no ledger at all is kept under another name,
     with a warning; what it holds is taken over, and what its backup (``NAME.backup``) holds. A row
     that was changed on the disk is never served: the backup's is. On a network file system one
-    process at a time can have the file.
+    process at a time can have the file. Only its owner may read a new one; its folder must exist.
 
     Other tables in the file are left alone: an experiment keeps its own beside the answers.
-
-    Args:
-        path: the file; its folder must exist. Only its owner may read a new one.
 
     Raises:
         FormatError: the file cannot be opened, e.g. because of its permissions or a lock.
@@ -43,9 +40,7 @@ class AnswerStore:
     def get(self, keys: Iterable[str], since: str = "") -> dict[str, Completion]:
         """Return the answers that are there, by key.
 
-        Args:
-            keys: of the answers.
-            since: leave out unusable answers that were made before this time; empty: none.
+        Unusable ones that were made before `since` are left out; empty: none.
         """
         found: dict[str, Completion] = {}
         damaged: list[str] = []
@@ -67,8 +62,7 @@ class AnswerStore:
     def put_many(self, rows: Sequence[Row]) -> dict[str, Completion]:
         """Commit answers, all or none, and return those that are kept, by key.
 
-        Args:
-            rows: of `fairtk.llm.made_row`; where a key is there already, the first stays.
+        Where the key of a row is there already, the first stays.
         """
         keys = list(dict.fromkeys(row.key for row in rows))
 

@@ -16,13 +16,8 @@ def outcomes_in_threads(
 
     The next chat is taken from `chats`, in the caller's thread, only when a call can start: who
     gives the chats can end the work between two calls. If a call raises, no other starts, those
-    that run are waited for and yielded, and then the exception is raised.
-
-    Args:
-        ask: makes one call.
-        chats: the prompts.
-        concurrency: the most calls at a time.
-        stopped: set when the work ends early, for calls that wait to be tried again.
+    that run are waited for and yielded, and then the exception is raised. `stopped` is set when
+    the work ends early, for calls that wait to be tried again.
     """
     left = iter(chats)
     running: dict[Future[Outcome], int] = {}

@@ -9,12 +9,7 @@ from typing import Any
 from fairtk.errors import UndefinedWarning, printable, warning_name
 from fairtk.starting.interrupts import is_command_line
 
-FOR_DEVELOPERS = (
-    DeprecationWarning,
-    PendingDeprecationWarning,
-    FutureWarning,
-    ResourceWarning,
-)
+FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
 
 
 class Notices:

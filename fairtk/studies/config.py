@@ -34,16 +34,7 @@ def _list_of(value: Any, kind: type) -> bool:
 
 
 def read_config(path: Path, known: Collection[str], tables: Collection[str]) -> dict[str, Any]:
-    """Return what a TOML file says.
-
-    Args:
-        path: the file.
-        known: the keys that there are.
-        tables: those of them that are tables.
-
-    Raises:
-        FormatError: the file cannot be read, a key is unknown, or a table is none.
-    """
+    """Return what a TOML file says; keys must be known, and those of `tables` be tables."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -58,11 +49,7 @@ def read_config(path: Path, known: Collection[str], tables: Collection[str]) -> 
 
 
 def as_tables(found: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:
-    """Return what stands once as ``[key]``, or several times as ``[[key]]``.
-
-    Raises:
-        FormatError: it is something else.
-    """
+    """Return what stands once as ``[key]``, or several times as ``[[key]]``."""
     given = found.get(key, [])
     tables = given if isinstance(given, list) else [given]
     if not all(isinstance(table, dict) for table in tables):
@@ -90,9 +77,7 @@ def check_kinds(found: Mapping[str, Any], kinds: Mapping[str, Kind], path: Path)
 def beside(path: Path, *places: tuple[dict[str, Any], str]) -> None:
     """Make relative paths in a configuration relative to its file; absolute ones stay.
 
-    Args:
-        path: the file.
-        places: tables and keys; values that are no texts are left alone.
+    Takes tables and keys; values that are no texts are left alone.
     """
     for table, key in places:
         if isinstance(table.get(key), str):
@@ -100,11 +85,7 @@ def beside(path: Path, *places: tuple[dict[str, Any], str]) -> None:
 
 
 def kind_of_source(source: str) -> str:
-    """Return what a command was given: ``"folder"``, ``"file"`` or ``"dataset"`` (an id).
-
-    Raises:
-        InputError: it looks like a path, and nothing is there.
-    """
+    """Return what a command was given: ``"folder"``, ``"file"`` or ``"dataset"`` (an id)."""
     path = Path(source).expanduser()
     if path.is_dir() or path.suffix == ".zip":
         return "folder"

@@ -12,7 +12,8 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -75,13 +76,8 @@ class Ranked:
 class StudyStage(FairTransformer):
     """A whole system of a study: Q -> R, and a row with the record of each query.
 
-    Args:
-        identity: what decides the results, as JSON values.
-        rank: ranks queries.
-
-    Attributes:
-        missing: the queries without a result; the engine asks for them.
-        heard: the warnings so far, with the queries that were ranked meanwhile.
+    Its identity, JSON values, decides the results. `missing` has the queries without one, as the
+    engine wants to know them; `heard` the warnings so far, with the queries ranked meanwhile.
     """
 
     def __init__(self, identity: Mapping[str, Any], rank: Callable[[pd.DataFrame], Ranked]) -> None:
@@ -130,12 +126,8 @@ class StudyStage(FairTransformer):
 
 @dataclass(frozen=True)
 class KeptCell:
-    """What the store has of one system.
-
-    Attributes:
-        rankings: the rankings, in the order of the topics.
-        records: what `StudyStage` noted, by qid; of queries that failed, too.
-        errors: why queries have no result, by qid.
+    """What the store has of one system: rankings in the order of the topics, and by qid what
+    `StudyStage` noted (of queries that failed, too), and why queries have no result.
     """
 
     rankings: pd.DataFrame
@@ -171,12 +163,7 @@ class KeptCell:
 
 
 def read_cell(engine: Engine, qids: Sequence[str]) -> KeptCell:
-    """Return what a store has of the one system of an engine.
-
-    Args:
-        engine: the engine.
-        qids: the queries, in the order wanted.
-    """
+    """Return what a store has of the one system of an engine, queries in the order wanted."""
     [node] = engine.tree.ends.values()
     cells = engine.cells(node)
     # failed queries have a record, too
@@ -197,10 +184,7 @@ def read_cell(engine: Engine, qids: Sequence[str]) -> KeptCell:
 def gathered(said: Iterable[tuple[Sequence[str], str]]) -> list[str]:
     """Return warnings, each once; those that differ in ids and numbers alone become one.
 
-    Systems rank query by query, and warn so.
-
-    Args:
-        said: queries, and what was said while they were ranked.
+    Systems rank query by query, and warn so: each text comes with the queries ranked meanwhile.
     """
     alike: dict[str, tuple[str, dict[str, None]]] = {}
     several: set[str] = set()
@@ -216,3 +200,20 @@ def gathered(said: Iterable[tuple[Sequence[str], str]]) -> list[str]:
         else first
         for shape, (first, qids) in alike.items()
     ]
+
+
+@contextmanager
+def hearing() -> Iterator[list[str]]:
+    """Give a list that has, after the block, what fairtk warned of in it; each text once.
+
+    The warnings themselves are given when the block ends.
+    """
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        yield said
+    once = {(warning.category, str(warning.message)): warning for warning in reversed(heard)}
+    for (category, text), warning in reversed(once.items()):
+        if issubclass(category, FairtkWarning):
+            said.append(text)
+        warnings.warn_explicit(warning.message, category, warning.filename, warning.lineno)

@@ -28,30 +28,16 @@ Worth = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What a calibration found; arrays have shape (n_queries,).
+    """What a calibration found; arrays have shape (n_queries,)."""
 
-    Attributes:
-        alpha: exponent of each query.
-        value: the exact value there.
-        wanted: the value that was wanted.
-        reached: whether the value is (a disparity within 0.01, a share of nDCG within 0.0015).
-    """
-
-    alpha: FloatArray
-    value: FloatArray
+    alpha: FloatArray  # exponent of each query
+    value: FloatArray  # the exact value there
     wanted: FloatArray
-    reached: BoolArray
+    reached: BoolArray  # a disparity within 0.01, a share of nDCG within 0.0015
 
 
 class Calibration:
     """What a sampler is wanted to do; see `fairtk.FairSampler` for the settings.
-
-    Args:
-        where: the sampler, for messages.
-        cutoff: documents that are read.
-        target_disparity: wanted EE-D, or None.
-        max_relevance_loss: the share of nDCG that may be lost, or None.
-        relevance: labels or ``"scores"``, or None.
 
     Raises:
         ParameterError: a setting is out of its range, or they do not go together.
@@ -94,12 +80,7 @@ class Calibration:
         self.cutoff = cutoff
 
     def find(self, run: Rankings, score: FloatArray) -> Calibrated:
-        """Return the alpha of each query; warn of queries where what is wanted cannot be had.
-
-        Args:
-            run: the run.
-            score: of its sorted rows.
-        """
+        """Return the alpha of each query; warn of queries where what is wanted cannot be had."""
         if self.target_disparity is not None:
             found = self._to_disparity(run, score, self.target_disparity)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,21 +112,13 @@ class Candidates(FairTransformer):
             )
 
 
+@dataclass(frozen=True)
 class _Pool:
-    """All candidates of a dataset.
+    """All candidates of a dataset."""
 
-    Attributes:
-        docs: ``docno``, ``score``, ``rank`` and fields; the rows of a query lie together.
-        spans: first row and number of rows of each qid that has candidates.
-        queries: ``query`` and ``question`` by qid.
-    """
-
-    def __init__(
-        self, docs: pd.DataFrame, spans: dict[str, tuple[int, int]], queries: pd.DataFrame
-    ) -> None:
-        self.docs = docs
-        self.spans = spans
-        self.queries = queries
+    docs: pd.DataFrame  # ``docno``, ``score``, ``rank`` and fields, query by query
+    spans: dict[str, tuple[int, int]]  # first row and number of rows of qids with candidates
+    queries: pd.DataFrame  # ``query`` and ``question`` by qid
 
     @classmethod
     def empty(cls, fields: list[str], query_fields: list[str]) -> _Pool:

@@ -40,7 +40,7 @@ class ExposureTransformer(FairTransformer):
         ParameterError: a setting is out of its range.
     """
 
-    def __init__(self, cutoff: int | None, browsing: str | BrowsingModel) -> None:
+    def __init__(self, cutoff: int | None = 5, browsing: str | BrowsingModel = "MU") -> None:
         name = type(self).__name__
         self.cutoff = depth(cutoff, name)
         self.browsing = as_position_model(browsing, name)
@@ -192,9 +192,6 @@ class FixedExposure(ExposureTransformer):
     """
 
     SETTINGS = ("cutoff", "browsing")
-
-    def __init__(self, cutoff: int | None = 5, browsing: str | BrowsingModel = "MU") -> None:
-        super().__init__(cutoff, browsing)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the exposure of each document of the run."""

@@ -36,16 +36,8 @@ class FlanT5(Generator):
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = (
-        "model",
-        "prompt",
-        "cutoff",
-        "device",
-        "dtype",
-        "num_beams",
-        "max_new_tokens",
-        "max_prompt_tokens",
-        "batch_tokens",
-        "revision",
+        *("model", "prompt", "cutoff"),
+        *HuggingFaceSeq2Seq.SETTINGS[1:],
     )
 
     def __init__(
@@ -74,11 +66,5 @@ class FlanT5(Generator):
             revision=revision,
         )
         super().__init__(backend, prompt, cutoff)
-        self.model = backend.model
-        self.device = backend.device
-        self.dtype = backend.dtype
-        self.num_beams = backend.num_beams
-        self.max_new_tokens = backend.max_new_tokens
-        self.max_prompt_tokens = backend.max_prompt_tokens
-        self.batch_tokens = backend.batch_tokens
-        self.revision = backend.revision
+        for name in backend.SETTINGS:
+            setattr(self, name, getattr(backend, name))

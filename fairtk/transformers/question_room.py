@@ -15,12 +15,7 @@ def warn_of_long_questions(
 ) -> None:
     """Warn once, with numbers and the first qid, if questions are cut or leave no room.
 
-    Args:
-        where: the transformer, for the message.
-        prompt: the builder; one without a method ``room`` is not looked at.
-        tokenizer: the generator's tokenizer.
-        qids: the query of each prompt; queries may repeat.
-        questions: the question of each prompt.
+    A prompt builder without a method ``room`` is not looked at. Queries may repeat.
     """
     measure = getattr(prompt, "room", None)
     if tokenizer is None or measure is None:

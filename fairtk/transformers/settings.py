@@ -44,11 +44,7 @@ def depth(value: Any, where: str) -> int | None:
 
 
 def exponent(value: Any, where: str) -> int | float:
-    """Return the setting ``alpha``, so that equal values print alike: 2.0 becomes 2.
-
-    Raises:
-        ParameterError: not a number, negative, NaN or infinite.
-    """
+    """Return the setting ``alpha``, finite and >= 0; equal values print alike: 2.0 becomes 2."""
     try:
         if isinstance(value, str | bool):
             raise TypeError

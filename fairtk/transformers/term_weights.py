@@ -30,9 +30,6 @@ def score_texts(
         query: the query of each document; shape (n_documents,).
         tokenize: turns a text into its words.
         settings: ``k1``, ``b`` and ``epsilon`` of `okapi`.
-
-    Returns:
-        Scores; shape (n_documents,).
     """
     asked = [list(tokenize(q)) for q in queries]
     # words of queries come first and sorted: their order then never depends on other queries

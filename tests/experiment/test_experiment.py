@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from concurrent.futures import Future
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from fairtk import EE_D, EE_R, EU, E, FairSampler, Generator
 from fairtk.errors import (
     ColumnError,
     DataWarning,
+    FairtkError,
     InputError,
     NotFoundError,
     ParameterError,
@@ -24,6 +26,7 @@ from fairtk.errors import (
     WorkerError,
 )
 from fairtk.experiment.chains import LookedUp
+from fairtk.experiment.executors.sessions import RemoteSession
 from fairtk.experiment.executors.worker import answer
 
 MEASURES = [EE_D @ 3, EE_R @ 3, E(nDCG @ 3)]
@@ -149,11 +152,18 @@ def test_an_error_in_a_worker_tells_where_and_what_was_warned_of():
         except KeyError as error:
             raise Unpicklable(task, "two arguments") from error
 
-    kind, error, said = pickle.loads(pickle.dumps(answer(work, {}, "task 1")))
-    assert kind == "failed" and str(error) == "Unpicklable: task 1 two arguments"
-    assert said == [(DataWarning, "mind the labels")]
-    [note] = error.__notes__
-    assert "KeyError: 'the cause'" in note and "in work" in note
+    def submit(function, task):
+        future = Future()
+        future.set_result(pickle.loads(pickle.dumps(answer(function, {}, task))))
+        return future
+
+    with (
+        pytest.warns(DataWarning, match="mind the labels"),
+        pytest.raises(FairtkError, match="^Unpicklable: task 1 two arguments$") as caught,
+    ):
+        next(RemoteSession(submit, 1).map(work, ["task 1"]))
+    told = str(caught.value.__cause__)
+    assert "KeyError: 'the cause'" in told and "in work" in told
 
 
 class Unpicklable(Exception):

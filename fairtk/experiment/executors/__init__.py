@@ -7,8 +7,7 @@ from typing import Any
 from fairtk.errors import NotFoundError, ParameterError
 from fairtk.experiment.executors.cluster import DaskExecutor
 from fairtk.experiment.executors.processes import ProcessExecutor
-from fairtk.experiment.executors.serial import SerialExecutor
-from fairtk.experiment.executors.sessions import Executor, Session
+from fairtk.experiment.executors.sessions import Executor, SerialExecutor, Session
 
 NAMES = ("serial", "processes", "dask")
 

@@ -140,12 +140,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 class _Sent:
-    """Stages on their way to a cluster: each is sent once.
-
-    Args:
-        client: of the cluster.
-        stages: by key.
-    """
+    """Stages on their way to a cluster: each is sent once."""
 
     def __init__(self, client: Any, stages: Mapping[str, Any]) -> None:
         self.client = client

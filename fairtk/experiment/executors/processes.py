@@ -12,14 +12,18 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from fairtk.errors import ParameterError, WorkerError
-from fairtk.experiment.executors.devices import gpu_of, gpus
 from fairtk.experiment.executors.sessions import Function, RemoteSession
 from fairtk.experiment.executors.travel import to_worker
 from fairtk.experiment.executors.worker import send
 from fairtk.experiment.threads import VARIABLES, cores
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""Which GPUs a process may use, by CUDA's own variable."""
 
 ATTEMPTS = 3
 """How often a task is given to a worker before its death is taken for the task's fault."""
@@ -72,16 +76,30 @@ class ProcessExecutor:
 
 
 def checked_workers(workers: Any, default: int | None = None) -> int:
-    """Return the number of workers; None is the default, or else one per core.
-
-    Raises:
-        ParameterError: it is no whole number from 1.
-    """
+    """Return the number of workers; None is the default, or else one per core."""
     if workers is None:
         return default or cores()
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise ParameterError(f"workers must be an integer from 1; found {workers!r}")
     return workers
+
+
+def gpus() -> list[str]:
+    """Return the GPUs that this process may use, as CUDA's own variable names them.
+
+    Nothing of CUDA is asked: that would take memory on each of them.
+    """
+    said = os.environ.get(VISIBLE)
+    if said is None:
+        return [str(number) for number in range(len(list(Path("/dev").glob("nvidia[0-9]*"))))]
+    # CUDA reads names up to the first that is none
+    return list(takewhile(lambda name: name and name != "-1", map(str.strip, said.split(","))))
+
+
+def gpu_of(worker: int) -> dict[str, str]:
+    """Return the variables that give a worker (from 0) one GPU; none if there are not two."""
+    found = gpus()
+    return {VISIBLE: found[worker % len(found)]} if len(found) > 1 else {}
 
 
 class _Pool:
@@ -97,11 +115,7 @@ class _Pool:
         self._processes: list[subprocess.Popen[bytes]] | None = []  # None: no more of them
 
     def run(self, function: Function, task: Any) -> Any:
-        """Return what `worker.answer` gives in this thread's process.
-
-        Raises:
-            WorkerError: the process died over the task again and again.
-        """
+        """Return what `worker.answer` gives in this thread's process."""
         for _ in range(ATTEMPTS):
             if getattr(self._own, "process", None) is None:
                 if not hasattr(self._own, "number"):

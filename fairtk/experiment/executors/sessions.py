@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -9,15 +10,19 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, Protocol
 
+from fairtk.experiment.threads import allowed_threads
+
 Function = Callable[[Mapping[str, Any], Any], Any]
 """Takes stages by key and a task, which says in ``needs`` which of them."""
 
 
-class Session:
-    """An executor at work: here, one task after the other.
+class WorkerTraceback(Exception):
+    """What Python would have printed of an error where it was raised."""
 
-    Args:
-        stages: transformers and backends by key.
+
+class Session:
+    """An executor at work: here, one task after the other, with transformers and backends by
+    key.
     """
 
     def __init__(self, stages: Mapping[str, Any]) -> None:
@@ -36,11 +41,9 @@ class Session:
 
 
 class RemoteSession(Session):
-    """An executor at work in other processes.
+    """An executor at work in other processes, with `room` tasks under way at a time.
 
-    Args:
-        submit: starts a task; its future gives what `worker.answer` returns.
-        room: how many tasks are under way at a time.
+    `submit` starts a task; its future gives what `worker.answer` returns.
     """
 
     def __init__(self, submit: Callable[[Function, Any], Future[Any]], room: int) -> None:
@@ -61,8 +64,26 @@ class RemoteSession(Session):
                 for category, text in said:
                     warnings.warn(text, category, stacklevel=2)
                 if kind == "failed":
-                    raise value
+                    error, told = value
+                    raise error from WorkerTraceback(f"\n{told}")
                 yield running.pop(future), value
+
+
+class SerialExecutor:
+    """Runs tasks here, one by one; a model may use all cores."""
+
+    @property
+    def default_threads(self) -> int:
+        """All cores, or what OMP_NUM_THREADS says."""
+        return allowed_threads()
+
+    @contextlib.contextmanager
+    def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[Session]:
+        """Give the session; nothing is started, and tasks say their threads themselves."""
+        yield Session(stages)
+
+    def __repr__(self) -> str:
+        return "SerialExecutor()"
 
 
 class Executor(Protocol):
@@ -75,7 +96,5 @@ class Executor(Protocol):
     def open(self, stages: Mapping[str, Any], threads: int) -> AbstractContextManager[Session]:
         """Start work; what was started ends with the block.
 
-        Args:
-            stages: transformers and backends by key; they travel to a worker when it needs them.
-            threads: the threads of a model.
+        Stages, transformers and backends by key, travel to a worker when it needs them.
         """

@@ -20,11 +20,7 @@ _RETRIEVER = (
 
 
 def to_worker(stage: Any) -> bytes:
-    """Return a stage as bytes.
-
-    Raises:
-        WorkerError: the stage holds something that cannot travel; names the stage.
-    """
+    """Return a stage as bytes."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]

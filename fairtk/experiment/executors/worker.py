@@ -39,17 +39,13 @@ def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[st
     return kind, value, [s for s in said if s[0].__module__.startswith("fairtk")]
 
 
-def portable(error: Exception) -> Exception:
-    """Return an error that can travel: itself, or its message in one of our classes.
-
-    Its traceback and its cause cannot: what Python would print of them is a note of the error.
-    """
-    found = _pickled(error)
-    found.add_note("In the worker:\n" + "".join(traceback.format_exception(error)))
-    return found
+def portable(error: Exception) -> tuple[Exception, str]:
+    """Return an error that can travel, and what Python would print: cause and traceback cannot."""
+    return _pickled(error), "".join(traceback.format_exception(error))
 
 
 def _pickled(error: Exception) -> Exception:
+    """Return the error itself, or its message in one of our classes."""
     try:
         same = pickle.loads(pickle.dumps(error))
         if str(same) == str(error):

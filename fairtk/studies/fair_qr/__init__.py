@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fairtk.experiment.splitting import folds
+from fairtk.experiment.tuner import folds
 from fairtk.studies.fair_qr.setting import Setting
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from fairtk.experiment.database import FILE
 from fairtk.experiment.engine import Engine
 from fairtk.experiment.executors import SerialExecutor
 from fairtk.experiment.identity import describe_stage
-from fairtk.experiment.splitting import folds
 from fairtk.experiment.store import Store
 from fairtk.experiment.topics import Topics
+from fairtk.experiment.tuner import folds
 from fairtk.fair_qr.transformer import FairQR
 from fairtk.frames.columns import QID
 from fairtk.frames.content import digest

@@ -44,7 +44,7 @@ from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.specs import MakeGenerator
 from fairtk.studies.fair_rag.stage_clock import StageClock
 from fairtk.studies.fair_rag.tasks import UTILITIES, LampTask
-from fairtk.studies.warned import hearing
+from fairtk.studies.kept import hearing
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
 
 

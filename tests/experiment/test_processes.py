@@ -6,7 +6,7 @@ import pytest
 
 import fairtk
 from fairtk.experiment.executors import ProcessExecutor
-from fairtk.experiment.executors.devices import VISIBLE, gpu_of, gpus
+from fairtk.experiment.executors.processes import VISIBLE, gpu_of, gpus
 from fairtk.experiment.threads import cores
 
 
