@@ -62,7 +62,8 @@ def command(
 
     Values are exact (no sampling), EU is estimated from answers that are there already. RUNS with
     samples are single points. Printed: the curve with bootstrap intervals over queries, what is
-    dominated, the area under each curve, and the retrievers at equal heights of y.
+    dominated, the area under each curve, their differences, and the retrievers at equal heights of
+    y. Areas and retrievers are compared in pairs, on the same draws of queries.
     `fairtk.frontier` does the same in Python.
 
     \b

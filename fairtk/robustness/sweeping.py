@@ -22,8 +22,8 @@ from fairtk.frames.columns import ALPHA, SAMPLE
 from fairtk.frames.qrels import Qrels
 from fairtk.measures import written
 from fairtk.robustness.pareto import dominated, drawn_queries, interval, price
-from fairtk.robustness.tradeoffs import CURVE, EQUAL, Frontier
-from fairtk.statistics import curve_values
+from fairtk.robustness.tradeoffs import AREAS, CURVE, EQUAL, PAIRS, Frontier
+from fairtk.statistics import area_under
 from fairtk.transformers import FixedExposure, PlackettLuceExposure
 
 Data: TypeAlias = str | PathLike[str] | pd.DataFrame
@@ -206,17 +206,23 @@ def _outcome(
             rows.append([name, alpha, of[0, 0, place], *ends[0], of[1, 0, place], *ends[1]])
     curve = pd.DataFrame(rows, columns=CURVE[:-1])
     curve["dominated"] = dominated(curve["x"].to_numpy(), curve["y"].to_numpy(), lower)
-    areas = []
-    for name in swept:
-        area = curve_values(
-            values[name][0].T, values[name][1].T, confidence=confidence, resamples=drawn[0],
-            seed=drawn[1],
-        )["area of means"]  # fmt: skip
-        areas.append([name, area.value, area.low, area.high])
+    areas = {
+        name: np.array([area_under(x, y) for x, y in zip(*means[name], strict=True)])
+        for name in swept
+    }
+    pairs = [
+        [one, other, gap[0], *interval(gap[1:], confidence)]
+        for one, other in combinations(swept, 2)
+        for gap in [areas[other] - areas[one]]
+    ]
     equal = _at_equal(means, swept, lower, levels, confidence)
     return Frontier(
         curve,
-        pd.DataFrame(areas, columns=["system", "area", "low", "high"]),
+        pd.DataFrame(
+            [[name, area[0], *interval(area[1:], confidence)] for name, area in areas.items()],
+            columns=AREAS,
+        ),
+        pd.DataFrame(pairs, columns=PAIRS),
         equal,
         [written(measure) for measure in measures],
         lower,

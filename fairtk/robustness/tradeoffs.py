@@ -16,6 +16,8 @@ from fairtk.frames.arrays import FloatArray
 
 CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "dominated"]
 _NEAR = 0.06
+AREAS = ["system", "area", "low", "high"]
+PAIRS = ["one", "other", "difference", "low", "high"]
 EQUAL = ["level", "one", "other", "x_one", "x_other", "difference", "low", "high"]
 
 
@@ -28,6 +30,8 @@ class Frontier:
             mean values ``x`` and ``y`` with their intervals, and ``dominated``: whether another row
             is at least as good in both and better in one.
         areas: ``system``, ``area``, ``low``, ``high``: the mean height of y over x in [0, 1].
+        area_differences: the areas of two retrievers: ``one``, ``other``, ``difference`` (other -
+            one), with the interval ``low`` to ``high`` of the same draws of queries.
         equal: two retrievers where y is the same: ``level`` (of y), ``one``, ``other``, the best
             ``x_one`` and ``x_other`` at which the level is reached, ``difference`` (other - one)
             with its interval ``low`` to ``high``. NaN: not reached.
@@ -39,6 +43,7 @@ class Frontier:
 
     curve: pd.DataFrame
     areas: pd.DataFrame
+    area_differences: pd.DataFrame
     equal: pd.DataFrame
     measures: list[str]
     lower: list[bool]
@@ -57,6 +62,11 @@ class Frontier:
         lines = [
             f"{row.system}: area {row.area:.4f} [{row.low:.4f}, {row.high:.4f}]"
             for row in self.areas.itertuples()
+        ]
+        lines += [
+            f"area of {row.other} less that of {row.one}: {row.difference:+.4f} "
+            f"[{row.low:+.4f}, {row.high:+.4f}]"
+            for row in self.area_differences.itertuples()
         ]
         for row in self.equal.itertuples():
             said = f"where {y} is {row.level:.4f}, {x} of {row.one} is {row.x_one:.4f}, of "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairtk.statistics.corrections import CORRECTIONS, correct
-from fairtk.statistics.curves import CURVES, CurveValue, curve_values
+from fairtk.statistics.curves import CURVES, CurveValue, area_under, curve_values
 from fairtk.statistics.intervals import INTERVALS, mean_intervals
 from fairtk.statistics.levels import TwoLevels, power_of_test, queries_needed, two_levels
 from fairtk.statistics.margins import MarginTest, equivalence_test, non_inferiority_test
@@ -18,6 +18,7 @@ __all__ = [
     "PairedTest",
     "TESTS",
     "TwoLevels",
+    "area_under",
     "cohens_dz",
     "correct",
     "curve_values",

@@ -131,7 +131,7 @@ class _Points:
         count = weights @ self.there
         with np.errstate(invalid="ignore"):  # 0 / 0: a setting without points
             means = (weights @ self.x) / count, (weights @ self.y) / count
-        areas = [self._area_of_means(*pair) for pair in zip(*means, strict=True)]
+        areas = [area_under(*pair, self.span) for pair in zip(*means, strict=True)]
         isotonic = [self._isotonic(row) for row in weights]
         return np.column_stack([self._slopes(weights), _slopes_of(*means), areas, isotonic])
 
@@ -146,11 +146,6 @@ class _Points:
         flat = spread <= _ZERO * square
         return np.where(flat, np.nan, (product - sum_x * sum_y / n) / np.where(flat, 1.0, spread))
 
-    def _area_of_means(self, x: FloatArray, y: FloatArray) -> float:
-        known = ~np.isnan(x)
-        place, code = np.unique(x[known], return_inverse=True)
-        return _area(place, np.bincount(code, weights=y[known]) / np.bincount(code), self.span)
-
     def _isotonic(self, weight: FloatArray) -> float:
         from scipy.optimize import isotonic_regression
 
@@ -161,6 +156,19 @@ class _Points:
         mass = mass[drawn]
         fit = isotonic_regression(total[drawn] / mass, weights=mass, increasing=self.increasing)
         return _area(self.place[drawn], fit.x, self.span)
+
+
+def area_under(x: FloatArray, y: FloatArray, span: tuple[float, float] = (0.0, 1.0)) -> float:
+    """Return the mean height over a span of straight lines through points, flat beyond them.
+
+    Args:
+        x: places of the points, in any order; those at one place count as their mean; NaN: none.
+        y: their heights.
+        span: the ends of x.
+    """
+    known = ~np.isnan(x)
+    place, code = np.unique(x[known], return_inverse=True)
+    return _area(place, np.bincount(code, weights=y[known]) / np.bincount(code), span)
 
 
 def _slopes_of(x: FloatArray, y: FloatArray) -> FloatArray:

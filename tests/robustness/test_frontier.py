@@ -91,6 +91,29 @@ def test_two_retrievers_and_a_sampled_run():
     assert list(areas.index) == ["good", "bad"]
     assert areas.loc["good", "area"] > areas.loc["bad", "area"]
     assert (areas["low"] <= areas["area"]).all() and (areas["area"] <= areas["high"]).all()
+    (pair,) = found.area_differences.to_dict("records")
+    assert (pair["one"], pair["other"]) == ("good", "bad")
+    difference = areas.loc["bad", "area"] - areas.loc["good", "area"]
+    assert pair["difference"] == pytest.approx(difference)
+    assert pair["low"] <= difference <= pair["high"] < 0
+    assert f"area of bad less that of good: {difference:+.4f} [" in found.summary
+
+
+def test_areas_and_their_differences_are_of_the_same_draws():
+    """By hand for two queries: each resample is (2, 0), (1, 1) or (0, 2) of them."""
+    runs = {"one": run(1), "two": run(3)}
+    qrels = QRELS[QRELS["qid"].isin(["q0", "q1"])]
+    found = fairtk.frontier(qrels, runs, alphas=[0, 2], resamples=400)
+    gaps = []
+    for qids in (["q0"], ["q1"], ["q0", "q1"]):
+        own = fairtk.frontier(
+            qrels[qrels["qid"].isin(qids)], runs, alphas=[0, 2], resamples=2
+        ).areas["area"]
+        gaps.append(own[1] - own[0])
+    pair = found.area_differences.iloc[0]
+    assert pair["difference"] == pytest.approx(gaps[2])
+    # a quarter of the draws has one query twice
+    assert sorted([pair["low"], pair["high"]]) == pytest.approx([min(gaps), max(gaps)])
 
 
 def test_equal_utility():
