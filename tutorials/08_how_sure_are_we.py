@@ -126,8 +126,8 @@ print(reached.groupby("run")["value"].describe()[["mean", "std", "min", "max"]].
 # ## Every alpha at once
 #
 # Exact values cost no samples, so the whole trade-off can be drawn: `fairtk frontier`. The bands
-# are about the queries. The last lines say what BM25 and "the newest first" pay for equal
-# relevance, if there is one that both reach.
+# are about the queries. The last lines compare the areas of BM25 and "the newest first", and say
+# what they pay for equal relevance, if there is one that both reach.
 
 # %%
 frontier = fairtk.frontier(qrels, {"bm25": bm25, "newest": newest}, "EE_D@5", "EE_R@5")
@@ -183,11 +183,15 @@ order.plot(OUT / "08_sensitivity.png")
 print(f"figure: {OUT / '08_sensitivity.png'}")
 
 # %% [markdown]
-# And the queries: `fairtk.compare` tests differences over them.
+# And the queries: `fairtk.compare` tests differences over them. `levels=True` says what is left of
+# the error with endless samples (`error_queries`), and what sampling alone makes of it. That no
+# difference is found is no proof that there is none: with a margin, a small `p_not_worse` says that
+# a system is at most so much worse. `comparison.queries_needed(0.01)` plans the next experiment.
 
 # %%
-comparison = fairtk.compare(qrels, systems, ["EE_R@5"], baseline="bm25")
-columns = ["run", "mean", "difference", "low", "high", "p_corrected"]
+comparison = fairtk.compare(qrels, systems, ["EE_R@5"], baseline="bm25", margin=0.1, levels=True)
+columns = ["run", "difference", "low", "high", "p_corrected", "p_not_worse"]
+columns += ["error_queries", "error_samples"]
 print(comparison.table[columns].round(4).to_string(index=False))
 
 # %% [markdown]
