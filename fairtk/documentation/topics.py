@@ -12,7 +12,7 @@ PAGES = {
     "first-number": ("first_number.html", "your own run files, in two minutes"),
     "first-pipeline": ("first_pipeline.html", "a fair pipeline, in five minutes"),
     "measures": ("measures/index.html", "every measure: formula, range, what it does not say"),
-    "tutorials": ("tutorials/index.html", "seven executed notebooks"),
+    "tutorials": ("tutorials/index.html", "executed notebooks"),
     "cookbook": ("cookbook/index.html", "one recipe per task"),
     "concepts": ("concepts/index.html", "exposure, groups, limits, randomness, trust"),
     "frames": ("concepts/frames.html", "which columns a frame has"),
