@@ -51,26 +51,19 @@ _STRICT_HELP = "Warnings are errors (`fairtk --help` lists them)."
 
 
 class FairtkGroup(click.Group):
-    """A click group that imports its commands when they are called, and asks plugins for more.
+    """A click group that imports its commands when they are called, and asks plugins for more."""
 
-    Attributes:
-        builtin: the name and the one-line help of each built-in command.
-    """
-
-    def __init__(self, *args: Any, builtin: dict[str, str] | None = None, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.builtin = builtin or {}
-        self._plugins_asked = False
+    _plugins_asked = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the built-in commands, then those of plugins."""
         self._ask_plugins()
-        return [*self.builtin, *sorted(self.commands.keys() - self.builtin.keys())]
+        return [*COMMANDS, *sorted(self.commands.keys() - COMMANDS.keys())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, importing its module; None if there is no such command."""
         command: click.Command | None
-        if cmd_name in self.builtin:
+        if cmd_name in COMMANDS:
             command = importlib.import_module(f"fairtk.cli.{cmd_name}").command
         else:
             self._ask_plugins()
@@ -79,7 +72,7 @@ class FairtkGroup(click.Group):
             # `main` takes it out of the arguments; here it is for the help
             option = click.Option([STRICT], is_flag=True, expose_value=False, help=_STRICT_HELP)
             command.params.append(option)
-            if cmd_name in self.builtin and command.callback is not None:
+            if cmd_name in COMMANDS and command.callback is not None:
                 command.callback = _connected(command.callback)
         return command
 
@@ -92,7 +85,7 @@ class FairtkGroup(click.Group):
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             known = suggestion(name, self.list_commands(ctx))
             ctx.fail(f"unknown command {name!r}{known}")
-        if name not in self.builtin:  # it may have commands of its own
+        if name not in COMMANDS:  # it may have commands of its own
             _begin()
         return super().resolve_command(ctx, args)
 
@@ -101,7 +94,7 @@ class FairtkGroup(click.Group):
         rows = []
         for name in self.list_commands(ctx):
             command = self.commands.get(name)
-            text = self.builtin.get(name) or (command.get_short_help_str(80) if command else "")
+            text = COMMANDS.get(name) or (command.get_short_help_str(80) if command else "")
             if command is None or not command.hidden:
                 rows.append((name, text))
         with formatter.section("Commands"):
@@ -175,7 +168,7 @@ class FairtkGroup(click.Group):
         if self._plugins_asked:
             return
         self._plugins_asked = True
-        owners = dict.fromkeys(self.builtin, "fairtk")
+        owners = dict.fromkeys(COMMANDS, "fairtk")
         for plugin in plugins.HOST.with_commands():
             # A group of its own shows what this plugin adds, and keeps it from replacing others.
             given = click.Group()
@@ -199,7 +192,6 @@ class FairtkGroup(click.Group):
 @click.group(
     "fairtk",
     cls=FairtkGroup,
-    builtin=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "--version", prog_name="fairtk")

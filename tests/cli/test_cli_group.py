@@ -173,7 +173,7 @@ def with_plugin(monkeypatch):
 
 
 def fresh(*words):
-    @click.group(cls=FairtkGroup, builtin=COMMANDS)
+    @click.group(cls=FairtkGroup)
     @click.option("--debug", is_flag=True)
     def cli(debug):
         pass
