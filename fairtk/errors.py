@@ -94,7 +94,7 @@ class PluginError(FairtkError):
     """A plugin breaks a rule of the plugin system: a misspelt hook, a name taken twice."""
 
 
-class BrokenPluginError(Exception):
+class BrokenPluginError(FairtkError):
     """A plugin does not work; it is left out with a `PluginWarning`, so nobody sees this error."""
 
 
