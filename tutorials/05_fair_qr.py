@@ -274,6 +274,12 @@ for command in (f"{study} --dry-run", study):
 print((WORK / "study" / "report.md").read_text(encoding="utf-8")[:1500])
 
 # %% [markdown]
+# A TOML file (`fairtk qr study.toml`) compares several models (`[[llm]]`) and retrievers
+# (`[[retriever]]`) side by side, adds fixed targets (`[targets]`), and takes TREC Fair Ranking
+# 2021, too (`dataset = "trec-fair/2021/eval"`). Unless `--no-tuning` says otherwise, each system
+# stands there as it is and with settings chosen on other topics; `fairtk.tune` does that for any
+# pipeline. What won on real text, by how much, and why FAIR-QR loses, is in `docs/reproduce`.
+#
 # Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
 # (`comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`, `traces.parquet`),
 # and the ledger. In Python: `fairtk.studies.fair_qr.Study(data, "study", llm).run()`.

@@ -173,9 +173,16 @@ class Findings:
     @property
     def warnings(self) -> list[str]:
         """What a reader should know: warnings of systems, then of measures; each once."""
-        of_systems = [text for kept in self.kept.values() for text in kept.warnings]
-        drifted = [*drift_warnings(self.drift, self.settings.cutoff), *same_answers(self.kept)]
-        return list(dict.fromkeys([*of_systems, *drifted, *self._measured[3]]))
+        return self.warned(*self.data.attributes)
+
+    def warned(self, *attributes: str) -> list[str]:
+        """Return the warnings about some attributes; see `warnings`."""
+        kept = {cell: own for cell, own in self.kept.items() if cell.attribute in attributes}
+        of_systems = [text for own in kept.values() for text in own.warnings]
+        drift = self.drift.query("attribute in @attributes") if len(self.drift) else self.drift
+        drifted = [*drift_warnings(drift, self.settings.cutoff), *same_answers(kept)]
+        measured = [text for name in attributes for text in self._measured[3][name]]
+        return list(dict.fromkeys([*of_systems, *drifted, *measured]))
 
     @property
     def explained(self) -> list[str]:
@@ -230,19 +237,20 @@ class Findings:
         return pd.concat(parts, ignore_index=True)
 
     @cached_property
-    def _measured(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, list[str]]:
-        """Values per query, the rows of the two tables, and what the measures warned of."""
+    def _measured(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, dict[str, list[str]]]:
+        """Values per query, the rows of the two tables, and warnings of measures by attribute."""
         values: list[pd.DataFrame] = []
         tables: tuple[list[pd.DataFrame], ...] = ([], [])
-        said: list[str] = []
+        said: dict[str, list[str]] = {}
         for attribute, (groups, target) in self.data.attributes.items():
             here = [cell for cell in self.kept if cell.attribute == attribute]
             base = Cell(attribute, BM25)
             asked = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
             ranked = {cell.label: self.kept[cell].rankings for cell in here}
             runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in ranked.items()}
-            found, heard = measured(runs, self.data.topics, self.data.qrels, asked, self.store)
-            said += heard
+            found, said[attribute] = measured(
+                runs, self.data.topics, self.data.qrels, asked, self.store
+            )
             lost = {cell.label: self._lost(cell) for cell in here}
             for cells in (  # systems as they are, tuned ones, other settings: tested apart
                 {c.label: c for c in here if not c.variation and not c.grid},
@@ -266,19 +274,15 @@ class Findings:
         order = [(c.attribute, c.system) for c in main]
         rows = list(zip(stacked[0]["attribute"], stacked[0]["system"], strict=True))
         stacked[0] = stacked[0].iloc[[rows.index(r) for r in order]].reset_index(drop=True)
-        return pd.concat(values, ignore_index=True), *stacked, list(dict.fromkeys(said))
+        return pd.concat(values, ignore_index=True), *stacked, said
 
     def _lost(self, cell: Cell) -> set[str]:
         return set(self.data.topics[QID]) - self.kept[cell].done
 
     def _asked(self, attribute: str, system: str) -> pd.DataFrame:
         """Return which groups each query's loop asked for, and why it ended."""
-        rows = self.traces
-        rows = rows[
-            (rows["attribute"] == attribute)
-            & (rows["system"] == system)
-            & (rows["variation"] == "")
-        ]
+        wanted = "attribute == @attribute and system == @system and variation == ''"
+        rows = self.traces.query(wanted)
         if rows.empty or "group" not in rows:
             return pd.DataFrame(index=pd.Index([], name=QID))
         shown = rows["group"].where(rows["kept"].astype(bool), "(" + rows["group"] + ")")

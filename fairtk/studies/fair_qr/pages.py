@@ -67,7 +67,7 @@ def _comparison(results: Findings, attribute: str) -> Results:
         "data": results.data.name,
         "attribute": attribute,
         "model": repr(results.llm),
-        "warnings": results.warnings,
+        "warnings": results.warned(attribute),
     }
     return found
 

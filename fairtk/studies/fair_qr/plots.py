@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.drawing import BLACK, BLUE, GRAY, LINE, VERMILION, new_figure, open_axes
+from fairtk.drawing import BLACK, BLUE, GRAY, LINE, PALETTE, VERMILION, new_figure, open_axes
 from fairtk.errors import InputError
 from fairtk.studies.fair_qr.cells import BM25, TUNED
 from fairtk.studies.fair_qr.findings import Findings
@@ -16,6 +16,7 @@ from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG
 
 COLORS = {NDCG: BLUE, FAIRNESS: VERMILION, MEASURES[2]: BLACK}
 """Told apart by line and mark in grey, too."""
+_OTHERS = tuple(color for color in PALETTE if color not in (VERMILION, BLACK))
 _MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), MEASURES[2]: ("^", ":")}
 
 
@@ -24,17 +25,21 @@ def plot_trade_off(results: Findings) -> Any:
     figure, panels = _panels(results.table, (5.2, 4.6), share=False)
     for axis, _, rows in panels:
         _curves_of_equal_product(axis, rows)
-        bases = [name.removesuffix(TUNED) for name in rows["system"]]
-        for _, row in rows.iterrows():
+        # one mark for a system, one color for the model and retriever that it is built on
+        built = [name.removesuffix(TUNED).partition(" [") for name in rows["system"]]
+        marks = list(dict.fromkeys(kind for kind, _, _ in built))
+        others = list(dict.fromkeys(pair for _, _, pair in built if pair))
+        for (kind, _, pair), (_, row) in zip(built, rows.iterrows(), strict=True):
             tuned = row["system"].endswith(TUNED)
-            place = list(dict.fromkeys(bases)).index(row["system"].removesuffix(TUNED))
-            own = row["system"] == BM25 or row["system"].startswith("fair-qr")
-            color = COLORS[FAIRNESS] if row["system"].startswith("fair-qr") else GRAY
+            own = row["system"] == BM25 or kind.startswith("fair-qr")
+            color = COLORS[FAIRNESS] if own else GRAY
+            if pair:
+                color = _OTHERS[others.index(pair) % len(_OTHERS)]
             axis.errorbar(
                 *(row[NDCG], row[FAIRNESS]),
                 xerr=_ends(row, NDCG),
                 yerr=_ends(row, FAIRNESS),
-                fmt="osD^vP*X<>h"[place % 11],
+                fmt="osD^vP*X<>h"[marks.index(kind) % 11],
                 color=BLACK if row["system"] == BM25 else color,
                 ecolor=LINE,
                 elinewidth=0.8,
