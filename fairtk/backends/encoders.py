@@ -110,13 +110,7 @@ class Encoder(HuggingFaceModel, ABC):
         return self._stacked(parts)[np.argsort(np.concatenate(places))]
 
     def inner_products(self, vectors: Any, left: IntArray, right: IntArray) -> FloatArray:
-        """Return the inner products of pairs of vectors, summed in float64.
-
-        Args:
-            vectors: from `encode`.
-            left: rows of it; shape (n,).
-            right: rows of it; shape (n,).
-        """
+        """Return the inner products of pairs of rows of vectors, shape (n,), summed in float64."""
         parts = [np.zeros(0)]
         for start in range(0, len(left), _PAIRS):
             pairs = slice(start, start + _PAIRS)

@@ -52,11 +52,7 @@ class HuggingFaceModel:
         return self.model
 
     def content_digest(self) -> str:
-        """Return a digest of the model's files, wherever they are.
-
-        Raises:
-            ModelError: there is no such model.
-        """
+        """Return a digest of the model's files, wherever they are."""
         return model_digest(find_folder(self.model, self.revision, self._pickled))
 
     @cached_property

@@ -50,11 +50,7 @@ def command(n_samples: int, queries: int | None, form: str, output: str | None) 
 
 
 class DemoProgress:
-    """Shows how far each stage is, on stderr: a bar on a terminal, plain lines otherwise.
-
-    Args:
-        clock: gives the time in seconds.
-    """
+    """Shows how far each stage is, on stderr: a bar on a terminal, plain lines otherwise."""
 
     PAUSE = 5.0
     """Seconds between two plain lines of a stage."""

@@ -85,13 +85,10 @@ def run(
 
 
 def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rank each viewer's profile by BM25.
+    """Rank the profiles of viewers with a useful entry by BM25; return run and qrels.
 
     Args:
-        queries: how many queries with a useful profile entry; None: all.
-
-    Returns:
-        The run, and the qrels of its queries with ``gold_answer``.
+        queries: how many; None: all.
     """
     if queries is not None and queries < 1:
         raise ParameterError(f"the demo's queries must be at least 1; found {queries}")

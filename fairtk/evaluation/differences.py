@@ -100,11 +100,8 @@ class SystemComparison:
     ) -> pd.DataFrame:
         """Return a row per measure and system: ``system``, the columns of `compare`, ``undefined``.
 
-        Args:
-            drawing: the options of `fairtk.statistics.paired_test`.
-            correction: see `compare`.
-            margin: see `compare`.
-            variances: where sampling and queries are told apart.
+        `drawing` has the options of `fairtk.statistics.paired_test`; with `variances` sampling and
+        queries are told apart.
         """
         first, rows = self.systems.index(self.baseline), []
         margins = self._margins(margin)

@@ -25,13 +25,8 @@ def tested(
 ) -> list[list[Any]]:
     """Return a measure's rows of a comparison, in the order of `COLUMNS`.
 
-    Args:
-        measure: what the measure is called.
-        names: of what is compared.
-        values: one row for each of these, one column per query; queries with a NaN are left out.
-        baseline: the place of the baseline.
-        correction: see `compare`.
-        drawing: the options of `fairtk.statistics.paired_test`.
+    Takes one row of values for each name, one column per query; queries with a NaN are left out.
+    `drawing` has the options of `fairtk.statistics.paired_test`.
     """
     values = values[:, ~np.isnan(values).any(axis=0)]
     n = values.shape[1]

@@ -29,15 +29,8 @@ class ExposureTransformer(FairTransformer):
 
     Output: the columns of the input and ``exposure``, ``browsing`` and ``cutoff``; one row per
     query and document, also where exposure is 0. ``score`` becomes the exposure and ``rank`` its
-    order, so that PyTerrier takes the frame; measures that read ranks refuse it.
-
-    Args:
-        cutoff: ranks that are read, >= 1; None for all.
-        browsing: the browsing model, or its string form; a cascade (GERR) is refused, as its
-            attention depends on which documents are useful.
-
-    Raises:
-        ParameterError: a setting is out of its range.
+    order, so that PyTerrier takes the frame; measures that read ranks refuse it. A cascade (GERR)
+    is refused: its attention depends on which documents are useful.
     """
 
     def __init__(self, cutoff: int | None = 5, browsing: str | BrowsingModel = "MU") -> None:
@@ -62,11 +55,7 @@ class ExposureTransformer(FairTransformer):
     ) -> pd.DataFrame:
         """Return the frame X, sorted by query, alpha and exposure.
 
-        Args:
-            inp: the run R.
-            run: the same run, encoded.
-            exposure: of each sorted row; for several alphas, one after the other.
-            alphas: those of the column ``alpha``; empty: there is none.
+        Exposure is that of each sorted row; for several alphas, one after the other.
         """
         times = max(1, len(alphas))
         alpha = np.repeat(np.arange(times), len(run.order))

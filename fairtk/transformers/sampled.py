@@ -14,13 +14,7 @@ from fairtk.transformers.settings import depth, whole
 
 
 class Sampler(FairTransformer):
-    """What samplers share: how many rankings are drawn from which run, and from which numbers.
-
-    Args:
-        n_samples: rankings per query, >= 1.
-        cutoff: documents per ranking, >= 1; None for all.
-        seed: the seed, any integer.
-    """
+    """What samplers share: how many rankings are drawn from which run, and from which numbers."""
 
     method = "independent"
     """How rankings are drawn: one of `fairtk.plackett_luce.METHODS`."""
