@@ -18,9 +18,8 @@ class Collection:
     """The documents of a collection, read anew by each iteration.
 
     They are mappings with ``docno`` and ``text`` (other keys are ignored), a frame with these
-    columns, or a function that gives such mappings. A generator can be read only once, so its
-    documents are kept in memory. The `name` identifies the content; without it the documents are
-    read once to compute a digest.
+    columns, or a function that gives such mappings; those of a generator are kept in memory. The
+    `name` identifies the content; without it the documents are read once to compute a digest.
     """
 
     def __init__(self, documents: Documents, where: str, name: str | None = None) -> None:

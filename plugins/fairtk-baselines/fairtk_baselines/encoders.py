@@ -79,10 +79,9 @@ def get(
 def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
     """Return a string that is equal for encoders that give the same vectors.
 
-    It is the content digest where the encoder has one (an `LsaEncoder`, and what `get` loads),
-    otherwise the class and its public settings that are simple values. An encoder without any such
-    setting is told apart from others by its object: nothing that is kept in files for it is used
-    again by another process. What `get` takes for an encoder stays as it is.
+    It is the content digest where the encoder has one, otherwise the class and its public settings
+    that are simple values. One without either is told apart by its object, so that no other process
+    uses what is kept in files for it.
     """
     if encoder is None or isinstance(encoder, str):
         return encoder

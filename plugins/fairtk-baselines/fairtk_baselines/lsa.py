@@ -38,23 +38,21 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
     """Latent semantic analysis (Deerwester et al., 1990): TF-IDF, projected by a truncated SVD.
 
     Queries and documents are encoded alike: (1 + ln tf) * idf of the words that the fitted
-    collection has, idf = ln((1 + n) / (1 + df)) + 1 (scikit-learn's smooth form), projected on the
-    leading right singular vectors of the collection's l2-normalized matrix, then scaled to length
-    1: dot products are cosines. A text without any word of the collection has no direction: its
-    vector is zero. Words are what `fairtk_baselines.words` says: no stemming, no stop words.
+    collection has, idf = ln((1 + n) / (1 + df)) + 1, projected on the leading right singular
+    vectors of the collection's l2-normalized matrix, then scaled to length 1: dot products are
+    cosines. A text without any word of the collection has the vector zero. Words are what
+    `fairtk_baselines.words` says.
 
     There are at most as many dimensions as documents, words, and the rank of their matrix. The fit
     is a function of the documents, their order, the settings and the seed, up to the last bits of
-    the linear algebra library. It is the randomized SVD of Halko et al. (2011), and so an
-    approximation: the last dimensions, whose weights hardly differ from those left out, are others
-    for another seed or order. Objects come from `fit` or `load`.
+    the linear algebra library. By the randomized SVD of Halko et al. (2011) the last dimensions,
+    which weigh like those left out, are others for another seed. Objects come from `fit` or `load`.
 
     Args:
         terms: the words by column.
         idf: the idf of each word; shape (n_terms,), float32.
         components: right singular vectors; shape (n_dimensions, n_terms), float32.
-        settings: what the fit depended on: ``dimensions``, ``max_terms``, ``min_documents``,
-            ``seed`` and ``collection``.
+        settings: what the fit depended on: the arguments of `fit`, and ``collection``.
     """
 
     def __init__(
@@ -144,10 +142,8 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
     def encode_docs(self, texts: Iterable[str], batch_size: int | None = None) -> Float32Array:
         """Return vectors of length 1, or 0 for a text without known words; shape (n_texts, size).
 
-        `batch_size` texts are in memory as term counts at a time; it changes no vector.
-
-        Raises:
-            InputError: a text is not a string.
+        `batch_size` texts are in memory as term counts at a time; it changes no vector. All must be
+        strings, or it is an `InputError`.
         """
         left, size = _strings(texts), batch_size or self.batch_size
         blocks = [np.zeros((0, self.size), dtype=np.float32)]
@@ -155,33 +151,21 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
             blocks.append(self._encode(block))
         return np.concatenate(blocks)
 
-    def encode_queries(self, texts: Iterable[str], batch_size: int | None = None) -> Float32Array:
-        """Return the vectors of queries: the same as those of texts, see `encode_docs`."""
-        return self.encode_docs(texts, batch_size)
-
     def encode_queries_torch(
         self, texts: Iterable[str], batch_size: int | None = None
     ) -> torch.Tensor:
-        """Return `encode_queries` as a tensor; there is nothing to train, so no gradient."""
-        return torch.from_numpy(self.encode_queries(texts, batch_size))
+        """Return what `encode_docs` does as a tensor; nothing is trained, so without gradient."""
+        return torch.from_numpy(self.encode_docs(texts, batch_size))
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the encoder to a folder, in place of one that is there.
-
-        Raises:
-            FormatError: the folder holds other things.
-        """
+        """Write the encoder to a folder; a `FormatError` where that holds other things."""
         arrays = {"idf": self.idf, "components": self.components}
         record = {"settings": self.fit_settings, "terms": self.terms}
         FOLDER.write_arrays(folder, record, arrays, _content(arrays))
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> LsaEncoder:
-        """Return the encoder that `save` wrote.
-
-        Raises:
-            FormatError: the folder holds none, or a broken one, or one of another version.
-        """
+        """Return the encoder that `save` wrote; a `FormatError` if there is none that is whole."""
         record, arrays = FOLDER.read_arrays(folder, _content)
         terms, idf = record["terms"], arrays["idf"]
         if len(idf) != len(terms):

@@ -103,8 +103,8 @@ def marginal_order(
 ) -> IntArray:
     """Return the documents of one query in the order of maximal marginal relevance.
 
-    Indexes into `relevance`, which has the best first; `similarity` is that of each pair, shape
-    (n, n). Only `cutoff` are chosen; the others follow in their order.
+    As indexes into `relevance`, best first; `similarity` is that of pairs, shape (n, n). Only
+    `cutoff` are chosen; the others follow in their order.
     """
     number = len(relevance)
     if lambda_ == 1:
@@ -127,5 +127,4 @@ def marginal_order(
 def _vectors(rows: pd.DataFrame, run: Rankings, used: str) -> Any:
     if used == TEXT:
         return weigh(texts_of(rows, "MMR"), run.query, [""] * len(run.qids)).documents
-    column = rows[DOC_VEC].to_numpy(dtype=object)
-    return unit_rows(stacked(column, run, np.arange(len(column)), DOC_VEC, "MMR"))
+    return unit_rows(stacked(rows[DOC_VEC].to_numpy(dtype=object), run, DOC_VEC, "MMR"))

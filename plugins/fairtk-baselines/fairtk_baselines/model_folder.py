@@ -36,22 +36,14 @@ class ModelFolder:
     """What a kind of model looks like on disk, and how it is written and read.
 
     Methods raise a `FormatError` where a folder is not what it should be.
-
-    Attributes:
-        what: the model, for messages, such as ``"a DLF model"``.
-        record: name of the JSON file.
-        kind: what the record calls the model.
-        keys: what a record has besides ``kind`` and ``version``.
-        data: names of data files, with ``*`` where a digest of the content stands.
-        version: of the record's form.
     """
 
-    what: str
-    record: str
-    kind: str
-    keys: tuple[str, ...]
-    data: str
-    version: int = 1
+    what: str  # the model, for messages, such as "a DLF model"
+    record: str  # name of the JSON file
+    kind: str  # what the record calls the model
+    keys: tuple[str, ...]  # what a record has besides ``kind`` and ``version``
+    data: str  # names of data files, with ``*`` where a digest of the content stands
+    version: int = 1  # of the record's form
 
     def has_model(self, folder: Folder) -> bool:
         """Return whether the folder claims to hold a model."""
@@ -119,8 +111,7 @@ class ModelFolder:
     ) -> None:
         """Write a record and its one data file, of the form safetensors; see `write`.
 
-        The record has the values of `keys` without ``digest``, which is the content of the arrays,
-        and the first, which is the name of the file.
+        The name of the file, under the first of `keys`, and ``digest`` are added to the record.
         """
         name = self.data.replace("*", content)
         whole = {**record, self.keys[0]: name, "digest": content}

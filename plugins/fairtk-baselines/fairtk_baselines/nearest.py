@@ -39,8 +39,7 @@ def nearest_documents(
     pyterrier_dr finds candidates in single precision. Their dot products are then computed again
     in double precision, each by itself, so that neither the other queries nor a document's place in
     the index changes the last bits: equal vectors are ties, and ties are ordered by docno,
-    descending. Where a tie may go on beyond the candidates, more are asked for. No query may be
-    zero; shape (n_queries, n_dimensions).
+    descending. Where a tie may go on beyond the candidates, more are asked for. No query is zero.
     """
     found: list[tuple[list[str], FloatArray]] = [([], np.zeros(0))] * len(queries)
     todo = np.arange(len(queries))
@@ -108,12 +107,9 @@ def _candidates(
 
 
 def _retriever(index: FlexIndex, depth: int, search: str) -> Any:
-    if search == "torch":
-        return index.torch_retriever(num_results=depth)
     if search == "faiss":
         retriever = index.faiss_flat_retriever()
         retriever.num_results = depth  # the method has no argument for it
         return retriever
-    if search == "faiss-hnsw":
-        return index.faiss_hnsw_retriever(num_results=depth)
-    return index.np_retriever(num_results=depth)
+    ways = {"torch": index.torch_retriever, "faiss-hnsw": index.faiss_hnsw_retriever}
+    return ways.get(search, index.np_retriever)(num_results=depth)

@@ -47,10 +47,7 @@ def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
 def fused(
     relevance: FloatArray, score: FloatArray, fuse: float, start: IntArray, how: str
 ) -> FloatArray:
-    """Return the relevance model's scores and the retriever's, each scaled, fused and scaled again.
-
-    `fuse` is the share of the latter, in [0, 1].
-    """
+    """Return two scores, each scaled, blended by the share `fuse` of the second, scaled again."""
     ours, theirs = normalized(relevance, start, how), normalized(score, start, how)
     return normalized((1 - fuse) * ours + fuse * theirs, start, how)
 

@@ -1,15 +1,13 @@
 """The baselines as systems of ``fairtk qr``: each function builds one from a study's `Setting`.
 
 A system's options are those of its table in the configuration; one that is unknown or out of its
-range is a `ParameterError`. All rank the retriever's candidates but vector search. What is trained
-has ``fit(topics, qrels)``. The options ``encoder`` (``"lsa"`` by default; see `encoders.get`) and
-``dimensions`` of ``"lsa"`` are those of every system that reads vectors.
+range is a `ParameterError`. All rank the retriever's candidates but vector search. Those that read
+vectors have ``encoder`` (``"lsa"`` by default; see `encoders.get`) and ``dimensions`` of ``"lsa"``.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -27,7 +25,7 @@ from fairtk_baselines.mmr import MMR
 from fairtk_baselines.vector_search import VectorSearch
 from fairtk_baselines.vectors import DOC_VEC, FEATURES, QUERY_VEC
 
-_ENCODER = ("encoder", "dimensions")
+_ENCODER = {"encoder", "dimensions"}
 
 
 def build_vector_search(setting: Setting) -> VectorSearch:
@@ -35,7 +33,7 @@ def build_vector_search(setting: Setting) -> VectorSearch:
 
     Options: those of the encoder, and ``search`` (default ``"numpy"``; see `VectorSearch`).
     """
-    options = _options(setting, "vector-search", [*_ENCODER, "search"])
+    options = _options(setting, "vector-search", {"search", *_ENCODER})
     return VectorSearch(
         _encoder(setting),
         setting.documents,
@@ -50,14 +48,11 @@ def build_vector_search(setting: Setting) -> VectorSearch:
 def build_fa_star_ir(setting: Setting) -> Any:
     """Return the candidates, reranked by `FAStarIR`, with the study's groups and seed.
 
-    Options: its other settings. Defaults that differ from the class's:
-
-    * ``p``: each topic's shares in the study's target. That comes from relevance judgments, so
-      FA*IR is given the oracle that FAIR-QR is given, and no other.
-    * ``cutoff``: the cutoff that is measured.
-    * ``test="multinomial"``: the measure looks at every level, and so does this test; the binomial
-      one sees only whether a document is of the most exposed level. Where a topic's target has one
-      protected level the two are the same. With a number as ``p`` the default is ``"binomial"``.
+    Options: its other settings. ``p`` is by default each topic's shares in the study's target: that
+    comes from relevance judgments, so FA*IR is given FAIR-QR's oracle, and no other. ``test`` is
+    then ``"multinomial"``, since the measure looks at every level too, and for a number
+    ``"binomial"``, which sees only whether a document is of the most exposed level. ``cutoff`` is
+    the one that is measured.
     """
     options = _options(setting, "fa*ir", _settings(FAStarIR))
     share = options.setdefault("p", setting.target)
@@ -69,11 +64,11 @@ def build_fa_star_ir(setting: Setting) -> Any:
 def build_mmr(setting: Setting) -> Any:
     """Return the candidates in the order of maximal marginal relevance, the measured ranks chosen.
 
-    Options: ``lambda`` (default 0.5) and ``normalize`` of `MMR`, and those of the encoder: without
-    any of these, similarity is that of TF-IDF.
+    Options: ``lambda`` and ``normalize`` of `MMR`, and those of the encoder; without these,
+    similarity is that of TF-IDF.
     """
-    options = _options(setting, "mmr", ["lambda", "normalize", *_ENCODER])
-    dense = _is_dense(setting)
+    options = _options(setting, "mmr", {"lambda", "normalize", *_ENCODER})
+    dense = _ENCODER & setting.options.keys()
     rerank: Any = MMR(
         options.get("lambda", 0.5),
         normalize=options.get("normalize", "min-max"),
@@ -88,15 +83,14 @@ def build_mmr(setting: Setting) -> Any:
 def build_deltr(setting: Setting) -> Any:
     """Return the candidates, ranked by `DELTR` over `Features`, with the study's groups and seed.
 
-    Options: its other settings, and those of the encoder for a dense feature (none by default). One
-    default differs from the class's: ``exposure="relative"``, since over a hundred candidates the
-    paper's exposures are so small that ``gamma=1`` changes next to nothing. DELTR aims at equal
-    mean exposure of two sides, not at the study's target, which it never sees: where the target is
-    far from equal, more of the one can be less of the other.
+    Options: its other settings, and those of the encoder for a dense feature (none by default).
+    ``exposure`` is ``"relative"`` by default: over a hundred candidates the paper's exposures are
+    so small that ``gamma=1`` changes next to nothing. DELTR aims at equal mean exposure of two
+    sides and never sees the study's target: where that is far from equal, one can cost the other.
     """
-    options = _options(setting, "deltr", [*_settings(DELTR), *_ENCODER])
-    features = Features(_encoder(setting) if _is_dense(setting) else None)
-    settings = {"exposure": "relative", **_without_encoder(options)}
+    options = _options(setting, "deltr", _settings(DELTR) | _ENCODER)
+    features = Features(_encoder(setting) if _ENCODER & setting.options.keys() else None)
+    settings = {"exposure": "relative", **options}
     rerank = DELTR(setting.groups, **settings, seed=setting.seed)
     # what comes after DELTR in a pipeline is not fitted, and does no harm while it is
     end = rerank >> WithoutColumns(TEXT, FEATURES)
@@ -106,14 +100,12 @@ def build_deltr(setting: Setting) -> Any:
 def build_dlf(setting: Setting) -> Any:
     """Return the candidates, ranked by `DLF`, with the study's groups, target and seed.
 
-    Options: its other settings, and those of the encoder. The ``cutoff`` is the one that is
-    measured unless it is given. The target, which comes from relevance judgments, is read for
-    training topics only: unlike FAIR-QR and FA*IR as the study sets them up, DLF has no oracle at
-    retrieval time.
+    Options: its other settings, and those of the encoder; ``cutoff`` is by default the measured
+    one. The target, which comes from relevance judgments, is read for training topics only: unlike
+    FAIR-QR and FA*IR as the study sets them up, DLF has no oracle at retrieval time.
     """
-    known = [name for name in _settings(DLF) if name not in ("target", "drop")]
-    options = _options(setting, "dlf", [*known, *_ENCODER])
-    settings = {"cutoff": setting.cutoff, **_without_encoder(options)}
+    options = _options(setting, "dlf", _settings(DLF) - {"target", "drop"} | _ENCODER)
+    settings = {"cutoff": setting.cutoff, **options}
     drop = (TEXT, QUERY_VEC, DOC_VEC)
     rerank = DLF(setting.groups, setting.target, **settings, seed=setting.seed, drop=drop)
     encoder = _encoder(setting)
@@ -122,13 +114,7 @@ def build_dlf(setting: Setting) -> Any:
 
 
 class WithoutColumns(FairTransformer):
-    """Any frame -> the same rows and columns, except for some columns, where they are.
-
-    For texts, vectors and features, which are large and nobody's result.
-
-    Raises:
-        ParameterError: no name is given, or one is not a string.
-    """
+    """Any frame -> the same without some columns: texts, vectors and features, nobody's result."""
 
     SETTINGS = ("columns",)
 
@@ -143,21 +129,18 @@ class WithoutColumns(FairTransformer):
         return inp.drop(columns=[c for c in self.columns if c in inp.columns])
 
 
-def _settings(kind: type) -> list[str]:
-    return [name for name in inspect.signature(kind).parameters if name not in ("groups", "seed")]
+def _settings(kind: type) -> set[str]:
+    return set(inspect.signature(kind).parameters) - {"groups", "seed"}
 
 
-def _options(setting: Setting, system: str, known: Iterable[str]) -> dict[str, Any]:
+def _options(setting: Setting, system: str, known: set[str]) -> dict[str, Any]:
+    """Return the options, without the encoder's; another than the known ones is refused."""
     for name in setting.options:
-        if name not in (names := set(known)):
+        if name not in known:
             raise ParameterError(
-                f"the system {system!r} has no option {name!r}{suggestion(str(name), names)}"
+                f"the system {system!r} has no option {name!r}{suggestion(str(name), known)}"
             )
-    return dict(setting.options)
-
-
-def _without_encoder(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in _ENCODER}
+    return {name: value for name, value in setting.options.items() if name not in _ENCODER}
 
 
 def _depth(setting: Setting) -> int:
@@ -166,10 +149,6 @@ def _depth(setting: Setting) -> int:
 
 def _candidates(setting: Setting) -> Any:
     return setting.retriever % _depth(setting)
-
-
-def _is_dense(setting: Setting) -> bool:
-    return any(name in setting.options for name in _ENCODER)
 
 
 def _encoder(setting: Setting) -> Any:

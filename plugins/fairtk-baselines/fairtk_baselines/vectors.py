@@ -42,20 +42,15 @@ def row_cosines(one: FloatArray, other: FloatArray) -> FloatArray:
 def stacked(
     vectors: ObjectArray,
     rankings: Rankings,
-    rows: IntArray,
     name: str,
     where: str,
     dimension: int | None = None,
+    rows: IntArray | None = None,
 ) -> FloatArray:
-    """Return the vectors of a column as one matrix; shape (n, dimension).
+    """Return the vectors that a column holds as one matrix; shape (n, dimension).
 
-    Args:
-        vectors: what the column holds; shape (n,).
-        rankings: the run whose column it is.
-        rows: which of its rows each vector is of, for messages; shape (n,).
-        name: the column.
-        where: who asks.
-        dimension: the length that they must have; None: that of the first.
+    They are of the run's `rows`, or of all; `name` is the column and `where` who asks. Without a
+    `dimension` all must have that of the first.
     """
     wanted = dimension or (max(1, np.size(vectors[0])) if len(vectors) else 1)
     if not len(vectors):
@@ -66,8 +61,9 @@ def stacked(
         matrix = np.empty((0, 0))
     if matrix.shape == (len(vectors), wanted) and bool(np.isfinite(matrix).all()):
         return matrix
-    found = zip((_problem(vector, wanted) for vector in vectors), rows, strict=True)
-    problem, row = next((pair for pair in found if pair[0]), ("something else", rows[0]))
+    of_rows = np.arange(len(vectors)) if rows is None else rows
+    found = zip((_problem(vector, wanted) for vector in vectors), of_rows, strict=True)
+    problem, row = next((pair for pair in found if pair[0]), ("something else", of_rows[0]))
     raise InputError(
         f"{where}: {name} must be a vector of {wanted} finite numbers, as in "
         f"{'the first row' if dimension is None else 'training'}; found {problem} "
@@ -80,7 +76,7 @@ def feature_matrix(
 ) -> FloatArray:
     """Return the column ``features`` of a run's rows in order; see `stacked` for the errors."""
     column = frame[FEATURES].to_numpy(dtype=object)[run.order]
-    return stacked(column, run, np.arange(len(column)), FEATURES, where, size)
+    return stacked(column, run, FEATURES, where, size)
 
 
 def _problem(vector: Any, dimension: int) -> str | None:

@@ -27,12 +27,11 @@ def tfidf_vectorizer(**settings: Any) -> TfidfVectorizer:
 
 @dataclass(frozen=True)
 class CandidateTerms:
-    """Weighted words of candidates and of their queries.
+    """Weighted words of candidates and of their queries, the same whatever other queries there are.
 
     The weight of a word is (1 + ln tf) * idf, with idf = ln((1 + n) / (1 + df)) + 1 over the n
-    candidates of the *query* (scikit-learn's smooth form), scaled to length 1. A query's
-    weights are therefore the same whatever other queries are in the frame. A text without words has
-    no weights; words of a query that no candidate has take part in its length, with df = 0.
+    candidates of the *query* (scikit-learn's smooth form), scaled to length 1. A text without words
+    has no weights; words of a query that no candidate has take part in its length, with df = 0.
     """
 
     documents: sparse.csr_array  # shape (n_rows, n_terms)

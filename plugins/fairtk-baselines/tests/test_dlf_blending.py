@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from fairtk_baselines import scaling
-from fairtk_baselines.dlf import exposure
+from fairtk_baselines.dlf import losses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def test_nothing_is_nothing():
 def test_training_and_ranking_scale_alike(numbers):
     scores = np.array(numbers, dtype=float)
     start, mask = np.array([0, len(scores)]), torch.ones(1, len(scores), dtype=torch.bool)
-    for how, ours in (("min-max", exposure.min_max), ("z-score", exposure.standardized)):
+    for how, ours in (("min-max", losses.min_max), ("z-score", losses.standardized)):
         wanted = scaling.normalized(scores, start, how)
         assert ours(torch.from_numpy(scores)[None], mask)[0].numpy() == pytest.approx(
             wanted, abs=1e-5

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from fairtk_baselines.dlf import exposure, losses
+from fairtk_baselines.dlf import losses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,17 +29,17 @@ distinct = st.lists(
 class TestStandardized:
     def test_by_hand(self):
         # 1, 2, 3: mean 2, variance 2 / 3; (1 - 2) / sqrt(2 / 3) = -1.224745
-        found = exposure.standardized(row(1.0, 2.0, 3.0), full(row(1, 2, 3)))
+        found = losses.standardized(row(1.0, 2.0, 3.0), full(row(1, 2, 3)))
         assert found[0].tolist() == pytest.approx([-1.224745, 0, 1.224745], abs=1e-5)
 
     def test_padding_counts_nowhere(self):
         mask = torch.tensor([[True, True, True, False]])
-        found = exposure.standardized(row(1.0, 2.0, 3.0, 900.0), mask)
+        found = losses.standardized(row(1.0, 2.0, 3.0, 900.0), mask)
         assert found[0].tolist() == pytest.approx([-1.224745, 0, 1.224745, 0], abs=1e-5)
 
     def test_equal_scores_are_zero_with_finite_gradients(self):
         scores = row(4.0, 4.0, 4.0).requires_grad_()
-        found = exposure.standardized(scores, full(scores))
+        found = losses.standardized(scores, full(scores))
         found[0, 0].backward()
         assert found[0].tolist() == [0, 0, 0]
         assert torch.isfinite(scores.grad).all()
@@ -51,7 +51,7 @@ class TestSoftRanks:
         # so the first has mean rank 0.268941 and the second 0.731059; both have the variance
         # 0.268941 * 0.731059 = 0.196612
         scores = row(1.0, 0.0)
-        mean, variance = exposure.rank_moments(scores, full(scores), 1.0)
+        mean, variance = losses.rank_moments(scores, full(scores), 1.0)
         assert mean[0].tolist() == pytest.approx([0.268941, 0.731059], abs=1e-6)
         assert variance[0].tolist() == pytest.approx([0.196612, 0.196612], abs=1e-6)
 
@@ -61,14 +61,14 @@ class TestSoftRanks:
         # = 0.698849 for the first, and 1 - 0.698849 for the second
         scores = row(1.0, 0.0)
         weights = torch.ones(1, dtype=torch.float64)
-        found = exposure.soft_rank_exposure(scores, full(scores), weights, 1.0)
+        found = losses.soft_rank_exposure(scores, full(scores), weights, 1.0)
         assert found[0].tolist() == pytest.approx([0.698849, 0.301151], abs=2e-6)
 
     @given(distinct, st.sampled_from([MU(), DCG(), RBP(0.7), TREC()]), st.integers(1, 14))
     def test_low_temperature_is_the_ranking_itself(self, values, discount, depth):
         scores = row(*map(float, values))
-        weights = exposure.rank_weights(discount, depth, len(values)).double()
-        found = exposure.soft_rank_exposure(scores, full(scores), weights, 0.01)
+        weights = losses.rank_weights(discount, depth, len(values)).double()
+        found = losses.soft_rank_exposure(scores, full(scores), weights, 0.01)
         rank = np.argsort(np.argsort(-np.array(values)))
         wanted = np.where(rank < depth, discount.weights(rank), 0.0)
         assert found[0].numpy() == pytest.approx(wanted, abs=1e-6)
@@ -77,7 +77,7 @@ class TestSoftRanks:
     def test_mean_ranks_sum_to_what_ranks_sum_to(self, values, temperature):
         # for each pair one is above the other: the sum is the number of pairs
         scores = row(*map(float, values))
-        mean, variance = exposure.rank_moments(scores, full(scores), temperature)
+        mean, variance = losses.rank_moments(scores, full(scores), temperature)
         n = len(values)
         assert float(mean.sum()) == pytest.approx(n * (n - 1) / 2)
         assert float(variance.min()) >= 0
@@ -85,32 +85,30 @@ class TestSoftRanks:
     @given(distinct, st.floats(0.05, 5), st.sampled_from([DCG(), TREC()]))
     def test_a_higher_score_gets_no_less(self, values, temperature, discount):
         scores = row(*sorted(map(float, values), reverse=True))
-        weights = exposure.rank_weights(discount, None, len(values)).double()
-        found = exposure.soft_rank_exposure(scores, full(scores), weights, temperature)[0]
+        weights = losses.rank_weights(discount, None, len(values)).double()
+        found = losses.soft_rank_exposure(scores, full(scores), weights, temperature)[0]
         # one document among others, n - 1 coins: the normal approximation may be off by little
         assert (found[:-1] - found[1:] >= -0.02).all()
 
     def test_padding_changes_nothing_and_gets_nothing(self):
         scores, weights = row(3.0, 1.0, 2.0), torch.tensor([1.0, 0.5], dtype=torch.float64)
-        alone = exposure.soft_rank_exposure(scores, full(scores), weights, 0.7)
+        alone = losses.soft_rank_exposure(scores, full(scores), weights, 0.7)
         padded = row(3.0, 1.0, 2.0, 99.0)
         mask = torch.tensor([[True, True, True, False]])
-        found = exposure.soft_rank_exposure(padded, mask, weights, 0.7)
+        found = losses.soft_rank_exposure(padded, mask, weights, 0.7)
         assert found[0].tolist() == pytest.approx([*alone[0].tolist(), 0.0])
 
     def test_gradient_agrees_with_differences(self):
         generator = torch.Generator().manual_seed(3)
         scores = torch.randn(2, 5, dtype=torch.float64, generator=generator, requires_grad=True)
         mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-        weights = exposure.rank_weights(TREC(), 3, 5).double()
+        weights = losses.rank_weights(TREC(), 3, 5).double()
         member = torch.rand(2, 5, 3, dtype=torch.float64, generator=generator) * mask[..., None]
         target = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], dtype=torch.float64)
 
         def loss(s):
-            z = exposure.standardized(s, mask)
-            shares = exposure.group_shares(
-                exposure.soft_rank_exposure(z, mask, weights, 0.4), member
-            )
+            z = losses.standardized(s, mask)
+            shares = losses.group_shares(losses.soft_rank_exposure(z, mask, weights, 0.4), member)
             return losses.divergence(shares, target, "reverse-kl", 0.01).sum()
 
         assert torch.autograd.gradcheck(loss, (scores,))
@@ -119,8 +117,8 @@ class TestSoftRanks:
         # ranks 1 and 2 weigh the same and nothing counts below: the discount at the mean rank has
         # no slope there, the expected one has
         scores = row(3.0, 2.0, 1.0, 0.0).requires_grad_()
-        weights = exposure.rank_weights(TREC(), 2, 4).double()
-        exposure.soft_rank_exposure(scores, full(scores), weights, 0.5)[0, 3].backward()
+        weights = losses.rank_weights(TREC(), 2, 4).double()
+        losses.soft_rank_exposure(scores, full(scores), weights, 0.5)[0, 3].backward()
         assert float(scores.grad[0, 3]) > 1e-4
 
 
@@ -129,30 +127,30 @@ class TestOtherExposure:
         # softmax of log 3 and log 1: 3 / 4 and 1 / 4
         scores = row(math.log(3), 0.0, 5.0)
         mask = torch.tensor([[True, True, False]])
-        found = exposure.top_one_exposure(scores, mask, 1.0)
+        found = losses.top_one_exposure(scores, mask, 1.0)
         assert found[0].tolist() == pytest.approx([0.75, 0.25, 0.0])
 
     def test_group_shares_by_hand(self):
         # exposure 1, 0.5, 0.5; the second document is half in each group, the third in none:
         # 1 + 0.25 and 0.25 of 1.5
         member = torch.tensor([[[1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]], dtype=torch.float64)
-        found = exposure.group_shares(row(1.0, 0.5, 0.5), member)
+        found = losses.group_shares(row(1.0, 0.5, 0.5), member)
         assert found[0].tolist() == pytest.approx([5 / 6, 1 / 6])
 
     def test_no_group_at_all_is_zero(self):
-        found = exposure.group_shares(row(1.0, 0.5), torch.zeros(1, 2, 3, dtype=torch.float64))
+        found = losses.group_shares(row(1.0, 0.5), torch.zeros(1, 2, 3, dtype=torch.float64))
         assert found.tolist() == [[0.0, 0.0, 0.0]]
 
     def test_min_max(self):
         mask = torch.tensor([[True, True, True, False]])
-        found = exposure.min_max(row(2.0, 6.0, 4.0, -99.0), mask)
+        found = losses.min_max(row(2.0, 6.0, 4.0, -99.0), mask)
         assert found[0].tolist() == [0.0, 1.0, 0.5, 0.0]
-        assert exposure.min_max(row(2.0, 2.0), full(row(2, 2)))[0].tolist() == [0.0, 0.0]
+        assert losses.min_max(row(2.0, 2.0), full(row(2, 2)))[0].tolist() == [0.0, 0.0]
 
     def test_rank_weights(self):
-        assert exposure.rank_weights(TREC(), 3, 9).tolist() == pytest.approx([1, 1, 0.63093])
-        assert len(exposure.rank_weights(TREC(), None, 9)) == 9
-        assert len(exposure.rank_weights(TREC(), 20, 9)) == 9
+        assert losses.rank_weights(TREC(), 3, 9).tolist() == pytest.approx([1, 1, 0.63093])
+        assert len(losses.rank_weights(TREC(), None, 9)) == 9
+        assert len(losses.rank_weights(TREC(), 20, 9)) == 9
 
 
 class TestDivergence:

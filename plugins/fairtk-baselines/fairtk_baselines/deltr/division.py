@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.exposure import total
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.groups import Groups, Level
+from fairtk.groups import Groups, Level, Memberships
 from fairtk_baselines.settings import levels_of, number_of_known, shown
 
 ALL_BUT_MOST = "all-but-most"
@@ -69,9 +70,14 @@ class Division:
         Shares from 0 to 1, shapes (n, `width`) and (n,). A document in several levels of one side
         counts once there; a document on both sides counts on both, with its shares.
         """
-        entries = _Entries.of(groups, docnos)
-        space, cell = groups.space, entries.cell
+        found, owner = _memberships(groups, docnos)
+        space, cell = groups.space, found.cell
         known = space.known(cell)
+
+        def share(chosen: BoolArray) -> FloatArray:
+            inside = total(owner[chosen], found.weight[chosen], len(docnos))
+            return np.asarray(np.minimum(1.0, inside))
+
         columns = [np.array([space.cell(level) for level in c]) for c in self.columns]
         if self.reference is None:
             inside = [np.isin(cell, column) for column in columns]
@@ -82,9 +88,9 @@ class Division:
         beside = np.zeros(len(docnos))
         if self.unknown == "unprotected":
             rest |= ~known & ~np.logical_or.reduce(inside)
-            beside[entries.size == 0] = 1.0
-        protected = np.stack([entries.share(chosen) for chosen in inside], axis=1)
-        return protected, np.minimum(1.0, entries.share(rest) + beside)
+            beside[found.size == 0] = 1.0
+        protected = np.stack([share(chosen) for chosen in inside], axis=1)
+        return protected, np.minimum(1.0, share(rest) + beside)
 
 
 def neutral_shares(protected: FloatArray, rest: FloatArray) -> FloatArray:
@@ -96,8 +102,7 @@ def neutral_shares(protected: FloatArray, rest: FloatArray) -> FloatArray:
 def as_features(protected: FloatArray, rest: FloatArray, neutral: FloatArray) -> FloatArray:
     """Return shares in the columns as features, where what is on no side has neutral ones.
 
-    With 0 in its place, a document of which nothing is known would be scored like one that is
-    known not to be protected, and would fall whenever protected documents are made to rise.
+    With 0 there, it would be scored like what is known not to be protected, and fall with that.
     """
     return np.asarray(protected + (1.0 - _placed(protected, rest))[:, None] * neutral)
 
@@ -122,17 +127,15 @@ def divide(
     if not isinstance(protected, str):
         columns = tuple((level,) for level in protected) if groups_apart == "each" else (protected,)
         return Division(columns, None, unknown)
-    entries = _Entries.of(groups, docnos)
-    known = groups.space.known(entries.cell)
-    cells, code = np.unique(entries.cell[known], return_inverse=True)
-    exposure = np.bincount(
-        code, weights=(entries.weight * attention[entries.owner])[known], minlength=len(cells)
-    )
+    found, owner = _memberships(groups, docnos)
+    known = groups.space.known(found.cell)
+    cells, code = np.unique(found.cell[known], return_inverse=True)
+    exposure = total(code, (found.weight * attention[owner])[known], len(cells))
     if len(cells) < 2:
-        found = f"only {groups.space.label(int(cells[0]))!r}" if len(cells) else "none"
+        levels = f"only {groups.space.label(int(cells[0]))!r}" if len(cells) else "none"
         raise InputError(
             f"{where}: protected={protected!r} needs documents of at least two groups of "
-            f"{groups.name!r} in the training rankings; found {found}: name the protected levels, "
+            f"{groups.name!r} in the training rankings; found {levels}: name the protected levels, "
             "or check that the groups use the same docnos"
         )
     if protected == LEAST_EXPOSED:
@@ -143,24 +146,7 @@ def divide(
     return Division(columns, groups.space.label(most), unknown)
 
 
-@dataclass(frozen=True)
-class _Entries:
-    """The levels of documents: one entry per document and level."""
-
-    owner: IntArray
-    cell: IntArray
-    weight: FloatArray
-    size: IntArray
-
-    @classmethod
-    def of(cls, groups: Groups, docnos: ObjectArray) -> _Entries:
-        # documents without a row have no entry, which is as good as an unknown level here
-        found = groups.memberships(docnos, unlabeled="drop")
-        owner = np.repeat(np.arange(len(docnos)), found.size)
-        return cls(owner, found.cell, found.weight, found.size)
-
-    def share(self, chosen: BoolArray) -> FloatArray:
-        total = np.bincount(
-            self.owner[chosen], weights=self.weight[chosen], minlength=len(self.size)
-        )
-        return np.asarray(np.minimum(1.0, total))
+def _memberships(groups: Groups, docnos: ObjectArray) -> tuple[Memberships, IntArray]:
+    """Return the levels of documents, and whose each is; one without a row is as if unknown."""
+    found = groups.memberships(docnos, unlabeled="drop")
+    return found, np.repeat(np.arange(len(docnos)), found.size)

@@ -22,12 +22,9 @@ TOP_ATTENTION = 1 / np.log(2.0)
 
 @dataclass(frozen=True)
 class Lists:
-    """Where the lists of documents lie in arrays that are sorted by query.
+    """Where the lists of documents lie in arrays that are sorted by query; none is empty."""
 
-    `start` is the first row of each query, and the number of rows; no query is empty.
-    """
-
-    start: IntArray
+    start: IntArray  # first row of each query, and the number of rows
 
     @cached_property
     def size(self) -> IntArray:
@@ -62,8 +59,7 @@ class Lists:
 class LossSides:
     """How much each document belongs to the protected groups and to the others.
 
-    A difference of mean top-one probabilities is multiplied with the query's `scale`: 1 / ln 2, or
-    the number of documents.
+    `scale` is what differences of top-one probabilities are multiplied by: 1 / ln 2, or n.
     """
 
     protected: FloatArray  # shape (n_rows, n_groups)
@@ -81,10 +77,7 @@ class LossSides:
         return protected * self.scale[:, None], rest * self.scale
 
     def contrast(self, lists: Lists) -> FloatArray:
-        """Return what top-one probabilities are summed with to give E_rest - E_protected.
-
-        0 for all documents of a query that lacks either side; shape (n_rows, n_groups).
-        """
+        """Return what weighs top-one probabilities to E_rest - E_protected; 0 if a side lacks."""
         protected, rest = lists.total(self.protected), lists.total(self.rest)
         both = ((protected > 0) & (rest > 0)[:, None])[lists.query]
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -29,36 +29,21 @@ _ARRAYS = ("weights", "group_weights", "mean", "deviation", "neutral")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearModel(ByContent):
-    """Scores are sums of standardized features times weights.
+    """Scores are sums of standardized features times weights."""
 
-    Attributes:
-        weights: of the features, after standardization by mean and deviation; shape (n_features,).
-        group_weights: of belonging to each protected group; empty where that is no feature.
-        mean: subtracted from each feature.
-        deviation: each feature is divided by it.
-        neutral: share in each protected group that a document on no side is taken to have: the
-            mean of the training documents; shape (n_columns,).
-        division: who is protected, and compared with whom.
-        summary: of training: ``queries``, ``queries_left_out``, ``queries_with_both_groups``,
-            ``documents``, ``iterations``; ``loss``, the minimum that was found; means over queries
-            of its parts ``ranking_loss`` and ``exposure_loss`` (without gamma); and ``gap``, the
-            mean of E_rest - E_protected over queries and groups that have both sides: 0 is
-            equal exposure, above 0 is to the protected groups' disadvantage.
-    """
-
-    weights: FloatArray
-    group_weights: FloatArray
-    mean: FloatArray
-    deviation: FloatArray
-    neutral: FloatArray
-    division: Division
+    weights: FloatArray  # of the features, after standardization; shape (n_features,)
+    group_weights: FloatArray  # of belonging to each protected group; empty: that is no feature
+    mean: FloatArray  # subtracted from each feature
+    deviation: FloatArray  # each feature is divided by it
+    neutral: FloatArray  # see `neutral_shares`, of the training documents; shape (n_columns,)
+    division: Division  # who is protected, and compared with whom
     summary: Mapping[str, float]
+    """Of training: ``queries``, ``queries_left_out``, ``queries_with_both_groups``, ``documents``,
+    ``iterations``; ``loss``, the minimum found; means over queries of its parts ``ranking_loss``
+    and ``exposure_loss`` (without gamma), and of ``gap``, see `DELTR.gaps`."""
 
     def score(self, features: FloatArray, groups: Groups, docnos: ObjectArray) -> FloatArray:
-        """Return the score of each document, by its features as they come; shape (n_rows,).
-
-        The groups are not looked at where they are no features.
-        """
+        """Return the score of each document, by its features as they come; shape (n_rows,)."""
         # sums along rows, not a product of matrices: that one's rounding depends on their size
         result = (((features - self.mean) / self.deviation) * self.weights).sum(axis=1)
         if len(self.group_weights):

@@ -48,8 +48,7 @@ class TrainingSet:
     def of(cls, run: pd.DataFrame, qrels: pd.DataFrame) -> TrainingSet:
         """Return the training rows of a run.
 
-        Queries without a relevant document among those retrieved, and queries with one document,
-        say nothing about order: they are left out, with a warning.
+        Queries without a relevant document, or with one document, say nothing about order.
         """
         coded = encode_run(run, NAME)
         if not len(run):
@@ -98,7 +97,7 @@ def _tell(coded: Rankings, relevant: IntArray, size: IntArray) -> None:
 
 def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> LinearModel:
     """Return the model of a training set, by the settings of `DELTR`."""
-    lists = data.lists
+    lists, size = data.lists, data.lists.size.astype(np.float64)
     attention = 1 / np.log(data.rank + 2.0)
     division = divide(groups, data.docno, attention, settings, NAME)
     protected, rest = division.sides(groups, data.docno)
@@ -119,8 +118,8 @@ def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> Linear
         lists,
         LossSides(protected, rest, exposure_scale(lists, settings["exposure"])),
         settings["gamma"],
-        _divisor(lists, settings["normalize_by"]),
-        _share(lists, settings["average"]),
+        np.log(size if settings["normalize_by"] == "query" else np.full(len(size), size.sum())),
+        size if settings["average"] == "documents" else np.full(len(size), 1.0 / len(size)),
         settings["l2"],
     )
     if settings["gamma"] > 0 and not problem.contrast.any():
@@ -149,8 +148,8 @@ def moments(
 ) -> tuple[FloatArray, FloatArray]:
     """Return what is subtracted from each feature, and what it is then divided by.
 
-    A feature without variance is divided by 1. The published code's one mean and deviation are
-    over all numbers of the table, `members` (shares in protected groups) among them.
+    A feature without variance is divided by 1. ``"global"`` takes one mean and deviation of all
+    numbers of the table, with `members` (shares in protected groups), as the published code does.
     """
     n_features = features.shape[1]
     if standardize == "none":
@@ -178,17 +177,6 @@ def exposure_scale(lists: Lists, exposure: str) -> FloatArray:
     if exposure == "relative":
         return lists.size.astype(np.float64)
     return np.full(len(lists.size), TOP_ATTENTION)
-
-
-def _divisor(lists: Lists, normalize_by: str) -> FloatArray:
-    size = lists.size if normalize_by == "query" else np.full(len(lists.size), lists.size.sum())
-    return np.asarray(np.log(size.astype(np.float64)))
-
-
-def _share(lists: Lists, average: str) -> FloatArray:
-    if average == "documents":
-        return lists.size.astype(np.float64)
-    return np.full(len(lists.size), 1.0 / len(lists.size))
 
 
 def _summary(
@@ -224,8 +212,7 @@ def _minimize(problem: Problem, settings: dict[str, Any]) -> tuple[FloatArray, i
 def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[FloatArray, int]:
     """Run L-BFGS; where its line search gives up on a slope, go on with BFGS.
 
-    With a large gamma the penalty is a steep wall, flat on its other side: what L-BFGS remembers
-    from there misleads its line search.
+    A large gamma makes a steep wall, flat on its other side, whose memory misleads L-BFGS.
     """
     from scipy import optimize
 

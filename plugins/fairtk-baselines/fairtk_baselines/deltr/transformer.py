@@ -23,19 +23,6 @@ from fairtk_baselines.scaling import strictly_falling
 from fairtk_baselines.settings import checked_groups, choice, number
 from fairtk_baselines.vectors import feature_matrix
 
-CHOICES = {
-    "groups_apart": ("pooled", "each"),
-    "exposure": ("top-one", "relative"),
-    "unknown": ("neither", "unprotected"),
-    "labels": ("softmax", "share"),
-    "normalize_by": ("query", "all"),
-    "average": ("queries", "documents"),
-    "standardize": ("feature", "global", "none"),
-    "optimizer": ("lbfgs", "gd"),
-    "gradient": ("exact", "published"),
-}
-"""The values that each of these settings may have, the default first."""
-
 PUBLISHED: Mapping[str, Any] = MappingProxyType(
     {
         "unknown": "unprotected",
@@ -120,17 +107,17 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         self.groups = checked_groups(groups, NAME)
         self.protected = protected_setting(protected, groups, NAME)
         self.gamma = number("gamma", gamma, NAME)
-        self.groups_apart = _chosen("groups_apart", groups_apart)
+        self.groups_apart = choice("groups_apart", groups_apart, ("pooled", "each"), NAME)
         self.protected_as_feature = bool(protected_as_feature)
-        self.exposure = _chosen("exposure", exposure)
-        self.unknown = _chosen("unknown", unknown)
-        self.labels = _chosen("labels", labels)
-        self.normalize_by = _chosen("normalize_by", normalize_by)
-        self.average = _chosen("average", average)
-        self.standardize = _chosen("standardize", standardize)
+        self.exposure = choice("exposure", exposure, ("top-one", "relative"), NAME)
+        self.unknown = choice("unknown", unknown, ("neither", "unprotected"), NAME)
+        self.labels = choice("labels", labels, ("softmax", "share"), NAME)
+        self.normalize_by = choice("normalize_by", normalize_by, ("query", "all"), NAME)
+        self.average = choice("average", average, ("queries", "documents"), NAME)
+        self.standardize = choice("standardize", standardize, ("feature", "global", "none"), NAME)
         self.l2 = number("l2", l2, NAME)
-        self.optimizer = _chosen("optimizer", optimizer)
-        self.gradient = _chosen("gradient", gradient)
+        self.optimizer = choice("optimizer", optimizer, ("lbfgs", "gd"), NAME)
+        self.gradient = choice("gradient", gradient, ("exact", "published"), NAME)
         self.learning_rate = number("learning_rate", learning_rate, NAME, ends="(]")
         self.max_iterations = whole("max_iterations", max_iterations, NAME)
         self.init_range = number("init_range", init_range, NAME)
@@ -149,13 +136,9 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         topics_or_res_va: pd.DataFrame | None = None,
         qrels_va: pd.DataFrame | None = None,
     ) -> Self:
-        """Learn the weights, in place of an earlier model, and return this transformer.
+        """Learn the weights, in place of an earlier model, from a run with ``features`` and qrels.
 
-        Args:
-            topics_or_res_tr: a run with ``features``.
-            qrels_tr: ``qid``, ``docno``, ``label``.
-            topics_or_res_va: not looked at.
-            qrels_va: not looked at.
+        Validation topics are not looked at.
 
         Raises:
             InputError: a column is missing, there is nothing to learn from, features or labels are
@@ -183,19 +166,13 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         return result
 
     def gaps(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the exposure of each side in the rankings, as the loss sees it.
-
-        Args:
-            inp: a run with ``features``.
+        """Return the exposure of each side in a run with ``features``, as the loss sees it.
 
         Returns:
             One row per query and protected group, queries by name: ``qid``, ``group``,
             ``protected`` and ``rest`` (mean exposure of each side, in the unit of the setting
             ``exposure``; NaN where the query has no document of it), and ``gap``, rest minus
             protected: 0 is equal exposure, above 0 is to the protected group's disadvantage.
-
-        Raises:
-            InputError: as in `transform`.
         """
         coded, scores = self._scored(inp)
         lists = Lists(coded.ranking_start)
@@ -243,10 +220,8 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
     def load(cls, folder: str | PathLike[str], groups: Groups | None = None) -> Self:
         """Return the transformer that `save` wrote, equal to it.
 
-        Args:
-            folder: the folder.
-            groups: groups to use in place of the saved ones, e.g. of other documents; they must
-                have the levels that the model tells apart.
+        Other `groups` than the saved ones, e.g. of other documents, must have the levels that the
+        model tells apart.
 
         Raises:
             FormatError: there is no such model, or it is damaged or of another version.
@@ -256,7 +231,3 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         result = cls(**settings)
         result.model = model
         return result
-
-
-def _chosen(name: str, value: Any) -> str:
-    return choice(name, value, CHOICES[name], NAME)

@@ -24,7 +24,7 @@ from fairtk.frames import (
     Rankings,
     encode_run,
 )
-from fairtk_baselines.dlf.aims import Aim
+from fairtk_baselines.dlf.recipe import Aim
 from fairtk_baselines.vectors import DOC_VEC, QUERY_VEC, stacked, unit_rows
 
 NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
@@ -53,14 +53,14 @@ def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> D
     """
     rankings = encode_run(frame, where)
     documents = frame[DOC_VEC].to_numpy(dtype=object)[rankings.order]
-    every, first = np.arange(len(documents)), rankings.ranking_start[:-1]
+    first = rankings.ranking_start[:-1]
     queries = frame[QUERY_VEC].to_numpy(dtype=object)[rankings.order[first]]
-    vectors = stacked(documents, rankings, every, DOC_VEC, where, dimension)
+    vectors = stacked(documents, rankings, DOC_VEC, where, dimension)
     size = vectors.shape[1]
     return DocumentPairs(
         rankings,
         frame[SCORE].to_numpy(dtype=np.float64)[rankings.order],
-        unit_rows(stacked(queries, rankings, first, QUERY_VEC, where, size)),
+        unit_rows(stacked(queries, rankings, QUERY_VEC, where, size, first)),
         unit_rows(vectors),
     )
 
@@ -69,8 +69,7 @@ def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> D
 class Batch:
     """Some queries of `Examples`, one per row, padded to the one with most documents.
 
-    `mask` says which cells are documents; what is of a document has the shape (n_rows, width), or
-    (n_rows, width, dimension or n_groups).
+    `mask` says which cells are documents; shapes (n_rows, width), or (n_rows, width, size).
     """
 
     query: Tensor

@@ -31,18 +31,9 @@ _CHUNK = 1 << 24  # numbers in a network's input at a time
 class PairScorer(nn.Module):  # type: ignore[misc]
     """Scores pairs: a feed-forward network of the vectors, plus a multiple of their cosine.
 
-    score = network([q, d, q * d]) + c * cos(q, d), for vectors of norm 1 (or 0). The network sees
-    them multiplied by the square root of their dimension, so that inputs are of size 1 whatever
-    the dimension. Hidden layers end in ReLU.
-
-    Args:
-        dimension: of the vectors.
-        hidden: width of each hidden layer; empty: a linear model.
-        inputs: which of ``"query"``, ``"document"`` and ``"product"`` the network sees.
-        cosine: the first value of c, which is trained; None: there is no such term.
-        flat: whether the network's last layer starts at 0: training then starts from c times the
-            cosine.
-        generator: of the first weights.
+    score = network([q, d, q * d]) + c * cos(q, d), for vectors of norm 1 (or 0), which the network
+    sees times the square root of their dimension, so that inputs are of size 1. Hidden layers end
+    in ReLU. `cosine` is the first c, None: no such term; `flat` starts the last layer at 0.
     """
 
     def __init__(

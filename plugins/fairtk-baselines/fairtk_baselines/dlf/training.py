@@ -12,22 +12,14 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import IntArray, digest
 from fairtk_baselines.dlf import losses
-from fairtk_baselines.dlf.aims import Aim
 from fairtk_baselines.dlf.examples import NEEDED, Batch, Examples, examples_of
-from fairtk_baselines.dlf.exposure import (
-    group_shares,
-    min_max,
-    rank_weights,
-    soft_rank_exposure,
-    standardized,
-    top_one_exposure,
-)
 from fairtk_baselines.dlf.models import Models, PairScorer, frozen, scored, untrained
-from fairtk_baselines.dlf.recipe import Recipe
+from fairtk_baselines.dlf.recipe import Aim, Recipe
 from fairtk_baselines.scaling import fused
 
 PROGRESS_AFTER = 2.0  # seconds
@@ -50,7 +42,7 @@ class Blend:
 
     def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
         """Return the blend of the fairness model's scores and what is relevant; same shape."""
-        scale = min_max if self.normalize == "min-max" else standardized
+        scale = losses.min_max if self.normalize == "min-max" else losses.standardized
         return (1 - self.weight) * batch.relevance + self.weight * scale(scores, batch.mask)
 
     def relevance(self, examples: Examples, model: PairScorer) -> Examples:
@@ -141,15 +133,15 @@ def fitted_models(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
 
 def fairness_loss(scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
     """Return how far the exposure by scores is from the targets, summed; shape (n_rows,)."""
-    z = standardized(scores, batch.mask)
+    z = losses.standardized(scores, batch.mask)
     if recipe.exposure == "top-one":
-        exposure = top_one_exposure(z, batch.mask, recipe.temperature)
+        exposure = losses.top_one_exposure(z, batch.mask, recipe.temperature)
     else:
-        weights = rank_weights(recipe.browsing, recipe.cutoff, z.shape[-1]).to(z.dtype)
-        exposure = soft_rank_exposure(z, batch.mask, weights, recipe.temperature)
+        weights = losses.rank_weights(recipe.browsing, recipe.cutoff, z.shape[-1]).to(z.dtype)
+        exposure = losses.soft_rank_exposure(z, batch.mask, weights, recipe.temperature)
     total = torch.zeros(len(z), dtype=z.dtype)
     for membership, target, aimed in zip(batch.membership, batch.target, batch.aimed, strict=True):
-        shares = group_shares(exposure, membership)
+        shares = losses.group_shares(exposure, membership)
         parts = losses.divergence(shares, target, recipe.divergence, recipe.smoothing)
         total = total + torch.where(aimed, parts, torch.zeros_like(parts))
     return total
@@ -175,9 +167,9 @@ class Task:
 def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
     """Return a trained model, and a frame of the loss after each epoch; see `DLF.history`.
 
-    AdamW (Loshchilov and Hutter 2019). Random numbers come from (seed, name of the task), never
-    from torch's global state. With validation queries, the weights of the epoch with the least
-    validation loss are kept, and training ends after `patience` epochs without a lower one.
+    AdamW (Loshchilov and Hutter 2019), with random numbers from (seed, name of the task). With
+    validation queries, the weights of the epoch with the least validation loss are kept, and
+    training ends after `patience` epochs without a lower one.
     """
     generator = torch.Generator().manual_seed(_stream(recipe.seed, task.name))
     model = untrained(task.name, task.examples.pairs.dimension, recipe, generator)
@@ -187,7 +179,14 @@ def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
     best, best_loss, since = None, np.inf, 0
     history = []
     chosen = task.queries(task.examples)
-    for epoch in _epochs(recipe.epochs, task.name):
+    for epoch in tqdm(
+        range(1, recipe.epochs + 1),
+        desc=f"DLF: {task.name} model",
+        unit=" epochs",
+        disable=None,  # unless it is a terminal
+        delay=PROGRESS_AFTER,
+        leave=False,
+    ):
         loss = 0.0
         for queries in _batches(chosen, recipe.batch_size, generator):
             optimizer.zero_grad()
@@ -232,19 +231,6 @@ def _batches(queries: IntArray, size: int, generator: torch.Generator | None) ->
         queries = queries[torch.randperm(len(queries), generator=generator).numpy()]
     for start in range(0, len(queries), size):
         yield queries[start : start + size]
-
-
-def _epochs(count: int, name: str) -> Iterator[int]:
-    from tqdm import tqdm
-
-    yield from tqdm(
-        range(1, count + 1),
-        desc=f"DLF: {name} model",
-        unit=" epochs",
-        disable=None,  # unless it is a terminal
-        delay=PROGRESS_AFTER,
-        leave=False,
-    )
 
 
 def _stream(seed: int, name: str) -> int:

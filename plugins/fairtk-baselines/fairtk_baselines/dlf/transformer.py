@@ -17,10 +17,9 @@ from fairtk.frames import DOCNO, QID, RANK, SCORE, digest
 from fairtk.groups import Groups, Target
 from fairtk.renamed import refuses_old_words
 from fairtk.transformers import FairTransformer
-from fairtk_baselines.dlf.aims import UNKNOWN, UNLABELED, Aim, checked_aims
 from fairtk_baselines.dlf.examples import NEEDED, pairs_of
 from fairtk_baselines.dlf.models import FOLDER, Models
-from fairtk_baselines.dlf.recipe import Recipe
+from fairtk_baselines.dlf.recipe import UNKNOWN, UNLABELED, Aim, Recipe, checked_aims
 from fairtk_baselines.dlf.training import Blend, Lesson, fitted_or_recent
 from fairtk_baselines.scaling import NORMALIZATIONS, fused, normalized, ranked
 from fairtk_baselines.settings import choice, share
@@ -145,14 +144,9 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """Train both models anew, and return this transformer.
 
         Training is as deterministic as torch's arithmetic on one machine and number of threads.
-        Progress is shown on a terminal, after two seconds.
-
-        Args:
-            topics_or_res_tr: the training queries' rankings, with vectors.
-            qrels_tr: ``qid``, ``docno``, ``label``; documents without one, or with 0 or below, are
-                not relevant.
-            topics_or_res_va: other queries' rankings, to stop early by; None: all epochs are done.
-            qrels_va: their labels.
+        Progress is shown on a terminal, after two seconds. The training queries' rankings have
+        vectors; documents without a label, or with 0 or below, are not relevant. With validation
+        rankings and their labels training stops early, without them all epochs are done.
 
         Raises:
             InputError: no query of the run has a target, or none a relevant document; or the input

@@ -2,10 +2,9 @@
 
 A ranking of k documents is compared with one in which each document is protected with probability
 p, independently (Zehlike et al., FA*IR: A Fair Top-k Ranking Algorithm, CIKM 2017). A prefix of i
-documents with m protected ones is fair if so few or fewer would not be rare by chance,
-F(m; i, p) > alpha, with F the distribution function of the binomial distribution: the test of
-ranked group fairness. k such tests reject a fair ranking more often than one does, so alpha is
-lowered until the probability of at least one rejection is alpha again.
+documents with m protected ones is fair if so few or fewer would not be rare by chance, F(m; i, p) >
+alpha, with F the distribution function of the binomial distribution. k such tests reject a fair
+ranking more often than one does, so alpha is lowered until at least one rejects with alpha again.
 """
 
 from __future__ import annotations
@@ -19,35 +18,24 @@ import numpy as np
 from fairtk.errors import ParameterError
 from fairtk.frames import IntArray
 from fairtk.transformers import whole
-from fairtk_baselines.fa_star_ir.corrections import ADJUST, ROUNDING, Correction
-from fairtk_baselines.fa_star_ir.distribution import CountBoxes
+from fairtk_baselines.fa_star_ir.distribution import ADJUST, ROUNDING, Correction, CountBoxes
 from fairtk_baselines.settings import choice, number, share
 
 
 @dataclass(frozen=True)
 class MTable:
-    """The smallest number of protected documents in each prefix, and how it was found.
+    """The smallest number of protected documents in each prefix, and how it was found."""
 
-    Attributes:
-        k: length of the longest prefix.
-        p: minimum share of protected documents.
-        alpha: the probability of rejecting a ranking that chance makes from p, as asked for.
-        adjust: the correction; see `mtable`.
-        needed: protected documents that the prefix of 1, 2, ..., k documents needs.
-        adjusted_alpha: significance of each single test.
-        interval: all significances in [low, high) give this table.
-        fail_probability: of a ranking in which each document is protected with probability p, to be
-            rejected by at least one test; exact but for rounding.
-    """
-
-    k: int
-    p: float
-    alpha: float
-    adjust: str
-    needed: tuple[int, ...]
-    adjusted_alpha: float
-    interval: tuple[float, float]
+    k: int  # length of the longest prefix
+    p: float  # minimum share of protected documents
+    alpha: float  # the probability of rejecting a ranking that chance makes from p, as asked for
+    adjust: str  # the correction; see `mtable`
+    needed: tuple[int, ...]  # protected documents that the prefix of 1, 2, ..., k documents needs
+    adjusted_alpha: float  # significance of each single test
+    interval: tuple[float, float]  # all significances in [low, high) give this table
     fail_probability: float
+    """Of a ranking in which each document is protected with probability p, to be rejected by at
+    least one test; exact but for rounding."""
 
 
 def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTable:
@@ -55,7 +43,9 @@ def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTa
 
     ``needed[i - 1]`` is the smallest m with F(m; i, p) > alpha. The correction is exact: found
     among all values at which the table changes. The authors' package takes F(m; i, p) >= alpha; the
-    two differ only where F hits alpha. For its fail probabilities see `fail_probability`.
+    two differ only where F hits alpha. For its fail probabilities see `fail_probability`. Of the
+    interval of significances that give the table, `MTable.adjusted_alpha` is the first that halving
+    [0, alpha] meets, which is what the package prints.
 
     Args:
         k: length of the longest prefix, 1 or more; cost grows with k squared.
@@ -65,10 +55,6 @@ def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTa
             nearest to alpha, above or below it, as the authors' package does; ``"below"``: the one
             with the highest fail probability that is at most alpha; ``"none"``: alpha is used for
             each single test. No correction raises the significance above alpha.
-
-    Returns:
-        The table. Of the interval of significances that give it, `MTable.adjusted_alpha` is the
-        first that halving [0, alpha] meets, which is what the package prints.
 
     Raises:
         ParameterError: an argument is out of its range.
@@ -109,17 +95,14 @@ def _mtable(k: int, p: float, alpha: float, adjust: str) -> MTable:
 def fail_probability(needed: Sequence[int] | MTable, p: float) -> float:
     """Return how likely a fair ranking is to fail an m-table somewhere, exactly.
 
-    Each document is protected with probability p, independently. The distribution of the number of
-    protected documents is carried from prefix to prefix, and what falls below the table is taken
-    out; k steps of vectors, without simulation. Equal to the recurrence over blocks of the paper.
+    Each document is protected with probability p, independently; `needed` is what the prefix of 1,
+    2, ... documents needs, or an `MTable`. The distribution of the number of protected documents is
+    carried from prefix to prefix, and what falls below the table is taken out; k steps of vectors,
+    without simulation. Equal to the recurrence over blocks of the paper.
 
     Numbers of the authors' package differ, because its code leaves out the last position: for k=20,
     p=.25, alpha=.1 it is quoted with .1152 before and .1053 after the correction, where the exact
     values are .14689 and .10515. The first 19 prefixes alone fail with .11518 and .10515.
-
-    Args:
-        needed: protected documents that the prefix of 1, 2, ... documents needs, or an `MTable`.
-        p: probability that a document is protected, in [0, 1].
 
     Raises:
         ParameterError: the table is empty or has an entry that is no whole number from 0, or p is

@@ -65,10 +65,7 @@ class Protection:
         return cls(groups, p, levels)
 
     def shares(self, qids: ObjectArray) -> SparseRows | None:
-        """Return the shares of the levels in each query, empty where there is no target.
-
-        A target's rows sum to 1, with the unknown level. None: `p` is a number.
-        """
+        """Return the levels' shares in each query, none without a target; None: `p` is a number."""
         if isinstance(self.p, Target):
             return self.p.for_qids(qids).expanded().normalized()
         if isinstance(self.p, float):
@@ -217,8 +214,7 @@ def _most_exposed(
 ) -> IntArray:
     """Return the known level with the most exposure in the first k ranks of each query.
 
-    Exposure is TREC Fair Ranking 2022's, 1 / log2(max(rank, 2)). Of several, or where no document
-    shows a level: the one that the target gives most; then the first.
+    Of several, or where no document shows a level: the one that the target gives most; the first.
     """
     seen = group_exposure(shown_documents(run, attention(run, TREC(), k)), memberships)
     parts = [seen] if shares is None else [seen, shares]

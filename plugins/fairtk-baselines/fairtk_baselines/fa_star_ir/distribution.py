@@ -1,4 +1,4 @@
-"""The multinomial distribution function: for many vectors of counts, and at all of them.
+"""The multinomial distribution function, and which of its values are significant.
 
 Each of a number of documents belongs to group g with probability p_g, and to none with what is
 left; P(X_1 <= m_1, ..., X_G <= m_G) leaves that rest unbounded. Counts are taken as Poisson
@@ -6,18 +6,26 @@ variables with means trials * p_g, given that they and the rest sum to the numbe
 (Levin, A representation for multinomial cumulative distribution functions, Annals of Statistics
 1981): one coefficient of a product of truncated polynomials, exact but for rounding and without
 subtractions. `CountBoxes` has all vectors of counts, carried from prefix to prefix.
+
+A ranking is rejected if the least value over its prefixes is at most the significance. As that
+falls, what is rejected changes at finitely many values, the steps of a `Correction`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fairtk.frames import FloatArray, IntArray
-from fairtk_baselines.fa_star_ir.corrections import ROUNDING
+
+ADJUST = ("nearest", "below", "none")
+"""The corrections for testing every prefix."""
+
+ROUNDING = 1e-12
+"""Values of a distribution function that agree to this share are one value."""
 
 
 def multinomial_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
@@ -107,17 +115,12 @@ def _poisson(mean: FloatArray, most: int) -> FloatArray:
 class CountBoxes:
     """The distribution function of each prefix at every vector of counts.
 
-    A count above the last of its axis is kept as the last: more than so many documents of the
-    group occur in a fair ranking with a probability of less than 1e-12.
-
-    Attributes:
-        p: share of each group.
-        cdf: P(X_1 <= m_1, ..., X_G <= m_G) for prefix i + 1; the last index of each axis stands
-            for no bound; shape (k, size_1, ..., size_G).
+    The last index of each axis of `cdf` stands for no bound. A count above that is kept as the
+    last: more documents of the group occur in a fair ranking with a probability below 1e-12.
     """
 
-    p: tuple[float, ...]
-    cdf: FloatArray
+    p: tuple[float, ...]  # share of each group
+    cdf: FloatArray  # P(X_1 <= m_1, ..., X_G <= m_G); shape (k, size_1, ..., size_G)
 
     @classmethod
     def fits(cls, k: int, p: Sequence[float], most: int) -> bool:
@@ -163,8 +166,7 @@ def _sizes(k: int, p: Sequence[float]) -> list[int]:
 def _next(before: FloatArray, p: Sequence[float], gathers: bool) -> FloatArray:
     """Return what one more document makes of a function of the counts.
 
-    The last index of an axis `gathers` all higher counts (a probability of counts), or stands for
-    no bound (a distribution function).
+    The last index of an axis `gathers` all higher counts, or stands for no bound.
     """
     result = before * max(0.0, 1.0 - math.fsum(p))
     for axis, share in enumerate(p):
@@ -173,3 +175,65 @@ def _next(before: FloatArray, p: Sequence[float], gathers: bool) -> FloatArray:
         into[1 : last + gathers] += share * out[: last - 1 + gathers]
         into[last] += share * out[last]
     return result
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A significance for the single tests: the `limit`.
+
+    It rejects the first `step` of the values at which the test changes, and no others; it lies
+    between two values, so that rounding does not decide.
+    """
+
+    steps: FloatArray  # up to the alpha asked for, increasing
+    step: int
+    limit: float
+    fail_probability: float  # of a fair ranking, with this limit
+
+    @classmethod
+    def of(
+        cls, values: FloatArray, alpha: float, adjust: str, fails: Callable[[float], float]
+    ) -> Correction:
+        """Return the correction for which the fail probability suits alpha.
+
+        `values` are those of the distribution function where the test may change; `fails` is the
+        fail probability at a significance. Of two that are equally near, the lower is taken.
+        """
+        steps = _distinct(values[values <= alpha * (1 + ROUNDING)])
+        step, limit = len(steps), _between(steps, len(steps))
+        if adjust != "none":
+            step = _step_for(lambda s: fails(_between(steps, s)), len(steps), alpha, adjust)
+            limit = _between(steps, step)
+        return cls(steps, step, limit, fails(limit))
+
+    @property
+    def is_none(self) -> bool:
+        """Whether alpha itself is the significance."""
+        return self.step == len(self.steps)
+
+
+def _distinct(values: FloatArray) -> FloatArray:
+    ordered: FloatArray = np.unique(values)
+    apart = np.append(True, ordered[1:] > ordered[:-1] * (1 + ROUNDING))[: len(ordered)]
+    return np.asarray(ordered[apart])
+
+
+def _between(steps: FloatArray, step: int) -> float:
+    """Return a significance at which the first `step` values, and no others, are rejected."""
+    if not step:
+        return 0.0
+    low = float(steps[step - 1])
+    return (low + float(steps[step])) / 2 if step < len(steps) else low * (1 + 10 * ROUNDING)
+
+
+def _step_for(fails: Callable[[int], float], last: int, alpha: float, adjust: str) -> int:
+    low, high = 0, last + 1  # fails(low) <= alpha < fails(high), where that exists
+    below, above = 0.0, math.inf
+    while high - low > 1:
+        middle = (low + high) // 2
+        value = fails(middle)
+        if value <= alpha:
+            low, below = middle, value
+        else:
+            high, above = middle, value
+    return high if adjust == "nearest" and above - alpha < alpha - below else low

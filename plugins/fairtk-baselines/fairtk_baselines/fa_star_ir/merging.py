@@ -99,12 +99,8 @@ def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
 
     Where no document makes a prefix fair, the one that comes nearest is taken: with one group, a
     protected document if there is one, else the best that is left. Below the last prefix that is
-    tested documents keep their order.
-
-    Args:
-        start: first row of each ranking, and the number of rows; rows are sorted by score inside.
-        group: the protected group of each row, from 1; 0: none; shape (n_rows,).
-        test: the test of each ranking.
+    tested documents keep their order. `start` is the first row of each ranking, and the number of
+    rows, which are sorted by score inside; `group` is the protected group of each row, 0: none.
     """
     merged = _merge(start, group, test, {})
     if test.n_groups < 2:
@@ -197,10 +193,8 @@ def longest_fair_path(group: IntArray, test: PrefixTest, query: int) -> IntArray
 
     Best: at each place the document that ranks highest in the input, as far as the order stays one
     of these. All vectors of counts that fair prefixes can have are looked at, place by place; only
-    those from which the longest prefix is reached are kept.
-
-    `group` is the group of each document in the input's order, 0: none, and `query` its ranking in
-    the test. Empty where there are too many vectors of counts; else at most `test.k` places.
+    those from which the longest prefix is reached are kept. Empty where there are too many.
+    `group` is as for `merge`, of the test's one `query`.
     """
     groups, places = test.n_groups + 1, min(test.k, len(group))
     there = np.bincount(group, minlength=groups)

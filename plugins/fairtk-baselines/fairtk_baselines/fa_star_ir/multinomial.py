@@ -12,8 +12,7 @@ import numpy as np
 from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray, IntArray
 from fairtk.transformers import whole
-from fairtk_baselines.fa_star_ir.corrections import ADJUST, Correction
-from fairtk_baselines.fa_star_ir.distribution import CountBoxes, shared_cdf
+from fairtk_baselines.fa_star_ir.distribution import ADJUST, Correction, CountBoxes, shared_cdf
 from fairtk_baselines.settings import choice, number
 from fairtk_baselines.settings import share as share_setting
 
@@ -26,26 +25,17 @@ MOST_NODES = 100_000
 
 @dataclass(frozen=True)
 class MultinomialTest:
-    """A test of all prefixes for several protected groups, and how it was found.
+    """A test of all prefixes for several protected groups, and how it was found."""
 
-    Attributes:
-        k: length of the longest prefix.
-        p: minimum share of each protected group.
-        alpha: the probability of rejecting a ranking that chance makes from p, as asked for.
-        adjust: the correction; see `multinomial_test`.
-        adjusted_alpha: a prefix of i documents with m_1, ..., m_G of the groups is fair if
-            P(X_1 <= m_1, ..., X_G <= m_G) is above this.
-        fail_probability: of a fair ranking, to be rejected at some prefix.
-        error: standard error of `fail_probability`; 0: it is exact but for rounding.
-    """
-
-    k: int
-    p: tuple[float, ...]
-    alpha: float
-    adjust: str
+    k: int  # length of the longest prefix
+    p: tuple[float, ...]  # minimum share of each protected group
+    alpha: float  # the probability of rejecting a ranking that chance makes from p, as asked for
+    adjust: str  # the correction; see `multinomial_test`
     adjusted_alpha: float
-    fail_probability: float
-    error: float
+    """A prefix of i documents with m_1, ..., m_G of the groups is fair if
+    P(X_1 <= m_1, ..., X_G <= m_G) is above this."""
+    fail_probability: float  # of a fair ranking, to be rejected at some prefix
+    error: float  # standard error of `fail_probability`; 0: it is exact but for rounding
 
     @property
     def limit(self) -> float:
@@ -65,11 +55,11 @@ def multinomial_test(
 
     A prefix is fair if the distribution function of the multinomial distribution at its counts is
     above alpha; with one group the results are those of `mtable`. The correction is a quantile of
-    the least such value in a ranking by chance. Its distribution is exact up to `MOST_COUNTS`
-    vectors of counts (at k = 20, about three groups of common sizes), else that of rankings drawn
-    by chance; the authors simulate, build trees of ever finer alpha and, for large k, fit a
-    regression. Ours: counts are compared with the distribution function itself, not with one path
-    of a tree chosen beforehand; the correction never raises alpha; ``nearest`` may end above it.
+    the least such value in a ranking by chance, whose distribution is exact up to `MOST_COUNTS`
+    vectors of counts (at k = 20, about three groups of common sizes), else drawn; the authors
+    simulate, build trees of ever finer alpha and, for large k, fit a regression. Ours: counts are
+    compared with the distribution function itself, not with one path of a tree chosen beforehand;
+    the correction never raises alpha; ``nearest`` may end above it.
 
     Args:
         k: length of the longest prefix, 1 or more.
@@ -141,13 +131,7 @@ def mtree(
     several a prefix can be fair in several ways. The child of a node is the node itself if its
     counts are fair in the next prefix, too; else all that are with one more document of some group.
     Reranking does not walk along it: it tests the counts it has (`fairtk_baselines.FAStarIR`).
-
-    Args:
-        k: length of the longest prefix, 1 or more.
-        p: minimum share of each protected group.
-        alpha: as for `multinomial_test`.
-        adjust: as for `multinomial_test`.
-        test: a test that is found already, in place of all others.
+    Arguments are those of `multinomial_test`, or a test that is found already, in their place.
 
     Returns:
         For the prefixes of 1, 2, ..., k documents the nodes, sorted; shapes (n_nodes, n_groups). A

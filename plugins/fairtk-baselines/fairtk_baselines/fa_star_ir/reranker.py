@@ -14,26 +14,11 @@ from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Rankings, encode_ru
 from fairtk.groups import Groups, Level, Target
 from fairtk.renamed import refuses_old_words
 from fairtk.transformers import FairTransformer, whole
+from fairtk_baselines.fa_star_ir import counting, merging
 from fairtk_baselines.fa_star_ir.binomial import MTable, mtable
-from fairtk_baselines.fa_star_ir.corrections import ADJUST
-from fairtk_baselines.fa_star_ir.counting import (
-    Counted,
-    Protection,
-    count_apart,
-    count_together,
-)
-from fairtk_baselines.fa_star_ir.merging import (
-    BinomialPrefixes,
-    MultinomialPrefixes,
-    PrefixTest,
-    first_unfair,
-    merge,
-)
+from fairtk_baselines.fa_star_ir.distribution import ADJUST
 from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest, multinomial_test
 from fairtk_baselines.settings import choice, number, share
-
-TESTS = ("binomial", "multinomial")
-"""The two forms of FA*IR."""
 
 
 class FAStarIR(FairTransformer):
@@ -84,14 +69,14 @@ class FAStarIR(FairTransformer):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        self._protection = Protection.of(groups, p, protected, name)
+        self._protection = counting.Protection.of(groups, p, protected, name)
         self.groups = groups
         self.p = self._protection.p
         self.cutoff = whole("cutoff", cutoff, name)
         self.alpha = number("alpha", alpha, name, 0, 1, "()")
         by_level = isinstance(self.p, dict)
         self.protected = None if by_level else self._protection.levels
-        self.test = choice("test", test, TESTS, name)
+        self.test = choice("test", test, ("binomial", "multinomial"), name)
         self.adjust = choice("adjust", adjust, ADJUST, name)
         least = None if merge_below is None else share("merge_below", merge_below, name)
         self.merge_below = least
@@ -106,7 +91,7 @@ class FAStarIR(FairTransformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the run (R: ``qid``, ``docno``, ``score``) in FA*IR's order."""
         run, counted = self._counted(inp)
-        merged = merge(run.ranking_start, counted.group, self._test(counted))
+        merged = merging.merge(run.ranking_start, counted.group, self._test(counted))
         self._warn(run, counted, merged.unfair)
         out = inp.take(run.order[merged.order]).reset_index(drop=True)
         out[SCORE] = 0.0 - run.position  # not -0.0
@@ -115,9 +100,6 @@ class FAStarIR(FairTransformer):
 
     def check(self, run: pd.DataFrame) -> pd.DataFrame:
         """Return what the test says of a run as it is: of the input, or of the output.
-
-        Args:
-            run: R: ``qid``, ``docno``, ``score``.
 
         Returns:
             One row per query and protected group: ``qid``; ``group``, its name; ``p``, the minimum
@@ -128,7 +110,8 @@ class FAStarIR(FairTransformer):
             without a target have one row, with NaN.
         """
         encoded, counted = self._counted(run)
-        unfair, shown = first_unfair(encoded.ranking_start, counted.group, self._test(counted))
+        given = (encoded.ranking_start, counted.group, self._test(counted))
+        unfair, shown = merging.first_unfair(*given)
         rows: list[tuple[object, ...]] = []
         for i, (qid, shares, names) in enumerate(
             zip(encoded.qids, counted.p, counted.names, strict=True)
@@ -143,14 +126,14 @@ class FAStarIR(FairTransformer):
         columns = [QID, "group", "p", "shown", "alpha", "fail_probability", "unfair"]
         return pd.DataFrame(rows, columns=columns)
 
-    def _counted(self, inp: pd.DataFrame) -> tuple[Rankings, Counted]:
+    def _counted(self, inp: pd.DataFrame) -> tuple[Rankings, counting.Counted]:
         self.check_inputs(inp, [QID, DOCNO, SCORE])
         self.refuse_samples(inp)
         run = encode_run(inp, type(self).__name__)
         if self.test == "binomial":
-            return run, count_together(run, self._protection, self.cutoff)
+            return run, counting.count_together(run, self._protection, self.cutoff)
         least = 1 / self.cutoff if self.merge_below is None else self.merge_below
-        return run, count_apart(run, self._protection, self.cutoff, least)
+        return run, counting.count_apart(run, self._protection, self.cutoff, least)
 
     def _found(self, shares: tuple[float, ...] | None) -> MTable | MultinomialTest | None:
         if not shares:
@@ -161,12 +144,13 @@ class FAStarIR(FairTransformer):
             self.cutoff, shares, self.alpha, self.adjust, self.samples, self.seed
         )
 
-    def _test(self, counted: Counted) -> PrefixTest:
+    def _test(self, counted: counting.Counted) -> merging.PrefixTest:
         found: Any = [self._found(shares) for shares in counted.p]
-        kind = BinomialPrefixes if self.test == "binomial" else MultinomialPrefixes
+        binomial = self.test == "binomial"
+        kind = merging.BinomialPrefixes if binomial else merging.MultinomialPrefixes
         return kind.of(found, self.cutoff)
 
-    def _warn(self, run: Rankings, counted: Counted, unfair: IntArray) -> None:
+    def _warn(self, run: Rankings, counted: counting.Counted, unfair: IntArray) -> None:
         name = type(self).__name__
         bare = [qid for qid, p in zip(run.qids, counted.p, strict=True) if p is None]
         if bare:
