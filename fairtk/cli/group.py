@@ -233,6 +233,11 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
 def _begin() -> None:
     interrupts.end_at_once()  # nothing is under way while plugins are imported
     connect()
+    if sys.stderr.isatty():
+        from fairtk.cli.progress import reading_bar
+        from fairtk.files.content import FOLLOWED
+
+        FOLLOWED.set(reading_bar)
     interrupts.raise_again()
 
 

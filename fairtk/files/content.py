@@ -10,6 +10,8 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -30,6 +32,12 @@ MARK = "\ufeff"
 CHUNK = 1 << 18
 """How many bytes are read at a time."""
 
+FOLLOWED: ContextVar[Callable[[Any], AbstractContextManager[Callable[[int], None]]] | None]
+FOLLOWED = ContextVar("followed", default=None)
+"""What follows the reading of files, if anything does: a function of the path that returns a
+context, which is told how many bytes of the file were read so far."""
+
+_unseen = contextlib.nullcontext(lambda position: None)
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 # a lone brace may be an id of a text file, so a key must follow
@@ -42,8 +50,16 @@ def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.Buffer
 
     Lines that are too long, NUL bytes and broken gzip files are `FormatError`s, while reading.
     """
-    with _unpacked(path) as stream:
-        yield io.BufferedReader(Watched(stream, _Bounds(path, longest)), CHUNK)
+    follow = FOLLOWED.get()
+    with _unpacked(path) as stream, follow(path) if follow else _unseen as told:
+        bounds = _Bounds(path, longest)
+        raw = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
+
+        def look(chunk: bytes) -> None:
+            bounds(chunk)
+            told(raw.tell())
+
+        yield io.BufferedReader(Watched(stream, look), CHUNK)
 
 
 class Watched(io.RawIOBase):
