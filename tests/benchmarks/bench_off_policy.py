@@ -1,8 +1,9 @@
 """Utilities at an alpha without answers: the packaged T5 against fresh answers, and the time.
 
-A script to run by hand. On the packaged demo: answers at alpha 1, 2, 4 and 8 estimate EU at alpha
-3, and fresh answers at alpha 3 with another seed say how far off that is, in standard errors of
-both together. With --speed: 50 alphas for 1,000 queries with 400 invented answers each.
+A script to run by hand. On the packaged demo, or on a LaMP-4 folder with a T5 of your own: answers
+at alpha 1, 2, 4 and 8 estimate EU at alpha 3, and fresh answers at alpha 3 with another seed say
+how far off that is, in standard errors of both together. With --speed: 50 alphas for 1,000 queries
+with 400 invented answers each.
 """
 
 from __future__ import annotations
@@ -17,19 +18,36 @@ import pandas as pd
 import fairtk
 from fairtk import BM25Scorer, Candidates, FairSampler, Generator, off_policy_utility
 from fairtk.backends import CTranslate2Seq2Seq
+from fairtk.datasets import lamp
 
 SOURCES, TARGET, CUTOFF = (1, 2, 4, 8), 3, 5
 
 
-def against_fresh(n_queries: int, n_samples: int, n_fresh: int) -> None:
+def load(folder: str | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return BM25's run, and the topics with their gold answers."""
+    if folder is None:
+        demo = fairtk.demo.load()
+        dataset, useful = demo.dataset, set(fairtk.drop_undefined(demo.qrels)["qid"])
+        topics = demo.topics[demo.topics["qid"].isin(useful)]
+    else:
+        dataset = lamp.from_folder(folder, task=4)
+        topics = pd.DataFrame(dataset.queries_iter()).rename(columns={"query_id": "qid"})
+    return (Candidates(dataset) >> BM25Scorer())(topics.drop(columns="gold_answer")), topics
+
+
+def against_fresh(
+    folder: str | None, model: str | None, n_queries: int, n_samples: int, n_fresh: int
+) -> None:
     """Print how many queries lie within two standard errors."""
-    demo = fairtk.demo.load()
-    qrels = fairtk.drop_undefined(demo.qrels)
-    topics = demo.topics[demo.topics["qid"].isin(qrels["qid"])].head(n_queries)
-    qrels = qrels[qrels["qid"].isin(topics["qid"])]
-    run = (Candidates(demo.dataset) >> BM25Scorer())(topics.drop(columns="gold_answer"))
-    model = CTranslate2Seq2Seq(str(fairtk.demo.model_folder()), max_new_tokens=8)
-    reader = Generator(model, "lamp-2", CUTOFF)
+    run, topics = load(folder)
+    topics = topics.head(n_queries)
+    run = run[run["qid"].isin(topics["qid"])]
+    qrels = run[["qid", "docno"]].assign(label=1).merge(topics[["qid", "gold_answer"]], on="qid")
+    place, tokens = model or str(fairtk.demo.model_folder()), 24 if folder else 8
+    reader = Generator(
+        CTranslate2Seq2Seq(place, max_new_tokens=tokens), "lamp-4" if folder else "lamp-2", CUTOFF
+    )
+    utility = "rougeL" if folder else "accuracy"
     answers = {a: reader(FairSampler(a, n_samples, CUTOFF)(run)) for a in SOURCES}
     fresh = {TARGET: reader(FairSampler(TARGET, n_fresh, CUTOFF, seed=7)(run))}
     for estimator in ("self-normalized", "plain"):
@@ -37,7 +55,7 @@ def against_fresh(n_queries: int, n_samples: int, n_fresh: int) -> None:
             warnings.simplefilter("ignore", fairtk.errors.DataWarning)
             found, truth = (
                 off_policy_utility(
-                    frames, run, qrels, [TARGET], "accuracy", CUTOFF, estimator, seed=seed
+                    frames, run, qrels, [TARGET], utility, CUTOFF, estimator, seed=seed
                 )
                 for frames, seed in ((answers, 42), (fresh, 7))
             )
@@ -81,7 +99,9 @@ def speed(n_queries: int, n_candidates: int) -> None:
 def main() -> None:
     """Run what the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queries", type=int, default=66)
+    parser.add_argument("--folder", help="of LaMP-4 files; default: the packaged demo")
+    parser.add_argument("--model", help="a T5's folder; see tutorials/headline_model.py")
+    parser.add_argument("--queries", type=int, default=84)
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--fresh", type=int, default=1000)
     parser.add_argument("--speed", type=int, nargs="*", metavar="CANDIDATES")
@@ -89,7 +109,9 @@ def main() -> None:
     for n_candidates in options.speed or []:
         speed(1000, n_candidates)
     if options.speed is None:
-        against_fresh(options.queries, options.samples, options.fresh)
+        against_fresh(
+            options.folder, options.model, options.queries, options.samples, options.fresh
+        )
 
 
 if __name__ == "__main__":
