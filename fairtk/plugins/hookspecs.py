@@ -58,4 +58,7 @@ def fairtk_study_systems() -> Iterable[Any]:  # type: ignore[empty-body]
 
 @hookspec
 def fairtk_commands(cli: Any) -> None:
-    """Add click commands to the ``fairtk`` command line: ``cli.add_command(my_command)``."""
+    """Add click commands to the ``fairtk`` command line: ``cli.add_command(my_command)``.
+
+    ``fairtk --help`` imports a plugin's module only if its text names this hook: keep it light.
+    """
