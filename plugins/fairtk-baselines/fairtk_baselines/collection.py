@@ -17,9 +17,8 @@ Documents: TypeAlias = Iterable[Mapping[str, Any]] | Callable[[], Iterable[Mappi
 class Collection:
     """The documents of a collection, read anew by each iteration.
 
-    They are mappings with ``docno`` and ``text`` (other keys are ignored), a frame with these
-    columns, or a function that gives such mappings; those of a generator are kept in memory. The
-    `name` identifies the content; without it the documents are read once to compute a digest.
+    Mappings with ``docno`` and ``text``, a frame with these columns, or a function that gives such
+    mappings; a generator's are kept in memory. `name` identifies the content, by default a digest.
     """
 
     def __init__(self, documents: Documents, where: str, name: str | None = None) -> None:

@@ -79,9 +79,8 @@ def get(
 def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
     """Return a string that is equal for encoders that give the same vectors.
 
-    It is the content digest where the encoder has one, otherwise the class and its public settings
-    that are simple values. One without either is told apart by its object, so that no other process
-    uses what is kept in files for it.
+    The content digest where the encoder has one, otherwise the class and its public settings that
+    are simple values; one without either is its object alone, which no other process can be.
     """
     if encoder is None or isinstance(encoder, str):
         return encoder

@@ -142,8 +142,7 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
     def encode_docs(self, texts: Iterable[str], batch_size: int | None = None) -> Float32Array:
         """Return vectors of length 1, or 0 for a text without known words; shape (n_texts, size).
 
-        `batch_size` texts are in memory as term counts at a time; it changes no vector. All must be
-        strings, or it is an `InputError`.
+        `batch_size` texts are in memory as term counts at a time. Others than strings are an error.
         """
         left, size = _strings(texts), batch_size or self.batch_size
         blocks = [np.zeros((0, self.size), dtype=np.float32)]

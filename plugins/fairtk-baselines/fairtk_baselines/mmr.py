@@ -101,10 +101,9 @@ class MMR(FairTransformer):
 def marginal_order(
     relevance: FloatArray, similarity: FloatArray, lambda_: float, cutoff: int | None = None
 ) -> IntArray:
-    """Return the documents of one query in the order of maximal marginal relevance.
+    """Return the documents of one query by maximal marginal relevance, only `cutoff` chosen by it.
 
-    As indexes into `relevance`, best first; `similarity` is that of pairs, shape (n, n). Only
-    `cutoff` are chosen; the others follow in their order.
+    As indexes into `relevance`, best first; `similarity` is that of pairs, shape (n, n).
     """
     number = len(relevance)
     if lambda_ == 1:

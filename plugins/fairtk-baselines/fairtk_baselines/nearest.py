@@ -34,12 +34,12 @@ def check_search(name: str, where: str) -> str:
 def nearest_documents(
     index: FlexIndex, record: Record, queries: npt.NDArray[np.float32], wanted: int, search: str
 ) -> list[tuple[list[str], FloatArray]]:
-    """Return docnos and similarities of the documents that are nearest to each query.
+    """Return docnos and similarities of the documents that are nearest to each query, not 0 itself.
 
     pyterrier_dr finds candidates in single precision. Their dot products are then computed again
     in double precision, each by itself, so that neither the other queries nor a document's place in
-    the index changes the last bits: equal vectors are ties, and ties are ordered by docno,
-    descending. Where a tie may go on beyond the candidates, more are asked for. No query is zero.
+    the index changes the last bits. Ties are ordered by docno, descending; where one may go on
+    beyond the candidates, more are asked for.
     """
     found: list[tuple[list[str], FloatArray]] = [([], np.zeros(0))] * len(queries)
     todo = np.arange(len(queries))

@@ -55,8 +55,7 @@ def fused(
 def ranked(blend: FloatArray, start: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
     """Return how rows are ordered by a blend of scores, highest first: order, 0-based rank, score.
 
-    Equal blends (to 12 digits) keep their order. The score is the blend, minus 1e-9 times the
-    rank, so that scores of equal blends decrease, too.
+    Blends equal to 12 digits keep their order. The score is the blend, minus 1e-9 times the rank.
     """
     size = np.diff(start)
     query = np.repeat(np.arange(len(size)), size)

@@ -12,11 +12,8 @@ from fairtk.errors import InputError
 from fairtk.frames import FloatArray, IntArray, ObjectArray, Rankings, describe
 
 DOC_VEC = "doc_vec"
-QUERY_VEC = "query_vec"
-"""The columns that pyterrier_dr's encoders add."""
-
-FEATURES = "features"
-"""PyTerrier's column of learning to rank."""
+QUERY_VEC = "query_vec"  # the columns that pyterrier_dr's encoders add
+FEATURES = "features"  # PyTerrier's column of learning to rank
 
 
 def unit_rows(vectors: npt.NDArray[Any]) -> FloatArray:

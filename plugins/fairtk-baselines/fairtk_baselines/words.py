@@ -1,7 +1,6 @@
 """Words, for all of this plugin: two or more letters or digits, lower case, no accents; and TF-IDF.
 
-There is no stemming and no list of stop words: weights by document frequency do what such a list
-would do, in any language.
+There is no stemming and no list of stop words: document frequencies do what such a list would do.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ class CandidateTerms:
 
 
 def weigh(texts: list[str], query: IntArray, queries: list[str]) -> CandidateTerms:
-    """Return the weighted words of candidates, given the index of each one's query.
-
-    A query's text may be empty where it does not matter.
-    """
+    """Return the weighted words of candidates and queries, given the index of each one's query."""
     counts = _counts([*texts, *queries])
     own, searched = counts[: len(texts)], counts[len(texts) :]
     asker, term = np.repeat(query, np.diff(own.indptr)), own.indices.astype(np.int64)

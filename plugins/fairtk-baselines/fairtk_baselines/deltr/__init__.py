@@ -1,7 +1,5 @@
 """DELTR: linear learning to rank whose loss has a term for the exposure of protected groups."""
 
-from __future__ import annotations
-
 from fairtk_baselines.deltr.transformer import DELTR, PUBLISHED
 
 __all__ = ["DELTR", "PUBLISHED"]

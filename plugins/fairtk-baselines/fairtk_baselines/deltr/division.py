@@ -37,9 +37,9 @@ def protected_setting(value: Any, groups: Groups, where: str) -> str | tuple[Lev
 class Division:
     """Two sides: the protected groups, and the documents they are compared with.
 
-    Each protected group that is told apart is a column of memberships: the tuple of its levels.
-    Without columns there is one, of all known levels but `reference`, the level that protected
-    groups are compared with; None: every known level that is in no column.
+    Each protected group that is told apart is a column, the tuple of its levels; without any there
+    is one of all known levels but `reference`, the level that protected groups are compared with.
+    Where that is None, they are compared with every known level that is in no column.
     """
 
     columns: tuple[tuple[Level, ...], ...]

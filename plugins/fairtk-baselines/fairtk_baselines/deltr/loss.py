@@ -1,9 +1,8 @@
 """DELTR's loss and its gradient, for all queries at once: pure array arithmetic.
 
-Zehlike and Castillo (WWW 2020): ListNet's cross entropy of top-one probabilities (Eq. 2), and the
-squared difference of two groups' mean exposure where it is to the protected group's disadvantage
-(Eq. 5), added with a factor gamma (Eq. 6). Exposure is the probability of the first place (Eq. 7)
-times that place's attention, 1 / ln(1 + 1).
+Zehlike and Castillo (WWW 2020): ListNet's cross entropy of top-one probabilities (Eqs. 2 and 7),
+and the squared difference of two groups' mean exposure, top-one probability times 1 / ln 2, where
+it is to the protected group's disadvantage (Eq. 5), added with a factor gamma (Eq. 6).
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import numpy as np
 
 from fairtk.frames import FloatArray, IntArray
 
-TOP_ATTENTION = 1 / np.log(2.0)
-"""The attention of the first place: 1 / ln(1 + rank) at rank 1, natural logarithm."""
+TOP_ATTENTION = 1 / np.log(2.0)  # of the first place: 1 / ln(1 + rank) at rank 1
 
 
 @dataclass(frozen=True)
@@ -67,10 +65,7 @@ class LossSides:
     scale: FloatArray  # shape (n_queries,)
 
     def means(self, lists: Lists, top: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return each group's mean exposure, NaN where a query has none of it (Eq. 4).
-
-        The protected groups', shape (n_queries, n_groups), and the others', (n_queries,).
-        """
+        """Return each group's, and the others', mean exposure by query; NaN without any (Eq. 4)."""
         with np.errstate(invalid="ignore"):
             protected = lists.total(self.protected * top[:, None]) / lists.total(self.protected)
             rest = lists.total(self.rest * top) / lists.total(self.rest)

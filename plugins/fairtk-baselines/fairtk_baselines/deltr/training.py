@@ -210,10 +210,7 @@ def _minimize(problem: Problem, settings: dict[str, Any]) -> tuple[FloatArray, i
 
 
 def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[FloatArray, int]:
-    """Run L-BFGS; where its line search gives up on a slope, go on with BFGS.
-
-    A large gamma makes a steep wall, flat on its other side, whose memory misleads L-BFGS.
-    """
+    """Run L-BFGS, and BFGS where a large gamma, a steep wall, misleads its line search."""
     from scipy import optimize
 
     options = {"ftol": 0.0, "gtol": 1e-9, "maxcor": 20, "maxfun": 20 * max_iterations}

@@ -154,8 +154,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """Return the run, ranked by the model's scores.
 
         Raises:
-            InputError: a column is missing, `fit` was not called, or features are broken or of
-                another number than in training.
+            InputError: a column is missing, `fit` was not called, or features are not those of fit.
         """
         coded, scores = self._scored(inp)
         # rows by query and falling score; equal scores stay in order

@@ -1,7 +1,5 @@
 """DLF: a relevance model and a fairness model, trained apart and blended."""
 
-from __future__ import annotations
-
 from fairtk_baselines.dlf.transformer import DLF
 
 __all__ = ["DLF"]

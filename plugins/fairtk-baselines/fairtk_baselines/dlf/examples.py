@@ -48,8 +48,7 @@ class DocumentPairs:
 def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> DocumentPairs:
     """Return the pairs of a frame R with ``query_vec`` and ``doc_vec``, at least one row.
 
-    The vector of a query is the one in the row of its first rank; the length of all must be
-    `dimension`, or that of the first document.
+    A query's vector is that of its first rank; all must have the `dimension`, or that of the first.
     """
     rankings = encode_run(frame, where)
     documents = frame[DOC_VEC].to_numpy(dtype=object)[rankings.order]

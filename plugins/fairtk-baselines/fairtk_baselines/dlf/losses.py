@@ -88,9 +88,8 @@ def rank_weights(browsing: BrowsingModel, cutoff: int | None, width: int) -> Ten
 def group_shares(exposure: Tensor, membership: Tensor) -> Tensor:
     """Return each group's share of the exposure; shape (n_rows, n_groups).
 
-    The sum over documents of exposure times membership (TREC Fair Ranking 2022's epsilon), divided
-    by its sum over groups, as documents may count fully for two. Rows without any group are 0;
-    `membership` has the shape (n_rows, width, n_groups).
+    The sum of exposure times membership (TREC Fair Ranking 2022's epsilon), divided by its sum over
+    groups, or 0 without any; `membership` has the shape (n_rows, width, n_groups).
     """
     sums = torch.einsum("rd,rdg->rg", exposure, membership)
     total = sums.sum(dim=-1, keepdim=True)

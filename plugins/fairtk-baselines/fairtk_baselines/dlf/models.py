@@ -93,8 +93,7 @@ def untrained(
 class Models:
     """A relevance model and a fairness model; `of` makes them of two that were trained.
 
-    Training is in single precision, this in double: so what a query's neighbors in a batch change
-    about rounding is too small to change a ranking.
+    In double precision, as a query's neighbors in a batch must not change a ranking by rounding.
     """
 
     relevance: PairScorer

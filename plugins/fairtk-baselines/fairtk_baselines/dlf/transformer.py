@@ -171,9 +171,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         return self
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the trained models and all settings, as safetensors and JSON, in one step.
-
-        Groups and targets are not written, only their names and digests.
+        """Write the models, all settings, and the digests of groups and targets, in one step.
 
         Raises:
             InputError: it was not trained.

@@ -88,8 +88,7 @@ def count_together(run: Rankings, protection: Protection, k: int) -> Counted:
     """Return one group per query: the documents of all protected levels.
 
     A document counts if at least half of it belongs to protected levels, the unknown level in the
-    whole of it; a document without a row does not. Where no level is named, the exposure of the
-    first k ranks decides which one is not protected.
+    whole of it; a document without a row does not.
     """
     scene = _Scene.of(run, protection, k)
     n = len(run.qids)
@@ -102,16 +101,15 @@ def count_together(run: Rankings, protection: Protection, k: int) -> Counted:
     if protection.levels is None:
         names = [(f"all but {shown(scene.space.label(int(cell)))}",) for cell in scene.top]
     else:
-        names = [(_joined(protection.levels),)] * n
+        names = [(_joined(list(map(shown, protection.levels))),)] * n
     return Counted(scene.counts(len(run.doc)).astype(np.int64), p, names)
 
 
 def count_apart(run: Rankings, protection: Protection, k: int, merge_below: float) -> Counted:
-    """Return a group per protected level of a query, and one for all rare levels.
+    """Return a group per protected level of a query, and one for all whose share is rare.
 
     A document that counts (see `count_together`) counts for the level that it belongs to most; of
-    several, for the one with the smallest share in the query. Levels whose share is below
-    `merge_below` make one group together.
+    several, for the one with the smallest share in the query.
     """
     scene = _Scene.of(run, protection, k)
     asked = scene.asked()
@@ -138,13 +136,12 @@ def count_apart(run: Rankings, protection: Protection, k: int, merge_below: floa
     p: list[tuple[float, ...] | None] = []
     names: list[tuple[str, ...]] = []
     for i, (begin, end) in enumerate(itertools.pairwise(asked.start)):
-        levels = [scene.space.label(int(cell)) for cell in asked.cell[begin:end]]
+        levels = [shown(scene.space.label(int(cell))) for cell in asked.cell[begin:end]]
         alone = own[begin:end]
-        labels = [shown(level) for level, is_own in zip(levels, alone, strict=True) if is_own]
+        labels = list(itertools.compress(levels, alone))
         values = asked.weight[begin:end][alone].tolist()
         if last[i]:
-            rare = [level for level, is_own in zip(levels, alone, strict=True) if not is_own]
-            labels.append(_joined(rare))
+            labels.append(_joined(list(itertools.compress(levels, ~alone))))
             values.append(float(merged[i]))
         p.append(tuple(values) if scene.defined[i] else None)
         names.append(tuple(labels))
@@ -249,7 +246,5 @@ def _known_levels(groups: Groups, given: Any, where: str, name: str) -> tuple[Le
     return levels
 
 
-def _joined(levels: list[Level] | tuple[Level, ...]) -> str:
-    if len(levels) > 4:
-        return f"{len(levels)} others"
-    return " + ".join(map(shown, levels))
+def _joined(levels: list[str]) -> str:
+    return " + ".join(levels) if len(levels) <= 4 else f"{len(levels)} others"

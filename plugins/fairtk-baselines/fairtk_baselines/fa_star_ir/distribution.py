@@ -5,10 +5,7 @@ left; P(X_1 <= m_1, ..., X_G <= m_G) leaves that rest unbounded. Counts are take
 variables with means trials * p_g, given that they and the rest sum to the number of documents
 (Levin, A representation for multinomial cumulative distribution functions, Annals of Statistics
 1981): one coefficient of a product of truncated polynomials, exact but for rounding and without
-subtractions. `CountBoxes` has all vectors of counts, carried from prefix to prefix.
-
-A ranking is rejected if the least value over its prefixes is at most the significance. As that
-falls, what is rejected changes at finitely many values, the steps of a `Correction`.
+subtractions. A ranking is rejected if the least value over its prefixes is at most a significance.
 """
 
 from __future__ import annotations
@@ -21,11 +18,8 @@ import numpy as np
 
 from fairtk.frames import FloatArray, IntArray
 
-ADJUST = ("nearest", "below", "none")
-"""The corrections for testing every prefix."""
-
-ROUNDING = 1e-12
-"""Values of a distribution function that agree to this share are one value."""
+ADJUST = ("nearest", "below", "none")  # the corrections for testing every prefix
+ROUNDING = 1e-12  # values of a distribution function that agree to this share are one value
 
 
 def multinomial_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
@@ -50,8 +44,8 @@ def multinomial_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
 def shared_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
     """Return what `multinomial_cdf` does where all vectors have the same p; shape (n_groups,).
 
-    Vectors have parts in common: groups are halved again and again, and the polynomial of each
-    distinct part is made once. That is much faster for thousands of vectors.
+    Groups are halved again and again, and the polynomial of each distinct part is made once: much
+    faster for thousands of vectors.
     """
     bound = np.minimum(counts, trials)
     parts = [(_poisson(trials * _rest(p[None]), trials), np.zeros(len(bound), dtype=np.int64))]
@@ -179,10 +173,9 @@ def _next(before: FloatArray, p: Sequence[float], gathers: bool) -> FloatArray:
 
 @dataclass(frozen=True)
 class Correction:
-    """A significance for the single tests: the `limit`.
+    """A significance for the single tests: the `limit`, between two values where the test changes.
 
-    It rejects the first `step` of the values at which the test changes, and no others; it lies
-    between two values, so that rounding does not decide.
+    It rejects the first `step` of these values and no others, so that rounding does not decide.
     """
 
     steps: FloatArray  # up to the alpha asked for, increasing

@@ -17,8 +17,7 @@ from fairtk_baselines.fa_star_ir.binomial import MTable
 from fairtk_baselines.fa_star_ir.distribution import multinomial_cdf
 from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest
 
-MOST_STATES = 20_000
-"""Up to so many vectors of counts are looked at for one place; beyond, the search is given up."""
+MOST_STATES = 20_000  # vectors of counts for one place, beyond which the search is given up
 
 
 @dataclass(frozen=True)
@@ -90,12 +89,11 @@ def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
     """Return rankings in which all prefixes are fair, with as few changes as possible.
 
     FA*IR (Zehlike et al. 2017, Algorithm 2): place by place, the best document left is taken if the
-    prefix stays fair with it; else the best one of a group that makes it fair. Where several groups
-    do (multinomial FA*IR), the best of their first documents is taken, whichever group it is of.
-    With several groups that may end where no document makes the next prefix fair although another
-    choice before would have: such rankings are made again with `longest_fair_path`. So the result
-    is, of all orders with a prefix as long as can be fair, the one whose first difference to any
-    other is a document that ranks higher in the input.
+    prefix stays fair with it; else the best one of those groups that make it fair. With several
+    groups that may end where no document makes the next prefix fair although another choice before
+    would have: such rankings are made again with `longest_fair_path`. So the result is, of all
+    orders with a prefix as long as can be fair, the one whose first difference to any other is a
+    document that ranks higher in the input.
 
     Where no document makes a prefix fair, the one that comes nearest is taken: with one group, a
     protected document if there is one, else the best that is left. Below the last prefix that is

@@ -16,11 +16,8 @@ from fairtk_baselines.fa_star_ir.distribution import ADJUST, Correction, CountBo
 from fairtk_baselines.settings import choice, number
 from fairtk_baselines.settings import share as share_setting
 
-MOST_COUNTS = 1_000_000
-"""Up to so many vectors of counts, over all prefixes, the fail probability is exact."""
-
-MOST_NODES = 100_000
-"""A level of the tree may have so many nodes."""
+MOST_COUNTS = 1_000_000  # over all prefixes; up to so many, the fail probability is exact
+MOST_NODES = 100_000  # of a level of the tree
 
 
 @dataclass(frozen=True)

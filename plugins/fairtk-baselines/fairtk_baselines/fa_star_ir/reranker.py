@@ -74,8 +74,7 @@ class FAStarIR(FairTransformer):
         self.p = self._protection.p
         self.cutoff = whole("cutoff", cutoff, name)
         self.alpha = number("alpha", alpha, name, 0, 1, "()")
-        by_level = isinstance(self.p, dict)
-        self.protected = None if by_level else self._protection.levels
+        self.protected = None if isinstance(self.p, dict) else self._protection.levels
         self.test = choice("test", test, ("binomial", "multinomial"), name)
         self.adjust = choice("adjust", adjust, ADJUST, name)
         least = None if merge_below is None else share("merge_below", merge_below, name)
