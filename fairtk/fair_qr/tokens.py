@@ -9,6 +9,8 @@ from typing import Any
 
 import pyterrier as pt
 
+from fairtk.frames.scripts import words
+
 Tokens = Callable[[str], list[str]]
 _WORD = re.compile(r"\w+")
 
@@ -65,4 +67,5 @@ def _stops(name: str) -> tuple[str, ...]:
 
 def dropped_words(text: str, tokens: Tokens) -> list[str]:
     """Return the words of a text of which a retriever looks up nothing, in order, each once."""
-    return [word for word in dict.fromkeys(_WORD.findall(text.lower())) if not tokens(word)]
+    parts = [part for word in words(text.lower()) for part in word.split("-")]
+    return [part for part in dict.fromkeys(parts) if part and not tokens(part)]

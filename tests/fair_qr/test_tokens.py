@@ -75,6 +75,12 @@ def bm25(tmp_path_factory):
     return CollectionBM25(tmp_path_factory.mktemp("tokens"), lambda: iter(docs))
 
 
+def test_words_that_are_dropped_are_whole():
+    kept = ["ships"]
+    found = dropped_words("Ships फिल्म she-ships", lambda word: [w for w in kept if w == word])
+    assert found == ["फिल्म", "she"]  # marks belong to their letters
+
+
 def test_tokens_are_what_pisa_finds(bm25):
     assert bm25.tokens("Woman, she-her: HERS going tried!") == ["woman", "tri"]
     for word, tokens in (("woman", 1), ("hers", 0), ("going", 0), ("tried", 1), ("she", 0)):
