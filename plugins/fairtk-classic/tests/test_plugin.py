@@ -85,7 +85,7 @@ def test_the_entry_point_leads_here():
 @pytest.mark.parametrize("measure", MEASURES, ids=repr)
 def test_every_measure_has_a_page(measure):
     sections = page_of(measure).sections
-    assert tuple(sections) == ("Formula", "Range", "What it does not say", "Related")
+    assert tuple(sections) == ("Formula", "Range", "What it does not say", "Example", "Related")
     assert "$$" in sections["Formula"] and "\\" not in plain_text(sections["Formula"])
     known = fairtk.plugins.registry.measures.names()
     assert set(re.findall(r"`(\w+)`", sections["Related"])) <= set(known)
