@@ -56,13 +56,20 @@ def _feed(state: hashlib.blake2b, value: Any) -> None:
         state.update(f"array{value.shape}".encode())
         if value.dtype == object:
             items = value.ravel().tolist()
-            if all(type(item) is str for item in items):  # texts at once: there may be many
+            kinds = set(map(type, items))
+            if kinds == {str}:  # many values at once, where they are of one kind
                 sizes = np.fromiter(map(len, items), np.int64, len(items))
                 state.update(b"texts" + sizes.tobytes())
                 state.update("".join(items).encode("utf-8", "surrogatepass"))
-                return
-            for item in items:
-                _feed(state, item)
+            elif kinds == {float}:
+                numbers = np.array(items)
+                numbers[np.isnan(numbers)] = np.nan  # of many forms, which mean the same
+                _feed(state, numbers)
+            elif kinds == {int} and -(2**63) <= min(items) <= max(items) < 2**63:
+                _feed(state, np.array(items, np.int64))
+            else:
+                for item in items:
+                    _feed(state, item)
         else:
             state.update(str(value.dtype).encode() + np.ascontiguousarray(value).tobytes())
     elif isinstance(value, str | bytes):

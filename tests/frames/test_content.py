@@ -30,6 +30,15 @@ def test_digests_agree_exactly_when_contents_do(one, two):
     assert (digest(one) == digest(two)) == (text(one) == text(two))
 
 
+NUMBERS = st.integers(-2, 2) | st.integers() | st.sampled_from([0.0, -0.0, 1.0, 0.5, np.nan])
+
+
+@given(st.lists(NUMBERS, max_size=4), st.lists(NUMBERS, max_size=4))
+def test_columns_of_numbers_agree_exactly_when_their_numbers_do(one, two):
+    columns = [np.array([*column, None], dtype=object)[:-1] for column in (one, two)]
+    assert (digest(columns[0]) == digest(columns[1])) == (repr(one) == repr(two))
+
+
 def test_order_of_keys_does_not_matter():
     assert digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1})
 
