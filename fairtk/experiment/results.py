@@ -239,7 +239,10 @@ class Results:
         write_report(self, path, **options)
 
     def _repr_html_(self) -> str:
-        return html_text(self._table(), spreads(self.per_query, self.systems, self.measures))
+        table = self._table()
+        drawn = spreads(self.per_query, self.systems, self.measures)
+        beside = [""] * (len(table.columns) - 1 - len(self.measures))  # how many queries failed
+        return html_text(table, [[*row, *beside] for row in drawn])
 
     def __repr__(self) -> str:
         table = self._table()

@@ -16,10 +16,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fairtk.experiment.tuner import folds
 from fairtk.studies.fair_qr.setting import Setting
 
 if TYPE_CHECKING:
+    from fairtk.experiment.tuner import folds
     from fairtk.studies.fair_qr.data import StudyData, from_trec_fair
     from fairtk.studies.fair_qr.results import StudyResults
     from fairtk.studies.fair_qr.search import CollectionBM25
@@ -35,6 +35,7 @@ _LAZY = {
     "Study": "study",
     "StudyData": "data",
     "Texts": "texts",
+    "folds": "layout",
     "from_trec_fair": "data",
     "read_study": "settings",
 }
