@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairtk.errors import MissingExtraError, ModelError, ParameterError
+from fairtk.starting.printing import on_terminal
 
 _NEEDED = "needed are tokenizer.json and tokenizer_config.json"
 _VOCABULARIES = {"tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"}
@@ -131,7 +132,7 @@ def _quiet() -> Iterator[None]:
     """Hide transformers' list of weights, which is checked here, and its bar if nobody watches."""
     from transformers.utils import logging
 
-    hide = logging.is_progress_bar_enabled() and not sys.stderr.isatty()
+    hide = logging.is_progress_bar_enabled() and not on_terminal(sys.stderr)
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     if hide:

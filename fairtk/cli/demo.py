@@ -11,6 +11,7 @@ import click
 
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
+from fairtk.starting.printing import on_terminal
 
 
 @click.command("demo")
@@ -67,7 +68,7 @@ class DemoProgress:
         fresh = stage != self.stage
         if fresh:
             self.stage, self.done = stage, 0
-        if sys.stderr.isatty():
+        if on_terminal(sys.stderr):
             if fresh:
                 self.bar = click.progressbar(length=total, label=f"{stage:<10}", file=sys.stderr)
                 self.bar.render_progress()

@@ -8,6 +8,7 @@ import click
 
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
+from fairtk.starting.printing import on_terminal
 
 
 @click.command("docs")
@@ -42,5 +43,5 @@ def command(
         echo(where, output)
     else:
         echo_rows(form, ["topic", "page"], [[name, where]], output)
-    if not no_open and output is None and sys.stdout.isatty():
+    if not no_open and output is None and on_terminal(sys.stdout):
         click.launch(where)

@@ -24,7 +24,7 @@ from fairtk.errors import (
 )
 from fairtk.starting import interrupts
 from fairtk.starting.notices import AT_START
-from fairtk.starting.printing import to_stderr
+from fairtk.starting.printing import on_terminal, to_stderr
 
 COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
@@ -233,7 +233,7 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
 def _begin() -> None:
     interrupts.end_at_once()  # nothing is under way while plugins are imported
     connect()
-    if sys.stderr.isatty():
+    if on_terminal(sys.stderr):
         from fairtk.cli.progress import reading_bar
         from fairtk.files.content import FOLLOWED
 

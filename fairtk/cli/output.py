@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from fairtk.errors import printable
+from fairtk.starting.printing import on_terminal
 
 TABLE = "table"
 STDIN = STDOUT = "-"
@@ -40,7 +41,7 @@ def echo(text: str | Sequence[str], output: str | None = None) -> None:
         text = "\n".join(text)
     text = naming_stdin(text)
     if output in (None, STDOUT):
-        click.echo(printable(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+        click.echo(printable(text) if on_terminal(sys.stdout) else text, nl=not text.endswith("\n"))
         return
     from fairtk.files.atomic import atomic_text
 
@@ -68,7 +69,7 @@ def wrapped_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
 ) -> list[str]:
     """Return rows in aligned columns, some to the right; the last is wrapped to the terminal."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else _PLAIN_WIDTH
     return table_lines(columns, rows, numbers, width)
 
 

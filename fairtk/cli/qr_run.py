@@ -15,6 +15,7 @@ import click
 from fairtk.cli.output import echo_rows, echo_table, said_command
 from fairtk.cli.paying import open_ledger
 from fairtk.errors import DataWarning, InputError, ParameterError
+from fairtk.starting.printing import on_terminal
 from fairtk.studies.config import kind_of_source
 from fairtk.studies.fair_qr import Settings, Study, StudyData, from_trec_fair
 from fairtk.studies.fair_qr.axes import make_retriever, names_of
@@ -212,7 +213,7 @@ def _echo_results(results: StudyResults, page: Path, form: str) -> None:
             "and asked for again with --retry-unusable",
             err=True,
         )
-    click.echo(f"\nReport: {page}", err=not sys.stdout.isatty())
+    click.echo(f"\nReport: {page}", err=not on_terminal(sys.stdout))
 
 
 def _number(value: Any) -> str:

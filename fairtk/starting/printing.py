@@ -71,6 +71,11 @@ def _flush(stdout: TextIO) -> None:
         ctypes.CDLL(None).fflush(None)
 
 
+def on_terminal(stream: TextIO | None) -> bool:
+    """Return whether a person reads `stream`, e.g. ``sys.stderr``; it may be closed, hence None."""
+    return stream is not None and stream.isatty()
+
+
 def load_target(target: str) -> Any:
     """Import ``"package.module:attribute"``, return the attribute; what is printed is no output."""
     with to_stderr():
