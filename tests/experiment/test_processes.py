@@ -1,4 +1,6 @@
-"""One GPU for each worker; the logic needs none."""
+"""Workers of this machine: one GPU each (the logic needs none), and their end."""
+
+import pickle
 
 import pandas as pd
 import pyterrier as pt
@@ -6,7 +8,7 @@ import pytest
 
 import fairtk
 from fairtk.experiment.executors import ProcessExecutor
-from fairtk.experiment.executors.processes import VISIBLE, gpu_of, gpus
+from fairtk.experiment.executors.processes import VISIBLE, _end, _Pool, gpu_of, gpus
 from fairtk.experiment.threads import cores
 
 
@@ -43,3 +45,17 @@ def test_each_process_sees_its_own(monkeypatch):
         {"a": pt.apply.generic(which)}, topics, executor="processes", batch_size=1
     )
     assert set(results.rankings("a")["docno"]) == {"4", "6"}
+
+
+@pytest.mark.parametrize(("sent", "code"), [(slice(0), 0), (slice(5000), 0), (slice(None), 1)])
+def test_a_worker_ends_with_its_parent_whatever_that_has_sent(sent, code, capfd):
+    """Nothing, a part of a call, or all of one that cannot be read here."""
+    call = pickle.dumps(b"x" * 10_000) if code == 0 else b"cno_such_module\nname\n."
+    worker = _Pool({}, 1)._started(0)
+    try:
+        worker.stdin.write(call[sent])
+        worker.stdin.close()
+        assert worker.wait(60) == code
+    finally:
+        _end(worker)
+    assert ("No module named 'no_such_module'" in capfd.readouterr().err) == (code == 1)

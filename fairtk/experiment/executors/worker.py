@@ -81,5 +81,8 @@ def _listen(stream: BinaryIO, calls: queue.Queue[Any]) -> None:
     try:
         while True:
             calls.put(pickle.load(stream))  # noqa: S301 - of this run's parent
-    except EOFError:
+    except (EOFError, pickle.UnpicklingError):  # it ended, perhaps in the middle of a call
         os._exit(0)
+    except BaseException:  # or the parent would wait for ever
+        traceback.print_exc()
+        os._exit(1)
