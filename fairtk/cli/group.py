@@ -83,7 +83,8 @@ class FairtkGroup(click.Group):
         name = args[0]
         ctx.meta[COMMAND] = shlex.join(["fairtk", *args])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            known = suggestion(name, self.list_commands(ctx))
+            commands = self.list_commands(ctx)
+            known = suggestion(name, commands, limit=len(commands))
             ctx.fail(f"unknown command {name!r}{known}")
         if name not in COMMANDS:  # it may have commands of its own
             _begin()

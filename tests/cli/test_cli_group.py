@@ -130,6 +130,12 @@ class TestGroup:
             "Error: unknown command 'evalute'; did you mean 'evaluate'?"
         )
 
+    def test_a_command_like_no_other(self, fairtk):
+        result = fairtk("zzzz")
+        assert result.exit_code == 2
+        said = result.stderr.partition("; known: ")[2].removesuffix(" (see fairtk --help)\n")
+        assert set(COMMANDS) <= set(said.split(", "))
+
     def test_no_command(self, fairtk):
         result = fairtk()
         assert result.exit_code == 2

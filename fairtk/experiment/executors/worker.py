@@ -6,6 +6,7 @@ does not import the user's script. It ends when its parent does.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import queue
@@ -46,12 +47,9 @@ def portable(error: Exception) -> tuple[Exception, str]:
 
 def _pickled(error: Exception) -> Exception:
     """Return the error itself, or its message in one of our classes."""
-    try:
-        same = pickle.loads(pickle.dumps(error))
-        if str(same) == str(error):
+    with contextlib.suppress(Exception):  # some cannot be made from their arguments
+        if str(pickle.loads(pickle.dumps(error))) == str(error):
             return error
-    except Exception:
-        same = None  # some exceptions cannot be made from their arguments
     text = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
     for cls in type(error).__mro__:
         if cls.__module__ == "fairtk.errors" and "__init__" not in vars(cls):
