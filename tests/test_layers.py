@@ -120,17 +120,3 @@ def test_importing_fairtk_loads_what_measures_are_declared_with():
     rooms = {parts[1] for parts in ours if len(parts) > 1}
     assert rooms <= ROOMS_AT_IMPORT, rooms - ROOMS_AT_IMPORT
     assert not {("fairtk", "groups", name) for name in ("groups", "target")} & loaded
-
-
-def test_citations_are_in_the_bibliography():
-    import fairtk
-    from fairtk import documentation
-    from fairtk.plugins import registry
-
-    known = documentation.bibliography()
-    cited = [e.value.CITATION for e in registry.measures.entries()]
-    for filled in (registry.datasets, registry.transformers, registry.study_systems):
-        cited += [e.value.citation for e in filled.entries()]
-    assert fairtk.__version__
-    for key in {key for keys in cited for key in (keys or "").split()}:
-        assert f"{{{key}," in known, f"{key} is not in references.bib"

@@ -6,8 +6,9 @@ import pytest
 
 import fairtk
 from fairtk.documentation import bibliography, citation_keys
-from fairtk.documentation.references import keys_of_results
+from fairtk.documentation.references import TOOLS, entries, keys_of_results
 from fairtk.errors import NotFoundError
+from fairtk.plugins import registry
 
 
 def keys(bibtex):
@@ -44,6 +45,13 @@ def test_what_an_experiment_rests_on():
     assert {"robertson2009probabilistic", "kim2024fairrag", "sapiezynski2019quantifying"} <= set(
         found
     )
+
+
+def test_what_is_cited_is_there_and_what_is_there_is_cited():
+    cited = [e.value.CITATION for e in registry.measures.entries()]
+    for filled in (registry.datasets, registry.transformers, registry.study_systems):
+        cited += [e.value.citation or "" for e in filled.entries()]
+    assert {*TOOLS, *" ".join(cited).split()} == entries().keys()
 
 
 def test_entries_are_whole():

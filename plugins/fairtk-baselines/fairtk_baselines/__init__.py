@@ -28,10 +28,11 @@ _TRANSFORMERS = {
     "VectorSearch": ("vector_search", "nearest documents by any bi-encoder", "Q", "R"),
 }
 _SOURCES = {
-    "DELTR": "zehlike2020reducing",
-    "DLF": "chen2023learn",
-    "FAStarIR": "zehlike2017fair zehlike2022fair",
+    "DELTR": "zehlike2020reducing cao2007learning",
+    "DLF": "chen2023learn taylor2008softrank loshchilov2019decoupled",
+    "FAStarIR": "zehlike2017fair zehlike2022fair levin1981representation",
     "MMR": "CarbonellGoldstein1998",
+    "VectorSearch": "DeerwesterEtAl1990 HalkoEtAl2011",
 }
 """Keys of ``references.bib``, by transformer."""
 

@@ -44,7 +44,7 @@ class FairPrefixes(BinaryMeasure):
 
     NAME = "FAIR_prefix"
     PRETTY_NAME = "FAIR prefix measure"
-    CITATION = "zehlike2017fair"
+    CITATION = "zehlike2017fair raj2022measuring"
     BETTER = "higher"
     MISSING = 0.0
     SUPPORTED_PARAMS: ClassVar = {

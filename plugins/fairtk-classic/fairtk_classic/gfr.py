@@ -68,7 +68,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
 
     NAME = "GFR"
     PRETTY_NAME = "Group fairness and relevance"
-    CITATION = "sakai2023versatile"
+    CITATION = "sakai2022versatile"
     BETTER = "higher"
     MISSING = 0.0
     SUPPORTED_PARAMS: ClassVar = {

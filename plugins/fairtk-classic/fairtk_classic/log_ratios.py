@@ -24,7 +24,7 @@ ABSOLUTE = Param(bool, default=False, desc="take the distance from 0: lower is b
 class LogRatio(ExposureMeasure, BinaryMeasure):
     """Base of the three; a subclass defines `sides`."""
 
-    CITATION = "singh2018fairness"
+    CITATION = "singh2018fairness raj2022measuring"
     BETTER = "higher"
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
         "cutoff": p.CUTOFF,
