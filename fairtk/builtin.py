@@ -34,7 +34,7 @@ def connect() -> None:
     provider.connect()
     registry.measures.tell(provider.publish)
     registry.datasets.tell(registration.listen)
-    plugins.load()
+    plugins.HOST.load()
 
 
 @hookimpl
@@ -203,4 +203,5 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
         extra = "t5" if name in _NEED_T5 else None
         taken, given = frames.split(" -> ")
         cited = _CITATIONS.get(name)
-        yield TransformerSpec(name, f"fairtk.{place}", summary, taken, given, extra, cited)
+        target = f"fairtk.{place}"
+        yield TransformerSpec(name, target, summary, taken, given, extra, citation=cited)

@@ -35,13 +35,13 @@ def cite(*names: str) -> str:
 
 def citation_keys(name: str) -> list[str]:
     """Return the BibTeX keys of one measure, data set or system; none: it has no source."""
-    for filled in (registry.datasets, registry.transformers, registry.study_systems):
+    for filled in _SPECS:
         if name in filled:
             return _keys(filled.get(name).citation)
     words = re.findall(r"[A-Za-z]\w*", name)
     measures = [word for word in words if word in registry.measures]
     if not measures or words[0] not in registry.measures:
-        known = [n for filled in _NAMED for n in filled.names()]
+        known = [n for filled in (registry.measures, *_SPECS) for n in filled.names()]
         raise NotFoundError("measure, data set or system", name, known)
     return [
         key for m in dict.fromkeys(measures) for key in _keys(registry.measures.get(m).CITATION)
@@ -72,11 +72,12 @@ def bibliography() -> str:
     return "\n\n".join(entries().values()) + "\n"
 
 
-_NAMED: tuple[Any, ...] = (
-    registry.measures,
+_SPECS: tuple[Any, ...] = (
     registry.datasets,
     registry.transformers,
     registry.study_systems,
+    registry.utilities,
+    registry.prompts,
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairtk.plugins.hookspecs import hookimpl
-from fairtk.plugins.host import HOST, RESTRICT, STRICT
+from fairtk.plugins.host import HOST
 from fairtk.plugins.registry import (
     DatasetSpec,
     PromptSpec,
@@ -12,7 +12,6 @@ from fairtk.plugins.registry import (
     UtilitySpec,
 )
 
-load = HOST.load
 loaded = HOST.all_plugins
 register = HOST.register
 unregister = HOST.unregister
@@ -21,13 +20,10 @@ __all__ = [
     "DatasetSpec",
     "HOST",
     "PromptSpec",
-    "RESTRICT",
-    "STRICT",
     "StudySystemSpec",
     "TransformerSpec",
     "UtilitySpec",
     "hookimpl",
-    "load",
     "loaded",
     "register",
     "unregister",

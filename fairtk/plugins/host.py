@@ -13,6 +13,7 @@ import re
 import sys
 import warnings
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -42,19 +43,14 @@ class Plugin:
     name: str
     version: str
     module: str
-    registries: dict[str, Registry[Any]] = field(repr=False)
     hooks: list[str] = field(default_factory=list)
+    gave: dict[str, list[str]] = field(default_factory=dict)  # names of what each hook gave
     problem: str = ""
     implementation: Any = field(default=None, repr=False)
+    point: Any = field(default=None, repr=False)  # its entry point; None: a program registered it
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
-
-    @property
-    def gave(self) -> dict[str, list[str]]:
-        """For each hook, the names of what it gave."""
-        found = ((hook, filled.given_by(self)) for hook, filled in self.registries.items())
-        return {hook: names for hook, names in found if names}
 
 
 class PluginHost:
@@ -67,17 +63,13 @@ class PluginHost:
         self.manager = pluggy.PluginManager(hookspecs.PROJECT)
         self.manager.add_hookspecs(hookspecs)
         self.plugins: list[Plugin] = []
-        self._waiting: list[tuple[EntryPoint, Plugin]] = []
         self._errors: list[str] = []
-        self._found = False
 
     def load(self) -> None:
         """Load the plugins of all installed distributions; later calls try what had to wait."""
-        if not self._found:
-            self._find()
         waiting, self._waiting = self._waiting, []
-        for point, plugin in waiting:
-            self._load_one(point, plugin)
+        for plugin in waiting:
+            self._load_one(plugin)
 
     def ready(self) -> None:
         """Load all plugins and say what is wrong: a broken rule is a `PluginError`."""
@@ -89,14 +81,12 @@ class PluginHost:
 
     def register(self, plugin: Any, name: str, version: str = "") -> Plugin:
         """Register a module or object with hooks; a `PluginError` leaves nothing behind."""
-        module = getattr(plugin, "__name__", type(plugin).__name__)
-        known = Plugin(name, version, module, self.registries)
+        known = Plugin(name, version, getattr(plugin, "__name__", type(plugin).__name__))
         try:
             self._collect(plugin, known)
-        except PluginError:
-            raise
         except (Exception, SystemExit) as error:
-            raise PluginError(f"plugin {known}: {_reason(error)}") from error
+            text = str(error) if isinstance(error, PluginError) else _reason(error)
+            raise PluginError(f"plugin {known}: {text}") from error
         self.plugins.append(known)
         return known
 
@@ -115,18 +105,14 @@ class PluginHost:
 
     def with_commands(self) -> list[Plugin]:
         """Return the plugins with ``fairtk_commands``; only theirs of the modules are imported."""
-        if not self._found:
-            self._find()
-        for point, plugin in self._waiting:
-            if plugin.implementation is None and _names(point, "fairtk_commands"):
-                with to_stderr(), contextlib.suppress(Exception, SystemExit):  # said when it loads
-                    plugin.implementation = point.load()
-        return [p for p in [*self.plugins, *(p for _, p in self._waiting)] if self._commands(p)]
-
-    def _commands(self, plugin: Plugin) -> bool:
         hook = "fairtk_commands"
-        marked = hasattr(plugin.implementation, hook) and not plugin.problem
-        return marked and bool(self.manager.parse_hookimpl_opts(plugin.implementation, hook))
+        for plugin in self._waiting:
+            with to_stderr(), contextlib.suppress(Exception, SystemExit):  # said when it loads
+                if plugin.implementation is None and _names(plugin.point, hook):
+                    plugin.implementation = plugin.point.load()
+        found = [*self.plugins, *self._waiting]
+        having = [p for p in found if hasattr(p.implementation, hook) and not p.problem]
+        return [p for p in having if self.manager.parse_hookimpl_opts(p.implementation, hook)]
 
     def reject(self, plugin: Plugin, error: BaseException) -> None:
         """Note that a plugin does not work, and warn; with all else the work goes on."""
@@ -134,17 +120,16 @@ class PluginHost:
         advice = f"update or uninstall it, or name the others in {RESTRICT}"
         self._say(f"plugin {plugin} is left out: {plugin.problem}; {advice}", error)
 
-    def _find(self) -> None:
-        """Find the installed plugins, and let those that the user chose wait for loading."""
-        self._found = True
+    @cached_property
+    def _waiting(self) -> list[Plugin]:
+        """The plugins that wait for loading: at first the installed ones that the user chose."""
         found = []
         for point in entry_points(group=hookspecs.PROJECT):
             # A folder that an interrupted installation left behind may have no name or version.
             name, version = (getattr(point.dist, a, None) or "" for a in ("name", "version"))
-            plugin = Plugin(name or point.value, version, point.value, self.registries)
-            found.append((point, plugin))
-        found.sort(key=lambda f: (f[1].name != BUILTIN, f[1].name, f[0].name))  # built-ins first
-        names = {_normal(plugin.name): plugin.name for _, plugin in found}
+            found.append(Plugin(name or point.value, version, point.value, point=point))
+        found.sort(key=lambda p: (p.name != BUILTIN, p.name, p.point.name))  # built-ins first
+        names = {_normal(plugin.name): plugin.name for plugin in found}
         if BUILTIN not in names:
             self._say(
                 "the built-in measures are missing, because the entry point of fairtk is: install "
@@ -153,67 +138,58 @@ class PluginHost:
         wanted = os.environ.get(RESTRICT)
         chosen = sorted(w.strip() for w in (wanted or "").split(",") if w.strip())
         allowed = {BUILTIN, *map(_normal, chosen)} if wanted is not None else set(names)
-        self._waiting = [f for f in found if _normal(f[1].name) in allowed]
         for name in chosen:
             if _normal(name) not in names:
                 tail = suggestion(name, names.values())
                 self._say(f"{RESTRICT} names {name!r}, but no such plugin is installed{tail}")
+        return [plugin for plugin in found if _normal(plugin.name) in allowed]
 
-    def _load_one(self, point: EntryPoint, plugin: Plugin) -> None:
-        if _half_imported(point.value.partition(":")[0]):
-            self._waiting.append((point, plugin))  # its hooks would be missed silently
-            return
+    def _load_one(self, plugin: Plugin) -> None:
         self.plugins.append(plugin)
         try:
+            if _half_imported(module := plugin.module.partition(":")[0]):
+                raise ImportError("its hooks would be missed silently", name=module)
             with to_stderr():
-                self._collect(point.load(), plugin)
+                self._collect(plugin.point.load(), plugin)
         except (Exception, SystemExit) as error:
             if isinstance(error, ImportError) and _half_imported(error.name or ""):
-                self.plugins.remove(plugin)  # the missing name will be there later
-                self._waiting.append((point, plugin))
+                self.plugins.remove(plugin)  # what is missing will be there later
+                self._waiting.append(plugin)
             elif isinstance(error, PluginError) and plugin.hooks:  # not raised by its import
-                plugin.problem = str(error)
+                plugin.problem = f"plugin {plugin}: {error}"
                 self._errors.append(plugin.problem)
                 if os.environ.get(STRICT) == "1":
-                    raise
+                    raise PluginError(plugin.problem) from error
             else:
                 self.reject(plugin, error)
 
     def _collect(self, implementation: Any, plugin: Plugin) -> None:
         """Take in all that a plugin gives, or raise and take in nothing."""
         if self.manager.is_registered(implementation):
-            raise PluginError(
-                f"plugin {plugin}: {plugin.module} is registered already; name a module in one "
-                "entry point only, and unregister an object first"
+            raise BrokenPluginError(
+                f"{plugin.module} is registered already; name a module in one entry point only, "
+                "and unregister an object first"
             )
-        try:
-            self.manager.register(implementation)
-        except pluggy.PluginValidationError as error:
-            why = " ".join(str(error).split())
-            raise BrokenPluginError(f"it implements a hook in a wrong form: {why}") from error
         plugin.implementation = implementation
         try:
+            self.manager.register(implementation)
             callers = self.manager.get_hookcallers(implementation) or []
             plugin.hooks = [caller.name for caller in callers]
             _check_hooks(plugin)
             for hook in plugin.hooks:
                 if hook in self.registries:
-                    self._fill(hook, getattr(implementation, hook)(), plugin)
+                    values = getattr(implementation, hook)()
+                    if not hasattr(values, "__iter__") or isinstance(values, str | dict):
+                        raise BrokenPluginError(f"{hook} must return a list; found {values!r}")
+                    plugin.gave[hook] = [self.registries[hook].add(v, plugin) for v in values]
         except BaseException:
             self._take_back(plugin)
             raise
 
-    def _fill(self, hook: str, values: Any, plugin: Plugin) -> None:
-        if not hasattr(values, "__iter__") or isinstance(values, str | dict):
-            raise BrokenPluginError(f"{hook} must return a list; found {values!r}")
-        for value in values:
-            try:
-                self.registries[hook].add(value, plugin)
-            except PluginError as error:
-                raise PluginError(f"plugin {plugin}: {error}") from error
-
     def _take_back(self, plugin: Plugin) -> None:
-        self.manager.unregister(plugin.implementation)
+        if self.manager.is_registered(plugin.implementation):
+            self.manager.unregister(plugin.implementation)
+        plugin.gave.clear()
         for filled in self.registries.values():
             filled.discard(plugin)
 
@@ -228,29 +204,25 @@ def _check_hooks(plugin: Plugin) -> None:
         raise BrokenPluginError(f"it implements no hook; the hooks are {', '.join(HOOKS)}")
     for name in [*plugin.hooks, *HOOKS]:
         if name not in HOOKS:
-            what = f"plugin {plugin} implements the hook {name!r}, which fairtk does not have"
+            what = f"it implements the hook {name!r}, which fairtk does not have"
             raise PluginError(what + suggestion(name, HOOKS))
         function = getattr(plugin.implementation, name, None)
         imported = function is vars(hookspecs)[name]
         if callable(function) and name not in plugin.hooks and not imported:
             raise PluginError(
-                f"plugin {plugin} defines {name} without marking it, so fairtk would not call it: "
+                f"it defines {name} without marking it, so fairtk would not call it: "
                 "put @fairtk.hookimpl above it"
             )
 
 
 def _names(point: EntryPoint, hook: str) -> bool:
     """Return whether a plugin's module may have a hook, by its text: importing it may take long."""
-    path, name, spec = None, "", None
-    for part in point.module.split("."):
-        name = f"{name}.{part}".lstrip(".")
-        with contextlib.suppress(Exception):  # strange metadata: said when it is loaded
-            spec = find_spec(name) if path is None else PathFinder.find_spec(name, path)
-        if spec is None:
-            return False
-        path = spec.submodule_search_locations
-    text = Path(spec.origin).read_text("utf-8", "replace") if spec and spec.origin else hook
-    return bool(point.attr) or hook in text or "import *" in text
+    package, *inner = point.module.split(".")
+    spec = find_spec(package)
+    for name in inner:  # `find_spec` would import the package
+        spec = spec and PathFinder.find_spec(name, spec.submodule_search_locations)
+    text = Path(spec.origin).read_text("utf-8", "replace") if spec and spec.origin else ""
+    return hook in text or bool(point.attr) or "import *" in text
 
 
 def _half_imported(module: str) -> bool:
@@ -268,6 +240,8 @@ def _normal(name: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, pluggy.PluginValidationError):
+        return f"it implements a hook in a wrong form: {' '.join(str(error).split())}"
     text = next(iter(str(error).strip().splitlines()), "")
     return text if isinstance(error, BrokenPluginError) else f"{type(error).__name__}: {text}"
 

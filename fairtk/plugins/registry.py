@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from fairtk.errors import BrokenPluginError, NotFoundError, PluginError
 from fairtk.starting.printing import load_target
 
 T = TypeVar("T")
+Grid = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Something that is imported on first use, from ``"package.module:attribute"``."""
+    """Something that is imported on first use, from ``"package.module:attribute"``.
+
+    `citation`: keys of the plugin's ``references.bib``, separated by spaces.
+    """
 
     name: str
     target: str
     summary: str
+    citation: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -36,22 +41,17 @@ class PromptSpec(Spec):
 
 @dataclass(frozen=True)
 class TransformerSpec(Spec):
-    """A PyTerrier transformer: its class, the frames it takes (``"R|S|Q"``) and gives (``"S"``).
-
-    `citation`: keys of the plugin's ``references.bib``, separated by spaces.
-    """
+    """A PyTerrier transformer: its class, the frames it takes (``"R|S|Q"``) and gives (``"S"``)."""
 
     inputs: str
     outputs: str
     extra: str | None = None
-    citation: str | None = None
 
 
 @dataclass(frozen=True)
 class DatasetSpec(Spec):
-    """A data set: its ir_datasets id, a function of the id that returns it, a key of the .bib."""
+    """A data set: its ir_datasets id, and a function of the id that returns it."""
 
-    citation: str | None = None
     warning: str | None = None
 
 
@@ -59,16 +59,11 @@ class DatasetSpec(Spec):
 class StudySystemSpec(Spec):
     """A system of ``fairtk qr``, made of a `Setting`; `trained`: it has ``fit(topics, qrels)``.
 
-    Attributes:
-        grid: values of its options, by name, that tuning tries by default, or several such; empty:
-            it is not tuned.
+    `grid`: for each option that is tuned, the values to try by default; or several such grids.
     """
 
     trained: bool = False
-    citation: str | None = None
-    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] = field(
-        default=(), hash=False
-    )
+    grid: Grid | Sequence[Grid] = field(default=(), hash=False)
 
 
 @dataclass(frozen=True)
@@ -96,9 +91,19 @@ class Registry(Generic[T]):
         for entry in self._entries.values():
             listener(entry.name, entry.value)
 
-    def add(self, value: T, plugin: object) -> None:
-        """Register a value; a name that another plugin has is a `PluginError` naming both."""
-        name = self._name(value)
+    def add(self, value: T, plugin: object) -> str:
+        """Register a value; return its name. One that another plugin gave is a `PluginError`."""
+        base = load_target(self.base) if isinstance(self.base, str) else self.base
+        kind = value if self.classes else type(value)
+        if not (isinstance(kind, type) and issubclass(kind, base)):
+            wanted = "a subclass" if self.classes else "an instance"
+            raise BrokenPluginError(
+                f"each {self.kind} must be {wanted} of {base.__name__}; found {value!r}"
+            )
+        own = "__name__" if self.classes else "name"
+        name = getattr(value, "NAME", "") or getattr(value, own, "")
+        if not isinstance(name, str) or not name:
+            raise BrokenPluginError(f"the {self.kind} {value!r} has no name")
         taken = self._entries.setdefault(name, Registration(name, value, plugin, str(plugin)))
         if taken.plugin is not plugin:
             raise PluginError(
@@ -108,10 +113,11 @@ class Registry(Generic[T]):
         if taken.value is not value:
             raise BrokenPluginError(f"it gives the {self.kind} {name!r} twice")
         self.listener(name, value)
+        return name
 
     def discard(self, plugin: object) -> None:
         """Forget what a plugin gave."""
-        for name in self.given_by(plugin):
+        for name in [n for n, entry in self._entries.items() if entry.plugin is plugin]:
             del self._entries[name]
             self.listener(name, None)
 
@@ -138,27 +144,8 @@ class Registry(Generic[T]):
         self.before_use()
         return name in self._entries
 
-    def given_by(self, plugin: object) -> list[str]:
-        """Return the names that a plugin gave, in its order; loads nothing."""
-        return [entry.name for entry in self._entries.values() if entry.plugin is plugin]
 
-    def _name(self, value: Any) -> str:
-        """Return the name of a value, which must be what the registry is for."""
-        if isinstance(self.base, str):
-            self.base = cast(type, load_target(self.base))
-        of_kind = issubclass if self.classes else isinstance
-        if isinstance(value, type) != self.classes or not of_kind(value, self.base):
-            wanted = f"a subclass of {self.base.__name__}" if self.classes else "an instance"
-            wanted += "" if self.classes or self.base is object else f" of {self.base.__name__}"
-            raise BrokenPluginError(f"each {self.kind} must be {wanted}; found {value!r}")
-        name = getattr(value, "NAME", "")
-        name = name or getattr(value, "__name__" if self.classes else "name", "")
-        if not isinstance(name, str) or not name:
-            raise BrokenPluginError(f"the {self.kind} {value!r} has no name")
-        return name
-
-
-measures: Registry[Any] = Registry("measure")
+measures: Registry[Any] = Registry("measure", "fairtk.measures:FairMeasure")
 utilities: Registry[UtilitySpec] = Registry("utility", UtilitySpec)
 browsing_models: Registry[Any] = Registry(
     "browsing model", "fairtk.exposure.browsing:BrowsingModel", classes=True

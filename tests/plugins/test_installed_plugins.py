@@ -122,7 +122,8 @@ def fairtk_mesures():
 def test_a_misspelt_hook(tmp_path):
     folder = write(tmp_path / "p", "fairtk-typo", MISSPELT)
     wanted = (
-        "plugin fairtk-typo 1.0 implements the hook 'fairtk_mesures', which fairtk does not have; "
+        "plugin fairtk-typo 1.0: it implements the hook 'fairtk_mesures', which fairtk does not "
+        "have; "
         "did you mean 'fairtk_measures'?"
     )
     err = fairtk(["measures"], folder, exits=1)[1]

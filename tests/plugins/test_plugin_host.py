@@ -76,8 +76,8 @@ def EE_D_of_twice():  # noqa: N802
 @pytest.fixture
 def host(monkeypatch):
     """Return a host of its own, with registries of its own."""
-    monkeypatch.delenv(plugins.RESTRICT, raising=False)
-    monkeypatch.delenv(plugins.STRICT, raising=False)
+    monkeypatch.delenv(plugins.host.RESTRICT, raising=False)
+    monkeypatch.delenv(plugins.host.STRICT, raising=False)
     return PluginHost({hook: Registry(r.kind, r.base, r.classes) for hook, r in ALL.items()})
 
 
@@ -193,7 +193,9 @@ def make(**hooks):
 
 def test_misspelt_hook(unloaded):
     plugin = make(fairtk_measure=lambda self: [], fairtk_utilities=lambda self: [])
-    refused(unloaded, plugin, "fairtk-bad 0.3 implements the hook 'fairtk_measure', .*did you mean")
+    refused(
+        unloaded, plugin, "fairtk-bad 0.3: it implements the hook 'fairtk_measure', .*did you mean"
+    )
 
 
 def test_hook_with_an_argument_it_does_not_have(unloaded):
@@ -222,8 +224,12 @@ def test_no_hook_at_all(unloaded):
     [
         ("fairtk_measures", None, "must return a list; found None"),
         ("fairtk_measures", Share(), "must return a list"),
-        ("fairtk_measures", [Share], "each measure must be an instance; found <class"),
-        ("fairtk_measures", ["ToyShare"], "has no name"),
+        (
+            "fairtk_measures",
+            [Share],
+            "each measure must be an instance of FairMeasure; found <class",
+        ),
+        ("fairtk_measures", ["ToyShare"], "an instance of FairMeasure; found 'ToyShare'"),
         ("fairtk_measures", [Share(), Share() @ 5], "the measure 'ToyShare' twice"),
         (
             "fairtk_utilities",
@@ -314,7 +320,7 @@ def test_registered_twice(unloaded):
 
 
 def test_strict_leaves_nothing_behind_either(unloaded, monkeypatch):
-    monkeypatch.setenv(plugins.STRICT, "1")
+    monkeypatch.setenv(plugins.host.STRICT, "1")
     refused(unloaded, make(fairtk_mesures=lambda self: []), "fairtk_mesures")
     refused(unloaded, make(fairtk_measures=lambda self: 1 / 0), "ZeroDivisionError")
 
@@ -367,7 +373,7 @@ def test_errors_are_raised_at_the_next_look_up(host, monkeypatch):
     host.load()
     measures = host.registries["fairtk_measures"]
     for use in (measures.names, lambda: measures.get("ToyShare"), lambda: "x" in measures):
-        with pytest.raises(PluginError, match=r"a-typo 1.0 .*\(and 1 more such problems"):
+        with pytest.raises(PluginError, match=r"a-typo 1.0: .*\(and 1 more such problems"):
             use()
     assert [(p.name, bool(p.problem)) for p in host.plugins] == [
         ("fairtk", False),
@@ -390,7 +396,7 @@ def test_a_broken_one_is_a_warning(host, monkeypatch, error):
 
 
 def test_strict_raises_it(host, monkeypatch):
-    monkeypatch.setenv(plugins.STRICT, "1")
+    monkeypatch.setenv(plugins.host.STRICT, "1")
     points(monkeypatch, Point("bad", failing(ImportError("x"))))
     with pytest.raises(PluginError, match="bad 1.0 is left out: ImportError: x"):
         host.load()
@@ -407,14 +413,14 @@ def test_a_hook_that_looks_something_up(host, monkeypatch):
 
 
 def test_restriction(host, monkeypatch):
-    monkeypatch.setenv(plugins.RESTRICT, "Toy.One")
+    monkeypatch.setenv(plugins.host.RESTRICT, "Toy.One")
     points(monkeypatch, Point("toy_one", good(), "a"), Point("toy-two", failing(OSError()), "b"))
     host.load()
     assert [p.name for p in host.plugins] == ["fairtk", "toy_one"]
 
 
 def test_restriction_to_something_unknown(host, monkeypatch):
-    monkeypatch.setenv(plugins.RESTRICT, "toy-on")
+    monkeypatch.setenv(plugins.host.RESTRICT, "toy-on")
     points(monkeypatch, Point("toy-one", good(), "a"))
     with pytest.warns(PluginWarning, match="'toy-on', but no such.*did you mean 'toy-one'"):
         host.load()
@@ -422,8 +428,8 @@ def test_restriction_to_something_unknown(host, monkeypatch):
 
 
 def test_strict_restriction_to_something_unknown(host, monkeypatch):
-    monkeypatch.setenv(plugins.RESTRICT, "toy-on")
-    monkeypatch.setenv(plugins.STRICT, "1")
+    monkeypatch.setenv(plugins.host.RESTRICT, "toy-on")
+    monkeypatch.setenv(plugins.host.STRICT, "1")
     points(monkeypatch)
     with pytest.raises(PluginError, match="names 'toy-on'"):
         host.load()
