@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
+import warnings
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import ClassVar
@@ -168,6 +169,11 @@ WARNINGS = {
     for kind in (UndefinedWarning, MissingWarning, UnmatchedWarning, DataWarning, PluginWarning)
 }
 """All warnings by name, as ``fairtk --help`` lists them."""
+
+
+def warn(message: str, kind: type[FairtkWarning] = DataWarning, stacklevel: int = 2) -> None:
+    """Warn, as `warnings.warn` does."""
+    warnings.warn(message, kind, stacklevel=stacklevel + 1)
 
 
 def warning_name(kind: type[Warning]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +11,8 @@ from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions, by_band, shares
 from fairtk.explanation.shape import sides
 from fairtk.exposure.expected import total
-
-if TYPE_CHECKING:
-    from fairtk.measures.awrf import AttentionWeightedRankFairness
-    from fairtk.measures.evidence import Evidence
+from fairtk.measures.awrf import AttentionWeightedRankFairness
+from fairtk.measures.evidence import Evidence
 
 
 def awrf_contributions(

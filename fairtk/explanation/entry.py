@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,11 +18,9 @@ from fairtk.explanation.loss import loss_contributions
 from fairtk.explanation.names import Names
 from fairtk.explanation.result import Explanation
 from fairtk.frames.qrels import Qrels
+from fairtk.groups import Groups
 from fairtk.measures import AWRF, EE_L, parse
 from fairtk.measures.evidence import Evidence
-
-if TYPE_CHECKING:
-    from fairtk.groups import Groups
 
 
 def explain(

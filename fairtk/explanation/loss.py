@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +11,11 @@ from fairtk.divergence import spread
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import REST, Contributions, by_band, shares
 from fairtk.explanation.shape import sides
-from fairtk.exposure.expected import attention, make_grades, target_exposure
+from fairtk.exposure.expected import attention
 from fairtk.frames.arrays import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from fairtk.groups import Groups
-    from fairtk.measures.ee import ExpectedExposureLoss
-    from fairtk.measures.evidence import Evidence
+from fairtk.groups import Groups
+from fairtk.measures.ee import ExpectedExposureLoss
+from fairtk.measures.evidence import Evidence
 
 LABELS = ("useful", "not useful", "not judged")
 """The groups of documents by label, where no others are given."""
@@ -57,10 +55,9 @@ def _of_groups(
     weight: FloatArray,
     per_band: FloatArray,
 ) -> Contributions:
-    pairs, groups = evidence.pairs, measure["groups"]
-    scale = measure.form.scale
-    memberships = groups.memberships(pairs.docnos, "drop")
-    target = measure["target"].for_groups(groups).for_qids(evidence.qids)
+    pairs, scale = evidence.pairs, measure.form.scale
+    memberships = measure["groups"].memberships(pairs.docnos, "drop")
+    target = measure.form.target.for_qids(evidence.qids)
     found = sides(pairs.query[pair], band, pairs.doc[pair], weight, memberships, target,
                   per_band.shape[1])  # fmt: skip
     wanted = scale * found.target
@@ -78,11 +75,7 @@ def _of_documents(
     per_band: FloatArray,
     groups: Groups | None,
 ) -> Contributions:
-    pairs = evidence.pairs
-    n_queries = len(evidence.qids)
-    n = measure.form.n_documents(evidence)
-    grades = make_grades(pairs.query, np.nan_to_num(grade), n_queries, n)
-    wanted = target_exposure(grades, measure["browsing"], measure["cutoff"])[grades.of_pair]
+    pairs, wanted = evidence.pairs, measure.form.targets(evidence)
     over = shown.sum(axis=1) - wanted
     cell = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))  # as in LABELS
     parts = Contributions.split(pairs.query, cell, shown, wanted, over, -over * wanted, per_band)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,9 @@ from fairtk.explanation.contributions import ABSENT, REST
 from fairtk.explanation.loss import LABELS
 from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import GROUP
+from fairtk.groups import Groups
 from fairtk.groups.frames import level_columns
 from fairtk.groups.levels import LevelSpace
-
-if TYPE_CHECKING:
-    from fairtk.groups import Groups
 
 NOT_SHOWN = "(groups not shown)"
 UNSEEN = "(neither judged nor retrieved)"

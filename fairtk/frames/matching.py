@@ -6,11 +6,10 @@ error follows from them, and every measure of relevance is about 0.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-from fairtk.errors import UnmatchedWarning
+from fairtk.errors import UnmatchedWarning, warn
 from fairtk.frames.columns import DOCNO, LABEL
 from fairtk.frames.ids import Ids
 from fairtk.frames.qrels import Qrels
@@ -22,12 +21,11 @@ SHARE = 0.9
 def warn_of_other_qids(qrels: Qrels, queries: Ids, where: str) -> None:
     """Warn if labels and run have no query in common."""
     if len(qrels) and queries.size and (qrels.queries.find(queries) < 0).all():
-        warnings.warn(
+        warn(
             f"{where}: none of the {queries.size} queries of the run is among the "
             f"{len(qrels.qids)} of the qrels, so all count as missing; the run has qid "
             f"{queries.text[0]!r}, the qrels have qid {qrels.qids[0]!r}",
             UnmatchedWarning,
-            stacklevel=2,
         )
 
 
@@ -58,11 +56,10 @@ def warn_of_other_docnos(
     i, q = strange[0]
     rows = qrels.rows_of(q)
     label = rows[qrels.labels[rows] > 0][0]
-    warnings.warn(
+    warn(
         f"{where}: no judged document is in the rankings of {len(strange)} of the {len(counted)} "
         "queries that have useful documents and results; do qrels and run name documents alike? "
         f"For qid {qrels.qids[q]!r} the qrels have docno {qrels.docnos[qrels.doc[label]]!r}, the "
         f"run has docno {next(iter(documents(i)))!r}",
         UnmatchedWarning,
-        stacklevel=2,
     )

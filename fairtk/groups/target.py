@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.divergence import Distributions, SparseRows
-from fairtk.errors import DataWarning, InputError
+from fairtk.errors import InputError, warn
 from fairtk.files.renderings import frame_html
 from fairtk.frames.content import ByContent, digest
 from fairtk.groups.factored import ProductRows, content, written_out
@@ -165,11 +164,9 @@ class Target(TargetWeights, ByContent):
         relevant = Relevant(qrels, rel, "Target.from_work_needed")
         exposure, unstated = relevant.work_exposure(work, order)
         if unstated:
-            warnings.warn(
+            warn(
                 f"Target.from_work_needed: {unstated} of {len(exposure)} relevant documents have "
-                "no class of work needed and are left out",
-                DataWarning,
-                stacklevel=2,
+                "no class of work needed and are left out"
             )
         return cls._of_relevant(relevant, groups, exposure, background, unlabeled)
 

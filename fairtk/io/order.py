@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning
+from fairtk.errors import warn
 from fairtk.files.rows import Rows
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 from fairtk.frames.rankings import order_by
@@ -54,10 +52,9 @@ def place(rows: Rows, order: str) -> None:
                 "trec_eval) or order='rank' (as expeval)",
             )
         line = rows.line_of(row)
-        warnings.warn(
+        warn(
             f"{rows.path}:{'' if line is None else f'{line}:'} {found}; the scores of this run are "
             "replaced by ranks, from below",
-            DataWarning,
             stacklevel=4,
         )
     if order == "rank" and (same & (score[1:] >= score[:-1])).any():

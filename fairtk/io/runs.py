@@ -9,14 +9,13 @@ of TREC Fair Ranking 2022, which have no scores, are read, too (`fairtk.io.trec_
 from __future__ import annotations
 
 import re
-import warnings
 from os import PathLike
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, ParameterError
+from fairtk.errors import ParameterError, warn
 from fairtk.files.atomic import atomic_text
 from fairtk.files.content import is_parquet_name, kind_of
 from fairtk.files.parquet import write_parquet
@@ -173,5 +172,5 @@ def _read_samples(rows: Rows) -> None:
 
 def _told_if_empty(frame: pd.DataFrame, path: str | PathLike[str]) -> pd.DataFrame:
     if frame.empty:
-        warnings.warn(f"{path}: this run has no rows", DataWarning, stacklevel=3)
+        warn(f"{path}: this run has no rows", stacklevel=3)
     return frame

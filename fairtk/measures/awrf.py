@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import DataWarning, ParameterError, listed
+from fairtk.errors import ParameterError, listed, warn
 from fairtk.exposure.browsing import TREC, BrowsingModel
 from fairtk.exposure.expected import attention
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
@@ -162,11 +161,9 @@ class AttentionWeightedRankFairness(FairMeasure):
         """Warn of labels for under half of the ranks, and of targets that nothing can meet."""
         lost, levels = unreachable(groups, target.distributions)
         if levels:
-            warnings.warn(
+            warn(
                 f"{self!r}: up to {lost:.2g} of the target lies on groups that no document has, "
-                f"so that no ranking reaches 1 ({len(levels)} such: {listed(levels, 3)})",
-                DataWarning,
-                stacklevel=2,
+                f"so that no ranking reaches 1 ({len(levels)} such: {listed(levels, 3)})"
             )
         warn_of_thin_labels(self, evidence, groups, memberships)
 
@@ -195,12 +192,10 @@ def warn_of_thin_labels(
     thin = known[known["label_share"] < 0.5]
     if len(thin):
         worst = thin.loc[thin["label_share"].idxmin()]
-        warnings.warn(
+        warn(
             f"{measure!r}: groups are known for under half of the documents of {len(thin)} of "
             f"{len(known)} queries ({listed(thin['qid'].tolist(), 3)}; {worst['with_label']} "
-            f"of {worst['retrieved']} for qid {worst['qid']!r}); see groups.coverage(run)",
-            DataWarning,
-            stacklevel=2,
+            f"of {worst['retrieved']} for qid {worst['qid']!r}); see groups.coverage(run)"
         )
 
 

@@ -7,7 +7,6 @@ array operations.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +14,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ParameterError, UndefinedWarning, listed, suggestion
+from fairtk.errors import ParameterError, UndefinedWarning, listed, suggestion, warn
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
 from fairtk.frames.qrels import Qrels
@@ -82,7 +81,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         self.params: dict[str, Any] = {}
         self.settings: dict[str, Any] = {}  # what the measure works with, defaults included
         special = self.special_defaults(params)
-        self.sizes: dict[str, IntArray] | None = None  # see `collection_size.remember`
+        self.sizes: dict[str, IntArray] | None = None  # see `ExpectedExposure`
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
             default = special.get(name, param.default)
             if name in params:
@@ -223,12 +222,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         names = [str(q) for q in qids]
         remedy = "; fairtk.drop_undefined(qrels) leaves them out" if "no useful" in reason else ""
         if names:
-            warnings.warn(
+            warn(
                 f"{self!r} is undefined (NaN) for {len(names)} of {total} queries: {reason}: "
                 f"{listed(names)}. Plain means and significance tests over these values are wrong "
                 f"(with correction=, pt.Experiment says reject True){remedy}",
                 UndefinedWarning,
-                stacklevel=2,
             )
 
 

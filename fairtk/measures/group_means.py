@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning
+from fairtk.errors import warn
 from fairtk.frames.arrays import FloatArray
 from fairtk.frames.columns import GROUP
 
@@ -33,7 +32,7 @@ class NoMean(float):
 
     def __radd__(self, other: Any) -> float:
         if other == 0:
-            warnings.warn(self.why, DataWarning, stacklevel=2)
+            warn(self.why)
         return float(other) + float(self)
 
 

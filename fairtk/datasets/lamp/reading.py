@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from fairtk.errors import DataWarning, FormatError, ParameterError, listed
+from fairtk.errors import FormatError, ParameterError, listed, warn
 from fairtk.files import described
 
 OnBad = Literal["error", "skip"]
@@ -40,11 +39,7 @@ class LeftOut:
     def warn(self, where: str, path: Path) -> None:
         """Warn once for a file, with counts and the first reasons, if anything was left out."""
         for what, reasons in self._reasons.items():
-            warnings.warn(
-                f"{path}: {where}: {len(reasons)} {what} left out: {listed(reasons, 3)}",
-                DataWarning,
-                stacklevel=2,
-            )
+            warn(f"{path}: {where}: {len(reasons)} {what} left out: {listed(reasons, 3)}")
 
 
 def mapping(value: Any, what: str) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from functools import reduce
 from operator import mul
@@ -17,7 +16,7 @@ from fairtk.datasets.trec_fair.files import Files, FolderFiles, Part
 from fairtk.datasets.trec_fair.metadata import Pages
 from fairtk.datasets.trec_fair.official import DIMENSIONS, Dimension, backgrounds, dimension
 from fairtk.datasets.trec_fair.page_columns import NONE, Column
-from fairtk.errors import DataWarning, FormatError, InputError, ParameterError, listed
+from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
 from fairtk.frames.columns import DOCNO, LABEL, QID
 from fairtk.groups import Groups, Target
 from fairtk.groups.attribute import Attribute
@@ -172,10 +171,9 @@ def _metadata(files: Files, assessed: bool | None) -> Any:
 def _attribute(column: Column, of: Dimension, documents: Documents) -> Attribute:
     further = column.levels[len(of.levels) :]
     if further and not of.open:
-        warnings.warn(
+        warn(
             f"the metadata have levels of {of.name!r} that are not official: {listed(further)}; "
             "they are further groups",
-            DataWarning,
             stacklevel=3,
         )
     size = np.diff(column.start)

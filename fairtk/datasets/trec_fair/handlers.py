@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,7 @@ from fairtk.datasets.parts import DocsIter, FileDocs, FileQrels, FileQueries, Re
 from fairtk.datasets.trec_fair.corpus import ArticleStore, articles
 from fairtk.datasets.trec_fair.files import Files, Part
 from fairtk.datasets.trec_fair.records import TrecFairDoc, TrecFairQuery
-from fairtk.errors import DataWarning, listed
+from fairtk.errors import listed, warn
 from fairtk.io.trec_fair_topics import Topic, read_keywords, read_topics
 
 
@@ -51,11 +50,10 @@ class TopicsFile:
         bare = [topic.qid for topic in topics if not topic.keywords]
         if bare and not self._told:
             self._told = True
-            warnings.warn(
+            warn(
                 f"{self.path()}: {len(bare)} of {len(topics)} topics have no keywords, so their "
                 f"query is the title ({listed(bare, 3)}); give a file that has keywords with "
                 "fairtk.datasets.trec_fair.from_folder(..., keywords=FILE)",
-                DataWarning,
                 stacklevel=3,
             )
         return topics

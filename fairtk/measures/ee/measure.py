@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError
+from fairtk.errors import ParameterError, warn
 from fairtk.exposure.bounds import Bounded
-from fairtk.frames.arrays import FloatArray
-from fairtk.measures import collection_size
+from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.ee.form import Form, Found
 from fairtk.measures.ee.paper import PaperForm
@@ -135,9 +134,8 @@ class ExpectedExposure(FairMeasure):
         found = self._found(evidence)
         n_decides = found.disparity_has_n or self.PART != "disparity"
         if found.n is not None and n_decides and "sizes compared" not in evidence.cache:
-            # a warning if another system was measured with other n
             evidence.cache["sizes compared"] = True
-            collection_size.remember(self, evidence, found.n)
+            self._compare_sizes(evidence, found.n)
         part: Bounded = getattr(found.values, self.PART)
         present, whole = evidence.present, self.PART == "disparity"
         reasons = []
@@ -159,3 +157,26 @@ class ExpectedExposure(FairMeasure):
                 self.warn_undefined(evidence.qids[mask & ~told], len(result), reason)
                 told |= mask
         return np.where(told, np.nan, result)
+
+    def _compare_sizes(self, evidence: Evidence, n: IntArray) -> None:
+        """Warn if another system was measured on the same labels with other n, in the same call.
+
+        That is right for re-rankings of the same candidates, and misleading otherwise. One call is
+        one evaluator, or one ``pt.Experiment``, which makes an evaluator for each system after it
+        has asked the measures for their inputs: from then on the measures themselves remember.
+        Queries that a run lacks do not count.
+        """
+        seen = evidence.qrels.cache.setdefault("n", {}) if self.sizes is None else self.sizes
+        key = evidence.qrels.fingerprint
+        now = np.where(evidence.present, n, -1)
+        before = seen.get(key, now)
+        seen[key] = now
+        differs = np.flatnonzero((before >= 0) & (now >= 0) & (before != now))
+        if len(differs):
+            at = differs[0]
+            warn(
+                f"{self!r}: systems differ in the number n of judged or retrieved documents for "
+                f"{len(differs)} queries (qid {evidence.qids[at]!r}: {before[at]} and {now[at]}), "
+                "so their targets differ too; give n='judged', a number, or the name of a column "
+                "of the qrels"
+            )

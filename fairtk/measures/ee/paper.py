@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fairtk.errors import InputError
+from fairtk.errors import ColumnError, InputError, listed
 from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.expected import make_grades
 from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.measures import collection_size
+from fairtk.frames.columns import QID
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.ee.form import Form, Found, Reasons, counts
 from fairtk.measures.evidence import Evidence
@@ -78,7 +78,7 @@ class PaperForm(Form):
         n = (
             np.full(n_queries, wanted, dtype=np.int64)
             if isinstance(wanted, int)
-            else collection_size.from_column(self.where, evidence, wanted)
+            else self._n_of_column(evidence, wanted)
         )
         short = n < known
         if short.any():
@@ -90,6 +90,26 @@ class PaperForm(Form):
                 "n is the number of all documents of a query"
             )
         return n
+
+    def _n_of_column(self, evidence: Evidence, column: str) -> IntArray:
+        frame = evidence.qrels.frame
+        if column not in frame.columns:
+            raise ColumnError(
+                f"{self.where}: n must be 'judged+retrieved', 'judged', a number or a column of "
+                f"the qrels; there is no column {column!r} among {list(frame.columns)}"
+            )
+        values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
+        query = evidence.qrels.query
+        n = np.full(len(evidence.qids), np.nan)
+        n[query] = values
+        wrong = ~(n[query] == values) | (values != np.floor(values))
+        if wrong.any():
+            bad = listed(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
+            raise InputError(
+                f"{self.where}: column {column!r} of the qrels must hold one whole number per "
+                f"query; it does not for qid {bad}"
+            )
+        return n.astype(np.int64)
 
     def _short(self, evidence: Evidence, n: IntArray) -> Reasons:
         """Return where rankings are shorter than those that the exact bounds are made for."""
