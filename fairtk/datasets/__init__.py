@@ -6,8 +6,9 @@ They are registered with ir_datasets when fairtk is imported: ``ir_datasets.load
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairtk.starting.doors import lazily
 
 if TYPE_CHECKING:
     from fairtk.datasets import lamp, trec_fair
@@ -17,17 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["FairDataset", "get_answers", "get_topics", "join_answers", "lamp", "trec_fair"]
 
 # on first use: registering the datasets, which every import of fairtk does, needs none of this
-_LAZY = {
-    "FairDataset": "fairtk.datasets.provider",
-    "get_answers": "fairtk.datasets.answers",
-    "get_topics": "fairtk.datasets.answers",
-    "join_answers": "fairtk.datasets.answers",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    if name in ("lamp", "trec_fair"):
-        return importlib.import_module(f"fairtk.datasets.{name}")
-    raise AttributeError(f"module 'fairtk.datasets' has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {
+        "answers": ("get_answers", "get_topics", "join_answers"),
+        "lamp": (),
+        "provider": ("FairDataset",),
+        "trec_fair": (),
+    },
+)

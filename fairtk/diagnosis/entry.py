@@ -23,7 +23,6 @@ from fairtk.groups import Groups, Target
 from fairtk.groups.files import attribute_of_rows
 from fairtk.io import qrels as qrels_files
 from fairtk.io import runs as run_files
-from fairtk.io.order import place
 from fairtk.measures import written
 
 Data: TypeAlias = str | PathLike[str] | pd.DataFrame
@@ -132,14 +131,14 @@ def read_run(run: Data) -> tuple[pd.DataFrame | None, list[Finding]]:
     def checks(rows: Rows) -> pd.DataFrame:
         run_files.check_rows(rows)
         try:
-            place(rows, "auto")
+            run_files.place(rows, "auto")
         except FormatError as error:
             remedy = (
                 "choose what counts with --order score (as trec_eval) or --order rank (as "
                 "expeval), and write the run again; here scores count"
             )
             disagree[:] = [Finding("error", "order", "run", str(error), remedy, 1)]
-            place(rows, "score")
+            run_files.place(rows, "score")
         return rows.frame
 
     layouts = run_files.LAYOUTS

@@ -14,8 +14,9 @@ Importing this package loads neither PyTerrier nor pyarrow; its names are loaded
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairtk.starting.doors import lazily
 
 if TYPE_CHECKING:
     from fairtk.experiment.dry_run import DryRun
@@ -27,23 +28,6 @@ if TYPE_CHECKING:
     from fairtk.experiment.results import Results
     from fairtk.experiment.tuning import tune
     from fairtk.experiment.upkeep import export, prune, stored
-
-_MODULES = {
-    "DaskExecutor": "executors",
-    "Experiment": "entry",
-    "DryRun": "dry_run",
-    "ProcessExecutor": "executors",
-    "Results": "results",
-    "SerialExecutor": "executors",
-    "export": "upkeep",
-    "identified": "identity",
-    "open_results": "opening",
-    "results_folder": "opening",
-    "prune": "upkeep",
-    "stored": "upkeep",
-    "telling": "progress",
-    "tune": "tuning",
-}
 
 __all__ = [
     "DaskExecutor",
@@ -62,8 +46,17 @@ __all__ = [
     "tune",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {
+        "dry_run": ("DryRun",),
+        "entry": ("Experiment",),
+        "executors": ("DaskExecutor", "ProcessExecutor", "SerialExecutor"),
+        "identity": ("identified",),
+        "opening": ("open_results", "results_folder"),
+        "progress": ("telling",),
+        "results": ("Results",),
+        "tuning": ("tune",),
+        "upkeep": ("export", "prune", "stored"),
+    },
+)

@@ -5,8 +5,9 @@ Imported on first use: measures of groups are known without the classes of group
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairtk.starting.doors import lazily
 
 if TYPE_CHECKING:
     from fairtk.groups.backgrounds import BACKGROUNDS, background
@@ -14,19 +15,6 @@ if TYPE_CHECKING:
     from fairtk.groups.groups import Groups
     from fairtk.groups.levels import UNKNOWN, Level, LevelSpace
     from fairtk.groups.target import Target
-
-_MODULES = {
-    "BACKGROUNDS": "backgrounds",
-    "Groups": "groups",
-    "Level": "levels",
-    "LevelSpace": "levels",
-    "Memberships": "exposure",
-    "Target": "target",
-    "UNKNOWN": "levels",
-    "background": "backgrounds",
-    "group_exposure": "exposure",
-    "shown_documents": "exposure",
-}
 
 __all__ = [
     "BACKGROUNDS",
@@ -41,8 +29,13 @@ __all__ = [
     "shown_documents",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {
+        "backgrounds": ("BACKGROUNDS", "background"),
+        "exposure": ("Memberships", "group_exposure", "shown_documents"),
+        "groups": ("Groups",),
+        "levels": ("Level", "LevelSpace", "UNKNOWN"),
+        "target": ("Target",),
+    },
+)

@@ -25,8 +25,7 @@ import numpy as np
 
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.plackett_luce.arrivals import DRAWS, HEAVY, Placed, exponential, take
-from fairtk.plackett_luce.flat import race_flat
-from fairtk.plackett_luce.mixed import count_heavy, race_mixed
+from fairtk.plackett_luce.stages import count_heavy, race_flat, race_mixed
 from fairtk.plackett_luce.streams import Stream
 
 # numbers held at once by the last stage

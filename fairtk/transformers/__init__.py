@@ -5,8 +5,9 @@ For those who write one: `FairTransformer`, the base, and checks of settings.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairtk.starting.doors import lazily
 
 if TYPE_CHECKING:
     from fairtk.transformers.base import FairTransformer
@@ -22,27 +23,6 @@ if TYPE_CHECKING:
     from fairtk.transformers.sampler import FairSampler
     from fairtk.transformers.scorer import Scorer
     from fairtk.transformers.settings import depth, whole
-
-_MODULES = {
-    "BM25Scorer": "bm25",
-    "Candidates": "candidates",
-    "ContrieverScorer": "neural",
-    "FairSampler": "sampler",
-    "EachDocument": "each_document",
-    "FairTransformer": "base",
-    "FixedExposure": "exposures",
-    "FlanT5": "flan_t5",
-    "Generator": "generator",
-    "NeuralScorer": "neural",
-    "OracleExposure": "exposures",
-    "OracleSampler": "oracle",
-    "PerSample": "per_sample",
-    "PlackettLuceExposure": "exposures",
-    "Scorer": "scorer",
-    "SpladeScorer": "neural",
-    "depth": "settings",
-    "whole": "settings",
-}
 
 __all__ = [
     "BM25Scorer",
@@ -65,8 +45,21 @@ __all__ = [
     "whole",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {
+        "base": ("FairTransformer",),
+        "bm25": ("BM25Scorer",),
+        "candidates": ("Candidates",),
+        "each_document": ("EachDocument",),
+        "exposures": ("FixedExposure", "OracleExposure", "PlackettLuceExposure"),
+        "flan_t5": ("FlanT5",),
+        "generator": ("Generator",),
+        "neural": ("ContrieverScorer", "NeuralScorer", "SpladeScorer"),
+        "oracle": ("OracleSampler",),
+        "per_sample": ("PerSample",),
+        "sampler": ("FairSampler",),
+        "scorer": ("Scorer",),
+        "settings": ("depth", "whole"),
+    },
+)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from fairtk.plackett_luce import SURE, Stream, draw_rankings, score_gaps
-from fairtk.plackett_luce.mixed import count_heavy
+from fairtk.plackett_luce.stages import count_heavy
 
 # All seeds are fixed, so a p-value below this is a defect and not chance.
 LEAST = 1e-5

@@ -5,10 +5,7 @@ from __future__ import annotations
 from fairtk.measures.ee.ee_d import EE_D
 from fairtk.measures.ee.ee_l import EE_L, ExpectedExposureLoss
 from fairtk.measures.ee.ee_r import EE_R
-from fairtk.measures.ee.form import Form
 from fairtk.measures.ee.measure import ExpectedExposure
-from fairtk.measures.ee.paper import PaperForm
-from fairtk.measures.ee.task2 import Task2Form
 
 __all__ = [
     "EE_D",
@@ -16,7 +13,4 @@ __all__ = [
     "EE_R",
     "ExpectedExposure",
     "ExpectedExposureLoss",
-    "Form",
-    "PaperForm",
-    "Task2Form",
 ]

@@ -13,9 +13,9 @@ Fairness-aware Information Retrieval through Query Refinement", arXiv 2503.21092
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fairtk.starting.doors import lazily
 from fairtk.studies.fair_qr.setting import Setting
 
 if TYPE_CHECKING:
@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from fairtk.studies.fair_qr.settings import Settings, read_study
     from fairtk.studies.fair_qr.study import Study
     from fairtk.studies.fair_qr.texts import Texts
-
-# What plugins need to offer a system is loaded at once; PyTerrier is not.
-_LAZY = {
-    "CollectionBM25": "search",
-    "StudyResults": "results",
-    "Settings": "settings",
-    "Study": "study",
-    "StudyData": "data",
-    "Texts": "texts",
-    "folds": "layout",
-    "from_trec_fair": "data",
-    "read_study": "settings",
-}
 
 __all__ = [
     "CollectionBM25",
@@ -53,12 +40,20 @@ __all__ = [
     "read_study",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# What plugins need to offer a system is loaded at once; PyTerrier is not.
+__getattr__ = lazily(
+    __name__,
+    {
+        "data": ("StudyData", "from_trec_fair"),
+        "layout": ("folds",),
+        "results": ("StudyResults",),
+        "search": ("CollectionBM25",),
+        "settings": ("Settings", "read_study"),
+        "study": ("Study",),
+        "texts": ("Texts",),
+    },
+)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted({*globals(), *__all__})
