@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -22,9 +23,10 @@ def command(
     """Open the page on TOPIC: a measure, a transformer, a room or a page of the site.
 
     Without TOPIC, the start page. The address is printed; a browser is opened on a terminal only.
-    A site built on this machine comes first (FAIRTK_DOCS names its folder), then the network's.
+    It is of a site that was built on this machine (FAIRTK_DOCS names its folder); the project has
+    none on the network yet, and `fairtk measures NAME` prints a measure's page anywhere.
     """
-    from fairtk.documentation.addresses import address
+    from fairtk.documentation.addresses import BUILD, FOLDER, address, local_site
     from fairtk.documentation.topics import known_topics, page_for
 
     if everything:
@@ -38,10 +40,16 @@ def command(
             echo_rows(form, columns, rows, output)
         return
     name = topic or "start"
-    where = address(page_for(name))
+    page = page_for(name)
+    where = address(page)
     if form == TABLE:
         echo(where, output)
     else:
         echo_rows(form, ["topic", "page"], [[name, where]], output)
-    if not no_open and output is None and on_terminal(sys.stdout):
+    if local_site() is None:
+        print_it = f"; `fairtk measures {Path(page).stem}` prints this page"
+        told = print_it if page.startswith("measures/") and topic != "measures" else ""
+        said = f"the site is not on the network yet: {BUILD} and name its folder in {FOLDER}{told}"
+        click.echo(said, err=True)
+    elif not no_open and output is None and on_terminal(sys.stdout):
         click.launch(where)

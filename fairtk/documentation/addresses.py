@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fairtk.errors import InputError
+
 SITE = "https://fairtk.example/docs/"
 """The site; a placeholder until there is one. ``setup.cfg`` has the same (a test checks it)."""
 SOURCE = "https://fairtk.example/source"
 FOLDER = "FAIRTK_DOCS"
 """The environment variable that names the folder of a built site."""
-
+BUILD = "build the site (`python -m sphinx -b html docs docs/_build/html` in the source)"
 
 ROOMS = {
     "fairtk": "What most programs need: measures, transformers, experiments.",
@@ -61,12 +63,17 @@ def help_address(kind: type) -> str | None:
 
 
 def local_site() -> Path | None:
-    """Return the folder of a built site on this machine: `FOLDER`'s, or the checkout's."""
+    """Return the folder of a built site on this machine: `FOLDER`'s, or the checkout's.
+
+    Raises:
+        InputError: `FOLDER` names one that has no site.
+    """
     named = os.environ.get(FOLDER)
-    built = Path(__file__).parents[2] / "docs" / "_build" / "html"
-    for folder in (Path(named),) if named else (built,):
-        if (folder / "index.html").is_file():
-            return folder.resolve()
+    folder = Path(named or Path(__file__).parents[2] / "docs" / "_build" / "html")
+    if (folder / "index.html").is_file():
+        return folder.resolve()
+    if named:
+        raise InputError(f"{FOLDER} names {named!r}, which has no index.html: {BUILD}, or unset it")
     return None
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_docs(fairtk):
     assert fairtk("docs", "EE_D").stdout.strip().endswith("measures/EE_D.html")
@@ -11,6 +13,14 @@ def test_docs(fairtk):
     assert "AWRF" in {row["topic"] for row in rows}
     wrong = fairtk("docs", "EED")
     assert wrong.exit_code == 2 and "did you mean 'EE_D'" in wrong.stderr
+
+
+@pytest.mark.parametrize("topic", ["ee_d", "measures"])
+def test_docs_where_no_site_is(fairtk, monkeypatch, topic):
+    monkeypatch.setattr("fairtk.documentation.addresses.local_site", lambda: None)
+    said = fairtk("docs", topic).stderr
+    assert "not on the network yet" in said and "FAIRTK_DOCS" in said
+    assert ("fairtk measures EE_D" in said) == (topic == "ee_d")
 
 
 def test_cite(fairtk, tmp_path):

@@ -9,7 +9,7 @@ import fairtk
 from fairtk.documentation import SITE, SOURCE, help_address
 from fairtk.documentation.addresses import FOLDER, ROOMS, address
 from fairtk.documentation.topics import known_topics, page_for
-from fairtk.errors import NotFoundError
+from fairtk.errors import InputError, NotFoundError
 from fairtk.plugins import registry
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,8 @@ def test_schematics_lead_to_the_place():
 
 def test_a_built_site_comes_first(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER, str(tmp_path))
-    assert address("cli.html#a") == SITE + "cli.html#a"
+    with pytest.raises(InputError, match=r"FAIRTK_DOCS names .* has no index.html"):
+        address("cli.html#a")
     (tmp_path / "index.html").write_text("", encoding="utf-8")
     assert address("cli.html#a") == f"{tmp_path.as_uri()}/cli.html#a"
 
