@@ -27,6 +27,7 @@
 # temporary folder.
 
 # %%
+import builtins
 import os
 import tempfile
 from pathlib import Path
@@ -42,6 +43,8 @@ from fairtk import EE_D, EE_R, EU, BM25Scorer, Candidates, E, FairSampler, FlanT
 FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
 OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-02-"))
 OUT.mkdir(parents=True, exist_ok=True)
+
+show = getattr(builtins, "display", print)  # notebooks show tables
 
 N_QUERIES, N_SAMPLES = (8, 5) if FAST else (66, 20)
 ALPHAS = [0, 2, 8] if FAST else [0, 1, 2, 4, 8]
@@ -72,6 +75,7 @@ topics = topics.drop(columns="gold_answer")  # the pipeline must not see it
 qrels = qrels[qrels["qid"].isin(topics["qid"])]
 print(f"{len(topics)} topics, {len(qrels)} profile entries, {qrels['label'].sum()} useful")
 print(qrels.head(3).to_string(index=False))
+show(demo)
 
 # %% [markdown]
 # ## The pipeline
@@ -232,11 +236,14 @@ except ImportError:
     PisaIndex = None
     print("pyterrier-pisa is not installed; any other PyTerrier retriever will do")
 
+# %% tags=["remove-stdout", "remove-stderr"]
 if PisaIndex is not None:
     docs = demo.candidates[["docno", "text", "tag"]]
     index = PisaIndex(tempfile.mkdtemp(prefix="fairtk-pisa-"), text_field="text")
     index.index(docs[["docno", "text"]].to_dict("records"))
 
+# %%
+if PisaIndex is not None:
     texts = docs.set_index("docno")
     text_loader = pt.apply.generic(
         lambda run: run.join(texts, on="docno"), required_columns=["docno"], label="text_loader"

@@ -30,6 +30,7 @@
 # writes files of the same form. Figures go to the folder in `FAIRTK_TUTORIAL_OUT`.
 
 # %%
+import builtins
 import os
 import resource
 import sys
@@ -55,6 +56,7 @@ OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fai
 OUT.mkdir(parents=True, exist_ok=True)
 WORK = Path(tempfile.mkdtemp(prefix="fairtk-trec-fair-"))
 N_SAMPLES = 20 if os.environ.get("FAIRTK_TUTORIAL_FAST") else 100
+show = getattr(builtins, "display", print)  # notebooks show tables
 CUTOFF = 20  # ranks that are looked at; the track itself used 500
 
 # %% [markdown]
@@ -103,7 +105,8 @@ both = gender * place
 every = trec_fair.groups(FOLDER, *dimensions)
 for groups in (gender, place, both, every):
     print(f"{groups.name}: {len(groups.levels):,} groups, {len(groups)} articles")
-print(Target.uniform(gender).to_frame().to_string(index=False))
+show(gender)
+show(Target.uniform(gender))
 
 # %% [markdown]
 # ## Targets
@@ -147,9 +150,12 @@ def retriever():
     return index.bm25(num_results=200)
 
 
+# %% tags=["remove-stdout", "remove-stderr"]
 begin = time.perf_counter()
 bm25 = retriever()
 print(f"read and indexed in {time.perf_counter() - begin:.1f} s")
+
+# %%
 begin = time.perf_counter()
 run = bm25(topics)
 print(f"{len(run)} results in {time.perf_counter() - begin:.1f} s")
@@ -255,9 +261,9 @@ print(means.rename(columns={"count": "queries"}).to_string(float_format="{:.4f}"
 
 # %%
 explanation = fairtk.explain(awrf[both.name], run, qrels)
-print(explanation)
-explanation.plot(OUT / "04_explain.png")
+show(explanation)
 print(f"figure: {OUT / '04_explain.png'}")
+explanation.plot(OUT / "04_explain.png")
 
 # %% [markdown]
 # Before and after: the same for two systems, as `cost`, `baseline_cost` and `change`.
@@ -266,8 +272,8 @@ print(f"figure: {OUT / '04_explain.png'}")
 change = fairtk.explain(awrf[gender.name], sampled, qrels, baseline=run)
 columns = ["group", "exposure", "target", "cost", "baseline_cost", "change"]
 print(change.by_group[columns].to_string(index=False, float_format="{:.4f}".format))
-change.plot(OUT / "04_change.png")
 print(f"figure: {OUT / '04_change.png'}")
+change.plot(OUT / "04_change.png")
 
 # %% [markdown]
 # ## On the command line

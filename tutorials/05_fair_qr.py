@@ -111,11 +111,12 @@ for row in one[one["note"] != ""].itertuples():
 # query gave back. `share:` columns have each group's share. The same as a figure:
 
 # %%
+shares = [c for c in trace.columns if c.startswith("share:")]
+print(one[["iteration", *shares]].to_string(index=False, float_format="{:.3f}".format))
 figure = fair_qr.plot_trace(qid)
 figure.savefig(OUT / "05_trace.png", dpi=150)
 print(f"figure: {OUT / '05_trace.png'}")
-shares = [c for c in trace.columns if c.startswith("share:")]
-print(one[["iteration", *shares]].to_string(index=False, float_format="{:.3f}".format))
+figure
 
 # %% [markdown]
 # ## A language model, and what it costs

@@ -129,8 +129,14 @@ place = results.save(OUT)
 # %%
 figure = fair_rag.plot_trade_off(results.values, "EE_D", "EU")
 figure.savefig(OUT / "06_disparity_and_utility.png", dpi=150)
+figure
+
+# %%
 figure = fair_rag.plot_spread(results.values)
 figure.savefig(OUT / "06_spread.png", dpi=150)
+figure
+
+# %%
 for page in fair_rag.save_model_sections(results, OUT):
     print(f"a page to read and send: fairtk report {page}")
 

@@ -132,8 +132,8 @@ print(reached.groupby("run")["value"].describe()[["mean", "std", "min", "max"]].
 # %%
 frontier = fairtk.frontier(qrels, {"bm25": bm25, "newest": newest}, "EE_D@5", "EE_R@5")
 print(frontier.summary)
-frontier.plot(OUT / "08_frontier.png")
 print(f"figure: {OUT / '08_frontier.png'}")
+frontier.plot(OUT / "08_frontier.png")
 
 # %% [markdown]
 # Answers are what costs. With answers generated at two alphas, the utility at all others follows by
@@ -161,8 +161,8 @@ utility = fairtk.frontier(
 )
 columns = ["alpha", "x", "y", "y_low", "y_high", "dominated"]
 print(utility.curve[columns].round(4).to_string(index=False))
-utility.plot(OUT / "08_utility.png")
 print(f"figure: {OUT / '08_utility.png'}")
+utility.plot(OUT / "08_utility.png")
 
 # %% [markdown]
 # ## Does the order of systems hold?
@@ -179,8 +179,8 @@ systems = {
 }
 order = fairtk.sensitivity(qrels, systems, ["EE_R@5", "EE_L@5", "E(nDCG@5)"], cutoffs=[1, 2, 3, 5])
 print(order.summary)
-order.plot(OUT / "08_sensitivity.png")
 print(f"figure: {OUT / '08_sensitivity.png'}")
+order.plot(OUT / "08_sensitivity.png")
 
 # %% [markdown]
 # And the queries: `fairtk.compare` tests differences over them. `levels=True` says what is left of

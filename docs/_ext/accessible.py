@@ -10,6 +10,7 @@ REPAIRS = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
     "<pre>": '<pre tabindex="0">',  # it may scroll
+    '<div class="output text_html">': '<div class="output text_html" tabindex="0">',
 }
 
 

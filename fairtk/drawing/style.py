@@ -59,7 +59,7 @@ def series(place: int) -> Series:
 
 
 def new_figure(size: tuple[float, float], where: str) -> Any:
-    """Return an empty ``matplotlib.figure.Figure``, which needs no screen.
+    """Return an empty ``matplotlib.figure.Figure``, which needs no screen; notebooks show it.
 
     Args:
         size: width and height in inches.
@@ -69,10 +69,12 @@ def new_figure(size: tuple[float, float], where: str) -> Any:
         MissingExtraError: matplotlib is not installed.
     """
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         raise MissingExtraError("matplotlib", "report", where) from None
-    return Figure(figsize=size, layout="constrained")
+    from fairtk.drawing.shown import ShownFigure
+
+    return ShownFigure(figsize=size, layout="constrained")
 
 
 def open_axes(*every: Any) -> None:

@@ -63,3 +63,8 @@ def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"a test needs the package 'matplotlib'"):
         drawing.new_figure((2, 2), "a test")
+
+
+def test_notebooks_show_figures():
+    figure = drawing.new_figure((2, 1), "a test")
+    assert figure._repr_png_().startswith(b"\x89PNG")
