@@ -11,184 +11,84 @@ from fairtk.starting import interrupts
 
 interrupts.end_at_once()  # before all that takes time
 
-import importlib  # noqa: E402
-from typing import TYPE_CHECKING, Any  # noqa: E402
-
-__version__ = "0.2.0"
-
-_LAZY = {
-    **dict.fromkeys(("AWRF", "ByGroup", "E", "EE_D", "EE_L", "EE_R", "EU"), "fairtk.measures"),
-    **dict.fromkeys(("FairMeasure", "drop_undefined"), "fairtk.measures"),
-    **dict.fromkeys(("nDCG_AWRF", "nDCG_TREC"), "fairtk.measures"),
-    "hookimpl": "fairtk.plugins",
-    "BM25Scorer": "fairtk.transformers",
-    "EachDocument": "fairtk.transformers",
-    "Candidates": "fairtk.transformers",
-    "ContrieverScorer": "fairtk.transformers",
-    "Experiment": "fairtk.experiment",
-    "FairQR": "fairtk.fair_qr",
-    "FairSampler": "fairtk.transformers",
-    "FixedExposure": "fairtk.transformers",
-    "FlanT5": "fairtk.transformers",
-    "Generator": "fairtk.transformers",
-    "Groups": "fairtk.groups",
-    "Target": "fairtk.groups",
-    "register_groups": "fairtk.groups.registered",
-    "register_target": "fairtk.groups.registered",
-    "OracleExposure": "fairtk.transformers",
-    "OracleSampler": "fairtk.transformers",
-    "PerSample": "fairtk.transformers",
-    "PlackettLuceExposure": "fairtk.transformers",
-    "QueryRefiner": "fairtk.fair_qr",
-    "Results": "fairtk.experiment",
-    "SpladeScorer": "fairtk.transformers",
-    "cite": "fairtk.documentation",
-    "compare": "fairtk.evaluation",
-    "coverage": "fairtk.groups.coverage",
-    "conformance": "fairtk.conformity",
-    "doctor": "fairtk.diagnosis",
-    "evaluate": "fairtk.evaluation",
-    "frontier": "fairtk.robustness",
-    "sensitivity": "fairtk.robustness",
-    "explain": "fairtk.explanation",
-    "identified": "fairtk.experiment",
-    "join_answers": "fairtk.datasets.answers",
-    "tune": "fairtk.experiment",
-    "off_policy_utility": "fairtk.certainty",
-    "precision": "fairtk.certainty",
-}
-_MODULES = (
-    "certainty",
-    "datasets",
-    "demo",
-    "documentation",
-    "errors",
-    "experiment",
-    "evaluation",
-    "exposure",
-    "fair_qr",
-    "groups",
-    "io",
-    "llm",
-    "measures",
-    "plugins",
-    "prompts",
-    "statistics",
-    "studies",
-    "testing",
-    "utilities",
-)
+from typing import TYPE_CHECKING  # noqa: E402
 
 from fairtk.starting import notices  # noqa: E402
+from fairtk.starting.doors import lazily  # noqa: E402
+
+__version__ = "0.2.0"
 
 notices.prepare()
 
 if TYPE_CHECKING:
-    from fairtk.certainty import off_policy_utility, precision
-    from fairtk.conformity import conformance
-    from fairtk.datasets.answers import join_answers
-    from fairtk.diagnosis import doctor
-    from fairtk.documentation import cite
-    from fairtk.evaluation import compare, evaluate
-    from fairtk.experiment import Experiment, Results, identified, tune
-    from fairtk.explanation import explain
-    from fairtk.fair_qr import FairQR, QueryRefiner
-    from fairtk.groups import Groups, Target
-    from fairtk.groups.coverage import coverage
-    from fairtk.groups.registered import register_groups, register_target
-    from fairtk.measures import (
-        AWRF,
-        EE_D,
-        EE_L,
-        EE_R,
-        EU,
-        ByGroup,
-        E,
-        FairMeasure,
-        drop_undefined,
-        nDCG_AWRF,
-        nDCG_TREC,
-    )
-    from fairtk.plugins import hookimpl
-    from fairtk.robustness import frontier, sensitivity
-    from fairtk.transformers import (
-        BM25Scorer,
-        Candidates,
-        ContrieverScorer,
-        EachDocument,
-        FairSampler,
-        FixedExposure,
-        FlanT5,
-        Generator,
-        OracleExposure,
-        OracleSampler,
-        PerSample,
-        PlackettLuceExposure,
-        SpladeScorer,
-    )
+    from fairtk import certainty as certainty
+    from fairtk import datasets as datasets
+    from fairtk import demo as demo
+    from fairtk import documentation as documentation
+    from fairtk import errors as errors
+    from fairtk import evaluation as evaluation
+    from fairtk import experiment as experiment
+    from fairtk import exposure as exposure
+    from fairtk import fair_qr as fair_qr
+    from fairtk import groups as groups
+    from fairtk import io as io
+    from fairtk import llm as llm
+    from fairtk import measures as measures
+    from fairtk import plugins as plugins
+    from fairtk import prompts as prompts
+    from fairtk import statistics as statistics
+    from fairtk import studies as studies
+    from fairtk import testing as testing
+    from fairtk import utilities as utilities
+    from fairtk.certainty import off_policy_utility as off_policy_utility
+    from fairtk.certainty import precision as precision
+    from fairtk.conformity import conformance as conformance
+    from fairtk.datasets.answers import join_answers as join_answers
+    from fairtk.diagnosis import doctor as doctor
+    from fairtk.documentation import cite as cite
+    from fairtk.evaluation import compare as compare
+    from fairtk.evaluation import evaluate as evaluate
+    from fairtk.experiment import Experiment as Experiment
+    from fairtk.experiment import Results as Results
+    from fairtk.experiment import identified as identified
+    from fairtk.experiment import tune as tune
+    from fairtk.explanation import explain as explain
+    from fairtk.fair_qr import FairQR as FairQR
+    from fairtk.fair_qr import QueryRefiner as QueryRefiner
+    from fairtk.groups import Groups as Groups
+    from fairtk.groups import Target as Target
+    from fairtk.groups.coverage import coverage as coverage
+    from fairtk.groups.registered import register_groups as register_groups
+    from fairtk.groups.registered import register_target as register_target
+    from fairtk.measures import AWRF as AWRF
+    from fairtk.measures import EE_D as EE_D
+    from fairtk.measures import EE_L as EE_L
+    from fairtk.measures import EE_R as EE_R
+    from fairtk.measures import EU as EU
+    from fairtk.measures import ByGroup as ByGroup
+    from fairtk.measures import E as E
+    from fairtk.measures import FairMeasure as FairMeasure
+    from fairtk.measures import drop_undefined as drop_undefined
+    from fairtk.measures import nDCG_AWRF as nDCG_AWRF
+    from fairtk.measures import nDCG_TREC as nDCG_TREC
+    from fairtk.plugins import hookimpl as hookimpl
+    from fairtk.robustness import frontier as frontier
+    from fairtk.robustness import sensitivity as sensitivity
+    from fairtk.transformers import BM25Scorer as BM25Scorer
+    from fairtk.transformers import Candidates as Candidates
+    from fairtk.transformers import ContrieverScorer as ContrieverScorer
+    from fairtk.transformers import EachDocument as EachDocument
+    from fairtk.transformers import FairSampler as FairSampler
+    from fairtk.transformers import FixedExposure as FixedExposure
+    from fairtk.transformers import FlanT5 as FlanT5
+    from fairtk.transformers import Generator as Generator
+    from fairtk.transformers import OracleExposure as OracleExposure
+    from fairtk.transformers import OracleSampler as OracleSampler
+    from fairtk.transformers import PerSample as PerSample
+    from fairtk.transformers import PlackettLuceExposure as PlackettLuceExposure
+    from fairtk.transformers import SpladeScorer as SpladeScorer
 
-__all__ = [
-    "AWRF",
-    "BM25Scorer",
-    "ByGroup",
-    "Candidates",
-    "ContrieverScorer",
-    "E",
-    "EachDocument",
-    "EE_D",
-    "EE_L",
-    "EE_R",
-    "EU",
-    "Experiment",
-    "FairMeasure",
-    "FairQR",
-    "FairSampler",
-    "FixedExposure",
-    "FlanT5",
-    "Generator",
-    "OracleExposure",
-    "OracleSampler",
-    "PerSample",
-    "PlackettLuceExposure",
-    "QueryRefiner",
-    "Results",
-    "SpladeScorer",
-    "cite",
-    "compare",
-    "coverage",
-    "conformance",
-    "frontier",
-    "sensitivity",
-    "doctor",
-    "drop_undefined",
-    "evaluate",
-    "explain",
-    "identified",
-    "Groups",
-    "Target",
-    "register_groups",
-    "register_target",
-    "hookimpl",
-    "join_answers",
-    "nDCG_AWRF",
-    "nDCG_TREC",
-    "off_policy_utility",
-    "precision",
-    "tune",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"fairtk.{name}")
-    raise AttributeError(f"module 'fairtk' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
-
+__getattr__, __dir__, __all__ = lazily(__name__)
 
 if not interrupts.is_command_line():  # which does it when a command runs, not for its help
     from fairtk.builtin import connect

@@ -19,44 +19,19 @@ from typing import TYPE_CHECKING
 from fairtk.starting.doors import lazily
 
 if TYPE_CHECKING:
-    from fairtk.experiment.dry_run import DryRun
-    from fairtk.experiment.entry import Experiment
-    from fairtk.experiment.executors import DaskExecutor, ProcessExecutor, SerialExecutor
-    from fairtk.experiment.identity import identified
-    from fairtk.experiment.opening import open_results, results_folder
-    from fairtk.experiment.progress import telling
-    from fairtk.experiment.results import Results
-    from fairtk.experiment.tuning import tune
-    from fairtk.experiment.upkeep import export, prune, stored
+    from fairtk.experiment.dry_run import DryRun as DryRun
+    from fairtk.experiment.entry import Experiment as Experiment
+    from fairtk.experiment.executors import DaskExecutor as DaskExecutor
+    from fairtk.experiment.executors import ProcessExecutor as ProcessExecutor
+    from fairtk.experiment.executors import SerialExecutor as SerialExecutor
+    from fairtk.experiment.identity import identified as identified
+    from fairtk.experiment.opening import open_results as open_results
+    from fairtk.experiment.opening import results_folder as results_folder
+    from fairtk.experiment.progress import telling as telling
+    from fairtk.experiment.results import Results as Results
+    from fairtk.experiment.tuning import tune as tune
+    from fairtk.experiment.upkeep import export as export
+    from fairtk.experiment.upkeep import prune as prune
+    from fairtk.experiment.upkeep import stored as stored
 
-__all__ = [
-    "DaskExecutor",
-    "Experiment",
-    "DryRun",
-    "ProcessExecutor",
-    "Results",
-    "SerialExecutor",
-    "export",
-    "identified",
-    "open_results",
-    "results_folder",
-    "prune",
-    "stored",
-    "telling",
-    "tune",
-]
-
-__getattr__ = lazily(
-    __name__,
-    {
-        "dry_run": ("DryRun",),
-        "entry": ("Experiment",),
-        "executors": ("DaskExecutor", "ProcessExecutor", "SerialExecutor"),
-        "identity": ("identified",),
-        "opening": ("open_results", "results_folder"),
-        "progress": ("telling",),
-        "results": ("Results",),
-        "tuning": ("tune",),
-        "upkeep": ("export", "prune", "stored"),
-    },
-)
+__getattr__, __dir__, __all__ = lazily(__name__)

@@ -10,32 +10,15 @@ from typing import TYPE_CHECKING
 from fairtk.starting.doors import lazily
 
 if TYPE_CHECKING:
-    from fairtk.groups.backgrounds import BACKGROUNDS, background
-    from fairtk.groups.exposure import Memberships, group_exposure, shown_documents
-    from fairtk.groups.groups import Groups
-    from fairtk.groups.levels import UNKNOWN, Level, LevelSpace
-    from fairtk.groups.target import Target
+    from fairtk.groups.backgrounds import BACKGROUNDS as BACKGROUNDS
+    from fairtk.groups.backgrounds import background as background
+    from fairtk.groups.exposure import Memberships as Memberships
+    from fairtk.groups.exposure import group_exposure as group_exposure
+    from fairtk.groups.exposure import shown_documents as shown_documents
+    from fairtk.groups.groups import Groups as Groups
+    from fairtk.groups.levels import UNKNOWN as UNKNOWN
+    from fairtk.groups.levels import Level as Level
+    from fairtk.groups.levels import LevelSpace as LevelSpace
+    from fairtk.groups.target import Target as Target
 
-__all__ = [
-    "BACKGROUNDS",
-    "Groups",
-    "Level",
-    "LevelSpace",
-    "Memberships",
-    "Target",
-    "UNKNOWN",
-    "background",
-    "group_exposure",
-    "shown_documents",
-]
-
-__getattr__ = lazily(
-    __name__,
-    {
-        "backgrounds": ("BACKGROUNDS", "background"),
-        "exposure": ("Memberships", "group_exposure", "shown_documents"),
-        "groups": ("Groups",),
-        "levels": ("Level", "LevelSpace", "UNKNOWN"),
-        "target": ("Target",),
-    },
-)
+__getattr__, __dir__, __all__ = lazily(__name__)

@@ -16,44 +16,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairtk.starting.doors import lazily
-from fairtk.studies.fair_qr.setting import Setting
 
 if TYPE_CHECKING:
-    from fairtk.experiment.tuner import folds
-    from fairtk.studies.fair_qr.data import StudyData, from_trec_fair
-    from fairtk.studies.fair_qr.results import StudyResults
-    from fairtk.studies.fair_qr.search import CollectionBM25
-    from fairtk.studies.fair_qr.settings import Settings, read_study
-    from fairtk.studies.fair_qr.study import Study
-    from fairtk.studies.fair_qr.texts import Texts
+    from fairtk.experiment.tuner import folds as folds
+    from fairtk.studies.fair_qr.data import StudyData as StudyData
+    from fairtk.studies.fair_qr.data import from_trec_fair as from_trec_fair
+    from fairtk.studies.fair_qr.results import StudyResults as StudyResults
+    from fairtk.studies.fair_qr.search import CollectionBM25 as CollectionBM25
+    from fairtk.studies.fair_qr.setting import Setting as Setting
+    from fairtk.studies.fair_qr.settings import Settings as Settings
+    from fairtk.studies.fair_qr.settings import read_study as read_study
+    from fairtk.studies.fair_qr.study import Study as Study
+    from fairtk.studies.fair_qr.texts import Texts as Texts
 
-__all__ = [
-    "CollectionBM25",
-    "StudyResults",
-    "Setting",
-    "Settings",
-    "Study",
-    "StudyData",
-    "Texts",
-    "folds",
-    "from_trec_fair",
-    "read_study",
-]
-
-# What plugins need to offer a system is loaded at once; PyTerrier is not.
-__getattr__ = lazily(
-    __name__,
-    {
-        "data": ("StudyData", "from_trec_fair"),
-        "layout": ("folds",),
-        "results": ("StudyResults",),
-        "search": ("CollectionBM25",),
-        "settings": ("Settings", "read_study"),
-        "study": ("Study",),
-        "texts": ("Texts",),
-    },
-)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazily(__name__)
