@@ -185,6 +185,8 @@ _NEED_T5 = ("ContrieverScorer", "SpladeScorer", "FlanT5")
 _CITATIONS = {
     "FairSampler": "kim2024fairrag plackett1975analysis",
     "OracleSampler": "kim2024fairrag",
+    "PlackettLuceExposure": "kim2024fairrag plackett1975analysis",
+    "OracleExposure": "kim2024fairrag diaz2020evaluating",
     "BM25Scorer": "robertson2009probabilistic",
     "ContrieverScorer": "izacard2022unsupervised",
     "SpladeScorer": "formal2021splade",

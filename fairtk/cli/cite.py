@@ -10,6 +10,7 @@ from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_rows
 
 _COLUMNS = ("key", "author", "title", "year")
+_BRACES = {ord(brace): None for brace in "{}"}  # of BibTeX, for capitals
 
 
 @click.command("cite")
@@ -37,4 +38,4 @@ def command(names: tuple[str, ...], form: str, output: str | None) -> None:
 def _field(entry: str, name: str) -> str:
     pattern = r"@\w+\{([^,\s]+)" if name == "key" else rf"^\s*{name}\s*=\s*[{{\"](.*?)[}}\"],?$"
     found = re.search(pattern, entry, re.MULTILINE | re.DOTALL)
-    return " ".join(found[1].split()) if found else ""
+    return " ".join(found[1].translate(_BRACES).split()) if found else ""
