@@ -10,6 +10,8 @@ from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
 
 _SAME = 1e-12  # values nearer than this are ties
+_ROUNDING = 1e-9  # of a bound
+_MANY, _FILLED = 2000, 0.1  # memberships, and their share of those that documents could have
 _TINY = np.finfo(np.float64).tiny  # so that 0 log 0 is 0
 
 
@@ -98,10 +100,9 @@ def exposure_order(
         kind = np.flatnonzero(head < end)
         doc = queue[head[kind]]
         gain = gained + now * relevance[doc]
-        near = closeness.with_one_more(exposure, now, kind)
         allowed = gain + _at_most(relevance, left[: len(chosen)], doc, attention[rank:]) >= least
-        value = np.where(allowed, gain * near**weight, -1.0)
-        best = np.flatnonzero(value >= value.max() - _SAME)
+        best, value = closeness.best(exposure, now, kind, np.where(allowed, gain, -1.0), weight)
+        best = best[value >= value.max() - _SAME]
         pick = best[doc[best].argmin()]
         chosen[rank] = doc[pick]
         left[doc[pick]] = False
@@ -114,8 +115,11 @@ def exposure_order(
 class _Closeness:
     """1 - JSD(exposure, target), as `fairtk.divergence.js_divergence`, after one more document.
 
-    A document moves the exposure of its own groups, and all shares by the new sum, which few
-    documents have apart from the others: the rest of the shares is looked at once for each sum.
+    A document moves the exposure of its own groups, and all shares by the new sum. Where documents
+    have few groups of all, the rest of the shares is looked at once for each sum, which few
+    documents have apart from the others. Where they have many: closeness is concave in the shares,
+    so its tangent at the shares that the mean of all documents would leave is nowhere below it, and
+    one product of a matrix and a vector finds the few kinds of documents that may be best.
 
     Args:
         member: of each kind of document in the groups; shape (n_kinds, n_groups).
@@ -123,22 +127,51 @@ class _Closeness:
     """
 
     def __init__(self, member: FloatArray, target: FloatArray) -> None:
-        self._target = target
+        self._member, self._target = member, target
+        self._total, self._mean = member.sum(axis=1), member.mean(axis=0)
         self._kind, self._group = np.nonzero(member)
         self._weight = member[self._kind, self._group]
-        self._sums, self._sum_of = np.unique(member.sum(axis=1), return_inverse=True)
+        self._filled = len(self._weight) > max(_MANY, _FILLED * member.size)
+        self._sums, self._sum_of = np.unique(self._total, return_inverse=True)
         self._sum = self._sum_of[self._kind]
         self._own = target[self._group]
         # groups that no document has add target x ln(2) / 2
         self._fixed = _x_log_x(target).sum() / 2
         self._fixed += max(0.0, 1.0 - float(target.sum())) * np.log(2.0) / 2
 
-    def with_one_more(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
-        """Return the closeness once a document of each of some kinds has some attention.
+    def best(
+        self,
+        exposure: FloatArray,
+        attention: float,
+        kind: IntArray,
+        gain: FloatArray,
+        weight: float,
+    ) -> tuple[IntArray, FloatArray]:
+        """Return places in `kind`, all of the best among them, and their gain x closeness ^ weight.
 
         No exposure at all, which only the first ranks can have, says nothing: such kinds get the
         largest of the others' values.
+
+        Args:
+            exposure: of each group so far.
+            attention: that one more document has.
+            kind: of the documents; shape (n,).
+            gain: expected relevance with each of them; below 0: not to be chosen; same shape.
+            weight: of closeness.
         """
+        place, none_yet = np.arange(len(kind)), not exposure.any()
+        if self._filled and not none_yet:
+            bound = gain * self._at_most(exposure, attention, kind) ** weight
+            likely = bound.argmax()
+            value = gain[likely] * self._one_by_one(exposure, attention, kind[[likely]]) ** weight
+            place = np.flatnonzero(bound >= value - _ROUNDING)
+        after = self._one_by_one if self._filled else self._by_sums
+        near = after(exposure, attention, kind[place])
+        if none_yet and not (empty := self._total[kind] <= 0).all():
+            near[empty] = near[~empty].max()
+        return place, np.where(gain[place] < 0, -1.0, gain[place] * near**weight)
+
+    def _by_sums(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
         total = exposure.sum() + attention * self._sums
         whole = np.where(total > 0, total, 1.0)
         before = _terms(exposure / whole[:, None], self._target)
@@ -146,11 +179,22 @@ class _Closeness:
         change = _terms(own, self._own) - before[self._sum, self._group]
         parts = before.sum(axis=1)[self._sum_of]
         parts += np.bincount(self._kind, change, len(parts))
-        near: FloatArray = np.clip(1.0 - parts - self._fixed, 0.0, 1.0)[kind]
-        empty = (total <= 0)[self._sum_of[kind]]
-        if empty.any():
-            near[empty] = 1.0 if empty.all() else near[~empty].max()
-        return near
+        return np.asarray(np.clip(1.0 - parts - self._fixed, 0.0, 1.0)[kind])
+
+    def _one_by_one(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
+        shown = exposure + attention * self._member[kind]
+        total = shown.sum(axis=1, keepdims=True)
+        parts = _terms(shown / np.where(total > 0, total, 1.0), self._target).sum(axis=1)
+        return np.asarray(np.clip(1.0 - parts - self._fixed, 0.0, 1.0))
+
+    def _at_most(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
+        around = exposure + attention * self._mean
+        around /= around.sum()
+        slope = np.log((around + _TINY) / ((around + self._target) / 2 + _TINY)) / 2
+        near = 1.0 - self._fixed - _terms(around, self._target).sum() + around @ slope
+        shown = exposure @ slope + attention * (self._member @ slope)[kind]
+        total = exposure.sum() + attention * self._total[kind]
+        return np.asarray(np.clip(near - shown / total, 0.0, 1.0))
 
 
 def _terms(shown: FloatArray, target: FloatArray) -> FloatArray:
