@@ -51,13 +51,16 @@ def asked(topics: pd.DataFrame, qids: Sequence[str], texts: Sequence[str]) -> pd
     return frame
 
 
-def bare_rankings(found: pd.DataFrame, topics: pd.DataFrame, where: str) -> pd.DataFrame:
+def bare_rankings(
+    found: pd.DataFrame, topics: pd.DataFrame, where: str, most: int | None = None
+) -> pd.DataFrame:
     """Return rankings in order, with ranks from 0 and qids as strings, without topics' columns.
 
     Args:
         found: what a retriever or reranker returned (R).
         topics: the queries.
         where: who returned it, for messages.
+        most: how many documents of each query are kept; None: all.
 
     Raises:
         InputError: the rankings are broken.
@@ -66,9 +69,10 @@ def bare_rankings(found: pd.DataFrame, topics: pd.DataFrame, where: str) -> pd.D
     run = encode_run(found, where)
     known = {*topics.columns, QID, RANK, QUERY}
     own = [c for c in found.columns if c not in known and not c.startswith("query_")]
-    out = found[own].iloc[run.order].reset_index(drop=True)
-    out.insert(0, QID, run.qids[run.query])
-    out[RANK] = run.position
+    kept = slice(None) if most is None else run.position < most
+    out = found[own].iloc[run.order[kept]].reset_index(drop=True)
+    out.insert(0, QID, run.qids[run.query[kept]])
+    out[RANK] = run.position[kept]
     return out
 
 

@@ -31,7 +31,8 @@ class Loop:
     """Refines many queries side by side: one retrieval and one round of calls per iteration.
 
     Attributes:
-        retrieve: rankings (R, ranks from 0, qids as strings) for queries given by qid and text.
+        retrieve: rankings (R, ranks from 0, qids as strings) for queries given by qid and text; and
+            whether they are the original ones.
         refine: one outcome for each request.
         meter: measures rankings.
         threshold: a query whose divergence is not above it is done.
@@ -42,7 +43,7 @@ class Loop:
         waited: seconds that `refine` took so far.
     """
 
-    retrieve: Callable[[Sequence[str], Sequence[str]], pd.DataFrame]
+    retrieve: Callable[[Sequence[str], Sequence[str], bool], pd.DataFrame]
     refine: Callable[[Sequence[Refinement]], list[Refined]]
     meter: ShareMeter
     threshold: float
@@ -59,13 +60,14 @@ class Loop:
         queries = [Progress(q, t, t) for q, t in zip(qids, texts, strict=True)]
         for query in queries:
             query.steps.append(Step(0, query.original))
-        runs = [self.retrieve(qids, texts)]
+        runs = [self.retrieve(qids, texts, True)]
         self._first(queries, self._measured(queries, runs[0]))
         for iteration in range(1, self.max_iterations + 1):
             asked = self._ask(queries, iteration)
             if not asked:
                 break
-            runs.append(self.retrieve([q.qid for q in asked], [q.steps[-1].query for q in asked]))
+            texts = [q.steps[-1].query for q in asked]
+            runs.append(self.retrieve([q.qid for q in asked], texts, False))
             self._judge(asked, self._measured(asked, runs[-1]))
         for query in queries:
             if query.active:

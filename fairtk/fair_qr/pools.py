@@ -38,17 +38,22 @@ def pooled(
         lists: the iterations to pool, by qid.
         k: how many documents of each list.
     """
-    parts = []
+    parts = [runs[0].iloc[:0]]
     for iteration, run in enumerate(runs):
-        wanted = [qid for qid, found in lists.items() if iteration in found]
-        part = run[run[RANK] < k]
-        parts.append(part[part[QID].isin(wanted)].assign(_age=len(runs) - iteration))
+        if wanted := [qid for qid, found in lists.items() if iteration in found]:
+            parts.append(run[(run[RANK] < k) & run[QID].isin(wanted)])
     whole = pd.concat(parts[::-1], ignore_index=True)
-    whole["_query"] = pd.Index(list(lists), dtype=object).get_indexer(whole[QID])
-    whole = whole.sort_values(["_query", "_age", RANK], kind="stable")
-    whole = whole.drop_duplicates([QID, DOCNO]).drop(columns=["_query", "_age"])
-    whole[RANK] = whole.groupby(QID, sort=False).cumcount()
-    return whole.reset_index(drop=True)
+    query = pd.Index(list(lists), dtype=object).get_indexer(whole[QID])
+    order = np.argsort(query, kind="stable")  # the latest list is first, and by rank, already
+    return _ranked(whole.iloc[order].drop_duplicates([QID, DOCNO]))
+
+
+def _ranked(whole: pd.DataFrame) -> pd.DataFrame:
+    """Return rows, those of each query together, with the ranks that their order says."""
+    query = pd.factorize(whole[QID])[0]
+    whole = whole.reset_index(drop=True)
+    whole[RANK] = np.arange(len(query)) - np.searchsorted(query, query)
+    return whole
 
 
 def by_first_scores(
@@ -65,16 +70,15 @@ def by_first_scores(
         unknown: the score of documents that the first retrieval did not return, in place of those.
     """
     known = first[[QID, DOCNO, SCORE, RANK]].rename(columns={SCORE: "_score", RANK: "_rank"})
-    both = pool.merge(known, on=[QID, DOCNO], how="left", validate="one_to_one")
-    found = both["_rank"].notna().to_numpy()
+    both = pool.merge(known, on=[QID, DOCNO], how="left")  # a document is once in each
+    score, rank = both["_score"].to_numpy(), both["_rank"].fillna(np.inf).to_numpy()
     query = pd.factorize(both[QID])[0]
-    order = np.lexsort((both[RANK], both["_rank"].fillna(np.inf), query))
-    lowest = both.groupby(QID, sort=False)["_score"].transform("min").fillna(0.0)
-    below = lowest - 1.0 - both[RANK] if unknown is None else unknown
-    both[SCORE] = np.where(found, both["_score"], below)
-    out = both.drop(columns=["_score", "_rank"]).iloc[order].reset_index(drop=True)
-    out[RANK] = out.groupby(QID, sort=False).cumcount()
-    return out
+    lowest = np.full(len(both), np.inf)
+    np.fmin.at(lowest, query, score)
+    below = np.where(lowest == np.inf, 0.0, lowest)[query] - 1.0 - both[RANK].to_numpy()
+    out = both.drop(columns=["_score", "_rank"])
+    out[SCORE] = np.where(rank < np.inf, score, below if unknown is None else unknown)
+    return _ranked(out.iloc[np.lexsort((both[RANK], rank, query))])
 
 
 def in_pool_order(pool: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from fairtk.exposure.browsing import BrowsingModel
 from fairtk.exposure.expected import attention, total
 from fairtk.exposure.ndcg import normalized_gain
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
+from fairtk.frames.columns import RANK
 from fairtk.frames.ids import Ids
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.rankings import encode_run
@@ -73,7 +74,7 @@ class ShareMeter:
             run: R, with qids as strings.
             qids: the queries, with or without rows in the run; shape (n_queries,).
         """
-        ranked = encode_run(run, "FairQR")
+        ranked = encode_run(run[run[RANK] < self.depth], "FairQR")
         weight = attention(ranked, self.browsing, self.depth)
         memberships = self.groups.memberships(ranked.docnos, self.unlabeled)
         shown = shown_documents(ranked, weight)

@@ -24,7 +24,7 @@ from fairtk.fair_qr.pools import DEEP, chosen_lists
 from fairtk.fair_qr.progress import trace_frame
 from fairtk.fair_qr.shares import ShareMeter
 from fairtk.fair_qr.tokens import index_tokens
-from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, RANK, require
+from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, require
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Estimate, as_chat_model
 from fairtk.prompts.refine import Refinement, RefinementPromptLike, as_refinement_prompt
@@ -234,7 +234,7 @@ class FairQR(FairTransformer):
         asked_for = topics_by_qid(topics, "FairQR")
         looking = self._looking()
         loop = Loop(
-            lambda qids, texts: self._retrieve(asked_for, qids, texts),
+            partial(self._retrieve, asked_for),
             lambda requests: refine(self.llm, self.prompt, requests),
             looking.meter,
             self.threshold,
@@ -244,8 +244,6 @@ class FairQR(FairTransformer):
             index_tokens(self.retriever),
         )
         queries, runs = loop.run(list(asked_for.index), asked_for[QUERY].tolist())
-        deep = max(self.k, self.depth)  # what is looked at of later lists
-        runs = [runs[0], *(run[run[RANK] < deep] for run in runs[1:])]
         order = partial(self._ordering.order, runs, self.k, asked_for, looking.meter)
         ranked = order({q.qid: chosen_lists(q.kept, self.pool) for q in queries if not q.missing})
         missing = missing_frame(queries)
@@ -287,9 +285,13 @@ class FairQR(FairTransformer):
         return LookingBack(meter, self.qrels, again)
 
     def _retrieve(
-        self, topics: pd.DataFrame, qids: Sequence[str], texts: Sequence[str]
+        self, topics: pd.DataFrame, qids: Sequence[str], texts: Sequence[str], first: bool
     ) -> pd.DataFrame:
-        """Return the rankings of queries, sorted, without the columns of the topics."""
+        """Return the rankings of queries, sorted, without the columns of the topics.
+
+        Of the first ones all is kept, for its scores, of later ones what is looked at.
+        """
         found = self.retriever.transform(asked(topics, qids, texts))
-        out = bare_rankings(found, topics, f"FairQR: the output of {self.retriever!r}")
+        most = None if first else max(self.k, self.depth)
+        out = bare_rankings(found, topics, f"FairQR: the output of {self.retriever!r}", most)
         return out[out[QID].isin(list(qids))]

@@ -21,6 +21,7 @@ from fairtk.fair_qr.tokens import Tokens, index_tokens
 from fairtk.files.places import locked
 from fairtk.frames.arrays import BoolArray, IntArray
 from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
+from fairtk.frames.rankings import order_by
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.settings import whole
 
@@ -94,12 +95,14 @@ class CollectionBM25(FairTransformer):
             found = pd.DataFrame({_PLACE: [], DOCNO: [], SCORE: []}).astype({_PLACE: int})
         else:
             found = self._opened().transform(asked)
-        run = found.sort_values([_PLACE, SCORE, DOCNO], ascending=[True, False, False])
-        place = run[_PLACE].to_numpy()
+        place = found[_PLACE].to_numpy()
+        score, docno = found[SCORE].to_numpy(dtype=np.float64), found[DOCNO].to_numpy(dtype=object)
+        order = order_by((-score, place), lambda rows: (rows, docno))
+        place = place[order]
         out = topics.iloc[place].reset_index(drop=True)
-        out[DOCNO] = run[DOCNO].to_numpy(dtype=object)
-        out[SCORE] = run[SCORE].to_numpy(dtype=np.float64)
-        out[RANK] = np.arange(len(run)) - np.searchsorted(place, place)
+        out[DOCNO] = docno[order]
+        out[SCORE] = score[order]
+        out[RANK] = np.arange(len(place)) - np.searchsorted(place, place)
         return out
 
     def tokens(self, text: str) -> list[str]:
