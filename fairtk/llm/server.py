@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from threading import Event
 from typing import Any
 
@@ -183,6 +185,7 @@ class OpenAICompatible(ServerModel):
             # whether a server is there is known sooner than what it answers
             timeout=openai.Timeout(self.timeout, connect=min(self.timeout, _CONNECT)),
             max_retries=0,  # retried here, so that broken answers are, too
+            http_client=openai.DefaultHttpxClient(verify=_certificates(openai)),
         )
 
     def _key(self) -> str | None:
@@ -196,3 +199,10 @@ class OpenAICompatible(ServerModel):
                 "api_key_env, or give api_key_env=None for a server without keys"
             )
         return key
+
+
+@cache
+def _certificates(openai: Any) -> Any:
+    """Return what servers are known by: read once, as that takes longer than all else of a call."""
+    httpx = sys.modules[openai.DefaultHttpxClient.__base__.__module__]  # or httpx2
+    return httpx.create_ssl_context()
