@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairtk.divergence import Divergence
-from fairtk.errors import NotFoundError, ParameterError
+from fairtk.errors import NotFoundError, ParameterError, suggestion
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.plugins import registry
 from fairtk.plugins.registry import Registry
@@ -28,6 +29,19 @@ def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
         except (SyntaxError, ValueError):
             pass
     raise ParameterError(f"cannot read the {kind} {text!r}; write Name or Name(option=value)")
+
+
+def refuse_unknown_options(
+    what: str, factory: Callable[..., Any], options: dict[str, Any]
+) -> Mapping[str, inspect.Parameter]:
+    """Raise for an option that a factory does not take; return the parameters that it has."""
+    known = inspect.signature(factory).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    for option in options:
+        if option not in known and not takes_any:
+            tail = suggestion(option, known) if known else "; it has no options"
+            raise ParameterError(f"{what} has no option {option!r}{tail}")
+    return known
 
 
 def read_browsing(text: str) -> BrowsingModel:

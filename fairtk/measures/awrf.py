@@ -200,8 +200,5 @@ def warn_of_thin_labels(
 
 
 AWRF = AttentionWeightedRankFairness()
-
-
-def awrf_params() -> dict[str, Any]:
-    """Return the parameters of AWRF other than the cutoff, for measures that contain it."""
-    return {k: v for k, v in AWRF.SUPPORTED_PARAMS.items() if k != "cutoff"}
+AWRF_PARAMS = {k: v for k, v in AWRF.SUPPORTED_PARAMS.items() if k != "cutoff"}
+"""The parameters of AWRF other than the cutoff, for measures that contain it."""

@@ -64,24 +64,18 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
     A query that the run lacks has the value that the evaluator gives it; NaN where an evaluator
     gives no value for one of the rankings.
     """
-    _require_columns(measures, evidence)
     n_queries = len(evidence.qids)
-    # one evaluator holds the labels for all samples; each call sees one ranking per query
-    evaluator, parts = evaluator_for(measures, evidence), _samples(measures, evidence)
-    index = {qid: i for i, qid in enumerate(evidence.qids)}
     total = {m: np.zeros(n_queries) for m in measures}
     valued = {m: np.zeros(n_queries) for m in measures}
     absent = {m: np.full(n_queries, np.nan) for m in measures}
+    for metric, at, there in _metrics(measures, evidence):
+        if there:
+            total[metric.measure][at] += metric.value
+            valued[metric.measure][at] += 1
+        else:
+            absent[metric.measure][at] = metric.value
     count = np.zeros(n_queries)
-    for here, part in parts:
-        for metric in evaluator.iter_calc(part):
-            at = index[metric.query_id]
-            if metric.query_id in here:
-                total[metric.measure][at] += metric.value
-                valued[metric.measure][at] += 1
-            else:
-                absent[metric.measure][at] = metric.value
-        count[[index[q] for q in here]] += 1
+    count[evidence.query_of_run] = evidence.rankings.n_samples
     with np.errstate(invalid="ignore"):
         return {
             m: np.where(
@@ -93,24 +87,27 @@ def means_over_samples(measures: Sequence[Any], evidence: Evidence) -> dict[Any,
 
 def values_by_sample(measure: Any, evidence: Evidence) -> tuple[IntArray, FloatArray]:
     """Return the query and the value of each ranking of a sampled run, in any order."""
-    _require_columns([measure], evidence)
-    evaluator = evaluator_for([measure], evidence)
-    index = {qid: i for i, qid in enumerate(evidence.qids)}
-    found = [
-        (index[metric.query_id], float(metric.value))
-        for here, part in _samples([measure], evidence)
-        for metric in evaluator.iter_calc(part)
-        if metric.query_id in here
-    ]
+    every = _metrics([measure], evidence)
+    found = [(at, float(metric.value)) for metric, at, there in every if there]
     query, value = zip(*found, strict=True) if found else ((), ())
     return np.array(query, dtype=np.int64), np.array(value, dtype=np.float64)
 
 
-def _samples(measures: Sequence[Any], evidence: Evidence) -> Iterator[tuple[set[str], Any]]:
-    """Yield the queries and the run of each sample, in a form that the evaluators take."""
+def _metrics(
+    measures: Sequence[Any], evidence: Evidence
+) -> Iterator[tuple[ir_measures.Metric, int, bool]]:
+    """Yield the values of each sample with the index of their query, and whether the sample has it.
+
+    One evaluator holds the labels for all samples; each call sees one ranking per query.
+    """
+    _require_columns(measures, evidence)
+    evaluator = evaluator_for(measures, evidence)
+    index = {qid: i for i, qid in enumerate(evidence.qids)}
     plain = set(ir_measures.run_inputs(measures)) <= {QUERY_ID, DOC_ID, SCORE}
     ours = any(isinstance(m, FairMeasure) for m in measures)
-    return _frames(evidence) if ours or not plain else _dicts(evidence)
+    for here, part in _frames(evidence) if ours or not plain else _dicts(evidence):
+        for metric in evaluator.iter_calc(part):
+            yield metric, index[metric.query_id], metric.query_id in here
 
 
 def evaluator_for(measures: Sequence[Any], evidence: Evidence) -> Any:

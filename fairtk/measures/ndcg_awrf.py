@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from ir_measures import nDCG
 
 from fairtk.frames.arrays import FloatArray
-from fairtk.measures.awrf import AWRF, awrf_params
+from fairtk.measures.awrf import AWRF, AWRF_PARAMS
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.expectation import E
@@ -37,17 +37,13 @@ class NDCGxAWRF(FairMeasure):
     CITATION: ClassVar[str] = "ekstrand2022overview sapiezynski2019quantifying"
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
-    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
-        "cutoff": CUTOFF,
-        "ndcg": WHICH,
-        **awrf_params(),
-    }
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"cutoff": CUTOFF, "ndcg": WHICH, **AWRF_PARAMS}
 
     @property
     def factors(self) -> list[FairMeasure]:
         """The two measures whose product this is."""
         cutoff = {} if self["cutoff"] is None else {"cutoff": self["cutoff"]}
-        shared = {name: self[name] for name in awrf_params() if name in self.params}
+        shared = {name: self[name] for name in AWRF_PARAMS if name in self.params}
         relevance: Any = E(nDCG(**cutoff)) if self["ndcg"] == "trec_eval" else nDCG_TREC(**cutoff)
         return [relevance, AWRF(**cutoff, **shared)]
 

@@ -63,7 +63,11 @@ def known_names() -> list[str]:
 
 def _measure(node: ast.expr, text: str) -> Any:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        return _checked(_measure(node.left, text) @ _literal(node.right, text))
+        try:
+            cutoff = ast.literal_eval(node.right)
+        except ValueError:
+            raise ParameterError(_unreadable(text)) from None
+        return _checked(_measure(node.left, text) @ cutoff)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         product = ir_measures.measures.registry["Product"]
         return product(left=_measure(node.left, text), right=_measure(node.right, text))
@@ -111,13 +115,6 @@ def _argument(node: ast.expr, text: str) -> Any:
         raise
     except InputError as error:
         raise ParameterError(f"{_unreadable(text)} ({error})") from None
-
-
-def _literal(node: ast.expr, text: str) -> Any:
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        raise ParameterError(_unreadable(text)) from None
 
 
 def _unreadable(text: Any) -> str:

@@ -72,41 +72,32 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
     )
 
 
-class SampleProvider(providers.Provider):  # type: ignore[misc]
+class SampleProvider(FallbackProvider):  # type: ignore[misc]
     """Hands all measures on to the other providers of ir_measures' default pipeline."""
 
     NAME = "fairtk_samples"
     for_parts = None  # a measure that is made of others has checked what it was given
 
-    def supports(self, measure: Any) -> bool:
-        """Return whether another provider computes the measure."""
-        return bool(self._others.supports(measure))
-
-    def run_inputs(self, measures: Iterable[Any]) -> list[str]:
-        """Return the columns of the run that the measures read, in ir_measures' names."""
-        return self._others.run_inputs(measures)  # type: ignore[no-any-return]
-
-    def qrel_inputs(self, measures: Iterable[Any]) -> list[str]:
-        """Return the columns of the qrels that the measures read, in ir_measures' names."""
-        return self._others.qrel_inputs(measures)  # type: ignore[no-any-return]
+    def __init__(self) -> None:
+        providers.Provider.__init__(self)
 
     @property
-    def _others(self) -> Any:
-        pipeline = ir_measures.DefaultPipeline.providers
-        return FallbackProvider([p for p in pipeline if p is not self])
+    def providers(self) -> list[Any]:
+        """The other providers, as they are now."""
+        return [p for p in ir_measures.DefaultPipeline.providers if p is not self]
 
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Any:
         wanted = list(measures)
         others = [m for m in wanted if not isinstance(m, FairMeasure)]
         if not others:
-            return self._others.evaluator(wanted, qrels)
+            return super()._evaluator(wanted, qrels)
         # those that are defined at run time may be given less than they declare
         strict = [m for m in others if not hasattr(m, "runtime_impl")]
         needs = ours(self.qrel_inputs(strict)) if strict else []
         where = ", ".join(sorted(map(repr, others)))
         qrels = _listed(qrels)
         checked = Qrels(as_frame(qrels, LABEL, f"{where} (qrels)"), where, needs)
-        inner = self._others.evaluator(wanted, _handed(qrels, checked, wanted))
+        inner = super()._evaluator(wanted, _handed(qrels, checked, wanted))
         needs = ours(self.run_inputs(strict)) if strict else []
         return SampleEvaluator(inner, others, checked, needs)
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-import ir_measures
 import numpy as np
-from ir_measures import providers
+from ir_measures.providers.pytrec_eval_provider import PytrecEvalProvider
 from ir_measures.util import QrelsConverter
 
 from fairtk.errors import InputError
@@ -28,23 +27,15 @@ _FAST = 1000  # labels up to here cost nothing
 Labels = Mapping[str, Mapping[str, int]]
 
 
-class SafeTrecEval(providers.Provider):  # type: ignore[misc]
+class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
     """pytrec_eval, with labels that have the same values and that it can hold."""
 
     NAME = "fairtk_trec_eval"
 
-    def supports(self, measure: Any) -> bool:
-        """Return whether pytrec_eval computes the measure."""
-        return bool(ir_measures.pytrec_eval.supports(measure))
-
-    def is_available(self) -> bool:
-        """Return whether pytrec_eval is installed."""
-        return bool(ir_measures.pytrec_eval.is_available())
-
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Any:
         wanted = list(measures)
         labels = _whole(wanted, QrelsConverter(qrels).as_dict_of_dict())
-        return ir_measures.pytrec_eval.evaluator(wanted, safe_labels(wanted, labels))
+        return super()._evaluator(wanted, safe_labels(wanted, labels))
 
 
 def safe_labels(measures: Iterable[Any], labels: Labels) -> Labels:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
-from fairtk.errors import ParameterError, suggestion
+from fairtk.errors import ParameterError
 from fairtk.plugins import registry
 from fairtk.prompts.builder import PromptBuilder
+from fairtk.string_forms import refuse_unknown_options
 
 
 def get(name: str, **options: Any) -> PromptBuilder:
@@ -22,13 +22,7 @@ def get(name: str, **options: Any) -> PromptBuilder:
         ParameterError: the prompt has no such option, needs one more, or refuses the value.
     """
     factory = registry.prompts.load(name)
-    parameters = inspect.signature(factory).parameters
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    for option in options:
-        if option not in parameters and not takes_any:
-            raise ParameterError(
-                f"the prompt {name!r} has no option {option!r}{suggestion(option, parameters)}"
-            )
+    parameters = refuse_unknown_options(f"the prompt {name!r}", factory, options)
     needed = [
         p.name
         for p in parameters.values()

@@ -134,12 +134,10 @@ class Utility(ByContent, ABC):
             )
         return list(values)
 
-    def _settings(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, setting) for setting in self.SETTINGS)
-
     def digest(self) -> str:
         """Return the content digest of name and settings."""
-        return digest([type(self).__qualname__, self.name, *self._settings()])
+        settings = [getattr(self, setting) for setting in self.SETTINGS]
+        return digest([type(self).__qualname__, self.name, *settings])
 
     def __repr__(self) -> str:
         options = ", ".join(f"{s}={getattr(self, s)!r}" for s in self.SETTINGS)

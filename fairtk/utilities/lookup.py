@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
-from fairtk.errors import MissingExtraError, ParameterError, PluginError, suggestion
+from fairtk.errors import MissingExtraError, PluginError
 from fairtk.plugins import registry
 from fairtk.starting.printing import load_target
+from fairtk.string_forms import refuse_unknown_options
 
 
 def get(name: str, **options: Any) -> Any:
@@ -30,7 +29,7 @@ def get(name: str, **options: Any) -> Any:
     spec = registry.utilities.get(name)
     try:
         factory = load_target(spec.target)
-        _check_options(name, factory, options)
+        refuse_unknown_options(f"the utility {name!r}", factory, options)
         utility = factory(**options)
     except ModuleNotFoundError as error:
         if spec.extra is None or error.name is None or isinstance(error, MissingExtraError):
@@ -43,13 +42,3 @@ def get(name: str, **options: Any) -> Any:
                 f"{attribute!r}; subclass fairtk.utilities.Utility"
             )
     return utility
-
-
-def _check_options(name: str, factory: Callable[..., Any], options: dict[str, Any]) -> None:
-    parameters = inspect.signature(factory).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return
-    for option in options:
-        if option not in parameters:
-            tail = suggestion(option, parameters) if parameters else "; it has no options"
-            raise ParameterError(f"the utility {name!r} has no option {option!r}{tail}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from fairtk.datasets.fetching import Table, fetch
 from fairtk.errors import FormatError
@@ -35,20 +35,11 @@ HOLDS: dict[Part, str] = {
 """What each file has in it."""
 
 
-class Files(Protocol):
-    """A place with the track's files."""
-
-    def path(self, part: Part) -> Path:
-        """Return the path of a file; raises an error that says what is missing."""
-
-    count_hint: int | None
-    """The number of documents, where it is known without reading them."""
-
-
 class FolderFiles:
     """Files in a local folder, packed or not."""
 
-    count_hint: int | None = None  # any corpus
+    count_hint: int | None = None
+    """The number of documents, where it is known without reading them."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser().resolve()
@@ -89,6 +80,9 @@ class OfficialFiles:
         """Return the path of a file; a `DownloadError` where it cannot be had."""
         loader = "fairtk.datasets.trec_fair.from_folder"
         return fetch(OFFICIAL, NAMES[part], self._sources, check_lines, loader)
+
+
+Files = FolderFiles | OfficialFiles
 
 
 def check_lines(path: Path) -> None:
