@@ -110,46 +110,31 @@ def fairtk_prompts() -> Iterable[PromptSpec]:
 @hookimpl
 def fairtk_datasets() -> Iterable[DatasetSpec]:
     """Return the built-in data sets."""
-    spec = DatasetSpec
-    licence = "LaMP-6 is made from the Avocado corpus, which needs a licence (LDC2015T03)"
-    return (
-        [
-            spec(
-                f"lamp/{by}{task}/{split}",
-                "fairtk.datasets.lamp:build",
-                f"LaMP-{task}, {name}: {split} ({'split by time' if by else 'split by users'})",
-                citation="salemi2024lamp",
-                warning=licence if task == 6 else None,
-            )
-            for by in ("", "time/")
-            for task, name in _LAMP.items()
-            for split in ("dev", "train")
-        ]
-        + [
-            spec(
-                f"lamp/{task}/dev/{model}",
-                "fairtk.datasets.lamp:build",
-                f"LaMP-{task}, {name}: dev queries with utility labels for {model}",
-                citation="kim2024fairrag",
-                warning=licence if task == 6 else None,
-            )
-            for task, name in _LAMP.items()
-            for model in ("flan-t5-small", "flan-t5-base", "flan-t5-xxl")
-        ]
-        + [
-            spec(
-                f"trec-fair/2022/{name}",
-                "fairtk.datasets.trec_fair:build",
-                f"TREC Fair Ranking 2022: {topics}",
-                citation="ekstrand2022overview",
-                warning="the corpus is a download of 7.7 GB, the metadata of 237 MB",
-            )
-            for name, topics in (
-                ("train/keywords", "training topics with keywords"),
-                ("eval", "evaluation topics"),
-            )
-        ]
-    )
+    lamp = "fairtk.datasets.lamp:build"
+    for task, name in _LAMP.items():
+        warning = None
+        if task == 6:
+            warning = "LaMP-6 is made from the Avocado corpus, which needs a licence (LDC2015T03)"
+        for by, users in (("", "users"), ("time/", "time")):
+            for split in ("dev", "train"):
+                about = f"LaMP-{task}, {name}: {split} (split by {users})"
+                place = f"lamp/{by}{task}/{split}"
+                yield DatasetSpec(place, lamp, about, citation="salemi2024lamp", warning=warning)
+        for model in ("flan-t5-small", "flan-t5-base", "flan-t5-xxl"):
+            about = f"LaMP-{task}, {name}: dev queries with utility labels for {model}"
+            place = f"lamp/{task}/dev/{model}"
+            yield DatasetSpec(place, lamp, about, citation="kim2024fairrag", warning=warning)
+    for name, topics in (
+        ("train/keywords", "training topics with keywords"),
+        ("eval", "evaluation topics"),
+    ):
+        yield DatasetSpec(
+            f"trec-fair/2022/{name}",
+            "fairtk.datasets.trec_fair:build",
+            f"TREC Fair Ranking 2022: {topics}",
+            citation="ekstrand2022overview",
+            warning="the corpus is a download of 7.7 GB, the metadata of 237 MB",
+        )
 
 
 _TRANSFORMERS = {

@@ -8,8 +8,7 @@ import numpy as np
 
 from fairtk.divergence import log_of
 from fairtk.explanation.bands import Bands
-from fairtk.explanation.contributions import Contributions, by_band, shares
-from fairtk.explanation.shape import sides
+from fairtk.explanation.contributions import Contributions, by_band, shares, sides
 from fairtk.exposure.expected import total
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.evidence import Evidence

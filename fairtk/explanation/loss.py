@@ -9,8 +9,7 @@ import numpy as np
 
 from fairtk.divergence import spread
 from fairtk.explanation.bands import Bands
-from fairtk.explanation.contributions import REST, Contributions, by_band, shares
-from fairtk.explanation.shape import sides
+from fairtk.explanation.contributions import REST, Contributions, by_band, shares, sides
 from fairtk.exposure.expected import attention
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.groups import Groups

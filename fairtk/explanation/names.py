@@ -13,7 +13,6 @@ from fairtk.explanation.loss import LABELS
 from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import GROUP
 from fairtk.groups import Groups
-from fairtk.groups.frames import level_columns
 from fairtk.groups.levels import LevelSpace
 
 NOT_SHOWN = "(groups not shown)"
@@ -48,7 +47,7 @@ class Names:
         """Return the names of cells, in `columns`."""
         special = {REST: self.rest, ABSENT: NOT_IN_RUN, self.space.size: NO_GROUP}
         plain = (cell >= 0) & (cell < self.space.size)
-        frame = pd.DataFrame(level_columns(self.space, np.where(plain, cell, 0)))
+        frame = pd.DataFrame(self.space.columns(np.where(plain, cell, 0)))
         for number, text in special.items():
             frame[cell == number] = text
         return frame

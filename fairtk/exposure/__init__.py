@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from fairtk.exposure.bounds import Bounded, ExposureValues, values_and_bounds
+from fairtk.exposure.bounds import (
+    Bounded,
+    ExposureValues,
+    cascade_relevance,
+    values_and_bounds,
+    worst_relevance,
+)
 from fairtk.exposure.browsing import DCG, GERR, MU, RBP, TREC, BrowsingModel
 from fairtk.exposure.expected import (
     Grades,
@@ -13,7 +19,6 @@ from fairtk.exposure.expected import (
     target_exposure,
     total,
 )
-from fairtk.exposure.extremes import cascade_relevance, worst_relevance
 from fairtk.exposure.ndcg import ideal_gain, normalized_gain
 from fairtk.exposure.published import expeval_values, fair_rag_values
 

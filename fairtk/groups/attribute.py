@@ -13,6 +13,7 @@ import pandas as pd
 
 from fairtk.divergence import spread
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.groups.documents import Documents
 
 _ROUNDING = 1e-12
@@ -82,6 +83,24 @@ class Attribute:
     def all_weights(self) -> FloatArray:
         """Return the weight of each entry; shape (n_entries,)."""
         return np.ones(len(self.level)) if self.weights is None else self.weights
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return ``docno``, ``group`` and ``weight`` of each entry, page ids as integers."""
+        owner = np.repeat(np.arange(len(self.documents)), np.diff(self.start))
+        return pd.DataFrame(
+            {
+                DOCNO: self.documents.values[owner],
+                GROUP: pd.Categorical.from_codes(self.level, list(self.levels)),
+                WEIGHT: self.all_weights(),
+            }
+        )
+
+    def level_counts(self) -> pd.DataFrame:
+        """Return ``group``, ``documents`` and ``weight`` of each level, in order."""
+        n = len(self.levels)
+        weight = np.bincount(self.level, weights=self.all_weights(), minlength=n)
+        documents = np.bincount(self.level, minlength=n)
+        return pd.DataFrame({GROUP: self.levels, "documents": documents, WEIGHT: weight})
 
     @cached_property
     def used(self) -> BoolArray:

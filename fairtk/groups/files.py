@@ -19,7 +19,6 @@ from fairtk.files.tables import read_table, write_table
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import Fail, attribute_from_frame, level_order
-from fairtk.groups.frames import attribute_frame
 from fairtk.groups.levels import UNKNOWN
 
 _ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
@@ -81,10 +80,8 @@ def write_attribute(attribute: Attribute, path: str | PathLike[str]) -> None:
         note["unknown"] = unknown
     if not attribute.normalized:
         note["normalize"] = False
-    if is_parquet_name(path):
-        write_parquet(attribute_frame(attribute), path, note)
-    else:
-        write_weights(attribute_frame(attribute), path, note)
+    write = write_parquet if is_parquet_name(path) else write_weights
+    write(attribute.to_frame(), path, note)
 
 
 def stem(path: str | PathLike[str]) -> str:

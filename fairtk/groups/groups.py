@@ -10,17 +10,18 @@ from itertools import product
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError
 from fairtk.files.renderings import frame_html
+from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.frames.content import ByContent
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import attribute_from_frame
 from fairtk.groups.coverage import coverage
 from fairtk.groups.crossed import Crossed
 from fairtk.groups.files import read_attribute, write_attribute
-from fairtk.groups.frames import groups_frame, level_counts
 from fairtk.groups.levels import UNKNOWN, Levels
 from fairtk.groups.reading_docs import frame_from_docs
 
@@ -190,7 +191,13 @@ class Groups(Crossed, ByContent):
 
         Crossed attributes have a column each, named like them, instead of ``group``.
         """
-        return groups_frame(self)
+        if len(self.factors) == 1:
+            return self.factors[0].to_frame().astype({DOCNO: "str", GROUP: "str"})
+        found = self.memberships(self.docnos)
+        owner = np.repeat(np.arange(len(self)), found.size)
+        docnos = pd.Series(self.docnos[owner], dtype="str")
+        columns = {DOCNO: docnos, **self.space.columns(found.cell), WEIGHT: found.weight}
+        return pd.DataFrame(columns)
 
     def renamed(self, name: str) -> Groups:
         """Return the same groups under another name.
@@ -236,7 +243,7 @@ class Groups(Crossed, ByContent):
         return f"<Groups {self.name}: {counts} levels, {len(self.factors[0].documents)} documents>"
 
     def _repr_html_(self) -> str:
-        shown = (level_counts(factor) for factor in self.factors)
+        shown = (factor.level_counts() for factor in self.factors)
         return "".join(frame_html(frame, repr(self)) for frame in shown)
 
     def _single(self, what: str) -> Attribute:

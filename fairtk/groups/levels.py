@@ -10,12 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
+import pandas as pd
 
 from fairtk.errors import InputError, listed
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
+from fairtk.frames.columns import GROUP
 
 UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as TREC Fair Ranking names it."""
@@ -119,6 +121,15 @@ class LevelSpace:
             for levels, stride in zip(self.levels, self.strides, strict=True)
         ]
         return tuple(found) if self.crossed else found[0]
+
+    def columns(self, cell: IntArray) -> dict[str, pd.Series]:
+        """Return the levels of cells as columns: ``group``, or one for each crossed attribute."""
+        columns = {}
+        for place, name in enumerate(self.names):
+            levels = np.array(self.levels[place], dtype=object)
+            values: Any = levels[self.codes(cell, place)] if len(cell) else []
+            columns[name if self.crossed else GROUP] = pd.Series(values, dtype="str")
+        return columns
 
     def cell(self, level: Level) -> int:
         """Return the number of a level; one that there is not is an `InputError`."""

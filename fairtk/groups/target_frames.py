@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
@@ -28,27 +29,20 @@ from fairtk.groups.building import (
 from fairtk.groups.crossed import Crossed
 from fairtk.groups.factored import BackgroundRows, ProductRows
 from fairtk.groups.files import check_weights, failing_at
-from fairtk.groups.frames import level_columns
 from fairtk.groups.levels import UNKNOWN, LevelSpace, only
 
 TOLERANCE = 1e-6
 """How far from 1 the weights of a query may sum."""
 
 
+@dataclass(eq=False)
 class TargetWeights:
     """The parts of a `fairtk.Target`, of which it takes the attributes."""
 
-    def __init__(
-        self,
-        space: LevelSpace,
-        distributions: Distributions,
-        qids: ObjectArray | None = None,
-        undefined: Mapping[str, str] | None = None,
-    ) -> None:
-        self.space = space
-        self.distributions = distributions
-        self.qids = qids
-        self.undefined: dict[str, str] = dict(undefined or {})
+    space: LevelSpace
+    distributions: Distributions
+    qids: ObjectArray | None = None
+    undefined: dict[str, str] = field(default_factory=dict)
 
 
 def target_from_frame(
@@ -101,7 +95,7 @@ def frame_of_target(target: TargetWeights) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     if target.qids is not None:
         columns[QID] = pd.Series(target.qids[rows.row] if len(rows.row) else [], dtype="str")
-    columns |= level_columns(target.space, rows.cell)
+    columns |= target.space.columns(rows.cell)
     return pd.DataFrame(columns | {WEIGHT: rows.weight})
 
 

@@ -18,17 +18,11 @@ METHODS = {"independent": race, "stratified": spread_rankings}
 
 @dataclass(frozen=True)
 class Draws:
-    """Sampled rankings, sorted by query, sample and rank.
+    """Sampled rankings, sorted by query, sample and rank; arrays of shape (n_drawn,)."""
 
-    Attributes:
-        row: which row of the sorted run is placed; shape (n_drawn,).
-        sample: number of the sample, from 0; shape (n_drawn,).
-        rank: place within the sample, from 0; shape (n_drawn,).
-    """
-
-    row: IntArray
-    sample: IntArray
-    rank: IntArray
+    row: IntArray  # which row of the sorted run is placed
+    sample: IntArray  # number of the sample, from 0
+    rank: IntArray  # place within the sample, from 0
 
 
 def draw_rankings(

@@ -25,21 +25,13 @@ PANEL = 8
 
 @dataclass(frozen=True)
 class Panels:
-    """Nodes of the integrals of many races, in panels of `PANEL` nodes.
+    """Nodes of the integrals of many races, in panels of `PANEL` nodes."""
 
-    Attributes:
-        race: race of each panel; shape (n_panels,).
-        time: log-times; shape (n_panels, PANEL).
-        step: how much of log-time each node stands for; same shape.
-        begin: documents before it have arrived by then; shape (n_panels,).
-        end: documents from it on have not; shape (n_panels,).
-    """
-
-    race: IntArray
-    time: FloatArray
-    step: FloatArray
-    begin: IntArray
-    end: IntArray
+    race: IntArray  # race of each panel; shape (n_panels,)
+    time: FloatArray  # log-times; shape (n_panels, PANEL)
+    step: FloatArray  # how much of log-time each node stands for; same shape
+    begin: IntArray  # documents before it have arrived by then; shape (n_panels,)
+    end: IntArray  # documents from it on have not; shape (n_panels,)
 
 
 def arrival_panels(log_weight: FloatArray, waited: IntArray) -> Panels:

@@ -24,8 +24,16 @@ from __future__ import annotations
 import numpy as np
 
 from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.plackett_luce.arrivals import DRAWS, HEAVY, Placed, exponential, take
-from fairtk.plackett_luce.stages import count_heavy, race_flat, race_mixed
+from fairtk.plackett_luce.stages import (
+    DRAWS,
+    HEAVY,
+    Placed,
+    count_heavy,
+    exponential,
+    race_flat,
+    race_mixed,
+    take,
+)
 from fairtk.plackett_luce.streams import Stream
 
 # numbers held at once by the last stage
@@ -66,13 +74,7 @@ def race(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntAr
 
 
 def finish(log_weight: FloatArray, stream: Stream, placed: Placed) -> None:
-    """Fill the samples that lack places up: the documents that are left race.
-
-    Args:
-        log_weight: falling; shape (n,).
-        stream: the random numbers, opened at the query.
-        placed: what the samples have.
-    """
+    """Fill the samples that lack places up: the documents that are left race."""
     step = max(1, CHUNK // len(log_weight))
     for first in range(0, len(placed.rows), step):
         _finish(log_weight, stream, placed.rows[first : first + step], placed)

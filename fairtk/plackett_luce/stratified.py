@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.plackett_luce.arrivals import Placed
 from fairtk.plackett_luce.sampling import finish
+from fairtk.plackett_luce.stages import Placed
 from fairtk.plackett_luce.streams import Stream
 
 SPREAD = 32
@@ -31,17 +31,7 @@ Bits = npt.NDArray[np.uint64]
 
 
 def spread_rankings(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntArray:
-    """Draw rankings from gaps of log-weights.
-
-    Args:
-        gaps: as `score_gaps` gives them for one query; shape (n,).
-        n_samples: number of rankings.
-        places: places per ranking, at most n.
-        stream: the random numbers, opened at the query.
-
-    Returns:
-        Indexes into the documents as sorted by weight; shape (n_samples, places).
-    """
+    """Draw rankings from gaps of log-weights; as `fairtk.plackett_luce.sampling.race`."""
     log_weight = -np.cumsum(gaps)
     placed = Placed(n_samples, places)
     ranked, spread = placed.ranked, min(places, SPREAD)

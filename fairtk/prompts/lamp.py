@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.prompts.builder import Prompt
-from fairtk.prompts.published import fair_rag
-from fairtk.prompts.truncation import Entry
+from fairtk.prompts.truncation import Entry, fair_rag
 
 TRUNCATIONS = ("keep-question", "fair-rag")
 
@@ -30,7 +29,7 @@ class LampPrompt(Prompt):
     Args:
         truncate: ``"keep-question"`` (default; see `fairtk.prompts.truncation`) or
             ``"fair-rag"``, the published code's way, which can cut the question off (see
-            `fairtk.prompts.published`).
+            `fairtk.prompts.truncation.fair_rag`).
     """
 
     truncate: str = "keep-question"

@@ -1,4 +1,4 @@
-"""The default truncation: documents give way, the question stays.
+"""Truncation: by default documents give way and the question stays, else as published.
 
 The published Fair-RAG code reserves room for the question but not for the words that join the
 parts, so that a long prompt loses its end, which is the question. Here the whole prompt is
@@ -20,10 +20,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fairtk.errors import InputError
-from fairtk.prompts.tokens import count, trim, window
+from fairtk.prompts.tokens import UNLIMITED, count, trim, window
 
 SHORTEST_ENTRY = 8
 """A cut entry with fewer tokens says nothing about its document."""
+QUESTION_TOKENS = 256
+"""The published code's bound on the question."""
 
 
 class Entry(NamedTuple):
@@ -117,3 +119,35 @@ def _question_alone(prompt: Frame, question: str, limit: int, tokenizer: Any) ->
         room -= excess
         text = prompt.join(trim(question, room, tokenizer), [])
     return text
+
+
+class Published(NamedTuple):
+    """The published code's prompt, before and after its last cut."""
+
+    aggregated: str
+    final: str
+
+
+def fair_rag(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: Any) -> Published:
+    """Return the prompt as the published Fair-RAG code builds it, to reproduce its prompts exactly.
+
+    The question is cut to its first 256 tokens; each of the k entries gets
+    ``(model_max_length - tokens(question)) // k`` tokens and is cut at its end, whatever stands
+    there; the joined prompt is cut at ``model_max_length``. The joining words are in no budget, so
+    a long prompt loses the end of its question. Where that code raises:
+
+    - no document (it divides by zero): the prompt is the question, cut to 256 tokens;
+    - a LaMP-1 question whose words "which reference is related?" were cut off (an index error):
+      `fairtk.errors.InputError`.
+    """
+    longest = getattr(tokenizer, "model_max_length", UNLIMITED)
+    if longest >= UNLIMITED:
+        raise InputError(
+            f"the prompt {prompt.name!r} with truncate='fair-rag' cuts by the generator's "
+            "tokenizer, and this one has no model_max_length: set the backend's "
+            "max_prompt_tokens, or use truncate='keep-question'"
+        )
+    question = trim(question, QUESTION_TOKENS, tokenizer)
+    budget = (int(longest) - count(question, tokenizer)) // max(1, len(entries))
+    aggregated = prompt.join(question, [trim(entry.text, budget, tokenizer) for entry in entries])
+    return Published(aggregated, trim(aggregated, int(longest), tokenizer))

@@ -13,8 +13,7 @@ from typing import Any
 import ir_datasets
 
 from fairtk.datasets.fetching import Table, fetch
-from fairtk.datasets.lamp.handlers import LampDocs, LampQueries, LampScoredDocs
-from fairtk.datasets.lamp.labels import LampQrels
+from fairtk.datasets.lamp.handlers import LampDocs, LampQrels, LampQueries, LampScoredDocs
 from fairtk.datasets.lamp.outputs import OutputsFile
 from fairtk.datasets.lamp.places import find
 from fairtk.datasets.lamp.questions import QuestionsFile
