@@ -3,6 +3,7 @@
 import html
 import io
 import re
+import zlib
 
 from matplotlib import mathtext
 from matplotlib.font_manager import FontProperties
@@ -20,7 +21,7 @@ def svg(formula):
     drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.S)
     drawn = re.sub(r'<g id="patch_1">.*?</g>', "", drawn, count=1, flags=re.S)
     # names are shared by all formulas of a page
-    key = format(abs(hash(formula)) % 16**8, "x")
+    key = format(zlib.crc32(formula.encode()), "x")  # the same in each build
     drawn = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>m{key}-", drawn)
     label = html.escape(" ".join(formula.split()), quote=True)
     return drawn.replace(

@@ -12,5 +12,5 @@ class ShownFigure(Figure):
 
     def _repr_png_(self) -> bytes:
         picture = io.BytesIO()
-        self.savefig(picture, format="png", dpi=150)
+        self.savefig(picture, format="png", dpi=100)
         return picture.getvalue()

@@ -21,7 +21,9 @@ AXE = os.environ.get("FAIRTK_AXE", "")
 PAGES = (
     "index.html",
     "measures/EE_D.html",
+    "first_pipeline.html",
     "tutorials/01_evaluate_a_run.html",
+    "tutorials/04_group_fairness_trec_fair.html",
     "api/fairtk.transformers.html",
     "cookbook/run_files.html",
     "cli.html",
