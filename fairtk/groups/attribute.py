@@ -16,8 +16,6 @@ from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.groups.documents import Documents
 
-_ROUNDING = 1e-12
-
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
@@ -35,42 +33,6 @@ class Attribute:
     level: npt.NDArray[Any]  # level of each entry, increasing inside a row
     weights: FloatArray | None  # weight of each entry; None: all 1
     normalized: bool  # whether each row was divided by its sum
-
-    @classmethod
-    def build(
-        cls,
-        name: str,
-        levels: tuple[str, ...],
-        unknown: int,
-        documents: Documents,
-        row: IntArray,
-        level: IntArray,
-        weight: FloatArray,
-        normalized: bool,
-    ) -> Attribute:
-        """Return the attribute of entries that are checked, distinct and in any order."""
-        key = row * np.int64(len(levels)) + level
-        if not bool((key[1:] > key[:-1]).all()):
-            order = np.argsort(key, kind="stable")
-            row, level, weight = row[order], level[order], weight[order]
-        del key
-        n = len(documents)
-        if normalized:
-            total = np.bincount(row, weights=weight, minlength=n)
-            total[np.abs(total - 1) < _ROUNDING] = 1  # so that writing and reading changes nothing
-            weight = weight / total[row]
-        size = np.bincount(row, minlength=n)
-        start = np.concatenate([[0], np.cumsum(size)])
-        return cls(
-            name,
-            levels,
-            unknown,
-            documents,
-            start.astype(np.int32 if len(row) < 2**31 else np.int64),
-            level.astype(np.int16 if len(levels) < 2**15 else np.int32),
-            None if bool((weight == 1.0).all()) else weight,
-            normalized,
-        )
 
     def entries(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the size of each row, and level and weight of their entries; row -1 has none."""

@@ -18,6 +18,8 @@ from fairtk.groups.documents import Documents
 
 SPLITS = ("count", "equal")
 
+_ROUNDING = 1e-12
+
 Fail = Callable[[int, str, type[InputError]], NoReturn]
 """Raises for a row of the table; files put their path and line in front."""
 
@@ -44,7 +46,8 @@ def attribute_from_frame(
     if WEIGHT in frame.columns:
         weight = checked_weights(frame, [DOCNO, GROUP], fail)
     key = row * np.int64(len(names)) + code
-    if not bool((key[1:] > key[:-1]).all()):
+    rising = bool((key[1:] > key[:-1]).all())
+    if not rising:
         twice = pd.Series(key).duplicated().to_numpy()
         if twice.any():
             at = first(twice)
@@ -65,11 +68,27 @@ def attribute_from_frame(
         )
     if not weight.all():
         used = weight > 0
-        row, code, weight = row[used], code[used], weight[used]
+        row, code, weight, key = row[used], code[used], weight[used], key[used]
     if split == "equal":
         weight = np.ones(len(row))
-    place_of = -1 if unknown is None or unknown not in names else names.index(unknown)
-    return Attribute.build(name, names, place_of, documents, row, code, weight, normalize)
+    if not rising:
+        order = np.argsort(key, kind="stable")
+        row, code, weight = row[order], code[order], weight[order]
+    if normalize:
+        total = np.bincount(row, weights=weight, minlength=len(documents))
+        total[np.abs(total - 1) < _ROUNDING] = 1  # so that writing and reading changes nothing
+        weight = weight / total[row]
+    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(documents)))])
+    return Attribute(
+        name,
+        names,
+        -1 if unknown is None or unknown not in names else names.index(unknown),
+        documents,
+        start.astype(np.int32 if len(row) < 2**31 else np.int64),
+        code.astype(np.int16 if len(names) < 2**15 else np.int32),
+        None if bool((weight == 1.0).all()) else weight,
+        normalize,
+    )
 
 
 def failing(where: str) -> Fail:

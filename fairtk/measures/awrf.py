@@ -10,12 +10,12 @@ from fairtk.errors import ParameterError, listed, warn
 from fairtk.exposure.browsing import TREC, BrowsingModel
 from fairtk.exposure.expected import attention
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
-from fairtk.groups.completions import jensen_shannon_bounds
 from fairtk.groups.coverage import coverage_of, unreachable
 from fairtk.groups.exposure import (
     Memberships,
     free_attention,
     group_exposure,
+    jensen_shannon_bounds,
     rank_fairness,
     shown_documents,
 )

@@ -20,12 +20,11 @@ from fairtk.frames.columns import (
 )
 from fairtk.measures import FairMeasure, parse
 from fairtk.testing.agreement import check, check_values, same_number
-from fairtk.testing.invariance import MeasureInvariance
-from fairtk.testing.measured import theirs
+from fairtk.testing.measured import MeasureUnderTest, theirs
 from fairtk.testing.toys import toy_topics
 
 
-class MeasureContract(MeasureInvariance):
+class MeasureContract(MeasureUnderTest):
     """Tests of a measure; subclass it and set `measure`.
 
     Attributes:

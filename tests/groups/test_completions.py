@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairtk.divergence import SparseRows, js_divergence
 from fairtk.groups import UNKNOWN, Groups, Target
-from fairtk.groups.completions import jensen_shannon_bounds
+from fairtk.groups.exposure import jensen_shannon_bounds
 
 
 def rows(dense):

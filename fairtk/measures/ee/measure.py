@@ -1,4 +1,4 @@
-"""What EE-D, EE-R and EE-L declare alike, and how they are asked for their values."""
+"""EE-D, EE-R and EE-L: what they declare, and how they are asked for their values."""
 
 from __future__ import annotations
 
@@ -180,3 +180,93 @@ class ExpectedExposure(FairMeasure):
                 "so their targets differ too; give n='judged', a number, or the name of a column "
                 "of the qrels"
             )
+
+
+class ExpectedExposureDisparity(ExpectedExposure):
+    """How unevenly a ranking policy spreads exposure over documents.
+
+    The squared norm of expected exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG,
+    Eqs. 3 and 5), normalized by its largest value, that of one fixed ranking (Appendix C). In
+    [0, 1] when normalized; lower is more even. It does not say whether the documents that get the
+    exposure are useful (that is EE_R), nor whether groups of documents are treated alike.
+
+    With ``bounds="paper"`` the floor is taken as 0, but no policy reaches it: a uniform one has
+    k / n. ``bounds="exact"`` uses (sum of weights)^2 / n; undefined (NaN) where every ranking
+    shows all documents alike, and where a ranking has fewer than min(k, n) documents. Under a
+    cascade (GERR) the largest value is that with the useful documents last. A query that the run
+    lacks gets 1 (the largest value).
+
+    Estimated from N samples, EE-D is too large by (1 - EE-D) / N in expectation.
+    ``estimator="unbiased"`` takes that away, and may leave [0, 1] by what is chance; N = 1 is an
+    error. A run without samples is a policy of its own: one ranking, always.
+
+    With ``groups=...`` it is the squared norm of the groups' exposure (see `EE_L`). With
+    ``variant="expeval"`` and a cascade (GERR) that can leave [0, 1], because that code's bounds are
+    those of documents.
+    """
+
+    NAME = "EE_D"
+    PRETTY_NAME: ClassVar[str] = "Expected exposure disparity"
+    BETTER: ClassVar[str] = "lower"
+    MISSING: ClassVar[float] = 1.0
+    PART: ClassVar[str] = "disparity"
+
+
+class ExpectedExposureRelevance(ExpectedExposure):
+    """How much of the exposure goes where an ideal policy would put it.
+
+    The inner product of expected exposure and target exposure (Diaz et al. 2020; Kim and Diaz,
+    Towards Fair RAG, Eqs. 3 and 6), normalized by the ideal policy's value (Appendix C). In
+    [0, 1] when normalized; higher is better. It is a measure of quality, not of fairness: one
+    fixed ranking with useful documents on top has the same value as an even policy over them.
+
+    With ``bounds="exact"`` the floor is the value of the worst fixed order, above 0 when useful
+    documents cannot all be left out; undefined (NaN) where a ranking has fewer than min(k, n)
+    documents. Under a cascade (GERR) other orders can have more than the ideal one, so there it is
+    normalized by the largest value of any order. A query without a useful document is undefined;
+    one that the run lacks gets 0. Samples estimate it without bias.
+
+    With ``groups=...`` it is the inner product of the groups' exposure and the target (see `EE_L`).
+    """
+
+    NAME = "EE_R"
+    PRETTY_NAME: ClassVar[str] = "Expected exposure relevance"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    PART: ClassVar[str] = "relevance"
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        name: param for name, param in PARAMETERS.items() if name != "estimator"
+    }
+
+
+class ExpectedExposureLoss(ExpectedExposure):
+    """How far the exposure that documents get is from the exposure they should get.
+
+    The squared distance of expected and target exposure (Diaz et al. 2020; Kim and Diaz, Towards
+    Fair RAG, Eq. 3): EE_D - 2 EE_R + squared norm of the target, all unnormalized. Lower is
+    better; 0 is reached by the ideal policy alone. The papers give no normalizer for it; here,
+    with ``normalize=True``, it is divided by the sum of the upper bounds of EE_D and EE_R (as the
+    code published with Fair RAG does), with ``bounds="exact"`` by the loss of the worst fixed
+    order (NaN where a ranking has fewer than min(k, n) documents; under GERR a bound that cannot
+    always be reached). A query without a useful document is undefined (NaN); one that the run
+    lacks gets the upper bound. ``estimator="unbiased"`` takes away what sampling adds to EE_D.
+
+    ``EE_L(groups=..., target=...)@20`` is the group form of TREC Fair Ranking 2022, Task 2: the
+    exposure of groups, from useful documents alone, against the target distribution times the
+    attention of the first 20 ranks (of ``@k``), whatever the length of the rankings; discount
+    `TREC`, not normalized. ``variant="expeval"`` has the group form of that code, with its own
+    target.
+    """
+
+    NAME = "EE_L"
+    PRETTY_NAME: ClassVar[str] = "Expected exposure loss"
+    BETTER: ClassVar[str] = "lower"
+    MISSING: ClassVar[float] = 1.0
+    PART: ClassVar[str] = "loss"
+
+
+EE_D, EE_R, EE_L = (
+    ExpectedExposureDisparity(),
+    ExpectedExposureRelevance(),
+    ExpectedExposureLoss(),
+)
