@@ -26,53 +26,6 @@ class System:
     present: BoolArray
 
 
-@dataclass(frozen=True)
-class Means:
-    """Means over queries: of costs over n, of exposure over those with rankings."""
-
-    parts: Contributions
-    n: int
-    shown: BoolArray
-
-    def groups(self, names: Names, cell: IntArray | None = None) -> pd.DataFrame:
-        """Return exposure, target, difference, cost and number of queries of each group.
-
-        `cell` is the group of each unit; None: the units' own.
-        """
-        parts = self.parts
-        cells, place = np.unique(parts.cell if cell is None else cell, return_inverse=True)
-        rankings = max(int(self.shown.sum()), 1)
-        exposed = parts.shown.sum(axis=1)
-        exposure = np.bincount(place, weights=exposed, minlength=len(cells)) / rankings
-        target = np.bincount(place, weights=parts.target, minlength=len(cells)) / rankings
-        cost = np.bincount(place, weights=parts.cost.sum(axis=1), minlength=len(cells))
-        n_queries = np.int64(len(self.shown))
-        both = np.unique(place[exposed > 0] * n_queries + parts.query[exposed > 0])
-        frame = names.frame(cells)
-        frame["exposure"] = exposure
-        frame["target"] = target
-        frame["difference"] = exposure - target
-        frame["queries"] = np.bincount(both // n_queries, minlength=len(cells))
-        frame["cost"] = cost / max(self.n, 1)
-        return frame
-
-    def bands(self, bands: Bands) -> pd.DataFrame:
-        """Return attention and cost of each band of ranks."""
-        # a mean over no query is unknown, not 0
-        cost = self.parts.cost.sum(axis=0) / (self.n or np.nan)
-        attention = self.parts.attention.sum(axis=0) / (int(self.shown.sum()) or np.nan)
-        frame = pd.DataFrame(
-            {
-                "ranks": pd.Series(bands.names, dtype="str"),
-                "attention": attention,
-                "cost": cost,
-            }
-        )
-        used = np.ones(len(frame), dtype=bool)
-        used[bands.outside] = np.nan_to_num(cost[bands.outside]) != 0
-        return frame[used].reset_index(drop=True)
-
-
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return the frame with the baseline's columns and the change of cost; absent parts are 0."""
     differs = [c for c in before.columns if c not in (*keys, "difference")]
@@ -144,7 +97,7 @@ class CostFrames:
         ``difference``: the first minus the second, above 0 for a group that is shown too much;
         ``queries``: in how many queries the group is shown; ``cost``; ``share`` of the total.
         """
-        return self._two(lambda s: self._means(s).groups(self.names), self.names.columns)
+        return self._two(lambda s: self._groups(s, self.names), self.names.columns)
 
     @cached_property
     def by_attribute(self) -> pd.DataFrame:
@@ -156,8 +109,8 @@ class CostFrames:
         parts = []
         for place, name in enumerate(self.names.space.names):
             one = self._two(
-                lambda s, at=place: self._means(s).groups(
-                    self.names.part(at), self.names.level(s.parts.cell, at)
+                lambda s, at=place: self._groups(
+                    s, self.names.part(at), self.names.level(s.parts.cell, at)
                 ),
                 ["group"],
             )
@@ -172,7 +125,7 @@ class CostFrames:
         ``ranks`` (counted from 1), ``attention``: the band's mean share of attention, ``cost``
         (below 0 for ranks that show what is missing), ``share`` of the total.
         """
-        return self._two(lambda s: self._means(s).bands(self.bands), ["ranks"], sort=False)
+        return self._two(self._ranks, ["ranks"], sort=False)
 
     @cached_property
     def by_query(self) -> pd.DataFrame:
@@ -206,8 +159,45 @@ class CostFrames:
     def _n(self) -> int:
         return int(self.defined.sum())
 
-    def _means(self, system: System) -> Means:
-        return Means(system.parts, self._n, system.present & self.defined)
+    def _groups(self, system: System, names: Names, cell: IntArray | None = None) -> pd.DataFrame:
+        """Return mean exposure, target, difference and cost of each group, and its queries.
+
+        Costs are over all queries, exposure over those with rankings. `cell` is the group of each
+        unit; None: the units' own.
+        """
+        parts, shown = system.parts, system.present & self.defined
+        cells, place = np.unique(parts.cell if cell is None else cell, return_inverse=True)
+        rankings = max(int(shown.sum()), 1)
+        exposed = parts.shown.sum(axis=1)
+        exposure = np.bincount(place, weights=exposed, minlength=len(cells)) / rankings
+        target = np.bincount(place, weights=parts.target, minlength=len(cells)) / rankings
+        cost = np.bincount(place, weights=parts.cost.sum(axis=1), minlength=len(cells))
+        n_queries = np.int64(len(shown))
+        both = np.unique(place[exposed > 0] * n_queries + parts.query[exposed > 0])
+        frame = names.frame(cells)
+        frame["exposure"] = exposure
+        frame["target"] = target
+        frame["difference"] = exposure - target
+        frame["queries"] = np.bincount(both // n_queries, minlength=len(cells))
+        frame["cost"] = cost / max(self._n, 1)
+        return frame
+
+    def _ranks(self, system: System) -> pd.DataFrame:
+        """Return attention and cost of each band of ranks, in the mean."""
+        bands, shown = self.bands, system.present & self.defined
+        # a mean over no query is unknown, not 0
+        cost = system.parts.cost.sum(axis=0) / (self._n or np.nan)
+        attention = system.parts.attention.sum(axis=0) / (int(shown.sum()) or np.nan)
+        frame = pd.DataFrame(
+            {
+                "ranks": pd.Series(bands.names, dtype="str"),
+                "attention": attention,
+                "cost": cost,
+            }
+        )
+        used = np.ones(len(frame), dtype=bool)
+        used[bands.outside] = np.nan_to_num(cost[bands.outside]) != 0
+        return frame[used].reset_index(drop=True)
 
     def _mean(self, values: FloatArray) -> float:
         return float(values[self.defined].mean()) if self._n else float("nan")

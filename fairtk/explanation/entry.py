@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FairtkWarning, ParameterError
-from fairtk.explanation.awrf import awrf_contributions
 from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
 from fairtk.explanation.cost_frames import System
-from fairtk.explanation.loss import loss_contributions
 from fairtk.explanation.names import Names
+from fairtk.explanation.parts import awrf_contributions, loss_contributions
 from fairtk.explanation.result import Explanation
 from fairtk.frames.qrels import Qrels
 from fairtk.groups import Groups

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.explanation.contributions import ABSENT, REST
-from fairtk.explanation.loss import LABELS
+from fairtk.explanation.parts import LABELS
 from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import GROUP
 from fairtk.groups import Groups

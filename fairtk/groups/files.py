@@ -6,37 +6,23 @@ import re
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, listed
-from fairtk.files.content import is_parquet_name, naming
+from fairtk.files.content import is_parquet_name
 from fairtk.files.parquet import write_parquet
 from fairtk.files.rows import Rows, all_numbers
-from fairtk.files.tables import read_table, write_table
+from fairtk.files.tables import write_table
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.groups.attribute import Attribute
-from fairtk.groups.building import Fail, attribute_from_frame, level_order
+from fairtk.groups.building import attribute_from_frame, level_order
 from fairtk.groups.levels import UNKNOWN
 
 _ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
 _OTHER = (".json", ".jsonl", ".ndjson", ".xlsx", ".feather")
-
-
-def read_attribute(
-    path: str | PathLike[str],
-    name: str | None,
-    unknown: str | None,
-    levels: Sequence[str] | None,
-    split: str,
-    normalize: bool | None,
-) -> Attribute:
-    """Read one attribute; see `fairtk.Groups.read`."""
-    rows = read_table(path)
-    with naming(path):
-        return attribute_of_rows(rows, name, unknown, levels, split, normalize)
 
 
 def attribute_of_rows(
@@ -63,7 +49,7 @@ def attribute_of_rows(
         levels=levels,
         split=split,
         normalize=normalize,
-        fail=failing_at(rows),
+        fail=lambda row, message, kind: rows.fail(row, message),
     )
 
 
@@ -87,15 +73,6 @@ def write_attribute(attribute: Attribute, path: str | PathLike[str]) -> None:
 def stem(path: str | PathLike[str]) -> str:
     """Return a file's name without its suffixes."""
     return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
-
-
-def failing_at(rows: Rows) -> Fail:
-    """Return the function that raises for a row of a file, naming its line."""
-
-    def fail(row: int, message: str, kind: type[InputError]) -> NoReturn:
-        rows.fail(row, message)
-
-    return fail
 
 
 def check_weights(rows: Rows, columns: list[str], what: str) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError
+from fairtk.files import naming, read_table
 from fairtk.files.renderings import frame_html
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.frames.content import ByContent
@@ -21,7 +22,7 @@ from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import attribute_from_frame
 from fairtk.groups.coverage import coverage
 from fairtk.groups.crossed import Crossed
-from fairtk.groups.files import read_attribute, write_attribute
+from fairtk.groups.files import attribute_of_rows, write_attribute
 from fairtk.groups.levels import UNKNOWN, Levels
 from fairtk.groups.reading_docs import frame_from_docs
 
@@ -135,7 +136,9 @@ class Groups(Crossed, ByContent):
             FormatError: the file lacks a column or holds something `from_frame` rejects; names
                 file and line.
         """
-        return cls([read_attribute(path, name, unknown, levels, split, normalize)])
+        rows = read_table(path)
+        with naming(path):
+            return cls([attribute_of_rows(rows, name, unknown, levels, split, normalize)])
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the groups, in one step; the suffix chooses TSV, CSV (both ``.gz`` too) or Parquet.

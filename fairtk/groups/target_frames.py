@@ -28,7 +28,7 @@ from fairtk.groups.building import (
 )
 from fairtk.groups.crossed import Crossed
 from fairtk.groups.factored import BackgroundRows, ProductRows
-from fairtk.groups.files import check_weights, failing_at
+from fairtk.groups.files import check_weights
 from fairtk.groups.levels import UNKNOWN, LevelSpace, only
 
 TOLERANCE = 1e-6
@@ -86,7 +86,7 @@ def read_target(path: str | PathLike[str], groups: Crossed | None) -> TargetWeig
     rows = read_table(path)
     check_weights(rows, [WEIGHT], "a target file")
     with naming(path):
-        return target_from_frame(rows.frame, groups, failing_at(rows))
+        return target_from_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
 
 
 def frame_of_target(target: TargetWeights) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.datasets import trec_fair
-from fairtk.datasets.trec_fair import cache
+from fairtk.datasets.trec_fair import metadata
 from fairtk.datasets.trec_fair.metadata import read_pages
 from fairtk.datasets.trec_fair.official import DIMENSIONS
 from fairtk.errors import (
@@ -274,7 +274,7 @@ def test_metadata_are_read_once(folder, monkeypatch):
     kept = folder / f"{METADATA}.fairtk.parquet"
     assert kept.is_file()
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "read_pages", None)
+        patch.setattr(metadata, "read_pages", None)
         for name, groups in first.items():
             assert trec_fair.groups(folder, name) == groups
         assert trec_fair.groups(folder) == reduce(mul, first.values())

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.datasets.trec_fair.cache import load_pages
 from fairtk.datasets.trec_fair.dataset import files_of, from_folder, is_folder
 from fairtk.datasets.trec_fair.files import Files, FolderFiles, Part
-from fairtk.datasets.trec_fair.metadata import Pages
+from fairtk.datasets.trec_fair.metadata import Pages, load_pages
 from fairtk.datasets.trec_fair.official import DIMENSIONS, Dimension, backgrounds, dimension
 from fairtk.datasets.trec_fair.page_columns import NONE, Column
 from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
