@@ -70,6 +70,6 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
             max_input_length=0,
             length_penalty=1.0,
         )
-        ids = [self._tokenizer.convert_tokens_to_ids(each) for each in found["tokens"]]
+        ids = [self._tokenizer.convert_tokens_to_ids(each) for each in found]
         texts: list[str] = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
         return texts

@@ -1,4 +1,4 @@
-"""The process in which CTranslate2 runs: it reads requests as lines of JSON, and answers so.
+"""What the process of CTranslate2 does: it loads a model, then it translates.
 
 CTranslate2 and PISA cannot share a process: both carry spdlog, whose unique symbols the loader
 merges, and the one that comes second crashes. So nothing outside this process imports ctranslate2.
@@ -6,33 +6,34 @@ merges, and the one that comes second crashes. So nothing outside this process i
 
 from __future__ import annotations
 
-import json
-import os
-import sys
+from collections.abc import Callable
 from typing import Any
 
 from fairtk.backends.ct2_conversion import check_probe, converted
 from fairtk.errors import FairtkError
 
 
-def serve() -> None:
-    """Load the model that the first line names, then translate what the other lines ask for."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print is no answer
+def translating() -> Callable[[dict[str, Any]], tuple[list[list[str]], str]]:
+    """Return what loads the model that the first request names, and translates by the others.
+
+    It gives the tokens of answers, and what went wrong.
+    """
     translator: Any = None
-    for line in sys.stdin:
+
+    def answer(asked: dict[str, Any]) -> tuple[list[list[str]], str]:
+        nonlocal translator
         try:
-            asked = json.loads(line)
             if translator is None:
                 translator = _loaded(**asked)
-                answer: dict[str, Any] = {"ready": True}
-            else:
-                found = translator.translate_batch(asked.pop("tokens"), **asked)
-                answer = {"tokens": [each.hypotheses[0] for each in found]}
-        except (FairtkError, RuntimeError, ValueError, MemoryError) as error:
-            known = isinstance(error, FairtkError)
-            answer = {"error": str(error) if known else f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
+                return [], ""
+            found = translator.translate_batch(asked.pop("tokens"), **asked)
+            return [each.hypotheses[0] for each in found], ""
+        except FairtkError as error:
+            return [], str(error)
+        except (RuntimeError, ValueError, MemoryError) as error:
+            return [], f"{type(error).__name__}: {error}"
+
+    return answer
 
 
 def _loaded(

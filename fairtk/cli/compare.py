@@ -10,12 +10,12 @@ from fairtk.cli.options import (
     FILE,
     draws_options,
     measuring_options,
-    only_results_on_stdout,
     printing_options,
     test_options,
 )
 from fairtk.cli.output import TABLE, echo
 from fairtk.errors import InputError
+from fairtk.starting.printing import to_stderr
 
 
 @click.command("compare")
@@ -80,7 +80,7 @@ def command(
         if options["answers"]:
             raise InputError("--baseline must be one of the runs where --answers are given")
         runs = (baseline, *runs)
-    with only_results_on_stdout():
+    with to_stderr():
         found = compare(
             qrels, runs, measures, baseline=baseline, margin=_margin(margins), **options
         )

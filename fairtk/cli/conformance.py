@@ -10,12 +10,12 @@ import click
 from fairtk.cli.options import (
     FILE,
     cutoff_option,
-    only_results_on_stdout,
     printing_options,
     target_option,
 )
 from fairtk.cli.output import TABLE, echo, table_lines
 from fairtk.errors import FairtkError
+from fairtk.starting.printing import to_stderr
 
 _WIDTH = 98
 
@@ -54,7 +54,7 @@ def command(
     from fairtk.cli.values import rendered
     from fairtk.conformity import conformance
 
-    with only_results_on_stdout():
+    with to_stderr():
         found = conformance(run, qrels, **options)
     if form == "json":
         echo(found.to_json(), output)

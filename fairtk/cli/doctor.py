@@ -11,12 +11,12 @@ from fairtk.cli.options import (
     FILE,
     cutoff_option,
     measures_option,
-    only_results_on_stdout,
     printing_options,
     target_option,
 )
 from fairtk.cli.output import TABLE, echo
 from fairtk.errors import DataWarning, InputError
+from fairtk.starting.printing import to_stderr
 
 _WIDTH = 98
 
@@ -64,7 +64,7 @@ def command(
     from fairtk.cli.values import rendered
     from fairtk.diagnosis import doctor
 
-    with only_results_on_stdout():
+    with to_stderr():
         found = doctor(
             run, qrels, groups, target=target, measures=measures, cutoff=cutoff, support=support
         )

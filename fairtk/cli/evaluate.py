@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import measuring_options, only_results_on_stdout, printing_options
+from fairtk.cli.options import measuring_options, printing_options
 from fairtk.cli.output import TABLE, echo
+from fairtk.starting.printing import to_stderr
 
 
 @click.command("evaluate")
@@ -52,7 +53,7 @@ def command(
     from fairtk.evaluation import evaluate
     from fairtk.files.renderings import TEXTS
 
-    with only_results_on_stdout():
+    with to_stderr():
         values = evaluate(qrels, runs, measures, **options)
     if form in TEXTS and not per_query:
         echo(TEXTS[form](means_table(values)), output)

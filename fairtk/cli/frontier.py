@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from fairtk.cli.options import (
+    Numbers,
     cutoff_option,
     draws_options,
     gold_option,
     groups_option,
-    only_results_on_stdout,
     plot_option,
     printing_options,
     qrels_argument,
@@ -21,6 +21,7 @@ from fairtk.cli.options import (
 )
 from fairtk.cli.output import TABLE, echo, table_lines
 from fairtk.errors import InputError
+from fairtk.starting.printing import to_stderr
 
 
 @click.command("frontier")
@@ -29,7 +30,7 @@ from fairtk.errors import InputError
 @click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",
               help="EE_D, EE_R, EE_L, AWRF, E(nDCG@k) or EU.")  # fmt: skip
 @click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="Likewise.")
-@click.option("--alphas", metavar="A,A,...", help="The exponents.  "
+@click.option("--alphas", type=Numbers(float), metavar="A,A,...", help="The exponents.  "
               "[default: 0,0.25,0.5,1,1.5,2,3,4,6,8,12,16]")  # fmt: skip
 @click.option("--answers", "given", multiple=True, metavar="[NAME:]ALPHA=FILE",
               help="For EU: a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer, "
@@ -50,7 +51,7 @@ def command(
     runs: tuple[str, ...],
     x: str,
     y: str,
-    alphas: str | None,
+    alphas: list[float] | None,
     given: tuple[str, ...],
     levels: tuple[float, ...],
     plot: str | None,
@@ -75,8 +76,8 @@ def command(
     from fairtk.robustness import frontier
 
     if alphas is not None:
-        options["alphas"] = [_number(part, "--alphas") for part in alphas.split(",")]
-    with only_results_on_stdout():
+        options["alphas"] = alphas
+    with to_stderr():
         options["answers"] = _answers(given, runs)
         found = frontier(qrels, runs, x, y, levels=levels or None, **options)
     if plot is not None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,23 @@ class InputFile(click.Path):
             shutil.copyfileobj(sys.stdin.buffer, file)
         ctx.meta[STDIN_KEPT] = str(kept)
         return str(kept)
+
+
+class Numbers(click.ParamType):  # type: ignore[type-arg]
+    """Numbers between commas, as in ``5,10``."""
+
+    name = "N,N,..."
+
+    def __init__(self, kind: type[int] | type[float]) -> None:
+        self.kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the numbers as a list."""
+        try:
+            return [self.kind(part) for part in value.split(",")]
+        except ValueError:
+            form = "whole numbers" if self.kind is int else "numbers"
+            self.fail(f"expected {form} between commas, as in 5,10; found {value!r}", param, ctx)
 
 
 FILE = InputFile()
@@ -102,7 +118,7 @@ def plot_option(help: str) -> Decorator:
 def draws_options(of: str, default: int) -> Decorator:
     """Return ``--resamples`` and ``--seed`` of what draws."""
     count, seed = click.IntRange(min=1), click.IntRange(min=0)
-    return _all(
+    return all_of(
         click.option("--resamples", type=count, default=default, show_default=True, help=of),
         click.option("--seed", type=seed, default=42, show_default=True, help="Of these draws."),
     )
@@ -114,7 +130,7 @@ def test_options(of: str) -> Decorator:
 
     tests, corrections = click.Choice(TESTS), click.Choice(CORRECTIONS)
     text = f"Of the p-values of a measure, for the number of {of}."
-    return _all(
+    return all_of(
         click.option("--test", type=tests, default="t", show_default=True, help="The paired test."),
         click.option(
             "--correction", type=corrections, default="holm", show_default=True, help=text
@@ -122,7 +138,9 @@ def test_options(of: str) -> Decorator:
     )
 
 
-def _all(*options: Decorator) -> Decorator:
+def all_of(*options: Decorator) -> Decorator:
+    """Return what adds several options, in their order."""
+
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
@@ -146,9 +164,9 @@ output_option = click.option(
     type=click.Path(dir_okay=False, allow_dash=True),
     help="Write to this file, not the terminal.",
 )
-printing_options = _all(format_option, output_option)
+printing_options = all_of(format_option, output_option)
 """How the result is printed, and where."""
-measuring_options = _all(
+measuring_options = all_of(
     qrels_argument,
     runs_argument,
     measures_option(
@@ -173,10 +191,3 @@ measuring_options = _all(
     ),
 )
 """The arguments QRELS and RUNS, and the options of measuring."""
-
-
-@contextlib.contextmanager
-def only_results_on_stdout() -> Iterator[None]:
-    """Send what measures of plugins print to stderr: what is printed after is the result."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from fairtk.cli.options import all_of
 from fairtk.llm import Ledger
 
 SERVER = ("base_url", "api_key_env")
 LEDGER = ("max_calls", "max_cost", "prices", "offline", "retry_unusable")
 
-_OPTIONS = (
+paying_options = all_of(
     click.option("--base-url", help="The OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1."),
     click.option(
         "--api-key-env",
@@ -37,13 +38,7 @@ _OPTIONS = (
         help="Ask again for answers that were refused, cut off or unreadable.",
     ),
 )
-
-
-def paying_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `SERVER` and `LEDGER`, the same for all commands."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""The options of `SERVER` and `LEDGER`, the same for all commands."""
 
 
 def open_ledger(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -79,6 +80,6 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
       fairtk qr study.toml --dry-run
       fairtk qr my/folder --llm openai:gpt-4o --max-calls 500
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.qr_run import Given, run
+    from fairtk.cli.qr_run import run
 
-    run(Given(**given), dry_run, form)
+    run(SimpleNamespace(**given), dry_run, form)

@@ -6,8 +6,8 @@ import contextlib
 import math
 import sys
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -35,30 +35,11 @@ _AT_MOST = (
 )
 
 
-@dataclass(frozen=True)
-class Given:
-    """What stands on the command line; None and empty: not given."""
+def run(given: SimpleNamespace, dry_run: bool, form: str) -> None:
+    """Run the study, or say what it takes, and print the outcome.
 
-    source: str
-    output: str | None
-    attributes: tuple[str, ...]
-    systems: tuple[str, ...]
-    model: str | None
-    base_url: str | None
-    api_key_env: str | None
-    split: str | None
-    max_calls: int | None
-    max_cost: float | None
-    prices: str | None
-    offline: bool
-    retry_unusable: bool
-    variations: bool
-    tuning: bool
-    seed: int | None
-
-
-def run(given: Given, dry_run: bool, form: str) -> None:
-    """Run the study, or say what it takes, and print the outcome."""
+    `given` has the command's other options; None and empty: not given.
+    """
     with contextlib.ExitStack() as stack:
         study = _study(_file(given), given, dry_run, stack)
         if dry_run:
@@ -74,7 +55,7 @@ def run(given: Given, dry_run: bool, form: str) -> None:
     _echo_results(results, page, form)
 
 
-def _file(given: Given) -> StudyFile:
+def _file(given: SimpleNamespace) -> StudyFile:
     """Return the configuration that the first argument names, or is."""
     kind = kind_of_source(given.source)
     path = Path(given.source).expanduser()
@@ -84,7 +65,9 @@ def _file(given: Given) -> StudyFile:
     return StudyFile(data, None, Settings())
 
 
-def _study(file: StudyFile, given: Given, dry_run: bool, stack: contextlib.ExitStack) -> Study:
+def _study(
+    file: StudyFile, given: SimpleNamespace, dry_run: bool, stack: contextlib.ExitStack
+) -> Study:
     asked: dict[str, Any] = {k: v for k, v in file.data.items() if k not in ("folder", "dataset")}
     if given.attributes:
         asked["attributes"] = given.attributes
@@ -133,7 +116,7 @@ def _retrievers(
     return {own: None, **made}, settings.changed(bm25={**settings.bm25, **options})
 
 
-def _models(file: StudyFile, given: Given, settings: Settings) -> tuple[Any, Settings]:
+def _models(file: StudyFile, given: SimpleNamespace, settings: Settings) -> tuple[Any, Settings]:
     """Return the model, or several by name, and the settings with its temperature."""
     tables = [dict(table) for table in file.llms] or [{}]
     if given.model:

@@ -8,20 +8,21 @@ from typing import Any
 import click
 
 from fairtk.cli.options import (
+    Numbers,
     measuring_options,
-    only_results_on_stdout,
     plot_option,
     printing_options,
 )
 from fairtk.cli.output import TABLE, echo, table_lines
 from fairtk.robustness import CHOICES
+from fairtk.starting.printing import to_stderr
 
 
 @click.command("sensitivity")
 @measuring_options
 @click.option("--vary", type=click.Choice(CHOICES), multiple=True,
               help="What is chosen otherwise. Repeatable.  [default: all]")  # fmt: skip
-@click.option("--cutoffs", metavar="K,K,...", help="Cutoffs that are tried.  "
+@click.option("--cutoffs", type=Numbers(int), metavar="K,K,...", help="Cutoffs that are tried.  "
               "[default: 1,3,5,10,20,50]")  # fmt: skip
 @plot_option("A heat map of tau")
 @printing_options
@@ -30,7 +31,7 @@ def command(
     runs: tuple[str, ...],
     measures: tuple[str, ...],
     vary: tuple[str, ...],
-    cutoffs: str | None,
+    cutoffs: list[int] | None,
     plot: str | None,
     form: str,
     output: str | None,
@@ -55,8 +56,8 @@ def command(
     if vary:
         options["vary"] = vary
     if cutoffs is not None:
-        options["cutoffs"] = _numbers(cutoffs)
-    with only_results_on_stdout():
+        options["cutoffs"] = cutoffs
+    with to_stderr():
         found = sensitivity(qrels, runs, measures, **options)
     if plot is not None:
         found.plot(Path(plot))
@@ -70,10 +71,3 @@ def command(
         for row in found.table.itertuples()
     ]  # fmt: skip
     echo([*table_lines(columns, cells, (3, 5)), "", found.summary], output)
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise click.UsageError(f"--cutoffs are whole numbers, as in 5,10; found {text!r}") from None

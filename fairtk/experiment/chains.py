@@ -96,11 +96,6 @@ class Node:
         """The stages' names, for messages."""
         return " >> ".join(node.stage.name for node in self.chain)
 
-    @property
-    def under(self) -> list[str]:
-        """The systems that end here or further on."""
-        return [*self.systems, *(name for child in self.children for name in child.under)]
-
 
 class Tree:
     """The chains of all systems; stages need an identity where results are kept beyond this run.

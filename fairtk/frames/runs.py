@@ -83,11 +83,10 @@ class Run:
         column = frame[SAMPLE]
         missing = column.isna().to_numpy()
         if missing.any() and not missing.all():
-            row = frame.iloc[int(np.flatnonzero(missing)[0])]
             raise InputError(
-                f"{where}: sampled and deterministic rows are mixed: {SAMPLE!r} is missing for qid "
-                f"{str(row[QID])!r}, docno {str(row[DOCNO])!r} and {int(missing.sum()) - 1} other "
-                "rows; evaluate the two runs one by one"
+                f"{where}: sampled and deterministic rows are mixed: {SAMPLE!r} is missing for "
+                f"{self.describe(int(np.flatnonzero(missing)[0]))} and {int(missing.sum()) - 1} "
+                "other rows; take the two runs one by one"
             )
         values = column.to_numpy()
         if values.dtype == object and all(isinstance(v, int | np.integer) for v in values):

@@ -14,8 +14,7 @@ from pathlib import Path
 from fairtk.errors import DataWarning, FormatError
 from fairtk.files.places import locked, network_of
 from fairtk.llm.backup import Backup
-from fairtk.llm.chat import Completion
-from fairtk.llm.rows import COLUMNS, Row, made_row
+from fairtk.llm.rows import COLUMNS, Row
 from fairtk.llm.schema import APPLICATION, SCHEMA, TABLES, connected, mark, write_new
 
 
@@ -43,7 +42,7 @@ def open_database(path: Path, backup: Backup) -> sqlite3.Connection:
                 _renew(path, backup, problem)
         database = _ready(path)
         if not backup.path.exists():
-            backup.begin(_readable_rows(database))
+            backup.begin(_sound_rows(database))
     return database
 
 
@@ -146,8 +145,8 @@ def _renew(path: Path, backup: Backup, problem: str) -> None:
     )
 
 
-def _readable_rows(database: sqlite3.Connection) -> Iterator[Row]:
-    for values in database.execute(f"SELECT {','.join(COLUMNS)} FROM answers"):
+def _sound_rows(database: sqlite3.Connection, order: str = "") -> Iterator[Row]:
+    for values in database.execute(f"SELECT {','.join(COLUMNS)} FROM answers {order}"):
         row = Row(*values)
         if row.sound:
             yield row
@@ -174,7 +173,6 @@ def _warn(text: str) -> None:
 
 # What can be read of a damaged file: rows whose checksums hold -------------------------------
 
-_FIRST_VERSION = COLUMNS[:10]  # the ledgers of fairtk before checksums
 _PAGE = 4096  # bytes of a page, in every ledger
 _VALID_FOR = 95  # where the header says which change its number of pages is for
 
@@ -191,25 +189,8 @@ def _readable(path: Path) -> list[Row]:
             contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
             contextlib.closing(connected(path)) as database,
         ):
-            names = {name for _, name, *_ in database.execute("PRAGMA table_info(answers)")}
-            columns = COLUMNS if names >= set(COLUMNS) else _FIRST_VERSION
-            order = f"SELECT {','.join(columns)} FROM answers NOT INDEXED ORDER BY rowid"
-            for values in database.execute(f"{order} {direction}"):
-                row = Row(*values) if columns == COLUMNS else _of_first_version(*values)
-                if row is not None and row.sound:
-                    rows.append(row)
+            rows += _sound_rows(database, f"NOT INDEXED ORDER BY rowid {direction}")
     return rows
-
-
-def _of_first_version(
-    key: str, model: str, parameters: str, prompt: str, *served: object
-) -> Row | None:
-    answer, finish, asked, told, seconds, created = served
-    try:
-        completion = Completion(answer, asked, told, seconds, finish)  # type: ignore[arg-type]
-        return made_row(key, model, parameters, prompt, completion, str(created))
-    except (TypeError, ValueError):
-        return None
 
 
 def _under_another_first_page(path: Path) -> list[Row]:

@@ -39,12 +39,17 @@ class Row(NamedTuple):
         return Completion(self.answer, *counts, self.seconds, self.finish)
 
     @property
-    def sound(self) -> bool:
-        """Whether nothing was changed since the row was made."""
-        return self.checksum == checksum(
+    def expected(self) -> str:
+        """The checksum that the row should have."""
+        return checksum(
             self.key, self.answer, self.finish, self.prompt_tokens, self.completion_tokens,
             self.seconds, self.created,
         )  # fmt: skip
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was changed since the row was made."""
+        return self.checksum == self.expected
 
 
 COLUMNS = Row._fields
@@ -57,37 +62,15 @@ def checksum(*served: Any) -> str:
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def made_row(
-    key: str, model: str, parameters: str, prompt: str, answer: Completion, created: str = ""
-) -> Row:
-    """Return the row of an answer.
-
-    Args:
-        key: what the call is known by.
-        model: the model's name.
-        parameters: of the model, as JSON.
-        prompt: the messages, as JSON; empty: not kept.
-        answer: the answer.
-        created: when; empty: now.
-    """
-    at = created or now()
-    text, finish = answer.text, answer.finish
-    counts = (answer.prompt_tokens, answer.completion_tokens)
-    mark = checksum(key, text, finish, *counts, answer.seconds, at)
-    return Row(
-        key=key,
-        model=model,
-        parameters=parameters,
-        prompt=prompt,
-        answer=text,
-        finish=finish,
-        prompt_tokens=counts[0],
-        completion_tokens=counts[1],
-        seconds=answer.seconds,
-        created=at,
+def made_row(key: str, model: str, parameters: str, prompt: str, answer: Completion) -> Row:
+    """Return the row of an answer that has just come; see `Row`."""
+    row = Row(
+        *(key, model, parameters, prompt, answer.text, answer.finish),
+        *(answer.prompt_tokens, answer.completion_tokens, answer.seconds, now()),
         unusable=int(not answer.usable),
-        checksum=mark,
+        checksum="",
     )
+    return row._replace(checksum=row.expected)
 
 
 def answer_row(key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Row:

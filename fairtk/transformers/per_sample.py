@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.errors import ColumnError, InputError, ParameterError
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames.arrays import IntArray
 from fairtk.frames.columns import DOCNO, QANSWER, QID, SAMPLE, plain_columns, require
-from fairtk.frames.ids import encode_ids
+from fairtk.frames.runs import Run
 from fairtk.transformers.base import FairTransformer
 
 # between sample and qid of a temporary qid; the digits before the first one are the sample
@@ -76,8 +76,7 @@ class PerSample(FairTransformer):
         if SAMPLE not in inp.columns:
             return self._applied(inp)
         self.check_inputs(inp, [QID])
-        encode_ids(inp[QID], QID, "PerSample")
-        sample = _samples(inp)
+        sample: Any = Run(inp, "PerSample").samples
         plain = inp.drop(columns=SAMPLE)
         if len(inp) == 0:
             return self._returned(self._applied(plain), 0)
@@ -149,28 +148,3 @@ class PerSample(FairTransformer):
 
     def _name(self) -> str:
         return f"{type(self.transformer).__name__} in PerSample"
-
-
-def _samples(inp: pd.DataFrame) -> IntArray:
-    """Return the column ``sample`` as whole numbers."""
-    column = inp[SAMPLE]
-    missing = column.isna().to_numpy()
-    if missing.any():
-        row = inp.iloc[int(np.flatnonzero(missing)[0])]
-        raise InputError(
-            f"PerSample: {SAMPLE!r} is missing for qid {str(row[QID])!r} and "
-            f"{int(missing.sum()) - 1} other rows; sampled and deterministic rows cannot be mixed"
-        )
-    values = column.to_numpy()
-    if len(values) == 0:
-        return np.zeros(0, dtype=np.int64)
-    if values.dtype == object and all(isinstance(v, int | np.integer) for v in values):
-        values = values.astype(np.int64)
-    if not np.issubdtype(values.dtype, np.integer):
-        raise ColumnError(
-            f"PerSample: {SAMPLE!r} must be an integer from 0; found {values.dtype} "
-            f"({values[0]!r}); convert it with .astype(int)"
-        )
-    if values.min() < 0:
-        raise ColumnError(f"PerSample: {SAMPLE!r} must be an integer from 0; found {values.min()}")
-    return np.asarray(values, dtype=np.int64)

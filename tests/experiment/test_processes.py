@@ -8,7 +8,7 @@ import pytest
 
 import fairtk
 from fairtk.experiment.executors import ProcessExecutor
-from fairtk.experiment.executors.processes import VISIBLE, _end, _Pool, gpu_of, gpus
+from fairtk.experiment.executors.processes import VISIBLE, _Pool, gpu_of, gpus
 from fairtk.experiment.threads import cores
 
 
@@ -53,9 +53,9 @@ def test_a_worker_ends_with_its_parent_whatever_that_has_sent(sent, code, capfd)
     call = pickle.dumps(b"x" * 10_000) if code == 0 else b"cno_such_module\nname\n."
     worker = _Pool({}, 1)._started(0)
     try:
-        worker.stdin.write(call[sent])
-        worker.stdin.close()
-        assert worker.wait(60) == code
+        worker.process.stdin.write(call[sent])
+        worker.process.stdin.close()
+        assert worker.process.wait(60) == code
     finally:
-        _end(worker)
+        worker.end()
     assert ("No module named 'no_such_module'" in capfd.readouterr().err) == (code == 1)

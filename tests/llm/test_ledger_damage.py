@@ -110,30 +110,6 @@ def test_a_file_that_is_damaged_while_it_is_open_is_mended(tmp_path):
         assert set(two.store.get("abc")) == {"b", "c"}
 
 
-def test_ledgers_of_the_first_version_are_taken_over(tmp_path):
-    path = tmp_path / "l"
-    database = sqlite3.connect(path)
-    database.execute(
-        "CREATE TABLE answers (key TEXT PRIMARY KEY, model TEXT NOT NULL, parameters TEXT NOT NULL,"
-        " prompt TEXT NOT NULL, answer TEXT NOT NULL, finish TEXT NOT NULL, prompt_tokens INTEGER,"
-        " completion_tokens INTEGER, seconds REAL NOT NULL, created TEXT NOT NULL)"
-    )
-    database.execute(f"PRAGMA application_id={0x46544B4C}")
-    database.execute("PRAGMA user_version=1")
-    for key, finish in (("a", "stop"), ("b", "refusal")):
-        row = (key, "m", "{}", "[]", f"answer {key}", finish, 1, None, 0.5, "2026-01-01T00:00:00")
-        database.execute(f"INSERT INTO answers VALUES ({','.join('?' * 10)})", row)
-    database.commit()
-    database.close()
-    with pytest.warns(DataWarning, match="of version 1, not 2: .* with the 2 answers"):
-        ledger = Ledger(path)
-    with ledger:
-        found = ledger.store.get(["a", "b"])
-        assert found["a"] == Completion("answer a", 1, None, 0.5)
-        assert found["b"].finish == "refusal" and ledger.store.unusable() == 1
-    assert (tmp_path / "l.aside-1").exists()
-
-
 def test_whatever_is_answered_is_kept(tmp_path):
     odd = {
         "surrogate": Completion("a \ud800 b"),

@@ -171,7 +171,7 @@ def test_errors():
     with pytest.raises(ColumnError, match="'sample' must be an integer from 0; found float64"):
         PerSample(Reverse())(SAMPLED.assign(sample=0.5))
     mixed = pd.concat([SAMPLED, RUN])
-    with pytest.raises(InputError, match="PerSample: 'sample' is missing for qid '1'"):
+    with pytest.raises(InputError, match="PerSample: sampled .*'sample' is missing for qid '1'"):
         PerSample(Reverse())(mixed)
     with pytest.raises(ColumnError, match="PerSample needs the columns"):
         PerSample(Reverse())(SAMPLED.drop(columns="qid"))

@@ -42,6 +42,8 @@ class DaskExecutor:
         MissingExtraError: distributed is not installed.
     """
 
+    default_threads = 1
+
     def __init__(self, workers: int | None = None, scheduler: str | None = None) -> None:
         self.workers = checked_workers(workers)
         try:
@@ -49,11 +51,6 @@ class DaskExecutor:
         except ImportError:
             raise MissingExtraError("distributed", "dask", "executor='dask'") from None
         self.scheduler = scheduler
-
-    @property
-    def default_threads(self) -> int:
-        """One."""
-        return 1
 
     @contextlib.contextmanager
     def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[RemoteSession]:

@@ -1,14 +1,10 @@
-"""Worker processes of this machine: fresh interpreters that are spoken to through pipes."""
+"""Worker processes of this machine: fresh interpreters."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
-import pickle
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,21 +15,14 @@ from typing import Any
 from fairtk.errors import ParameterError, WorkerError
 from fairtk.experiment.executors.sessions import Function, RemoteSession
 from fairtk.experiment.executors.travel import to_worker
-from fairtk.experiment.executors.worker import send
 from fairtk.experiment.threads import VARIABLES, cores
+from fairtk.starting.interpreters import ENDED, Interpreter
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """Which GPUs a process may use, by CUDA's own variable."""
 
 ATTEMPTS = 3
 """How often a task is given to a worker before its death is taken for the task's fault."""
-
-_START = (
-    "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "results = os.fdopen(os.dup(1), 'wb'); os.dup2(2, 1); "
-    "from fairtk.experiment.executors.worker import main; main(results)"
-)
-"""What a stage or an imported plugin prints must not come between the results."""
 
 
 class ProcessExecutor:
@@ -50,13 +39,10 @@ class ProcessExecutor:
         ParameterError: `workers` is no whole number from 1.
     """
 
+    default_threads = 1
+
     def __init__(self, workers: int | None = None) -> None:
         self.workers = checked_workers(workers, len(gpus()) or None)
-
-    @property
-    def default_threads(self) -> int:
-        """One."""
-        return 1
 
     @contextlib.contextmanager
     def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[RemoteSession]:
@@ -112,24 +98,23 @@ class _Pool:
         self._lock = threading.Lock()
         self._own = threading.local()
         self._numbers = itertools.count()
-        self._processes: list[subprocess.Popen[bytes]] | None = []  # None: no more of them
+        self._processes: list[Interpreter] | None = []  # None: no more of them
 
     def run(self, function: Function, task: Any) -> Any:
         """Return what `worker.answer` gives in this thread's process."""
+        own = self._own
         for _ in range(ATTEMPTS):
-            if getattr(self._own, "process", None) is None:
-                if not hasattr(self._own, "number"):
-                    self._own.number = next(self._numbers)
-                self._own.process, self._own.there = self._started(self._own.number), set()
-            process: Any = self._own.process
-            fresh = {key: self._bytes(key) for key in task.needs if key not in self._own.there}
+            if getattr(own, "process", None) is None:
+                if not hasattr(own, "number"):
+                    own.number = next(self._numbers)
+                own.process, own.there = self._started(own.number), set()
+            fresh = {key: self._bytes(key) for key in task.needs if key not in own.there}
             try:
-                send(process.stdin, (function, task, fresh))
-                self._own.there |= set(fresh)
-                return pickle.load(process.stdout)  # noqa: S301 - of this run
-            except (EOFError, OSError, ValueError, pickle.UnpicklingError):
-                _end(process)
-                self._own.process = None
+                found = own.process.ask((function, task, fresh))
+                own.there |= set(fresh)
+                return found
+            except ENDED:
+                own.process = None
         raise WorkerError(
             f"a worker process ended {ATTEMPTS} times over the same task; memory may not suffice: "
             "use fewer workers, a smaller batch_size, or executor='serial', which shows more"
@@ -140,7 +125,7 @@ class _Pool:
         with self._lock:
             processes, self._processes = self._processes or [], None
         for process in processes:
-            _end(process)
+            process.end()
 
     def _bytes(self, key: str) -> bytes:
         with self._lock:
@@ -148,23 +133,11 @@ class _Pool:
                 self._packed[key] = to_worker(self.stages[key])
             return self._packed[key]
 
-    def _started(self, number: int) -> subprocess.Popen[bytes]:
+    def _started(self, number: int) -> Interpreter:
         with self._lock:
             if self._processes is None:
                 raise WorkerError("the experiment has ended")
-            process = subprocess.Popen(
-                [sys.executable, "-c", _START, json.dumps(sys.path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=self.environment | gpu_of(number),
-                # Ctrl-C is for the parent, which ends its workers in order
-                start_new_session=True,
-            )
+            environment = self.environment | gpu_of(number)
+            process = Interpreter("fairtk.experiment.executors.worker:working", env=environment)
             self._processes.append(process)
         return process
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    with contextlib.suppress(OSError), process:  # closes its streams, and waits for it
-        pass

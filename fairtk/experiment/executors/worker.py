@@ -1,31 +1,32 @@
-"""A worker process: reads tasks from standard input, writes results to what was standard output.
-
-It is started as a fresh interpreter, never as a fork (a fork after torch has generated hangs), and
-does not import the user's script. It ends when its parent does.
-"""
+"""What a worker process does: tasks by stages that it keeps, and what came of them as data."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
-import queue
-import sys
-import threading
 import traceback
 import warnings
-from collections.abc import Mapping
-from typing import Any, BinaryIO
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from fairtk.errors import FairtkError
 from fairtk.experiment.executors.sessions import Function
 from fairtk.experiment.executors.travel import from_parent
 
 
-def send(stream: BinaryIO, message: Any) -> None:
-    """Write an object; the other side is a process of the same run, and reads it by pickle."""
-    stream.write(pickle.dumps(message, protocol=5))
-    stream.flush()
+def working() -> Callable[[tuple[Function, Any, Mapping[str, bytes]]], tuple[str, Any, Any]]:
+    """Return what does the tasks of a worker, which come with the stages that are new to it."""
+    stages: dict[str, Any] = {}
+
+    def work(call: tuple[Function, Any, Mapping[str, bytes]]) -> tuple[str, Any, Any]:
+        function, task, fresh = call
+        try:
+            stages.update({key: from_parent(data) for key, data in fresh.items()})
+        except Exception as error:
+            return "failed", portable(error), []
+        return answer(function, stages, task)
+
+    return work
 
 
 def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[str, Any, Any]:
@@ -56,31 +57,3 @@ def _pickled(error: Exception) -> Exception:
             plain: Exception = cls(text)
             return plain
     return FairtkError(text)
-
-
-def main(results: BinaryIO) -> None:
-    """Work until standard input ends, and write what comes of it."""
-    sys.stdout = sys.stderr
-    calls: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, calls), daemon=True).start()
-    stages: dict[str, Any] = {}
-    while True:
-        function, task, fresh = calls.get()
-        try:
-            stages |= {key: from_parent(data) for key, data in fresh.items()}
-        except Exception as error:
-            send(results, ("failed", portable(error), []))
-            continue
-        send(results, answer(function, stages, task))
-
-
-def _listen(stream: BinaryIO, calls: queue.Queue[Any]) -> None:
-    """Hand over calls as they come; end the process with its parent, whatever it does then."""
-    try:
-        while True:
-            calls.put(pickle.load(stream))  # noqa: S301 - of this run's parent
-    except (EOFError, pickle.UnpicklingError):  # it ended, perhaps in the middle of a call
-        os._exit(0)
-    except BaseException:  # or the parent would wait for ever
-        traceback.print_exc()
-        os._exit(1)

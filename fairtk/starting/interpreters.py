@@ -1,0 +1,87 @@
+"""Fresh interpreters that answer calls through pipes, and end when their parent does.
+
+They are never forks (a fork after torch has generated hangs), and do not import the user's script.
+Calls and answers are pickled: both sides are processes of one run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import pkgutil
+import queue
+import subprocess
+import sys
+import threading
+import traceback
+from typing import Any, BinaryIO
+
+ENDED = (EOFError, OSError, ValueError, pickle.UnpicklingError)
+"""What `Interpreter.ask` raises when the process has ended."""
+
+_START = (
+    "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "answers = os.fdopen(os.dup(1), 'wb'); os.dup2(2, 1); sys.stdout = sys.stderr; "
+    "from fairtk.starting.interpreters import serve; serve(sys.argv[2], answers)"
+)
+# What a stage, a library or an imported plugin prints must not come between the answers.
+
+
+class Interpreter:
+    """A process in which ``server``, a ``"module:function"``, gives the function that answers.
+
+    Further options are those of `subprocess.Popen`.
+    """
+
+    def __init__(self, server: str, **options: Any) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _START, json.dumps(sys.path), server],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Ctrl-C is for the parent, which ends its workers in order
+            start_new_session=True,
+            **options,
+        )
+
+    def ask(self, call: Any) -> Any:
+        """Return the answer to a call; one of `ENDED` is raised when the process is gone."""
+        to: Any = self.process.stdin
+        back: Any = self.process.stdout
+        data = pickle.dumps(call, protocol=5)
+        try:
+            to.write(data)
+            to.flush()
+            return pickle.load(back)
+        except BaseException:  # or a later call could be given the answer to this one
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """End the process; a thread that waits for it sees its output end."""
+        self.process.kill()
+        with contextlib.suppress(OSError), self.process:  # closes its streams, and waits for it
+            pass
+
+
+def serve(server: str, answers: BinaryIO) -> None:
+    """Answer calls until standard input ends."""
+    answer = pkgutil.resolve_name(server)()
+    calls: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, calls), daemon=True).start()
+    while True:
+        answers.write(pickle.dumps(answer(calls.get()), protocol=5))
+        answers.flush()
+
+
+def _listen(stream: BinaryIO, calls: queue.Queue[Any]) -> None:
+    """Hand over calls as they come; end the process with its parent, whatever it does then."""
+    try:
+        while True:
+            calls.put(pickle.load(stream))
+    except (EOFError, pickle.UnpicklingError):  # it ended, perhaps in the middle of a call
+        os._exit(0)
+    except BaseException:  # or the parent would wait for ever
+        traceback.print_exc()
+        os._exit(1)
