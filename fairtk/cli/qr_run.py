@@ -48,11 +48,13 @@ def run(given: SimpleNamespace, dry_run: bool, form: str) -> None:
         need_matplotlib()  # not found out after hours
         _mention_baselines(study)
         results = study.run(lambda text: click.echo(text, err=True))
-        page = results.save(study.folder, command=said_command())
         for text in results.warnings:  # of earlier runs and of measures: in the report, too
             if text not in study.told:
                 warnings.warn(text, DataWarning, stacklevel=2)
-    _echo_results(results, page, form)
+        _echo_results(results, form)  # figures take longer than all tables
+        page = results.save(study.folder, command=said_command())
+    if form == "table":
+        click.echo(f"\nReport: {page}", err=not on_terminal(sys.stdout))
 
 
 def _file(given: SimpleNamespace) -> StudyFile:
@@ -176,7 +178,7 @@ def _echo_plan(plan: Plan, form: str) -> None:
     )
 
 
-def _echo_results(results: StudyResults, page: Path, form: str) -> None:
+def _echo_results(results: StudyResults, form: str) -> None:
     if form != "table":
         frame = results.table
         rows = [list(row) for row in frame.itertuples(index=False)]
@@ -196,7 +198,6 @@ def _echo_results(results: StudyResults, page: Path, form: str) -> None:
             "and asked for again with --retry-unusable",
             err=True,
         )
-    click.echo(f"\nReport: {page}", err=not on_terminal(sys.stdout))
 
 
 def _number(value: Any) -> str:

@@ -41,19 +41,22 @@ def words_kept(trace: pd.DataFrame) -> float:
     return float(np.mean(shares)) if shares else float("nan")
 
 
-def same_answers(kept: Mapping[Cell, KeptCell]) -> Iterator[str]:
-    """Yield a warning if a model's first answers are one for all of three topics or more."""
+def same_answers(kept: Mapping[Cell, KeptCell]) -> dict[tuple[str, str], str]:
+    """Return the models whose first answers are one for all of three topics or more.
+
+    By attribute and system, what is to be said of them.
+    """
+    found = {}
     for cell, own in kept.items():
         trace = own.traces
         if cell.kind != FAIR_QR or cell.variation or cell.grid or trace.empty:
             continue
         first = trace[(trace["iteration"] == 1) & (trace["query"] != "")]
         if len(first) > 2 and first["query"].str.lower().nunique() == 1:
-            yield (
-                f"drift: the model of {cell.system} for {cell.attribute} answered "
-                f"{first['query'].iloc[0]!r} for all {len(first)} topics it was asked for: look at "
-                "the model and its prompt"
+            found[cell.attribute, cell.system] = (
+                f"has {first['query'].iloc[0]!r} as its model's answer for all {len(first)} topics"
             )
+    return found
 
 
 def drift_frame(kept: Mapping[Cell, KeptCell], table: pd.DataFrame, cutoff: int) -> pd.DataFrame:
@@ -111,22 +114,31 @@ def drift_row(
     }
 
 
-def drift_warnings(drift: pd.DataFrame, cutoff: int) -> Iterator[str]:
-    """Yield a warning for each system that left its queries behind."""
-    for row in drift.itertuples(index=False):
-        kept, shared = row[2], row[3]
-        said = []
+def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cutoff: int) -> str:
+    """Return one warning of all systems that left their queries behind; empty: there is none.
+
+    Args:
+        drift: as of `drift_frame`.
+        same: as of `same_answers`.
+        cutoff: the ranks that count.
+    """
+    told = []
+    for attribute, system, kept, shared in drift.iloc[:, :4].itertuples(index=False):
+        facts = []
         if kept < LEAST_KEPT:
-            said.append(f"keep {kept:.0%} of the original words (below {LEAST_KEPT:.0%})")
+            facts.append(f"keeps {kept:.0%} of the original words")
         if shared < LEAST_OVERLAP and not np.isnan(kept):
-            said.append(
-                f"share {shared:.0%} of the first list's top {cutoff} (below {LEAST_OVERLAP:.0%})"
-            )
-        if said:
-            yield (
-                f"drift: the refined queries of {row[1]} for {row[0]} {' and '.join(said)}: they "
-                "may have left the topic, and AWRF alone does not see that"
-            )
+            facts.append(f"shares {shared:.0%} of the first list's top {cutoff}")
+        facts += [same[attribute, system]] if (attribute, system) in same else []
+        told += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
+    if not told:
+        return ""
+    return (
+        f"drift: refined queries of {len(told)} systems may have left their topics, which AWRF "
+        f"alone does not see (below {LEAST_KEPT:.0%} of the original words or {LEAST_OVERLAP:.0%} "
+        f"of the first top, or one answer for all): {'; '.join(told[:3])}"
+        f"{f'; {len(told) - 3} more' * (len(told) > 3)}. Look at the models and their prompt"
+    )
 
 
 def control_rows(

@@ -12,7 +12,7 @@ from fairtk.errors import NotFoundError
 from fairtk.frames.columns import QID, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, RANDOM, Cell
-from fairtk.studies.fair_qr.controls import control_rows, drift_frame, drift_warnings, same_answers
+from fairtk.studies.fair_qr.controls import control_rows, drift_frame, drift_warning, same_answers
 from fairtk.studies.fair_qr.costs import cost_row, iterations
 from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.settings import Settings
@@ -180,9 +180,9 @@ class Findings:
         kept = {cell: own for cell, own in self.kept.items() if cell.attribute in attributes}
         of_systems = [text for own in kept.values() for text in own.warnings]
         drift = self.drift.query("attribute in @attributes") if len(self.drift) else self.drift
-        drifted = [*drift_warnings(drift, self.settings.cutoff), *same_answers(kept)]
+        drifted = drift_warning(drift, same_answers(kept), self.settings.cutoff)
         measured = [text for name in attributes for text in self._measured[3][name]]
-        return list(dict.fromkeys([*of_systems, *drifted, *measured]))
+        return list(dict.fromkeys([*of_systems, *filter(None, [drifted]), *measured]))
 
     @property
     def explained(self) -> list[str]:

@@ -13,7 +13,7 @@ import qr_world
 from fairtk.errors import DataWarning
 from fairtk.llm import Chat, KeywordRefiner, Message
 from fairtk.studies.fair_qr.cells import Cell
-from fairtk.studies.fair_qr.controls import drift_warnings, overlap, same_answers, words_kept
+from fairtk.studies.fair_qr.controls import drift_warning, overlap, same_answers, words_kept
 from fairtk.studies.fair_qr.placebo import RandomTerms, middle_words
 from fairtk.studies.fair_qr.tables import all_tables
 from fairtk.studies.kept import KeptCell
@@ -119,7 +119,7 @@ def test_a_model_that_answers_the_same_for_all_is_warned_of(gender, tmp_path):
         warnings.simplefilter("ignore", DataWarning)
         found = qr_world.study(gender, tmp_path, model, systems=("fair-qr",)).run()
     [said] = [text for text in found.warnings if text.startswith("drift")]
-    assert "answered 'woman man' for all 8 topics" in said
+    assert "has 'woman man' as its model's answer for all 8 topics" in said
     assert math.isnan(found.drift["words kept"][0])  # its lists were not kept
 
 
@@ -127,8 +127,8 @@ def test_the_model_beside_the_first_is_watched_too():
     rows = [{"qid": q, "iteration": i, "query": "x"} for q in "abc" for i in (0, 1)]
     records = {q: {"trace": [row for row in rows if row["qid"] == q]} for q in "abc"}
     cells = [Cell("gender", name) for name in ("fair-qr [tiny]", "random-terms [tiny]")]
-    [said] = same_answers({cell: KeptCell(pd.DataFrame(), records) for cell in cells})
-    assert "the model of fair-qr [tiny] for gender answered 'x' for all 3 topics" in said
+    found = same_answers({cell: KeptCell(pd.DataFrame(), records) for cell in cells})
+    assert found == {("gender", "fair-qr [tiny]"): "has 'x' as its model's answer for all 3 topics"}
 
 
 def test_below_which_a_warning_comes():
@@ -139,6 +139,13 @@ def test_below_which_a_warning_comes():
         ("geography", "fair-qr", 0.5, 0.25),
         ("geography", "random-terms", 1.0, 0.2),
     ]
-    first, second = drift_warnings(pd.DataFrame(rows, columns=columns), 20)
-    assert "fair-qr for gender keep 49% of the original words (below 50%) and share 24%" in first
-    assert "random-terms for geography share 20% of the first list's top 20 (below 25%)" in second
+    same = {("geography", "fair-qr"): "has 'x' as its model's answer for all 3 topics"}
+    told = drift_warning(pd.DataFrame(rows, columns=columns), same, 20)
+    assert "of 3 systems may have left" in told and "mmr" not in told
+    for fact in (
+        "fair-qr for gender keeps 49% of the original words, shares 24% of the first list's",
+        "fair-qr for geography has 'x' as its model's answer for all 3 topics",
+        "random-terms for geography shares 20% of the first list's top 20",
+    ):
+        assert fact in told
+    assert drift_warning(pd.DataFrame(rows[2:3], columns=columns), {}, 20) == ""
