@@ -130,7 +130,7 @@ class CollectionBM25(FairTransformer):
                     "installed: pip install pyterrier-pisa (Linux on x86-64); elsewhere use any "
                     "other PyTerrier retriever: fairtk.studies.fair_qr.Study(..., retriever=...)"
                 ) from None
-            # PISA keeps weights for each k1 and b, which it would add to the folder in place
+            # weights for each k1 and b, which PISA would add to one folder in place
             folder = Path(self.folder) / f"k1-{self.k1}-b-{self.b}"
             if not folder.exists():
                 folder.parent.mkdir(parents=True, exist_ok=True)
@@ -145,31 +145,40 @@ class CollectionBM25(FairTransformer):
         return index.bm25(k1=self.k1, b=self.b, num_results=self.num_results)
 
     def _build(self, kind: Any, folder: Path) -> None:
-        """Index all documents beside the folder, which gets its name when it is complete."""
+        """Make the index beside the folder, which gets its name when it is complete.
+
+        Of one for another k1 and b, all but the weights is shared: no document is read again.
+        """
         for left in folder.parent.glob(f".*.part.{folder.name}"):  # of a process that was killed
             shutil.rmtree(left, ignore_errors=True)
         part = folder.with_name(f".{secrets.token_hex(6)}.part.{folder.name}")
-        failed: list[Exception] = []
         try:
-            # small batches: documents that wait for PISA's threads are held in memory
-            index = kind(str(part), text_field="text", threads=self.threads, batch_size=_BATCH)
             with _silence() as terminal:
-                rows = self._rows(terminal, failed)
-                first = next(rows, None)
-                if first is not None:
-                    index.index(itertools.chain([first], rows))
-                if index.built() and not failed:
-                    # the first search computes the weights
-                    self._opened_in(kind, part).transform(
-                        pd.DataFrame([["1", "a"]], columns=[QID, QUERY])
-                    )
-            if failed:
-                raise failed[0]
-            if first is None:
-                raise InputError("the collection has no documents to index")
+                if there := next(folder.parent.glob("k1-*-b-*"), None):
+                    weights = shutil.ignore_patterns("bm25.*")
+                    shutil.copytree(there, part, copy_function=_linked, ignore=weights)
+                else:
+                    self._index(kind, part, terminal)
+                # the first search computes the weights
+                self._opened_in(kind, part).transform(
+                    pd.DataFrame([["1", "a"]], columns=[QID, QUERY])
+                )
             part.rename(folder)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+    def _index(self, kind: Any, part: Path, terminal: TextIO) -> None:
+        failed: list[Exception] = []
+        # small batches: documents that wait for PISA's threads are held in memory
+        index = kind(str(part), text_field="text", threads=self.threads, batch_size=_BATCH)
+        rows = self._rows(terminal, failed)
+        first = next(rows, None)
+        if first is not None:
+            index.index(itertools.chain([first], rows))
+        if failed:
+            raise failed[0]
+        if first is None:
+            raise InputError("the collection has no documents to index")
 
     def _rows(self, terminal: TextIO, failed: list[Exception]) -> Iterator[dict[str, str]]:
         """Yield the documents.
@@ -199,6 +208,14 @@ class CollectionBM25(FairTransformer):
                 terminal.write(f"indexing: {read:,} documents read; the index is written\n")
         except Exception as error:
             failed.append(error)
+
+
+def _linked(source: str, target: str) -> None:
+    """Give a file a second name, or copy it where the disk has no such thing."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _bag(text: str) -> str:

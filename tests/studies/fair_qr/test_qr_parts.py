@@ -243,9 +243,12 @@ def test_names_that_occurred(batches):
 
 def test_settings_decide_equality_and_share_a_folder(bm25, tmp_path):
     assert bm25 == CollectionBM25(bm25.folder, None, num_results=6)
-    other = CollectionBM25(bm25.folder, bm25.documents, num_results=6, k1=1.2, b=0.75)
-    assert other != bm25 and "k1=1.2" in repr(other)
     queries = pd.DataFrame({"qid": ["1"], "query": ["tie"]})
+    bm25(queries)
+    searching = {"num_results": 6, "k1": 1.2, "b": 0.75}
+    other = CollectionBM25(bm25.folder, lambda: pytest.fail("read again"), **searching)
+    assert other != bm25 and "k1=1.2" in repr(other)
+    assert other(queries).equals(CollectionBM25(tmp_path, bm25.documents, **searching)(queries))
     # tf of d7 and of d0 is 2 and 1: the scores' ratio depends on k1 and b
     runs = (bm25(queries), other(queries))
     ratios = [run["score"].iloc[0] / run["score"].iloc[-1] for run in runs]
