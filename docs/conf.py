@@ -40,6 +40,7 @@ pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
 default_role = "code"
+smartquotes = False  # commands are copied
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -47,6 +48,7 @@ autodoc_class_signature = "mixed"
 napoleon_google_docstring = True
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # the signature has them
 
 bibtex_bibfiles = ["references.bib"]  # written by generated_pages, of fairtk and its plugins
 bibtex_default_style = "plain"

@@ -226,8 +226,27 @@ def constructor(app, what, name, obj, options, signature, note):
     return None
 
 
+def plain(app, context, lines):
+    """Let the help of a command, which is no markup, keep its asterisks; its blocks are code."""
+    written, in_block = [], False
+    for line in lines:
+        block = line.startswith("| ")
+        if block and not in_block:
+            written += ["::", ""]
+        if block:
+            written.append(f"    {line[2:]}")
+        else:
+            parts = line.split("`")
+            parts[::2] = [part.replace("*", r"\*") for part in parts[::2]]
+            written += [""] * in_block + ["`".join(parts)]
+        in_block = block
+    lines[:] = written
+
+
 def setup(app):
     app.connect("config-inited", generate)
     app.connect("build-finished", with_outputs)
     app.connect("autodoc-process-signature", constructor)
+    for part in ("description", "options", "epilog"):
+        app.connect(f"sphinx-click-process-{part}", plain)
     return {"parallel_read_safe": True}

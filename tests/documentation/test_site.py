@@ -3,6 +3,7 @@
 `.ci/run` builds it and names its folder in FAIRTK_SITE.
 """
 
+import html
 import html.parser
 import json
 import os
@@ -103,6 +104,25 @@ def test_places_of_the_machine_are_not_told(pages):
         assert str(Path(__file__).parents[2]) not in text, path
         assert "site-packages" not in text, path
         assert "fairtk: not found" not in text and "command not found" not in text, path
+
+
+def test_commands_can_be_copied():
+    text = (SITE / "cli.html").read_text(encoding="utf-8")
+    shown = html.unescape(re.sub(r"<[^>]*>", "", text))
+    assert "fairtk compare qrels.txt *.run -m EE_R@5 --test" in shown
+    assert "mailto:" not in text
+
+
+def test_no_marks_of_the_sources_are_left(pages):
+    marks = re.compile(r"\.\. [a-z-]+::|:[a-z]+:`|\{[a-z]+(:[a-z]+)?\}`|```|<#|Traceback")
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        article = re.search(r"<article.*?</article>", text, flags=re.S)
+        shown = re.sub(
+            r"<pre.*?</pre>|<code.*?</code>|<[^>]*>", "", article[0] if article else "", flags=re.S
+        )
+        found = marks.search(shown)
+        assert not found, f"{path}: {shown[max(0, found.start() - 60) : found.end() + 60]}"
 
 
 def test_tutorials_have_outputs_and_can_be_downloaded():
