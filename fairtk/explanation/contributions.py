@@ -39,25 +39,6 @@ class Contributions:
     cost: FloatArray  # what the group adds in each band; shape (n_units, n_bands)
     attention: FloatArray  # share of each query's attention by band; (n_queries, n_bands)
 
-    @classmethod
-    def split(
-        cls,
-        row: IntArray,
-        cell: IntArray,
-        shown: FloatArray,
-        target: FloatArray,
-        rate: FloatArray,
-        owed: FloatArray,
-        attention: FloatArray,
-    ) -> Contributions:
-        """Return units with their cost, by the formula of this module.
-
-        `rate` is g_c, the cost of one unit of exposure, and `owed` T_c, the cost of the target, of
-        each unit; `attention` is by row (a query or a ranking) and band.
-        """
-        cost = shown * rate[:, None] + attention[row] * owed[:, None]
-        return cls(row, cell, shown, target, cost, attention)
-
     def regrouped(self, query: IntArray, cell: IntArray, weight: FloatArray) -> Contributions:
         """Return sums of weighted units that share a new query and cell."""
         low = int(cell.min(initial=0))
@@ -114,6 +95,14 @@ class Contributions:
         outside = np.zeros((len(queries), self.cost.shape[1]))
         outside[:, -1] = cost
         return self.with_unshown(queries, ABSENT, outside)
+
+
+def costs(shown: FloatArray, rate: FloatArray, share: FloatArray, owed: FloatArray) -> FloatArray:
+    """Return what units cost in each band by the formula of this module; shape of `shown`.
+
+    `rate` is g_c, `share` a_b for each unit, and `owed` T_c.
+    """
+    return shown * rate[:, None] + share * owed[:, None]
 
 
 def shares(values: FloatArray) -> FloatArray:

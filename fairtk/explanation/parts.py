@@ -9,7 +9,7 @@ import numpy as np
 
 from fairtk.divergence import log_of, spread
 from fairtk.explanation.bands import Bands
-from fairtk.explanation.contributions import REST, Contributions, by_band, shares, sides
+from fairtk.explanation.contributions import REST, Contributions, by_band, costs, shares, sides
 from fairtk.exposure.expected import attention, total
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.groups import Groups
@@ -62,7 +62,8 @@ def awrf_contributions(
     unit = 0.5 / log_of(measure["base"])
     rate = unit * np.log1p(off, out=np.zeros_like(off), where=off > -1)
     owed = unit * wanted * np.log1p(-off, out=np.zeros_like(off), where=off < 1)
-    parts = Contributions.split(unit_row, cell, shown, wanted, rate, owed, attention)
+    cost = costs(shown, rate, attention[unit_row], owed)
+    parts = Contributions(unit_row, cell, shown, wanted, cost, attention)
 
     n_queries = len(evidence.qids)
     count = np.bincount(row_query, minlength=n_queries)
@@ -116,7 +117,8 @@ def _of_groups(
     over = found.shown.sum(axis=1) - wanted
     # groups that are not listed are not shown: each of them costs its squared target
     owed = np.where(found.cell == REST, scale**2 * found.rest_square, -over * wanted)
-    return Contributions.split(found.row, found.cell, found.shown, wanted, over, owed, per_band)
+    cost = costs(found.shown, over, per_band[found.row], owed)
+    return Contributions(found.row, found.cell, found.shown, wanted, cost, per_band)
 
 
 def _of_documents(
@@ -130,7 +132,8 @@ def _of_documents(
     pairs, wanted = evidence.pairs, measure.form.targets(evidence)
     over = shown.sum(axis=1) - wanted
     cell = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))  # as in LABELS
-    parts = Contributions.split(pairs.query, cell, shown, wanted, over, -over * wanted, per_band)
+    cost = costs(shown, over, per_band[pairs.query], -over * wanted)
+    parts = Contributions(pairs.query, cell, shown, wanted, cost, per_band)
     if groups is not None:
         memberships = groups.memberships(pairs.docnos, "drop")
         size = memberships.size[pairs.doc]

@@ -63,18 +63,9 @@ class Bounded:
     ) -> Bounded:
         """Return values normalized by the bounds of published code, which may not hold.
 
-        A missing query gets the worse end, or what the code makes of a value beyond it.
-
-        Args:
-            value: as above.
-            lower: as above.
-            upper: as above.
-            worst: as above.
-            ends: the best and the worst normalized value where the bounds hold.
-            flat: as above.
-            why: as above.
-            farthest: a raw value that no ranking is worse than for which the bounds are made;
-                None: `worst`.
+        A missing query gets the worse end, or what the code makes of a value beyond it. `ends` are
+        the best and the worst normalized value where the bounds hold, `farthest` a raw value that
+        no ranking is worse than for which the bounds are made (None: `worst`).
         """
         found = cls(value, lower, upper, worst, ends[1], flat, why)
         beyond = found._scaled(worst if farthest is None else farthest)

@@ -6,9 +6,8 @@ from fairtk.files.atomic import atomic_text, atomic_write
 from fairtk.files.content import JSON_ENTRY, decoded, naming, opened, text_lines
 from fairtk.files.fingerprints import folder_digest
 from fairtk.files.json_reading import described, json_objects, parse_json, read_json
-from fairtk.files.parquet import read_parquet, write_parquet
 from fairtk.files.rows import Rows
-from fairtk.files.tables import read_table, write_table
+from fairtk.files.tables import read_parquet, read_table, write_parquet, write_table
 
 __all__ = [
     "JSON_ENTRY",

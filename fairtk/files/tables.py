@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import re
 from os import PathLike
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError
-from fairtk.files.atomic import atomic_text
+from fairtk.files.atomic import atomic_text, atomic_write
 from fairtk.files.content import first_line, is_parquet_name, kind_of
 from fairtk.files.delimited import NOTE, looks_like_a_row, read_delimited
 from fairtk.files.json_reading import json_objects, parse_json
-from fairtk.files.parquet import read_parquet, write_parquet
 from fairtk.files.rows import NUMBER, Rows, shown
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE
 
@@ -124,6 +123,62 @@ def write_table(
                     ".parquet"
                 )
             stream.write(delimiter.join(cells) + "\n")
+
+
+_NOTE = b"fairtk"
+
+
+def read_parquet(
+    path: str | PathLike[str], file: BinaryIO | None = None
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Read a Parquet file: the frame, and the note that `write_parquet` left.
+
+    A file that is open already is given beside its name. A damaged one, or none, is a
+    `FormatError`.
+    """
+    from pyarrow import parquet
+
+    try:
+        # one file, opened as such: pyarrow would make columns of folders named "alpha=1"
+        with parquet.ParquetFile(
+            path if file is None else file, page_checksum_verification=True
+        ) as opened:
+            table = opened.read()
+        note = json.loads((table.schema.metadata or {}).get(_NOTE, b"{}"))
+        frame = table.to_pandas()
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except Exception as error:  # damaged files end in many kinds of errors, some of C++
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise FormatError(f"broken Parquet file ({reason}); make it again", path=path) from None
+    if not isinstance(note, dict):
+        raise FormatError("the note of this file is no JSON object", path=path)
+    return frame, note
+
+
+def write_parquet(
+    frame: pd.DataFrame, path: str | PathLike[str] | BinaryIO, note: dict[str, Any] | None = None
+) -> None:
+    """Write a Parquet file in one step, or into an open file; the index of a frame is not kept.
+
+    The note comes back with the frame. Values that Parquet cannot hold are an `InputError`.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    except (pyarrow.ArrowException, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"this frame cannot be written as Parquet: {reason}") from None
+    if note is not None:
+        metadata = {**(table.schema.metadata or {}), _NOTE: json.dumps(note)}
+        table = table.replace_schema_metadata(metadata)
+    if isinstance(path, str | PathLike):
+        with atomic_write(path) as temporary:
+            parquet.write_table(table, temporary, write_page_checksum=True)
+    else:
+        parquet.write_table(table, path, write_page_checksum=True)
 
 
 def strings_or_lists(rows: Rows, column: str) -> None:

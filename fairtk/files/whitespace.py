@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -66,12 +66,13 @@ def read_whitespace(
     columns = next((list(layout) for layout in layouts if len(layout) == width), None)
     if columns is None:
         if width:
-            _locate(path, layouts, types)
+            _look_through(path, layouts, types)
         columns = list(layouts[0])
     dtypes = {"str": "str", "int": "int64", "float": "float64"}
     marks = _Marks()
     # older versions of pandas read numbers exactly on request only, newer ones always
-    exact = {} if _version() >= (3, 1) else {"float_precision": "round_trip"}
+    old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+    exact = {"float_precision": "round_trip"} if old else {}
     try:
         # pandas casts numbers that are no integers, and looks afterwards
         with opened(path) as stream, np.errstate(invalid="ignore"):
@@ -90,24 +91,15 @@ def read_whitespace(
     except (ValueError, OverflowError) as error:  # ParserError and UnicodeDecodeError are, too
         if isinstance(error, FormatError):
             raise
-        _locate(path, layouts, types, str(error))
+        _look_through(path, layouts, types)
+        raise FormatError(str(error), path=path) from None
     short = types[columns[-1]] == "str" and bool((frame[columns[-1]] == "").any())
     if short or marks.found:  # a line with fewer fields is filled up with ""
-        _locate(path, layouts, types)
+        _look_through(path, layouts, types)
+        raise FormatError("it cannot be read", path=path)
     if marks.words:  # where all of a piece of the file are "True", pandas reads 1
         _look_through(path, layouts, types)
     return Rows(frame, path, lambda row: _line_of(path, row), plain=marks.ascii)
-
-
-def _locate(
-    path: str | PathLike[str],
-    layouts: Sequence[Sequence[str]],
-    types: Mapping[str, Type],
-    reason: str = "it cannot be read",
-) -> NoReturn:
-    """Raise a `FormatError` for the first line that is wrong."""
-    _look_through(path, layouts, types)
-    raise FormatError(reason, path=path)
 
 
 def _look_through(
@@ -180,8 +172,3 @@ class _Marks:
         if b"\xef" in whole or b"\r" in whole:
             self.found |= _MARKS.search(whole, self._start) is not None
         self._before, self._start = whole[-3:], 0
-
-
-def _version() -> tuple[int, int]:
-    major, minor = pd.__version__.split(".")[:2]
-    return int(major), int(minor)

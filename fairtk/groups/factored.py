@@ -132,14 +132,11 @@ class BackgroundRows:
         everywhere = np.zeros(self.n_rows)
         for case in range(1, self.mass.shape[1]):
             known = [i for i in range(len(self.averaged)) if case >> i & 1]
-            shares = [self._known_share(i) for i in known]
+            shares = [self.shares[i] * self.head_space.known_levels(i) for i in known]
             norm = math.prod(float((s**power).sum()) for s in shares)
             everywhere += (0.5 * self.mass[:, case]) ** power * norm
         seen = self._half(self.seen.row, self.seen.cell) ** power
         return np.maximum(everywhere - self.seen.per_row(seen), 0.0)
-
-    def _known_share(self, place: int) -> FloatArray:
-        return self.shares[place] * self.head_space.known_levels(place)
 
     def lookup(self, row: IntArray, cell: IntArray) -> FloatArray:
         """Return the weights of cells; shape of `row` and `cell`."""

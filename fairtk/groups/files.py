@@ -13,9 +13,8 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, listed
 from fairtk.files.content import is_parquet_name
-from fairtk.files.parquet import write_parquet
 from fairtk.files.rows import Rows, all_numbers
-from fairtk.files.tables import write_table
+from fairtk.files.tables import write_parquet, write_table
 from fairtk.frames.columns import DOCNO, GROUP, WEIGHT
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.building import attribute_from_frame, level_order

@@ -27,7 +27,6 @@ from fairtk.groups.relevant import (
 )
 from fairtk.groups.target_frames import (
     TargetWeights,
-    frame_of_target,
     population,
     read_target,
     realigned,
@@ -209,14 +208,6 @@ class Target(TargetWeights, ByContent):
     def write(self, path: str | PathLike[str]) -> None:
         """Write the target in one step; the suffix chooses TSV, CSV (``.gz`` too) or Parquet."""
         write_weights(self.to_frame(), path)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the weights above 0 in the form of `from_frame`.
-
-        Raises:
-            InputError: there are too many to write out.
-        """
-        return frame_of_target(self)
 
     def for_groups(self, groups: Groups) -> Target:
         """Return the target over the levels of these groups, in their order.

@@ -44,6 +44,18 @@ class TargetWeights:
     qids: ObjectArray | None = None
     undefined: dict[str, str] = field(default_factory=dict)
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return the weights above 0 in the form of `from_frame`.
+
+        Raises:
+            InputError: there are too many to write out.
+        """
+        rows = self.distributions.expanded()
+        columns: dict[str, Any] = {}
+        if self.qids is not None:
+            columns[QID] = pd.Series(self.qids[rows.row] if len(rows.row) else [], dtype="str")
+        return pd.DataFrame(columns | self.space.columns(rows.cell) | {WEIGHT: rows.weight})
+
 
 def target_from_frame(
     frame: pd.DataFrame, groups: Crossed | None, fail: Fail | None = None
@@ -87,16 +99,6 @@ def read_target(path: str | PathLike[str], groups: Crossed | None) -> TargetWeig
     check_weights(rows, [WEIGHT], "a target file")
     with naming(path):
         return target_from_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
-
-
-def frame_of_target(target: TargetWeights) -> pd.DataFrame:
-    """Return a target as a frame; see `fairtk.Target.to_frame`."""
-    rows = target.distributions.expanded()
-    columns: dict[str, Any] = {}
-    if target.qids is not None:
-        columns[QID] = pd.Series(target.qids[rows.row] if len(rows.row) else [], dtype="str")
-    columns |= target.space.columns(rows.cell)
-    return pd.DataFrame(columns | {WEIGHT: rows.weight})
 
 
 def population(shares: Any, groups: Crossed | None) -> TargetWeights:

@@ -18,9 +18,8 @@ import pandas as pd
 from fairtk.errors import ParameterError, warn
 from fairtk.files.atomic import atomic_text
 from fairtk.files.content import is_parquet_name, kind_of
-from fairtk.files.parquet import write_parquet
 from fairtk.files.rows import Rows, shown
-from fairtk.files.tables import has_header, read_table
+from fairtk.files.tables import has_header, read_table, write_parquet
 from fairtk.files.whitespace import Type, read_whitespace, refuse_spaces
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 from fairtk.frames.rankings import encode_run, order_by

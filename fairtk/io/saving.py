@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_object_dtype
 
-from fairtk.files.parquet import read_parquet, write_parquet
+from fairtk.files.tables import read_parquet, write_parquet
 
 
 def _read(file: BinaryIO) -> pd.DataFrame:

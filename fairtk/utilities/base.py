@@ -96,14 +96,11 @@ class Utility(ByContent, ABC):
         answer = answer_text(self._string(prediction, "prediction", position))
         golds = (gold,) if isinstance(gold, str) else gold
         texts = [answer_text(self._string(g, "gold answer", position)) for g in golds]
-        values = [float(self._scored(answer, text, position)) for text in texts]
-        return max(values) if self.higher_is_better else min(values)
-
-    def _scored(self, prediction: str, gold: str, position: int) -> float:
         try:
-            return self.score(prediction, gold)
+            values = [float(self.score(answer, text)) for text in texts]
         except InputError as error:
             raise type(error)(f"utility {self.name}, position {position}: {error}") from None
+        return max(values) if self.higher_is_better else min(values)
 
     def _string(self, value: Any, role: str, position: int) -> str:
         if isinstance(value, str):
