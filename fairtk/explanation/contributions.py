@@ -90,12 +90,6 @@ class Contributions:
             cost=np.concatenate([self.cost, cost]),
         )
 
-    def with_absent(self, queries: IntArray, cost: FloatArray) -> Contributions:
-        """Return the units and those of queries that the run lacks, which cost `cost` each."""
-        outside = np.zeros((len(queries), self.cost.shape[1]))
-        outside[:, -1] = cost
-        return self.with_unshown(queries, ABSENT, outside)
-
 
 def costs(shown: FloatArray, rate: FloatArray, share: FloatArray, owed: FloatArray) -> FloatArray:
     """Return what units cost in each band by the formula of this module; shape of `shown`.

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import Contributions
-from fairtk.explanation.names import Names, joined
+from fairtk.explanation.names import Bands, Names, joined
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.frames.columns import QID
 

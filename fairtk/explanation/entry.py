@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FairtkWarning, ParameterError
-from fairtk.explanation.bands import Bands
-from fairtk.explanation.contributions import Contributions
+from fairtk.explanation.contributions import ABSENT, Contributions
 from fairtk.explanation.cost_frames import System
-from fairtk.explanation.names import Names
+from fairtk.explanation.names import Bands, Names
 from fairtk.explanation.parts import awrf_contributions, loss_contributions
 from fairtk.explanation.result import Explanation
 from fairtk.frames.qrels import Qrels
@@ -74,7 +73,9 @@ def explain(
         shown = defined & evidence.present
         lost = np.flatnonzero(defined & ~evidence.present)
         cost = 1.0 - value if isinstance(measure, type(AWRF)) else value
-        parts = parts.kept(shown).with_absent(lost, cost[lost])
+        outside = np.zeros((len(lost), len(of_ranks)))
+        outside[:, -1] = cost[lost]
+        parts = parts.kept(shown).with_unshown(lost, ABSENT, outside)
         systems.append(System(parts, value, cost, evidence.present))
     before = systems[1] if baseline is not None else None
     return Explanation(measure, checked.qids, names, of_ranks, defined, systems[0], before)

@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 
 from fairtk.divergence import log_of, spread
-from fairtk.explanation.bands import Bands
 from fairtk.explanation.contributions import REST, Contributions, by_band, costs, shares, sides
+from fairtk.explanation.names import Bands
 from fairtk.exposure.expected import attention, total
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.frames.arrays import FloatArray
 from fairtk.groups import Groups
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import ExpectedExposureLoss
 from fairtk.measures.evidence import Evidence
-
-LABELS = ("useful", "not useful", "not judged")
-"""The groups of documents by label, where no others are given."""
 
 
 def awrf_contributions(
@@ -92,31 +89,20 @@ def loss_contributions(
     pair, weight, band = pairs.of_row[seen], weight[seen], bands.of(ranked.position[seen])
     n_queries = len(evidence.qids)
     per_band = shares(by_band(pairs.query[pair], band, weight, n_queries, len(bands)))
-    if measure["groups"] is not None:
-        counted = grade[pair] > 0 if measure["useful_only"] else np.ones(len(pair), dtype=bool)
-        return _of_groups(measure, evidence, pair[counted], band[counted], weight[counted],
-                          per_band)  # fmt: skip
-    shown = by_band(pair, band, weight, len(pairs), len(bands))
-    return _of_documents(measure, evidence, shown, grade, per_band, groups)
-
-
-def _of_groups(
-    measure: Any,
-    evidence: Evidence,
-    pair: IntArray,
-    band: IntArray,
-    weight: FloatArray,
-    per_band: FloatArray,
-) -> Contributions:
-    pairs, scale = evidence.pairs, measure.form.scale
-    memberships = measure["groups"].memberships(pairs.docnos, "drop")
-    target = measure.form.target.for_qids(evidence.qids)
-    found = sides(pairs.query[pair], band, pairs.doc[pair], weight, memberships, target,
-                  per_band.shape[1])  # fmt: skip
-    wanted = scale * found.target
+    if measure["groups"] is None:
+        shown = by_band(pair, band, weight, len(pairs), len(bands))
+        return _of_documents(measure, evidence, shown, grade, per_band, groups)
+    form: Any = measure.form
+    if form.useful_only:
+        counted = grade[pair] > 0
+        pair, band, weight = pair[counted], band[counted], weight[counted]
+    memberships = form.groups.memberships(pairs.docnos, "drop")
+    target = form.target.for_qids(evidence.qids)
+    found = sides(pairs.query[pair], band, pairs.doc[pair], weight, memberships, target, len(bands))
+    wanted = form.scale * found.target
     over = found.shown.sum(axis=1) - wanted
     # groups that are not listed are not shown: each of them costs its squared target
-    owed = np.where(found.cell == REST, scale**2 * found.rest_square, -over * wanted)
+    owed = np.where(found.cell == REST, form.scale**2 * found.rest_square, -over * wanted)
     cost = costs(found.shown, over, per_band[found.row], owed)
     return Contributions(found.row, found.cell, found.shown, wanted, cost, per_band)
 

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.drawing import BLACK, BLUE, ORANGE, new_figure, open_axes
-from fairtk.explanation.bands import OUTSIDE
 from fairtk.explanation.cost_frames import CostFrames
-from fairtk.explanation.names import NOT_IN_RUN, joined
+from fairtk.explanation.names import NOT_IN_RUN, OUTSIDE, joined
 
 NOW, BEFORE, TARGET = BLUE, ORANGE, BLACK
 

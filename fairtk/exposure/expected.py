@@ -59,6 +59,11 @@ def total(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     return result
 
 
+def average(index: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Return the mean of the values that have each index, 0 where none has; shape (size,)."""
+    return total(index, values, size) / np.maximum(np.bincount(index, minlength=size), 1)
+
+
 def attention(
     rankings: Rankings,
     model: BrowsingModel,

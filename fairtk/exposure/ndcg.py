@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.exposure.expected import total
+from fairtk.exposure.expected import average, total
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.frames.rankings import Rankings
 
@@ -39,8 +39,7 @@ def normalized_gain(
     gain = total(rankings.ranking, weight * useful, rankings.n_rankings)
     place = query[rankings.ranking_query]
     gain, place = gain[place >= 0], place[place >= 0]
-    count = np.bincount(place, minlength=len(n_useful))
-    mean = total(place, gain, len(n_useful)) / np.maximum(count, 1)
+    mean = average(place, gain, len(n_useful))
     empty = n_useful == 0
     best = np.where(empty, 1.0, ideal_gain(model, length, n_useful))
     return np.where(empty, np.nan, mean / best)

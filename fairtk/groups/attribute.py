@@ -75,7 +75,11 @@ class Attribute:
         state = hashlib.blake2b(digest_size=16)
         for text in (self.name, str(self.unknown), *self.levels):
             state.update(f"{len(text)}:{text}".encode())
-        of_document = _string_hashes(self.documents)
+        names = self.documents.values
+        if self.documents.numeric:
+            of_document = _mixed(names.astype(np.uint64))
+        else:
+            of_document = pd.util.hash_array(np.asarray(names, dtype=object), categorize=False)
         with np.errstate(over="ignore"):
             entry = self.level.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
             entry = _mixed(entry ^ self.all_weights().view(np.uint64))
@@ -85,13 +89,6 @@ class Attribute:
         state.update(np.sort(of_document).tobytes())
         state.update(np.sort(mixed).tobytes())
         return state.digest()
-
-
-def _string_hashes(documents: Documents) -> npt.NDArray[np.uint64]:
-    if documents.numeric:
-        return _mixed(documents.values.astype(np.uint64))
-    hashes = pd.util.hash_array(np.asarray(documents.values, dtype=object), categorize=False)
-    return np.asarray(hashes, dtype=np.uint64)
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairtk.errors import ParameterError, listed, warn
 from fairtk.exposure.browsing import TREC, BrowsingModel
-from fairtk.exposure.expected import attention
+from fairtk.exposure.expected import attention, average
 from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
 from fairtk.groups.coverage import coverage_of, unreachable
 from fairtk.groups.exposure import (
@@ -113,16 +113,20 @@ class AttentionWeightedRankFairness(FairMeasure):
         policy = "bounds" if unlabeled in ("best", "worst") else unlabeled
         memberships = groups.memberships(ranked.docnos, policy)
         fairness = self._fairness(evidence, memberships, target, rows_query)
-        count = np.bincount(rows_query, minlength=n_queries)
-        mean = np.bincount(rows_query, weights=fairness, minlength=n_queries)
-        value = np.where(evidence.present, mean / np.maximum(count, 1), self.MISSING)
+        value = np.where(evidence.present, average(rows_query, fairness, n_queries), self.MISSING)
         untargeted = _untargeted(evidence, target, value)
         self.warn_undefined(evidence.qids[untargeted], n_queries, "there is no target")
         without = np.isnan(value) & ~untargeted
         why = "none of the documents in the ranking has a group"
         self.warn_undefined(evidence.qids[without], n_queries, why)
         value[untargeted] = np.nan
-        self._warn_of_data(evidence, groups, target, memberships if unlabeled == "drop" else None)
+        lost, levels = unreachable(groups, target.distributions)
+        if levels:
+            warn(
+                f"{self!r}: up to {lost:.2g} of the target lies on groups that no document has, "
+                f"so that no ranking reaches 1 ({len(levels)} such: {listed(levels, 3)})"
+            )
+        warn_of_thin_labels(self, evidence, groups, memberships if unlabeled == "drop" else None)
         return value
 
     def _fairness(
@@ -150,22 +154,6 @@ class AttentionWeightedRankFairness(FairMeasure):
         if model.stop > 0:
             useful = (evidence.pairs.label > 0)[evidence.pairs.of_row]
         return attention(evidence.rankings, model, self["cutoff"], useful)
-
-    def _warn_of_data(
-        self,
-        evidence: Evidence,
-        groups: Groups,
-        target: Target,
-        memberships: Memberships | None,
-    ) -> None:
-        """Warn of labels for under half of the ranks, and of targets that nothing can meet."""
-        lost, levels = unreachable(groups, target.distributions)
-        if levels:
-            warn(
-                f"{self!r}: up to {lost:.2g} of the target lies on groups that no document has, "
-                f"so that no ranking reaches 1 ({len(levels)} such: {listed(levels, 3)})"
-            )
-        warn_of_thin_labels(self, evidence, groups, memberships)
 
 
 def _untargeted(evidence: Evidence, target: Target, value: FloatArray) -> BoolArray:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.exposure.expected import average
 from fairtk.frames import Ids, as_strings
 from fairtk.frames.arrays import FloatArray, IntArray
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, QANSWER, QID, SAMPLE, require
@@ -106,8 +107,7 @@ class ExpectedUtility(FairMeasure):
         query, value = self.of_answers(evidence)
         n_queries = len(evidence.qids)
         count = np.bincount(query, minlength=n_queries)
-        total = np.bincount(query, weights=value, minlength=n_queries)
-        result = np.where(count > 0, total / np.maximum(count, 1), self.worst)
+        result = np.where(count > 0, average(query, value, n_queries), self.worst)
         absent = np.isnan(result) & (count == 0)
         self.warn_undefined(
             evidence.qids[absent],

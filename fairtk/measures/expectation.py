@@ -9,6 +9,7 @@ from ir_measures.measures.base import MeanAgg
 
 from fairtk.errors import ParameterError
 from fairtk.exposure.browsing import DCG
+from fairtk.exposure.expected import average
 from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.evidence import Evidence
@@ -19,7 +20,6 @@ from fairtk.measures.kernels import (
     LabeledRankings,
     exact_ndcg,
     kernel_of,
-    mean_over_samples,
 )
 from fairtk.measures.params import MeasureParam, Param
 from fairtk.measures.trec_eval import whole_labels
@@ -147,7 +147,7 @@ def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArr
         whole_labels(list(kernels), evidence.qrels.labels, evidence.where)
         rankings = LabeledRankings.of(evidence)
         for measure, kernel in kernels.items():
-            mean = mean_over_samples(kernel(rankings), rankings)
+            mean = average(rankings.query, kernel(rankings), rankings.n_queries)
             result[measure] = np.where(evidence.present, mean, measure.DEFAULT)
     return result
 

@@ -76,14 +76,6 @@ class LabeledRankings:
         return count[self.query]
 
 
-def mean_over_samples(values: FloatArray, rankings: LabeledRankings) -> FloatArray:
-    """Return the mean of each query's rankings; NaN for a query that has none."""
-    total = np.bincount(rankings.query, weights=values, minlength=rankings.n_queries)
-    count = np.bincount(rankings.query, minlength=rankings.n_queries)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(total / count)
-
-
 def _share(part: FloatArray, whole: npt.NDArray[Any]) -> FloatArray:
     return np.asarray(np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0))
 

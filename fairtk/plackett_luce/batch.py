@@ -42,7 +42,7 @@ def draw_rankings(
         keys: the name of each query's random stream, its qid.
         n_samples: rankings per query, >= 1.
         cutoff: places per ranking, >= 1; all documents if None or more than there are.
-        seed: the seed.
+        seed: of all streams.
         method: one of `METHODS`.
     """
     sizes = np.diff(start)

@@ -125,22 +125,6 @@ def is_folder(source: Any) -> bool:
     return isinstance(source, PathLike)
 
 
-class TrecFairFiles:
-    """A part of the dataset that says where its files are."""
-
-    def __init__(self, files: Files, topics: TopicsFile) -> None:
-        self._files = files
-        self._topics = topics
-
-    def fair_ranking_files(self) -> Files:
-        """Return where the files are."""
-        return self._files
-
-    def fair_ranking_topics(self) -> TopicsFile:
-        """Return the topics file."""
-        return self._topics
-
-
 def _assemble(dataset_id: str, files: Files, part: Part, keywords: Path | None = None) -> Any:
     topics = TopicsFile(files, part, keywords)
     return named(
@@ -148,6 +132,5 @@ def _assemble(dataset_id: str, files: Files, part: Part, keywords: Path | None =
         TrecFairDocs(files),
         TrecFairQueries(topics),
         TrecFairQrels(topics),
-        TrecFairFiles(files, topics),
         Documentation("fairtk.datasets.trec_fair", (part,), ("all",)),
     )

@@ -112,6 +112,14 @@ class TrecFairQueries(FileQueries):
         """Return the number of topics."""
         return len(self._file.topics())
 
+    def fair_ranking_files(self) -> Files:
+        """Return where the files of the data set are."""
+        return self._file.files
+
+    def fair_ranking_topics(self) -> TopicsFile:
+        """Return the topics file."""
+        return self._file
+
 
 class TrecFairQrels(FileQrels):
     """The relevant pages of each topic, all with label 1."""

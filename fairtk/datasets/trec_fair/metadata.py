@@ -162,7 +162,7 @@ def read_pages(path: Path) -> Pages:
                 reader.add(record.get(key, ABSENT))
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise _explained(error, raw, path, number) from None
-    kept = _first_records(np.frombuffer(ids, dtype=np.int64))
+    pages, kept = np.unique(np.frombuffer(ids, dtype=np.int64), return_index=True)
     pairs.clear()
     columns = {}
     for name in DIMENSIONS:
@@ -171,7 +171,7 @@ def read_pages(path: Path) -> Pages:
             columns[name] = reader.column(kept, DIMENSIONS[name])
         del reader
     quality = np.frombuffer(work.codes, dtype=np.int16)[kept]
-    return Pages(np.frombuffer(ids, dtype=np.int64)[kept], columns, quality, tuple(work.levels))
+    return Pages(pages, columns, quality, tuple(work.levels))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -195,12 +195,3 @@ def _explained(error: Exception, raw: bytes, path: Path, number: int) -> FormatE
     if "page_id" not in record:
         return FormatError(f"'page_id' is missing; found {sorted(record)[:8]}", path, number)
     return FormatError(f"page {record['page_id']}: a value is of the wrong kind", path, number)
-
-
-def _first_records(ids: IntArray) -> IntArray:
-    """Return the records to keep, in increasing order of page."""
-    order = np.argsort(ids, kind="stable")
-    rising = ids[order]
-    new = np.ones(len(ids), dtype=bool)
-    new[1:] = rising[1:] != rising[:-1]
-    return order[new]
