@@ -40,7 +40,7 @@ pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
 default_role = "code"
-smartquotes = False  # commands are copied
+smartquotes_action = "D"  # dashes alone: what is quoted is copied
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

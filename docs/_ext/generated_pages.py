@@ -7,11 +7,14 @@ tutorials as notebooks, ``references.bib`` all bibliographies. Git ignores all o
 import importlib
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import jupytext
 import nbformat
 from jupyter_cache import get_cache
+from sphinx.pycode import ModuleAnalyzer
+from sphinx.util import logging
 from sphinx.util.inspect import signature as signature_of
 from sphinx.util.inspect import stringify_signature
 
@@ -107,7 +110,7 @@ def api_pages():
         if room == "fairtk":
             yield room, _top_page(summary)
             continue
-        yield room, _room_page(room, summary)
+        yield room, _room_page(room)
     lines = ["# API by room", "", "Import from the front doors that are listed here; what lies "
              "behind them may move.", "", "| room | what is in it |", "| --- | --- |"]  # fmt: skip
     lines += [f"| [{room}]({room}.md) | {summary} |" for room, summary in rooms.items()]
@@ -115,12 +118,10 @@ def api_pages():
     yield "index", "\n".join(lines)
 
 
-def _room_page(room, summary):
+def _room_page(room):
     module = importlib.import_module(room)
     lines = [
         f"# {room}",
-        "",
-        summary,
         "",
         "```{eval-rst}",
         f".. automodule:: {room}",
@@ -226,6 +227,19 @@ def constructor(app, what, name, obj, options, signature, note):
     return None
 
 
+def described(app, what, name, obj, options, lines):
+    """Take a constant's words from where it is written; those of its type are none."""
+    if what != "data":
+        return
+    lines.clear()
+    short = name.rpartition(".")[2]
+    for place, module in sorted(sys.modules.items()):
+        if place.startswith("fairtk") and vars(module).get(short) is obj:
+            lines += ModuleAnalyzer.for_module(place).find_attr_docs().get(("", short), [])
+    if not lines:
+        logging.getLogger(__name__).warning("nothing says what %s is", name)
+
+
 def plain(app, context, lines):
     """Let the help of a command, which is no markup, keep its asterisks; its blocks are code."""
     written, in_block = [], False
@@ -236,6 +250,7 @@ def plain(app, context, lines):
         if block:
             written.append(f"    {line[2:]}")
         else:
+            line = re.sub(r"(?<![`\w-])--[a-z][a-z-]*", r"`\g<0>`", line)
             parts = line.split("`")
             parts[::2] = [part.replace("*", r"\*") for part in parts[::2]]
             written += [""] * in_block + ["`".join(parts)]
@@ -247,6 +262,7 @@ def setup(app):
     app.connect("config-inited", generate)
     app.connect("build-finished", with_outputs)
     app.connect("autodoc-process-signature", constructor)
+    app.connect("autodoc-process-docstring", described)
     for part in ("description", "options", "epilog"):
         app.connect(f"sphinx-click-process-{part}", plain)
     return {"parallel_read_safe": True}

@@ -10,6 +10,7 @@ from fairtk.errors import InputError
 SITE = "https://fairtk.example/docs/"
 """The site; a placeholder until there is one. ``setup.cfg`` has the same (a test checks it)."""
 SOURCE = "https://fairtk.example/source"
+"""The repository; a placeholder, too."""
 FOLDER = "FAIRTK_DOCS"
 """The environment variable that names the folder of a built site."""
 BUILD = "build the site (`python -m sphinx -b html docs docs/_build/html` in the source)"

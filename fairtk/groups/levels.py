@@ -23,6 +23,7 @@ UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as TREC Fair Ranking names it."""
 
 Level = str | tuple[str, ...]
+"""A name, or one for each of the attributes that are crossed."""
 
 
 def only(levels: Sequence[str]) -> str:

@@ -106,6 +106,7 @@ class Failure:
 
 
 Outcome = Completion | Failure
+"""What becomes of a call."""
 
 
 def escaped(text: str) -> str:

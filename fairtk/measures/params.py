@@ -183,24 +183,28 @@ def _is_cutoff(value: Any) -> str:
 
 _MOST = 2**31 - 1  # what evaluators that are written in C can hold
 CUTOFF = Param(int, desc="ranks read in each ranking (each sample on its own)", check=_is_cutoff)
+"""The parameter ``@k``."""
 BROWSING = ObjectParam(
     read_browsing,
     BrowsingModel,
     default=MU(),
     desc="browsing model: MU, RBP(p=0.5), GERR(p=0.5, u=0.5), DCG, TREC",
 )
+"""The parameter ``browsing`` of measures of exposure."""
 GROUPS = ObjectParam(
     registered.GROUPS.find,
     "fairtk.groups:Groups",
     desc="the groups of the documents: an object, a registered name, or a file",
     write=registered.GROUPS.key,
 )
+"""The parameter ``groups`` of measures of groups."""
 TARGET = ObjectParam(
     registered.TARGETS.find,
     "fairtk.groups:Target",
     desc="the distribution to compare with: an object, a registered name, or a file",
     write=registered.TARGETS.key,
 )
+"""The parameter ``target`` of measures that compare with one."""
 _POLICIES = ("drop", "unknown", "uniform", "best", "worst")
 
 

@@ -247,3 +247,4 @@ def _reason(error: BaseException) -> str:
 
 
 HOST = PluginHost(ALL)
+"""The plugins of this process."""

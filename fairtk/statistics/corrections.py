@@ -10,6 +10,7 @@ from fairtk.frames.arrays import FloatArray
 from fairtk.statistics.samples import numbers, one_of
 
 CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
+"""The names of the corrections of p-values."""
 
 
 def correct(p: npt.ArrayLike, method: str | None = "holm") -> FloatArray:

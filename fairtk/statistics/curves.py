@@ -15,6 +15,7 @@ _ZERO = 1e-12
 """A spread below this part of the values is rounding."""
 
 CURVES = ("slope of points", "slope of means", "area of means", "area of points")
+"""The names of what `curve_values` gives."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from fairtk.frames.arrays import FloatArray
 from fairtk.statistics.samples import check_drawing, numbers, one_of
 
 INTERVALS = ("percentile", "bca", "t")
+"""The names of the intervals of a mean: two bootstraps, and Student's t."""
 _NUMBERS = 1 << 24
 """How many resampled numbers scipy may hold at a time."""
 

@@ -15,6 +15,7 @@ from fairtk.statistics.resampling import sign_flips, studentized
 from fairtk.statistics.samples import check_drawing, numbers, one_of
 
 TESTS = ("t", "wilcoxon", "randomization", "bootstrap")
+"""The names of the paired tests."""
 _ZERO = 1e-12
 """Differences below this part of the largest value are rounding, and count as 0."""
 
