@@ -241,7 +241,7 @@ def described(app, what, name, obj, options, lines):
 
 
 def plain(app, context, lines):
-    """Let the help of a command, which is no markup, keep its asterisks; its blocks are code."""
+    """Let the help of a command, which is no markup, keep asterisks and dashes; blocks are code."""
     written, in_block = [], False
     for line in lines:
         block = line.startswith("| ")
@@ -249,10 +249,13 @@ def plain(app, context, lines):
             written += ["::", ""]
         if block:
             written.append(f"    {line[2:]}")
+        elif line.startswith(".. "):
+            written.append(line)
         else:
-            line = re.sub(r"(?<![`\w-])--[a-z][a-z-]*", r"`\g<0>`", line)
             parts = line.split("`")
-            parts[::2] = [part.replace("*", r"\*") for part in parts[::2]]
+            for place, part in enumerate(parts[::2]):
+                part = re.sub(r"(?<![\w-])--[a-z][a-z-]*", r"`\g<0>`", part)
+                parts[2 * place] = part.replace("*", r"\*")
             written += [""] * in_block + ["`".join(parts)]
         in_block = block
     lines[:] = written
