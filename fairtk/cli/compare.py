@@ -13,7 +13,7 @@ from fairtk.cli.options import (
     printing_options,
     test_options,
 )
-from fairtk.cli.output import TABLE, echo
+from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.errors import InputError
 from fairtk.starting.printing import to_stderr
 
@@ -72,7 +72,7 @@ def command(
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --margin EE_R@5=0.02 --levels
       fairtk compare qrels.txt *.run -m EE_R@5 --difference 0.01
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import comparison_table, plan_table, rendered, table_text
+    from fairtk.cli.values import comparison_table, plan_table, table_text
     from fairtk.evaluation import compare
     from fairtk.files.renderings import TEXTS
 
@@ -88,7 +88,7 @@ def command(
         if difference is not None:
             frame = found.queries_needed(difference, power=power)
     if form not in TEXTS and form != TABLE:
-        echo(rendered(frame, form), output)
+        echo_frame(form, frame, output)
         return
     if difference is None:
         table = comparison_table(found)

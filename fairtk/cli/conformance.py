@@ -13,7 +13,7 @@ from fairtk.cli.options import (
     printing_options,
     target_option,
 )
-from fairtk.cli.output import TABLE, echo, table_lines
+from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
 from fairtk.errors import FairtkError
 from fairtk.starting.printing import to_stderr
 
@@ -51,7 +51,6 @@ def command(
       fairtk conformance sampled.run qrels.txt --cutoff 5
       fairtk conformance bm25.run qrels.txt --groups gender.tsv --target uniform --cutoff 20
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import rendered
     from fairtk.conformity import conformance
 
     with to_stderr():
@@ -61,7 +60,7 @@ def command(
     elif form == TABLE:
         echo(_text(found), output)
     else:
-        echo(rendered(found.table, form), output)
+        echo_frame(form, found.table, output)
     if not found.conforms:
         raise FairtkError(
             "fairtk does not conform: the table says where values differ without a known cause, "

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import printing_options
-from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
+from fairtk.cli.output import TABLE, echo, echo_frame, wrapped_lines
 from fairtk.starting.printing import on_terminal
 
 
@@ -38,11 +38,11 @@ def command(n_samples: int, queries: int | None, form: str, output: str | None) 
 
     started = time.monotonic()
     table = study.run(n_samples=n_samples, queries=queries, progress=DemoProgress())
+    if form != TABLE:
+        echo_frame(form, table, output)
+        return
     columns = [str(c) for c in table.columns]
     rows: list[list[Any]] = table.to_numpy(dtype=object).tolist()
-    if form != TABLE:
-        echo_rows(form, columns, rows, output)
-        return
     click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.", err=True)
     shown = [columns[0], *(written(parse(column)) for column in columns[1:])]
     cells = [[f"{row[0]}", *(number_text(value) for value in row[1:])] for row in rows]

@@ -14,7 +14,7 @@ from fairtk.cli.options import (
     printing_options,
     target_option,
 )
-from fairtk.cli.output import TABLE, echo
+from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.errors import DataWarning, InputError
 from fairtk.starting.printing import to_stderr
 
@@ -61,7 +61,6 @@ def command(
       fairtk doctor bm25.run qrels.txt gender.tsv --target uniform --cutoff 20
       fairtk doctor bm25.run qrels.txt --format json --output doctor.json --strict
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import rendered
     from fairtk.diagnosis import doctor
 
     with to_stderr():
@@ -78,7 +77,7 @@ def command(
             parts += _wrapped(f"  -> {finding.remedy}", "     ")
         echo("\n".join(parts).rstrip(), output)
     else:
-        echo(rendered(found.table, form), output)
+        echo_frame(form, found.table, output)
     if found.number("error"):
         raise InputError(f"{run}: {found.summary}")
     if found.number("warning"):

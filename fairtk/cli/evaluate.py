@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import measuring_options, printing_options
-from fairtk.cli.output import TABLE, echo
+from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.starting.printing import to_stderr
 
 
@@ -49,7 +49,7 @@ def command(
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import means_table, means_text, queries_text, rendered
+    from fairtk.cli.values import means_table, means_text, queries_text
     from fairtk.evaluation import evaluate
     from fairtk.files.renderings import TEXTS
 
@@ -59,7 +59,7 @@ def command(
         echo(TEXTS[form](means_table(values)), output)
         return
     if form != TABLE:
-        echo(rendered(values.per_query if per_query else values.means, form), output)
+        echo_frame(form, values.per_query if per_query else values.means, output)
         return
     parts = [queries_text(values), ""] if per_query else []
     echo("\n".join([*parts, means_text(values)]), output)

@@ -19,7 +19,7 @@ from fairtk.cli.options import (
     runs_argument,
     targets_option,
 )
-from fairtk.cli.output import TABLE, echo, table_lines
+from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
 from fairtk.errors import InputError
 from fairtk.starting.printing import to_stderr
 
@@ -72,7 +72,6 @@ def command(
       fairtk frontier qrels.txt bm25.run dense.run --plot frontier.svg
       fairtk frontier qrels.tsv bm25.run -y "EU(utility='rougeL')" --answers 1=a1.parquet
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import rendered
     from fairtk.robustness import frontier
 
     if alphas is not None:
@@ -83,7 +82,7 @@ def command(
     if plot is not None:
         found.plot(Path(plot))
     if form != TABLE:
-        echo(rendered(found.curve, form), output)
+        echo_frame(form, found.curve, output)
         return
     cells = [
         [row.system, "" if row.alpha != row.alpha else f"{row.alpha:g}",

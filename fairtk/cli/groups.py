@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairtk.cli.options import FILE, cutoff_option, printing_options, target_option
-from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
+from fairtk.cli.output import TABLE, echo, echo_frame, echo_rows, wrapped_lines
 from fairtk.evaluation.given_groups import GivenGroups
 
 if TYPE_CHECKING:
@@ -162,10 +162,10 @@ def _echo_coverage(
         frames.append(frame)
     table = pd.concat(frames, ignore_index=True)
     columns = [str(c) for c in table.columns]
-    rows = table.to_numpy(dtype=object).tolist()
     if form != TABLE:
-        echo_rows(form, columns, rows, output)
+        echo_frame(form, table, output)
         return
+    rows = table.to_numpy(dtype=object).tolist()
     cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
     lines = [*wrapped_lines(columns, cells, range(2, len(columns))), ""]
     where = "in the run"

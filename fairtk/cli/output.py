@@ -58,6 +58,11 @@ def echo_rows(
     echo(RENDERED[form](columns, rows), output)
 
 
+def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
+    """Print a frame in a format other than a table of aligned columns; csv and json: all digits."""
+    echo_rows(form, list(frame.columns), frame.to_numpy(dtype=object).tolist(), output)
+
+
 def echo_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.output import echo_rows, echo_table, said_command
+from fairtk.cli.output import echo_frame, echo_table, said_command
 from fairtk.cli.paying import open_ledger
 from fairtk.errors import DataWarning, InputError, ParameterError
 from fairtk.starting.printing import on_terminal
@@ -159,11 +159,10 @@ def _mention_baselines(study: Study) -> None:
 
 
 def _echo_plan(plan: Plan, form: str) -> None:
-    rows = [list(row) for row in plan.rows.itertuples(index=False)]
-    columns = list(plan.rows.columns)
     if form != "table":
-        echo_rows(form, columns, rows)
+        echo_frame(form, plan.rows)
         return
+    rows = [list(row) for row in plan.rows.itertuples(index=False)]
     if rows:
         shown = [
             [*map(str, row[:1]), *(_number(v) for v in row[2:6]), _price(row[6]), str(row[1])]
@@ -180,9 +179,7 @@ def _echo_plan(plan: Plan, form: str) -> None:
 
 def _echo_results(results: StudyResults, form: str) -> None:
     if form != "table":
-        frame = results.table
-        rows = [list(row) for row in frame.itertuples(index=False)]
-        echo_rows(form, list(frame.columns), rows)
+        echo_frame(form, results.table)
         return
     table = comparison(results)
     echo_table([*table.columns, ""], [[*row, ""] for row in table.rows])

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import format_option
-from fairtk.cli.output import echo_rows, echo_table, said_command
+from fairtk.cli.output import echo_frame, echo_table, said_command
 from fairtk.cli.paying import SERVER, open_ledger, paying_options
 
 
@@ -172,11 +172,10 @@ def _echo_plan(plan: Any, status: bool, form: str) -> None:
 
 
 def _echo(frame: Any, form: str) -> None:
-    rows = frame.astype(object).to_numpy().tolist()
-    columns = list(frame.columns)
     if form != "table":
-        echo_rows(form, columns, rows)
+        echo_frame(form, frame)
         return
+    rows = frame.to_numpy(dtype=object).tolist()
     numbers = [i for i, row in enumerate(zip(*rows, strict=True)) if not isinstance(row[0], str)]
     shown = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
-    echo_table(columns, shown, numbers=numbers)
+    echo_table(list(frame.columns), shown, numbers=numbers)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import shlex
 import tempfile
 from pathlib import Path
 
 import click
 
 from fairtk.cli.options import cutoff_option, measures_option, test_options
-from fairtk.cli.output import STDOUT, echo
+from fairtk.cli.output import STDOUT, echo, said_command
 
 
 @click.command("report")
@@ -63,20 +62,6 @@ def command(
 
     place = results_folder(folder, setting)
     results = open_results(place, qrels, measures, gold=gold)
-    given = {
-        "--setting": setting,
-        "--title": title,
-        "--baseline": baseline,
-        "--test": None if test == "t" else test,
-        "--correction": None if correction == "holm" else correction,
-        "--cutoff": None if cutoff == 10 else str(cutoff),
-        "--license": license,
-        "--qrels": qrels,
-        "--gold": gold,
-    }
-    words = ["fairtk", "report", folder, "-o", output]
-    words += [word for name, value in given.items() if value for word in (name, value)]
-    words += [word for measure in measures for word in ("-m", measure)]
     write = functools.partial(
         results.report,
         title=title,
@@ -85,7 +70,7 @@ def command(
         correction=correction,
         cutoff=cutoff,
         license=license,
-        command=shlex.join(words),
+        command=said_command(),
         sections=load_sections(place),
     )
     if output != STDOUT:

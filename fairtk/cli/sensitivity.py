@@ -13,7 +13,7 @@ from fairtk.cli.options import (
     plot_option,
     printing_options,
 )
-from fairtk.cli.output import TABLE, echo, table_lines
+from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
 from fairtk.robustness import CHOICES
 from fairtk.starting.printing import to_stderr
 
@@ -50,7 +50,6 @@ def command(
       fairtk sensitivity qrels.txt bm25.run fair.run -m EE_R@5 -m EE_D@5 --plot heat.svg
       fairtk sensitivity qrels.txt *.run -m AWRF@20 --groups gender.tsv --target uniform
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import rendered
     from fairtk.robustness import sensitivity
 
     if vary:
@@ -62,7 +61,7 @@ def command(
     if plot is not None:
         found.plot(Path(plot))
     if form != TABLE:
-        echo(rendered(found.table, form), output)
+        echo_frame(form, found.table, output)
         return
     columns = ["measure", "choice", "setting", "tau", "winner", "swapped"]
     cells = [

@@ -14,7 +14,7 @@ from fairtk.cli.output import table_lines
 from fairtk.errors import printable
 from fairtk.evaluation import Comparison, EvaluatedRuns
 from fairtk.evaluation.values import RunValues
-from fairtk.files.renderings import RENDERED, Table, number_text
+from fairtk.files.renderings import Table, number_text
 from fairtk.measures import written
 
 BEYOND = (
@@ -24,11 +24,6 @@ BEYOND = (
 """The columns that a comparison has with a margin and with levels."""
 LEVEL = 0.05
 """Of the tests against a margin."""
-
-
-def rendered(frame: pd.DataFrame, form: str) -> str:
-    """Return a frame with all digits as ``"csv"`` or ``"json"``; as a text in other formats."""
-    return RENDERED[form](list(frame.columns), frame.to_numpy(dtype=object).tolist())
 
 
 def means_table(values: EvaluatedRuns) -> Table:

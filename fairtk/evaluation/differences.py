@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,16 +11,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import NotFoundError, ParameterError
-from fairtk.evaluation.significance import COLUMNS, tested
+from fairtk.errors import NotFoundError, ParameterError, UndefinedWarning
 from fairtk.frames import FloatArray
 from fairtk.frames.columns import EXPOSURE, QID, SAMPLE
 from fairtk.frames.qrels import Qrels
 from fairtk.measures.evidence import Evidence
 from fairtk.measures.sample_spread import SampleSpread, spread_over_samples
-from fairtk.statistics import equivalence_test, non_inferiority_test, queries_needed, two_levels
+from fairtk.statistics import (
+    correct,
+    equivalence_test,
+    non_inferiority_test,
+    paired_test,
+    queries_needed,
+    two_levels,
+)
 
 Margin = float | Mapping[str, float] | None
+_TESTED = ("difference", "low", "high")
 
 
 class SamplingVariances:
@@ -103,15 +111,13 @@ class SystemComparison:
         `drawing` has the options of `fairtk.statistics.paired_test`; with `variances` sampling and
         queries are told apart.
         """
-        first, rows = self.systems.index(self.baseline), []
+        rows = []
         margins = self._margins(margin)
         for measure, table in self.tables.items():
-            values = table.to_numpy()
-            found = tested(measure, self.systems, values, first, correction, drawing)
-            defined = table.loc[:, ~np.isnan(values).any(axis=0)]
-            for system, row in zip(self.systems, found, strict=True):
-                record = dict(zip(["system", *COLUMNS[1:]], row, strict=True))
-                record["undefined"] = values.shape[1] - record["n"]
+            defined = table.loc[:, ~np.isnan(table.to_numpy()).any(axis=0)]
+            for record in self._tested(measure, table.to_numpy(), correction, drawing):
+                system = record["system"]
+                record["undefined"] = table.shape[1] - record["n"]
                 if margin is not None:
                     wanted = margins.get(measure) if system != self.baseline else None
                     record |= self._within(measure, defined, system, wanted)
@@ -120,6 +126,37 @@ class SystemComparison:
                     record |= self._by_level(measure, defined, system, variances, confidence)
                 rows.append(record)
         return pd.DataFrame(rows)
+
+    def _tested(
+        self,
+        measure: str,
+        values: FloatArray,
+        correction: str | None,
+        drawing: Mapping[str, Any],
+    ) -> list[dict[str, Any]]:
+        """Return the paired tests of a measure, a record per system; queries with a NaN are out."""
+        values = values[:, ~np.isnan(values).any(axis=0)]
+        n, baseline = values.shape[1], self.systems.index(self.baseline)
+        means = values.mean(axis=1) if n else np.full(len(values), np.nan)
+        records: list[dict[str, Any]] = []
+        for place, (system, mean) in enumerate(zip(self.systems, means, strict=True)):
+            record = {"system": system, "measure": measure, "mean": float(mean), "n": n}
+            record |= dict.fromkeys((*_TESTED, "p", "p_corrected", "effect"), math.nan)
+            if place != baseline:
+                result = paired_test(values[place], values[baseline], **drawing)
+                record |= {name: getattr(result, name) for name in (*_TESTED, "p", "effect")}
+                if result.note:
+                    warnings.warn(
+                        f"{system} against {self.baseline} by {measure}: {result.note}, so the "
+                        "test or its interval is undefined",
+                        UndefinedWarning,
+                        stacklevel=3,
+                    )
+            records.append(record)
+        corrected = correct([record["p"] for record in records], correction)
+        for record, p in zip(records, corrected, strict=True):
+            record["p_corrected"] = float(p)
+        return records
 
     def _margins(self, margin: Margin) -> dict[str, float]:
         measures = list(self.tables)

@@ -32,6 +32,7 @@ from fairtk.frames.qrels import Qrels
 from fairtk.frames.runs import Run
 from fairtk.io import add_answers, read_answers, read_gold_answers, read_qrels, read_run
 from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.measures import FairMeasure
 from fairtk.measures.samples import refuse_samples
 from fairtk.measures.trec_eval import whole_labels
 
@@ -81,7 +82,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
                 f"{measure!r} needs gold answers: give --gold FILE (columns qid, gold_answer), or "
                 "qrels with the named column gold_answer"
             )
-    foreign = [m for m in measures if not all(map(_is_ours, _parts(m)))]
+    foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in _parts(m))]
     if foreign:
         numbers = whole_labels(foreign, Qrels(labels, where).labels, where)
         labels = labels.assign(**{LABEL: numbers})
@@ -187,14 +188,8 @@ def _needing(measures: list[Any], attribute: str, column: str) -> Iterator[Any]:
             yield measure
 
 
-def _is_ours(measure: Any) -> bool:
-    from fairtk.measures import FairMeasure
-
-    return isinstance(measure, FairMeasure)
-
-
 def _parts(measure: Any) -> Iterator[Any]:
     """Yield a measure and the measures that it is made of."""
     yield measure
-    for part in measure.parts if _is_ours(measure) else ():
+    for part in measure.parts if isinstance(measure, FairMeasure) else ():
         yield from _parts(part)

@@ -12,14 +12,13 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.experiment.answers import Asker
+from fairtk.experiment.answers import Asker, Recording
 from fairtk.experiment.chains import Node, Tree
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.generation import Wanted, generate
 from fairtk.experiment.identity import describe, key_of
 from fairtk.experiment.packing import Span, Table, spans_of, unpack, with_answers
 from fairtk.experiment.progress import progress_bar
-from fairtk.experiment.recording import Recording
 from fairtk.experiment.store import Made, Store, StoredCell
 from fairtk.experiment.tasks import Prompts, StageStep, StageTask, TaskResult
 from fairtk.experiment.topics import BATCH, Topics

@@ -19,12 +19,11 @@ from fairtk.experiment.dry_run import plan
 from fairtk.experiment.engine import Engine
 from fairtk.experiment.evaluation import COLUMNS, Evaluation
 from fairtk.experiment.executors import Executor, as_executor
-from fairtk.experiment.identity import differences
+from fairtk.experiment.identity import differences, environment
 from fairtk.experiment.results import Results
 from fairtk.experiment.rows import stored_rows
 from fairtk.experiment.store import Store
 from fairtk.experiment.topics import Topics, about_dataset, from_dataset
-from fairtk.experiment.versions import environment
 from fairtk.frames import as_strings
 from fairtk.frames.columns import QID, require
 

@@ -15,10 +15,9 @@ import pandas as pd
 from fairtk import errors
 from fairtk.errors import DataWarning, FairtkError, FairtkWarning, IdentityError, InputError, listed
 from fairtk.evaluation.values import aggregated
-from fairtk.experiment.identity import describe, key_of
+from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack
 from fairtk.experiment.store import Store
-from fairtk.experiment.versions import environment
 from fairtk.frames import FloatArray, Run, as_strings, digest
 from fairtk.frames.columns import (
     DOCNO,

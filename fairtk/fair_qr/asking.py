@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from fairtk.fair_qr.parsing import AnswerError, parse_completion
 from fairtk.llm import ChatModel, Estimate, Failure, Prices, Recorded
-from fairtk.llm.prices import estimate
+from fairtk.llm.budget import estimate
 from fairtk.prompts.refine import Refinement, RefinementPromptLike
 
 

@@ -11,14 +11,12 @@ loads no client and no model.
 
 from __future__ import annotations
 
-from fairtk.llm.budget import Spending
+from fairtk.llm.budget import Estimate, Prices, Spending
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Message, Outcome
 from fairtk.llm.errors import BudgetError, LLMError, OfflineError
-from fairtk.llm.generating import ChatBackend
 from fairtk.llm.keywords import KeywordRefiner
 from fairtk.llm.ledger import Ledger
-from fairtk.llm.local import LocalChat, as_chat_model
-from fairtk.llm.prices import Estimate, Prices
+from fairtk.llm.local import ChatBackend, LocalChat, as_chat_model
 from fairtk.llm.recorded import Recorded
 from fairtk.llm.rows import made_row
 from fairtk.llm.server import OpenAICompatible

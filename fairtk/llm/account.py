@@ -7,11 +7,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from fairtk.llm.budget import Budget, Spending
+from fairtk.llm.budget import Budget, Prices, Spending, most_completion_tokens, prompt_tokens
 from fairtk.llm.chat import Chat, ChatModel, Completion
 from fairtk.llm.claims import Claim, Claims
 from fairtk.llm.errors import OfflineError
-from fairtk.llm.prices import Prices, most_completion_tokens, prompt_tokens
 from fairtk.llm.rows import answer_row, now
 from fairtk.llm.store import AnswerStore
 

@@ -13,8 +13,7 @@ from typing import Any
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, escaped
 from fairtk.llm.errors import LLMError
 from fairtk.llm.forms import CallForm, refused_parameter
-from fairtk.llm.reasons import detail, one_line, without_keys
-from fairtk.llm.replies import BrokenReplyError, read_reply
+from fairtk.llm.replies import BrokenReplyError, detail, one_line, read_reply, without_keys
 from fairtk.llm.retries import LONGEST_WAIT, Backoff, Streak, retry_after
 
 OPENAI_URL = "https://api.openai.com/v1"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any
 
-from fairtk.llm.reasons import detail
+from fairtk.llm.replies import detail
 
 OTHER_NAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 """One setting under two names: servers know the one, the other or both."""

@@ -6,9 +6,8 @@ from os import PathLike
 from typing import Any
 
 from fairtk.llm.account import Account
-from fairtk.llm.budget import Budget
+from fairtk.llm.budget import Budget, Prices, PriceTable
 from fairtk.llm.local import as_chat_model
-from fairtk.llm.prices import Prices, PriceTable
 from fairtk.llm.recorded import Recorded
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from fairtk.errors import DataWarning, FormatError
 from fairtk.files.places import locked, network_of
 from fairtk.llm.backup import Backup
-from fairtk.llm.rows import COLUMNS, Row
-from fairtk.llm.schema import APPLICATION, SCHEMA, TABLES, connected, mark, write_new
+from fairtk.llm.rows import APPLICATION, COLUMNS, SCHEMA, TABLES, Row, connected, mark, write_new
 
 
 def open_database(path: Path, backup: Backup) -> sqlite3.Connection:

@@ -9,10 +9,10 @@ from typing import Any
 from fairtk.errors import ParameterError
 from fairtk.frames.content import digest
 from fairtk.llm.account import Account
+from fairtk.llm.budget import Estimate, estimate
 from fairtk.llm.chat import Chat, ChatModel, Failure, Outcome
 from fairtk.llm.claims import Claim
 from fairtk.llm.errors import BudgetError, OfflineError
-from fairtk.llm.prices import Estimate, estimate
 
 _SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
 _STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for

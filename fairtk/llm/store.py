@@ -13,8 +13,7 @@ from typing import Any
 from fairtk.errors import DataWarning
 from fairtk.llm.chat import Chat, ChatModel, Completion
 from fairtk.llm.database import LedgerFile
-from fairtk.llm.rows import REFUSED, SERVED, Row, answer_row, checksum
-from fairtk.llm.schema import INSERT
+from fairtk.llm.rows import INSERT, REFUSED, SERVED, Row, answer_row, checksum
 
 _MANY = 500  # SQLite's limit of parameters in one statement is 999 in old builds
 

@@ -20,7 +20,7 @@ from fairtk import (
 )
 from fairtk.errors import IdentityError, WorkerError
 from fairtk.experiment import identified
-from fairtk.experiment.executors.travel import from_parent, to_worker
+from fairtk.experiment.executors.worker import from_parent, to_worker
 from fairtk.experiment.identity import _owners, describe, describe_stage, differences, key_of
 from fairtk.frames.columns import DOCNO
 from fairtk.llm import KeywordRefiner

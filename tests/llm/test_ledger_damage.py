@@ -168,7 +168,7 @@ def test_a_network_file_system_has_one_process_at_a_time(tmp_path, monkeypatch):
     (tmp_path / "home").mkdir()
     assert places.network_of(tmp_path / "l") == ""
     assert places.network_of(tmp_path / "home" / "l") == "nfs4"
-    monkeypatch.setattr("fairtk.llm.schema._PATIENCE", 0.1)
+    monkeypatch.setattr("fairtk.llm.rows._PATIENCE", 0.1)
     with closing(AnswerStore(tmp_path / "home" / "l")) as store:
         store.put("a", MODEL, CHAT, Completion("A"))
         assert not (tmp_path / "home" / "l-wal").exists()

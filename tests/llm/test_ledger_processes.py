@@ -28,7 +28,7 @@ from fairtk.llm import (
     LLMError,
     Message,
     OpenAICompatible,
-    owners,
+    claims,
 )
 
 PROCESSES = 4
@@ -179,18 +179,18 @@ def refinement():
 
 
 def test_claims_of_the_dead_are_worth_nothing_and_of_the_living_all(tmp_path):
-    mine, now = owners.new_owner(), time.time()
+    mine, now = claims.new_owner(), time.time()
     host, pid, start, _ = mine.rsplit("|", 3)
-    assert owners.is_alive(mine, beat=0.0)  # a slow call gives no sign for long
-    assert not owners.is_alive(f"{host}|{pid}|{int(start) - 1}|x", now)  # another process's number
+    assert claims.is_alive(mine, beat=0.0)  # a slow call gives no sign for long
+    assert not claims.is_alive(f"{host}|{pid}|{int(start) - 1}|x", now)  # another process's number
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        place = f"{host}|{child.pid}|{owners._started(child.pid)}|x"
-        assert owners.is_alive(place, 0.0)
+        place = f"{host}|{child.pid}|{claims._started(child.pid)}|x"
+        assert claims.is_alive(place, 0.0)
         child.kill()
-        wait_until(lambda: not owners.is_alive(place, now))  # a zombie is dead, too
+        wait_until(lambda: not claims.is_alive(place, now))  # a zombie is dead, too
     # of another host nothing but the last sign of life is known
-    assert owners.is_alive("elsewhere|1|1|x", now - 30)
-    assert not owners.is_alive("elsewhere|1|1|x", now - 90)
+    assert claims.is_alive("elsewhere|1|1|x", now - 30)
+    assert not claims.is_alive("elsewhere|1|1|x", now - 90)
     Ledger(tmp_path / "l").close()
     claimed(tmp_path / "l", "elsewhere|1|1|x", now - 90)
     with Ledger(tmp_path / "l") as ledger:
@@ -214,8 +214,8 @@ def test_signs_of_life(tmp_path, monkeypatch):
 def test_a_process_that_stands_still_is_named(tmp_path, monkeypatch):
     Ledger(tmp_path / "l").close()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        host = owners.new_owner().rsplit("|", 3)[0]
-        claimed(tmp_path / "l", f"{host}|{child.pid}|{owners._started(child.pid)}|x", 0.0)
+        host = claims.new_owner().rsplit("|", 3)[0]
+        claimed(tmp_path / "l", f"{host}|{child.pid}|{claims._started(child.pid)}|x", 0.0)
         monkeypatch.setattr("fairtk.llm.recorded._STANDSTILL", 0.1)
         threading.Timer(1.0, child.kill).start()
         with (

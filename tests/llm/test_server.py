@@ -25,7 +25,7 @@ from fairtk.llm import (
     OpenAICompatible,
     retries,
 )
-from fairtk.llm.reasons import without_keys
+from fairtk.llm.replies import without_keys
 from fairtk.llm.retries import Backoff, retry_after
 
 

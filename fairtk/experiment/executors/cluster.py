@@ -15,8 +15,7 @@ from fairtk.errors import MissingExtraError, WorkerError
 from fairtk.experiment.executors import ending
 from fairtk.experiment.executors.processes import ATTEMPTS, checked_workers
 from fairtk.experiment.executors.sessions import Function, RemoteSession
-from fairtk.experiment.executors.travel import from_parent, to_worker
-from fairtk.experiment.executors.worker import answer, portable
+from fairtk.experiment.executors.worker import answer, from_parent, portable, to_worker
 from fairtk.experiment.threads import VARIABLES
 
 ENDING = str(Path(ending.__file__))

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairtk.errors import ParameterError, WorkerError
 from fairtk.experiment.executors.sessions import Function, RemoteSession
-from fairtk.experiment.executors.travel import to_worker
+from fairtk.experiment.executors.worker import to_worker
 from fairtk.experiment.threads import VARIABLES, cores
 from fairtk.starting.interpreters import ENDED, Interpreter
 

@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import FormatError, NotFoundError
+from fairtk.experiment.identity import environment
 from fairtk.experiment.saved import SETTINGS
-from fairtk.experiment.versions import environment
 from fairtk.files import atomic_text, read_json, read_parquet, write_parquet
 from fairtk.files.renderings import csv_text, latex_text, markdown_text, texts
 from fairtk.frames.columns import QID
