@@ -54,13 +54,18 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
             threads=torch.get_num_threads(),
         )
 
+    @cached_property
+    def _vocabulary(self) -> list[str]:
+        found: list[str] = self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer)))
+        return found
+
     def _fitting_tokens(self) -> int:
         # no shape to estimate from; a batch that memory does not hold is halved
         return GPU_MOST if self._device.type == "cuda" else CPU_MOST
 
     def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
         del noise  # `stream` refuses a temperature
-        tokens = [self._tokenizer.convert_ids_to_tokens(row) for row in rows]
+        tokens = [[self._vocabulary[number] for number in row] for row in rows]
         found = self._translator.ask(
             tokens=tokens,
             max_batch_size=0,

@@ -7,7 +7,9 @@ fairtk's transformers need no entry: their `SETTINGS` say all.
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +163,14 @@ def _hugging_face(model: HuggingFaceModel) -> dict[str, Any]:
     return settings | weights | {"device": _device_class(model.device)}
 
 
-def _weights(digest: str, libraries: Iterable[str] = HuggingFaceModel.LIBRARIES) -> dict[str, Any]:
-    import importlib.metadata as metadata
+@cache  # read from the distribution's files
+def version(name: str) -> str:
+    """Return the version of an installed distribution."""
+    return importlib.metadata.version(name)
 
-    versions = {name: metadata.version(name) for name in libraries}
-    return {"files": f"#{digest}", "libraries": versions}
+
+def _weights(digest: str, libraries: Iterable[str] = HuggingFaceModel.LIBRARIES) -> dict[str, Any]:
+    return {"files": f"#{digest}", "libraries": {name: version(name) for name in libraries}}
 
 
 def _device_class(device: Any) -> str:

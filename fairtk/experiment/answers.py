@@ -12,7 +12,7 @@ from typing import Any
 from pyterrier._ops import Compose
 
 from fairtk.experiment.identity import Identified
-from fairtk.frames import digest
+from fairtk.frames import digests
 from fairtk.llm import ChatBackend, ChatModel, Completion, Ledger, Recorded, made_row
 from fairtk.llm.rows import as_json
 from fairtk.llm.store import AnswerStore
@@ -40,7 +40,7 @@ class Answers:
 
     def get(self, asker: Asker, prompts: Iterable[str]) -> dict[str, str]:
         """Return the answers that are there, by prompt."""
-        keys = {_key(asker, prompt): prompt for prompt in prompts}
+        keys = _by_key(asker, list(prompts))
         if self._ledger is None or asker.elsewhere:
             return {
                 prompt: self._memory[key] for key, prompt in keys.items() if key in self._memory
@@ -54,7 +54,7 @@ class Answers:
 
     def put(self, asker: Asker, texts: Mapping[str, str]) -> None:
         """Keep answers, all or none; what a worker has paid for is there already, and stays."""
-        keyed = {_key(asker, prompt): prompt for prompt in texts}
+        keyed = _by_key(asker, list(texts))
         if self._ledger is None or asker.elsewhere:
             for key, prompt in keyed.items():
                 self._memory.setdefault(key, texts[prompt])
@@ -73,9 +73,11 @@ class Answers:
             self._ledger.close()
 
 
-def _key(asker: Asker, prompt: str) -> str:
-    """Return what a ledger knows a call by."""
-    return digest([asker.name, asker.parameters, _chat(prompt), {}], 16)
+def _by_key(asker: Asker, prompts: list[str]) -> dict[str, str]:
+    """Return the prompts by what a ledger knows their calls by."""
+    calls = [(_chat(prompt), {}) for prompt in prompts]
+    keys = digests([asker.name, asker.parameters], calls, 16)
+    return dict(zip(keys, prompts, strict=True))
 
 
 def _chat(prompt: str) -> list[list[str]]:

@@ -25,7 +25,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk.errors import IdentityError
-from fairtk.experiment.adapters import NoIdentityError, adapter_of, class_name
+from fairtk.experiment.adapters import NoIdentityError, adapter_of, class_name, version
 from fairtk.files.fingerprints import file_digest
 from fairtk.frames import digest
 
@@ -155,7 +155,7 @@ def _described_function(function: types.FunctionType, where: str) -> Description
 
 
 def _versions(owners: Iterable[str]) -> str:
-    return ", ".join(f"{o} {importlib.metadata.version(o)}" for o in sorted(set(owners)))
+    return ", ".join(f"{o} {version(o)}" for o in sorted(set(owners)))
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def environment() -> dict[str, Any]:
     versions = {}
     for name in _PACKAGES:
         try:
-            versions[name] = importlib.metadata.version(name)
+            versions[name] = version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return {

@@ -22,7 +22,7 @@ from fairtk.frames.columns import (
     ours,
     require,
 )
-from fairtk.frames.content import ByContent, digest
+from fairtk.frames.content import ByContent, digest, digests
 from fairtk.frames.given import as_frame
 from fairtk.frames.ids import Ids, as_strings, encode_ids
 from fairtk.frames.qrels import Qrels
@@ -58,6 +58,7 @@ __all__ = [
     "as_strings",
     "describe",
     "digest",
+    "digests",
     "encode_ids",
     "encode_run",
     "from_ir_measures",

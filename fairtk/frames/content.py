@@ -7,7 +7,7 @@ apart or recognized as the same: equality of transformers, names of measures, ke
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,23 @@ def digest(value: Any, size: int = 8) -> str:
     state = hashlib.blake2b(digest_size=size)
     _feed(state, value)
     return state.hexdigest()
+
+
+def digests(shared: Sequence[Any], rests: Sequence[Sequence[Any]], size: int = 8) -> list[str]:
+    """Return the `digest` of ``[*shared, *rest]`` for each rest; what is shared is read once."""
+    starts: dict[int, hashlib.blake2b] = {}  # by the number of values, which comes first
+    found = []
+    for rest in rests:
+        if len(rest) not in starts:
+            start = starts[len(rest)] = hashlib.blake2b(digest_size=size)
+            start.update(f"list{len(shared) + len(rest)}".encode())
+            for value in shared:
+                _feed(start, value)
+        state = starts[len(rest)].copy()
+        for value in rest:
+            _feed(state, value)
+        found.append(state.hexdigest())
+    return found
 
 
 def _feed(state: hashlib.blake2b, value: Any) -> None:

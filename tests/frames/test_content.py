@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.frames.content import ByContent, digest
+from fairtk.frames.content import ByContent, digest, digests
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text())
 VALUES = st.recursive(
@@ -28,6 +28,11 @@ def test_digests_agree_exactly_when_contents_do(one, two):
         return f"[{','.join(map(text, value))}]" if isinstance(value, list) else repr(value)
 
     assert (digest(one) == digest(two)) == (text(one) == text(two))
+
+
+@given(shared=st.lists(VALUES, max_size=3), rests=st.lists(st.lists(VALUES, max_size=3)))
+def test_digests_of_many_are_those_of_each(shared, rests):
+    assert digests(shared, rests, 16) == [digest([*shared, *rest], 16) for rest in rests]
 
 
 NUMBERS = st.integers(-2, 2) | st.integers() | st.sampled_from([0.0, -0.0, 1.0, 0.5, np.nan])
