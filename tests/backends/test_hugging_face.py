@@ -86,6 +86,17 @@ def test_what_was_counted_is_not_tokenized_again(t5_folder, monkeypatch):
     assert asked == [first, second, "tag", first]
 
 
+def test_texts_are_neither_cut_nor_padded_whatever_the_tokenizer_does(t5_folder):
+    tokenizer = HuggingFaceSeq2Seq(t5_folder).tokenizer
+    below, texts = tokenizer.wrapped.backend_tokenizer, some_prompts(6)
+    whole = tokenizer.wrapped(texts)["input_ids"]
+    for number, (text, ids) in enumerate(zip(texts, whole, strict=True)):
+        if number % 3 == 0:  # the two that follow find it as the first has left it
+            below.enable_truncation(2)
+            below.enable_padding(length=50)
+        assert tokenizer.encode([text]) == [ids]
+
+
 def test_order_and_repetition_do_not_matter(t5_folder):
     backend = HuggingFaceSeq2Seq(t5_folder, max_new_tokens=NEW)
     prompts = some_prompts(12)
