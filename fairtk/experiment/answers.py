@@ -75,7 +75,7 @@ class Answers:
 
 def _by_key(asker: Asker, prompts: list[str]) -> dict[str, str]:
     """Return the prompts by what a ledger knows their calls by."""
-    calls = [(_chat(prompt), {}) for prompt in prompts]
+    calls: list[tuple[Any, ...]] = [(_chat(prompt), {}) for prompt in prompts]
     keys = digests([asker.name, asker.parameters], calls, 16)
     return dict(zip(keys, prompts, strict=True))
 

@@ -62,12 +62,16 @@ def digests(shared: Sequence[Any], rests: Sequence[Sequence[Any]], size: int = 8
 
 def _feed(state: hashlib.blake2b, value: Any) -> None:
     # Each kind writes a tag and its size first, so that ["ab"] and ["a", "b"] differ.
-    if isinstance(value, pd.DataFrame):
+    if isinstance(value, (str, bytes)):
+        # a lone surrogate is content like any other
+        raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+        state.update(f"{type(value).__name__}{len(raw)}:".encode() + raw)
+    elif isinstance(value, pd.DataFrame):
         state.update(f"frame{value.shape}".encode())
         for column in value.columns:
             _feed(state, str(column))
             _feed(state, value[column])
-    elif isinstance(value, pd.Series | pd.Index):
+    elif isinstance(value, (pd.Series, pd.Index)):
         _feed(state, value.to_numpy(dtype=object, na_value=None))
     elif isinstance(value, np.ndarray):
         state.update(f"array{value.shape}".encode())
@@ -89,20 +93,16 @@ def _feed(state: hashlib.blake2b, value: Any) -> None:
                     _feed(state, item)
         else:
             state.update(str(value.dtype).encode() + np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, str | bytes):
-        # a lone surrogate is content like any other
-        raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-        state.update(f"{type(value).__name__}{len(raw)}:".encode() + raw)
     elif isinstance(value, Mapping):
         state.update(f"map{len(value)}".encode())
         for key in sorted(value, key=str):
             _feed(state, key)
             _feed(state, value[key])
-    elif isinstance(value, set | frozenset):
+    elif isinstance(value, (set, frozenset)):
         state.update(f"set{len(value)}".encode())
         for item in sorted(digest(item) for item in value):
             _feed(state, item)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         state.update(f"list{len(value)}".encode())
         for item in value:
             _feed(state, item)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from string import Formatter
 from typing import Any, ClassVar
 
@@ -45,7 +46,7 @@ class LampPrompt(Prompt):
                 f"{TRUNCATIONS[1]!r}; found {self.truncate!r}"
             )
 
-    @property
+    @cached_property
     def fields(self) -> tuple[str, ...]:
         """The document columns that the builder reads."""
         return tuple(name for _, name, _, _ in Formatter().parse("".join(self.ENTRY)) if name)
