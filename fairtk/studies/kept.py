@@ -24,7 +24,8 @@ from fairtk.errors import FairtkWarning, listed
 from fairtk.experiment.engine import Engine
 from fairtk.experiment.packing import unpack
 from fairtk.frames import as_strings
-from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
+from fairtk.frames.columns import DOCNO, QID, RANK, SCORE, require
+from fairtk.frames.rankings import encode_run
 from fairtk.transformers.base import FairTransformer
 
 RUN = [QID, DOCNO, SCORE, RANK]
@@ -99,6 +100,8 @@ class StudyStage(FairTransformer):
             begin = time.perf_counter()
             found = self.rank(inp)
             seconds = time.perf_counter() - begin - found.training - found.measuring
+        require(found.run, RUN, "the study")
+        encode_run(found.run, "the study", use_rank=False)  # broken rankings are not kept
         self.heard += [(qids, warning) for warning in heard]
         self.missing = found.missing
         said = [str(w.message) for w in heard if issubclass(w.category, FairtkWarning)]

@@ -152,6 +152,8 @@ def _wanted(names: tuple[str, ...]) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise ParameterError(f"a dimension is named by a string; found {name!r}")
         dimension(name)
+        if names.count(name) > 1:
+            raise ParameterError(f"the dimension {name!r} cannot be crossed with itself")
     return names or tuple(DIMENSIONS)
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairtk.errors import FairtkError, InputError, NotFoundError, ParameterError
+from fairtk.errors import FairtkError, IdentityError, InputError, NotFoundError, ParameterError
+from fairtk.experiment.identity import describe_stage
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.cells import BM25, OF_BM25, REFINING, Cell, systems
 from fairtk.studies.fair_qr.data import StudyData
@@ -130,6 +131,7 @@ def make_retriever(
         NotFoundError: there is no such kind or setting.
         ParameterError: a setting is out of its range, or it is no transformer.
         InputError: the factory failed.
+        IdentityError: what it made cannot be told from another.
     """
     options = {key: value for key, value in given.items() if key not in ("name", "kind")}
     kind = str(given.get("kind", "bm25"))
@@ -195,4 +197,8 @@ def _from_factory(
         raise ParameterError(
             f"the retriever {name!r}: {place} must return a transformer Q -> R; found {made!r:.80}"
         )
+    try:
+        describe_stage(made)
+    except IdentityError as error:
+        raise IdentityError(f"the retriever {name!r}: {error}") from error
     return made

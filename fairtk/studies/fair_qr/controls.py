@@ -134,9 +134,10 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
     if not told:
         return ""
     return (
-        f"drift: refined queries of {len(told)} systems may have left their topics, which AWRF "
-        f"alone does not see (below {LEAST_KEPT:.0%} of the original words or {LEAST_OVERLAP:.0%} "
-        f"of the first top, or one answer for all): {'; '.join(told[:3])}"
+        f"drift: refined queries may have left their topics in {len(told)} of {len(drift)} "
+        "systems, which AWRF alone does not see (below "
+        f"{LEAST_KEPT:.0%} of the original words or {LEAST_OVERLAP:.0%} of the first top, or one "
+        f"answer for all): {'; '.join(told[:3])}"
         f"{f'; {len(told) - 3} more' * (len(told) > 3)}. Look at the models and their prompt"
     )
 

@@ -53,7 +53,10 @@ def fixed_target(target: Any, groups: Groups, name: str) -> Target:
     if target == UNIFORM:
         return Target.uniform(groups, unknown=False)
     if isinstance(target, Mapping):
-        return Target.population(target, groups)
+        try:
+            return Target.population(target, groups)
+        except InputError as error:
+            raise InputError(f"the target of {name!r}: {error}") from error
     if isinstance(target, str) and Path(target).exists():
         return Target.read(target, groups)
     raise InputError(

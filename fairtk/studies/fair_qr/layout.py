@@ -63,6 +63,7 @@ class Layout:
 
     def _lay_out(self, llm: Any, retriever: Any) -> None:
         """Make the cells, of one model and one retriever."""
+        self.settings.check_folds(len(self.data.topics))
         self.llm = as_chat_model(llm)
         own = retriever is None  # another retriever's settings are not known
         self.retriever = self._bm25() if own else retriever

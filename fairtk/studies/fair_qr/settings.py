@@ -122,6 +122,14 @@ class Settings:
         """Return the settings as JSON values."""
         return asdict(self)
 
+    def check_folds(self, topics: int) -> None:
+        """Raise a `ParameterError` if more folds are asked for than there are topics."""
+        if topics < self.folds != Settings.folds:  # the default is as many as there can be
+            raise ParameterError(
+                f"the study: {topics} topics cannot be split into {self.folds} folds; ask for at "
+                f"most {topics}"
+            )
+
     def changed(self, **given: Any) -> Settings:
         """Return the settings with those that are not None in place of the present ones."""
         return replace(self, **{k: v for k, v in given.items() if v is not None})

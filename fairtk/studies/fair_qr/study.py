@@ -116,7 +116,7 @@ class Study(Layout):
                 for number, (study, cell, named_so) in enumerate(left, 1):
                     if progress is not None:
                         progress(f"{number}/{len(left)} {cell.attribute}: {named_so.label}")
-                    study._complete(cell, store, ledger)
+                    study._complete(cell, named_so, store, ledger)
                 return self._results(ledger)
 
     def _side_cells(self) -> Iterator[tuple[Study, Cell, Cell]]:
@@ -158,9 +158,9 @@ class Study(Layout):
         with Ledger(self.folder / LEDGER) as ledger:
             yield ledger
 
-    def _complete(self, cell: Cell, store: Store, ledger: Ledger) -> None:
+    def _complete(self, cell: Cell, named_so: Cell, store: Store, ledger: Ledger) -> None:
         """Run a cell; what its system warned of is shown afterwards, when results are kept."""
-        with _named(cell):
+        with _named(named_so):
             if isinstance(self.retriever, CollectionBM25) and cell.base != BM25:
                 self.retriever.prepare()  # not in the time of whoever searches first
             if cell.grid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import types
 
@@ -11,8 +12,9 @@ import pytest
 import qr_world
 from click.testing import CliRunner
 
+from fairtk import identified
 from fairtk.cli.group import cli
-from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.errors import FairtkError, IdentityError, InputError, NotFoundError, ParameterError
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr import CollectionBM25, Study, read_study
 from fairtk.studies.fair_qr.axes import make_retriever, names_of
@@ -114,6 +116,18 @@ def test_a_configuration_with_both(wiki, tmp_path, monkeypatch):
     assert "gender*geography" in done.output.replace(" ", "")
 
 
+class Broken(pt.Transformer):
+    """Fails, or finds what it is told to."""
+
+    def __init__(self, found=None):
+        self.found = found
+
+    def transform(self, inp):
+        if self.found is None:
+            raise OSError("the disk is gone")
+        return inp.assign(**self.found)
+
+
 def test_names_of_models_and_retrievers():
     assert names_of([{"model": "a/b"}, {"name": "x"}], "llm", "model") == ["b", "x"]
     with pytest.raises(ParameterError, match=r"2 of \[\[llm\]\] are called 'x': give each a name"):
@@ -131,11 +145,32 @@ def test_names_of_models_and_retrievers():
         ({"kind": "json:nothing"}, InputError, "cannot be imported"),
         ({"kind": "json:loads", "s": "{"}, InputError, "json:loads failed: JSONDecodeError"),
         ({"kind": "json:loads", "s": "1"}, ParameterError, "must return a transformer Q -> R"),
+        ({"kind": "test_qr_axes:Broken"}, IdentityError, "the retriever 'r': .* no content ident"),
     ],
 )
 def test_retrievers_that_cannot_be_made(gender, tmp_path, given, error, message):
     with pytest.raises(error, match=message):
         make_retriever("r", given, gender, tmp_path, qr_world.settings())
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (None, "OSError: the disk is gone"),
+        ({"docno": "a"}, "the study needs the columns .* missing: \\['score', 'rank'\\]"),
+        ({"docno": "a", "score": math.nan, "rank": 0}, "the score of qid '1', docno 'a' is nan"),
+    ],
+)
+def test_a_second_retriever_that_fails_is_named_and_nothing_of_it_is_kept(
+    gender, tmp_path, found, message
+):
+    index = CollectionBM25(tmp_path / "index", gender.documents)
+    retrievers = {"bm25": index, "second": identified(Broken(found), "broken, v1")}
+    settings = qr_world.settings(**{**ONLY, "systems": ("bm25",)})
+    study = Study(gender, tmp_path, KeywordRefiner(), settings, retriever=retrievers)
+    with pytest.raises(FairtkError, match=f"system 'second' for 'gender': .*{message}"):
+        study.run()
+    assert set(study.results().table["system"]) == {"bm25"}
 
 
 def test_what_is_refused(gender, tmp_path, wiki):

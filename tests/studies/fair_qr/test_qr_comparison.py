@@ -16,7 +16,7 @@ from scipy.stats import bootstrap, ttest_rel
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 
 from fairtk import FairQR
-from fairtk.errors import DataWarning
+from fairtk.errors import DataWarning, ParameterError
 from fairtk.llm import KeywordRefiner
 from fairtk.measures import AWRF, E, nDCG_AWRF
 from fairtk.plugins import registry
@@ -268,7 +268,10 @@ def test_more_folds_than_topics(data, tmp_path):
     qr_toys.FITTED.clear()
     with qr_world.installed(("toy-memory", "memory", True)):
         few = data.first(3)
-        qr_world.study(few, tmp_path, KeywordRefiner(), systems=("toy-memory",), folds=9).run()
+        given = (few, tmp_path, KeywordRefiner())
+        qr_world.study(*given, systems=("toy-memory",)).run()  # four by default
+        with pytest.raises(ParameterError, match="3 topics cannot be split into 9 folds; .* 3"):
+            qr_world.study(*given, folds=9)
     assert [len(seen) for seen, _ in qr_toys.FITTED] == [2] * 6
 
 

@@ -24,7 +24,7 @@ def test_forms_of_a_fixed_target(gender, tmp_path):
     Target.population(half, groups).write(tmp_path / "half.tsv")
     assert shares(fixed_target(str(tmp_path / "half.tsv"), groups, "gender")) == half
     assert fixed_target(official, groups, "gender").digest() == official.digest()
-    with pytest.raises(InputError, match="lack.*'robot'"):  # a group that no document has
+    with pytest.raises(InputError, match="the target of 'gender': .*lack.*'robot'"):
         fixed_target({"robot": 1.0}, groups, "gender")
     with pytest.raises(InputError, match="'uniform', shares by group or a file that exists"):
         fixed_target("unifrom", groups, "gender")
