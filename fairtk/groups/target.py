@@ -13,6 +13,7 @@ import pandas as pd
 from fairtk.divergence import Distributions, SparseRows
 from fairtk.errors import InputError, warn
 from fairtk.files.renderings import frame_html
+from fairtk.frames.columns import QID, WEIGHT
 from fairtk.frames.content import ByContent, digest
 from fairtk.groups.factored import ProductRows, content, written_out
 from fairtk.groups.files import write_weights
@@ -208,6 +209,18 @@ class Target(TargetWeights, ByContent):
     def write(self, path: str | PathLike[str]) -> None:
         """Write the target in one step; the suffix chooses TSV, CSV (``.gz`` too) or Parquet."""
         write_weights(self.to_frame(), path)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the weights above 0 in the form of `from_frame`.
+
+        Raises:
+            InputError: there are too many to write out.
+        """
+        rows = self.distributions.expanded()
+        columns: dict[str, Any] = {}
+        if self.qids is not None:
+            columns[QID] = pd.Series(self.qids[rows.row] if len(rows.row) else [], dtype="str")
+        return pd.DataFrame(columns | self.space.columns(rows.cell) | {WEIGHT: rows.weight})
 
     def for_groups(self, groups: Groups) -> Target:
         """Return the target over the levels of these groups, in their order.

@@ -44,18 +44,6 @@ class TargetWeights:
     qids: ObjectArray | None = None
     undefined: dict[str, str] = field(default_factory=dict)
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the weights above 0 in the form of `from_frame`.
-
-        Raises:
-            InputError: there are too many to write out.
-        """
-        rows = self.distributions.expanded()
-        columns: dict[str, Any] = {}
-        if self.qids is not None:
-            columns[QID] = pd.Series(self.qids[rows.row] if len(rows.row) else [], dtype="str")
-        return pd.DataFrame(columns | self.space.columns(rows.cell) | {WEIGHT: rows.weight})
-
 
 def target_from_frame(
     frame: pd.DataFrame, groups: Crossed | None, fail: Fail | None = None

@@ -91,15 +91,23 @@ class Form:
         grade = label if rel is None else np.where(label >= rel, label, np.minimum(label, 0.0))
         return grade if self.graded else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
 
-    def exposure(self, evidence: Evidence, useful: BoolArray) -> FloatArray:
-        """Return the expected exposure of each pair; shape (n_pairs,), as that of `useful`."""
-        ranked, pair = evidence.rankings, evidence.pairs.of_row
+    def judged(self, evidence: Evidence) -> tuple[FloatArray, BoolArray, FloatArray, IntArray]:
+        """Return of each pair the grade, whether it is useful, and the expected exposure.
+
+        Shape (n_pairs,); then the number of useful documents of each query, shape (n_queries,).
+        """
+        ranked, pairs = evidence.rankings, evidence.pairs
+        grade = self.grades(pairs.label)
+        useful = grade > 0
+        n_useful = counts(pairs.query, useful, len(evidence.qids))
         if evidence.exact is not None:
             weight = evidence.exposure_of_rows(self.where, self.model, self.cutoff)
         else:
             deepest = int(ranked.position.max(initial=-1)) + 1
-            weight = self.ranks(deepest).attention(ranked, useful[pair])
-        return expected_exposure(weight, pair, len(useful), ranked.n_samples[ranked.query])
+            weight = self.ranks(deepest).attention(ranked, useful[pairs.of_row])
+        samples = ranked.n_samples[ranked.query]
+        exposure = expected_exposure(weight, pairs.of_row, len(useful), samples)
+        return grade, useful, exposure, n_useful
 
     def without_sampling(self, evidence: Evidence, found: Found) -> Found:
         """Return values whose EE-D and EE-L are right in expectation for any number of samples.

@@ -28,11 +28,8 @@ class PaperForm(Form):
         """Return the values of all queries."""
         n, is_open = self.n_documents(evidence), self.n == "judged+retrieved"
         pairs, n_queries = evidence.pairs, len(evidence.qids)
-        grade = self.grades(pairs.label)
-        useful = grade > 0
-        n_useful = counts(pairs.query, useful, n_queries)
         ranks = self.ranks(int(n.max(initial=0)))
-        exposure = self.exposure(evidence, useful)
+        grade, useful, exposure, n_useful = self.judged(evidence)
         values = values_and_bounds(
             exposure,
             pairs.query,

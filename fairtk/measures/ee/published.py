@@ -36,15 +36,12 @@ class ExpevalForm(Form):
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
         pairs, n_queries = evidence.pairs, len(evidence.qids)
-        grade = self.grades(pairs.label)
-        useful = grade > 0
-        exposure = self.exposure(evidence, useful)
+        grade, useful, exposure, n_useful = self.judged(evidence)
         known = grade if self.complete else np.where(useful, grade, np.nan)
         grades = make_grades(pairs.query, known, n_queries)
         values = expeval_values(exposure, pairs.query, grades, self.model, complete=self.complete)
         # with complete labels every grade has a target
-        useless = (counts(pairs.query, useful, n_queries) == 0) & (not self.complete)
-        return Found(values, useless)
+        return Found(values, (n_useful == 0) & (not self.complete))
 
 
 class ExpevalGroupsForm(ExpevalForm):
@@ -62,15 +59,12 @@ class ExpevalGroupsForm(ExpevalForm):
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
         pairs, n_queries = evidence.pairs, len(evidence.qids)
-        grade = self.grades(pairs.label)
-        useful = grade > 0
-        exposure = self.exposure(evidence, useful)
+        grade, useful, exposure, n_useful = self.judged(evidence)
         counted = np.flatnonzero(~np.isnan(grade) if self.complete else useful)
         grades = make_grades(pairs.query[counted], grade[counted], n_queries)
         wanted = expeval_target(grades, self.model)[grades.of_pair]
         memberships = self.groups.memberships(pairs.docnos, "drop").binary()
         ones = summed(evidence, memberships, np.ones(len(counted)), counted)
-        n_useful = counts(pairs.query, useful, n_queries)
         values = expeval_group_values(
             summed(evidence, memberships, exposure[counted], counted),
             summed(evidence, memberships, wanted, counted),
@@ -93,14 +87,12 @@ class FairRAGForm(Form):
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
         pairs, n_queries = evidence.pairs, len(evidence.qids)
-        grade = self.grades(pairs.label)
-        useful = grade > 0
+        grade, useful, exposure, n_useful = self.judged(evidence)
         values = fair_rag_values(
-            self.exposure(evidence, useful),
+            exposure,
             pairs.query,
             make_grades(pairs.query, np.where(useful, 1.0, np.nan), n_queries),
             int(self.cutoff or 0),
             counts(pairs.query, ~np.isnan(grade), n_queries),
         )
-        useless = counts(pairs.query, useful, n_queries) == 0
-        return Found(values, useless)
+        return Found(values, n_useful == 0)

@@ -13,7 +13,7 @@ from fairtk.exposure.expected import total
 from fairtk.frames.arrays import FloatArray
 from fairtk.groups.exposure import Memberships, Shown, group_exposure, loss_parts
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.ee.form import Form, Found, counts, summed
+from fairtk.measures.ee.form import Form, Found, summed
 from fairtk.measures.evidence import Evidence
 
 
@@ -74,9 +74,8 @@ class Task2Form(Form):
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
         pairs, n_queries = evidence.pairs, len(evidence.qids)
-        useful = self.grades(pairs.label) > 0
-        counted = useful if self.useful_only else np.ones(len(useful), dtype=bool)
-        exposure = self.exposure(evidence, useful) * counted
+        _, useful, exposure, n_useful = self.judged(evidence)
+        exposure = exposure * useful if self.useful_only else exposure
         memberships = self.groups.memberships(pairs.docnos, "drop")
         system = summed(evidence, memberships, exposure, np.arange(len(pairs)))
         nobody = np.zeros(0, dtype=np.int64)
@@ -86,7 +85,6 @@ class Task2Form(Form):
         disparity, relevance, loss = loss_parts(system, wanted, self.scale)
         untargeted = wanted.total() == 0
         square = self.scale**2 * wanted.square()
-        n_useful = counts(pairs.query, useful, n_queries)
         highest = self._highest(n_useful, memberships)
         zero = np.zeros(n_queries)
         values = ExposureValues(
