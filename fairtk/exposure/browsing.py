@@ -49,9 +49,6 @@ class BrowsingModel:
         shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
         return f"{type(self).__name__}({shown})" if shown else type(self).__name__
 
-    def __str__(self) -> str:
-        return repr(self)
-
 
 @dataclass(frozen=True, repr=False)
 class MU(BrowsingModel):

@@ -68,16 +68,12 @@ def atomic_text(path: str | PathLike[str]) -> Iterator[TextIO]:
             with (
                 temporary.open("wb") as raw,
                 gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed,
-                _text(packed) as stream,
+                io.TextIOWrapper(packed, encoding="utf-8", newline="") as stream,
             ):
                 yield stream
         else:
             with temporary.open("w", encoding="utf-8", newline="") as stream:
                 yield stream
-
-
-def _text(binary: gzip.GzipFile) -> TextIO:
-    return io.TextIOWrapper(binary, encoding="utf-8", newline="")
 
 
 def _flush(path: Path) -> None:

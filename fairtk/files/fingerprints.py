@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-_CHUNK = 1 << 22
 # A file that has not changed is read once per process.
 _known: dict[tuple[str, int, int], str] = {}
 
@@ -15,10 +14,8 @@ def file_digest(path: Path) -> str:
     state = path.stat()
     key = (str(path.resolve()), state.st_size, state.st_mtime_ns)
     if key not in _known:
-        content = hashlib.blake2b(digest_size=16)
         with path.open("rb") as stream:
-            while chunk := stream.read(_CHUNK):
-                content.update(chunk)
+            content = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
         _known[key] = content.hexdigest()
     return _known[key]
 

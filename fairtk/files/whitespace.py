@@ -16,7 +16,7 @@ from fairtk.errors import FormatError, InputError, listed
 from fairtk.files.content import CHUNK, MARK, Watched, first_line, opened, text_lines
 from fairtk.files.rows import NUMBER, Rows, shown
 
-Type = Literal["str", "int", "float"]
+Type = Literal["int64", "float64"]
 _UNFIT = re.compile(r"[\s\ufeff]|^$")
 _BLANKS = re.compile(r"[ \t]+")
 _WORDS = (b"rue", b"RUE", b"als", b"ALS")  # true and false, as pandas knows them
@@ -46,9 +46,9 @@ def read_whitespace(
 ) -> Rows:
     """Read a plain or gzipped text file without a header.
 
-    The columns are the layout that has as many as line 1. pandas' C parser reads the file; only
-    when it, or a check of its result, finds something wrong is the file read again line by line, to
-    say where.
+    The columns are the layout that has as many as line 1; those without a type are text. pandas' C
+    parser reads the file; only when it, or a check of its result, finds something wrong is the file
+    read again line by line, to say where.
 
     Raises:
         FormatError: a line has another number of columns than line 1 or than any layout, or a
@@ -68,7 +68,6 @@ def read_whitespace(
         if width:
             _look_through(path, layouts, types)
         columns = list(layouts[0])
-    dtypes = {"str": "str", "int": "int64", "float": "float64"}
     marks = _Marks()
     # older versions of pandas read numbers exactly on request only, newer ones always
     old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
@@ -82,7 +81,7 @@ def read_whitespace(
                 header=None,
                 names=columns,
                 index_col=False,
-                dtype={column: dtypes[types[column]] for column in columns},
+                dtype={column: types.get(column, "str") for column in columns},
                 na_filter=False,  # "NA" and "null" are good ids
                 quoting=3,  # csv.QUOTE_NONE: quotes are part of ids
                 encoding="utf-8-sig",
@@ -93,7 +92,7 @@ def read_whitespace(
             raise
         _look_through(path, layouts, types)
         raise FormatError(str(error), path=path) from None
-    short = types[columns[-1]] == "str" and bool((frame[columns[-1]] == "").any())
+    short = columns[-1] not in types and bool((frame[columns[-1]] == "").any())
     if short or marks.found:  # a line with fewer fields is filled up with ""
         _look_through(path, layouts, types)
         raise FormatError("it cannot be read", path=path)
@@ -128,15 +127,14 @@ def _look_through(
                 line=number,
             )
         for column, field in zip(columns, fields, strict=True):
-            _check(column, field, types[column], path, number)
+            if column in types:
+                _check(column, field, types[column], path, number)
 
 
 def _check(column: str, field: str, kind: Type, path: str | PathLike[str], number: int) -> None:
-    if kind == "str":
-        return
-    wanted = "an integer" if kind == "int" else "a finite number"
+    wanted = "an integer" if kind == "int64" else "a finite number"
     value = float(field) if NUMBER.fullmatch(field) else math.nan
-    if not math.isfinite(value) or kind == "int" and not _is_int64(field, value):
+    if not math.isfinite(value) or kind == "int64" and not _is_int64(field, value):
         message = f"{column} must be {wanted}; found {shown(field)}"
         raise FormatError(message, path=path, line=number)
 

@@ -16,7 +16,7 @@ from fairtk.files.whitespace import Type, read_whitespace, refuse_spaces
 from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, require
 from fairtk.frames.qrels import LIMIT, Qrels
 
-_TYPES: dict[str, Type] = {QID: "str", "iteration": "str", DOCNO: "str", LABEL: "float"}
+_TYPES: dict[str, Type] = {LABEL: "float64"}
 LAYOUTS = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
 """The columns of TREC's files of qrels."""
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")

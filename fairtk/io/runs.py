@@ -30,9 +30,7 @@ Format = Literal["auto", "trec", "task1", "task2"]
 
 LAYOUTS = [(QID, SAMPLE, DOCNO, RANK, SCORE, "tag"), (QID, SAMPLE, DOCNO, RANK, SCORE)]
 """The columns of TREC's files of runs."""
-_TYPES: dict[str, Type] = {
-    QID: "str", SAMPLE: "str", DOCNO: "str", RANK: "int", SCORE: "float", "tag": "str",
-}  # fmt: skip
+_TYPES: dict[str, Type] = {RANK: "int64", SCORE: "float64"}
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
 

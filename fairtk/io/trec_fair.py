@@ -18,7 +18,7 @@ from fairtk.errors import FormatError, ParameterError
 from fairtk.files.atomic import atomic_text
 from fairtk.files.content import first_line, kind_of
 from fairtk.files.rows import Rows
-from fairtk.files.whitespace import Type, fields_of, read_whitespace, refuse_spaces
+from fairtk.files.whitespace import fields_of, read_whitespace, refuse_spaces
 from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, SCORE
 from fairtk.frames.rankings import encode_run
 
@@ -33,7 +33,6 @@ COLUMNS: dict[Task, tuple[str, ...]] = {
 # the track's guidelines and its evaluation code call the number of a sequence by two names
 _HEADERS = {**{names: task for task, names in COLUMNS.items()},
             ("id", "rep_number", "page_id"): "task2"}  # fmt: skip
-_TYPES: dict[str, Type] = {"id": "str", "seq_no": "str", "page_id": "str"}
 _NAMES = {"id": QID, "seq_no": SAMPLE, "page_id": DOCNO}
 
 
@@ -130,7 +129,7 @@ def _read(path: str | PathLike[str], task: Task) -> Rows:
             path=path,
             line=1,
         )
-    rows = read_whitespace(path, [COLUMNS[task]], _TYPES)
+    rows = read_whitespace(path, [COLUMNS[task]], {})
     if header is None:
         return rows
     frame = rows.frame.iloc[1:].reset_index(drop=True)
