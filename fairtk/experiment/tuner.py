@@ -16,7 +16,7 @@ import pandas as pd
 import pyterrier as pt
 from tqdm import tqdm
 
-from fairtk.errors import FairtkWarning, InputError, ParameterError, listed
+from fairtk.errors import FairtkError, FairtkWarning, InputError, ParameterError, listed
 from fairtk.experiment.entry import Experiment
 from fairtk.frames import digest
 from fairtk.frames.columns import QID
@@ -127,7 +127,7 @@ class Tuner:
         return self._values[number, left_out]
 
     def _measured(self, settings: Settings, left_out: frozenset[int]) -> pd.Series:
-        system, asked = self.build(**settings), self.topics
+        system, asked = self._make(settings), self.topics
         if left_out:
             asked = asked[[own in left_out for own in self._own]].reset_index(drop=True)
             self._fit(system, left_out)
@@ -145,7 +145,13 @@ class Tuner:
 
     def _built(self, settings: Settings) -> Any:
         with self._named(settings):
-            return self.build(**settings)
+            return self._make(settings)
+
+    def _make(self, settings: Settings) -> Any:
+        system = self.build(**settings)
+        if not hasattr(system, "transform"):
+            raise ParameterError(f"build must return a transformer Q -> R; found {system!r:.80}")
+        return system
 
     def _named(self, settings: Settings) -> AbstractContextManager[None]:
         return _named(f"{self.name}: with {_shown(settings)}")
@@ -183,7 +189,11 @@ def as_folds(
 def combinations(grid: Grid, where: str) -> list[Settings]:
     """Return all combinations of values of one grid or several, without repetition."""
     found: dict[str, Settings] = {}
-    for one in [grid] if isinstance(grid, Mapping) else grid:
+    for one in grid if isinstance(grid, list | tuple) else [grid]:
+        if not isinstance(one, Mapping):
+            raise ParameterError(
+                f"{where}: a grid names settings, each with a list of values; found {one!r}"
+            )
         for name, values in one.items():
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
                 raise ParameterError(
@@ -210,6 +220,10 @@ def _named(what: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{what}: {error}") from error
+    except FairtkError:
+        raise
+    except Exception as error:
+        raise FairtkError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 def _shown(settings: Settings) -> str:

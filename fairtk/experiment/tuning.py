@@ -77,7 +77,8 @@ def tune(
     Raises:
         ParameterError: no setting is given, or folds do not fit the topics.
         NotFoundError: `build` does not take a setting.
-        InputError: a pipeline fails; names its settings.
+        InputError: a pipeline fails by what it was given; names its settings.
+        FairtkError: it fails otherwise; likewise.
     """
     require(topics, [QID], "tune: topics")
     settings = combinations(grid, "tune")

@@ -7,7 +7,7 @@ import pyterrier as pt
 import pytest
 
 import fairtk
-from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.errors import FairtkError, InputError, NotFoundError, ParameterError
 
 TOPICS = pd.DataFrame({"qid": [str(n) for n in range(6)], "query": ["words"] * 6})
 QRELS = pd.DataFrame({"qid": TOPICS["qid"], "docno": "good", "label": 1})
@@ -119,6 +119,13 @@ def failing(a=0):
         ({"folds": dict.fromkeys(HALVES, 1)}, ParameterError, "in two folds at least"),
         ({"grid": {}}, ParameterError, "the grid has no settings"),
         ({"grid": {"a": "12"}}, ParameterError, "the values of 'a' must be a list; found '12'"),
+        ({"grid": "a"}, ParameterError, "a grid names settings, each with a list of values"),
+        (
+            {"build": lambda a: None},
+            InputError,
+            "with a=0: build must return .* found None",
+        ),
+        ({"build": lambda a: 1 / a}, FairtkError, "with a=0: ZeroDivisionError: division by zero"),
         ({"grid": {"aa": [1]}}, NotFoundError, "setting of build 'aa'.*'a'"),
         ({"build": failing, "grid": {"a": [0, 1]}}, InputError, "tune: with a=1: Place: a must"),
     ],
