@@ -150,7 +150,7 @@ def _models(file: StudyFile, given: SimpleNamespace, settings: Settings) -> tupl
 def _mention_baselines(study: Study) -> None:
     from fairtk.plugins import registry
 
-    if not registry.study_systems.names():
+    if not study.settings.systems and not registry.study_systems.names():
         click.echo(
             f"Note: the baselines are in the plugin {BASELINES}, which is not installed; "
             "comparing with BM25 alone.",
