@@ -77,10 +77,9 @@ def _small(
     docnos = pd.unique(np.concatenate([ranked.docnos, qrels["docno"].to_numpy(dtype=object)]))
     useful = pd.Index(docnos).isin(qrels.loc[qrels[LABEL] > 0, "docno"])
     found = attribute.memberships(docnos)
-    owner = np.repeat(np.arange(len(found.size)), found.size)
     size = attribute.space.size
     count = np.bincount(found.cell, minlength=size)
-    n_useful = np.bincount(found.cell[useful[owner]], minlength=size)
+    n_useful = np.bincount(found.cell[useful[found.owner]], minlength=size)
     known = np.flatnonzero(attribute.space.known(np.arange(size))).tolist()
     small = [cell for cell in known if 0 < count[cell] < least]
     if small:

@@ -43,8 +43,7 @@ def awrf_contributions(
     target = measure.target_for(groups).for_qids(evidence.qids[row_query])
     found = sides(row, band, doc, weight, memberships, target, len(bands))
 
-    size = total(np.repeat(np.arange(len(memberships.size)), memberships.size), memberships.weight,
-                 len(memberships.size))  # fmt: skip
+    size = total(memberships.owner, memberships.weight, len(memberships.size))
     attention = shares(by_band(row, band, weight * size[doc], n_rows, len(bands)))
     system_total = total(found.row, found.shown.sum(axis=1), n_rows)
     target_total = target.total()

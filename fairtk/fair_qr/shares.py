@@ -98,7 +98,7 @@ class ShareMeter:
 
 def _split(memberships: Memberships) -> Memberships:
     """Return memberships that sum to 1 at most for each document."""
-    owner = np.repeat(np.arange(len(memberships.size)), memberships.size)
+    owner = memberships.owner
     sums = total(owner, memberships.weight, len(memberships.size))
     return replace(memberships, weight=memberships.weight / np.maximum(sums, 1.0)[owner])
 

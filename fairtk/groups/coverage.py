@@ -53,9 +53,8 @@ def coverage_of(
     query, doc = rankings.query[seen], rankings.doc[seen]
     n_queries = len(rankings.qids)
     found = groups.memberships(rankings.docnos) if memberships is None else memberships
-    owner = np.repeat(np.arange(len(found.size)), found.size)
     labeled = np.zeros(len(found.size), dtype=bool)
-    labeled[owner[groups.space.known(found.cell)]] = True
+    labeled[found.owner[groups.space.known(found.cell)]] = True
     retrieved = np.bincount(query, minlength=n_queries)
     with_row = np.bincount(query[found.known[doc]], minlength=n_queries)
     with_label = np.bincount(query[labeled[doc]], minlength=n_queries)

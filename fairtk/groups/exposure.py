@@ -46,6 +46,11 @@ class Memberships:
         """Number of entries of each document; shape (n_documents,)."""
         return np.diff(self.start)
 
+    @cached_property
+    def owner(self) -> IntArray:
+        """Document of each entry; shape (n_entries,)."""
+        return np.repeat(np.arange(len(self.known)), self.size)
+
     def binary(self) -> Memberships:
         """Return the same groups, each membership counted fully (as expeval does)."""
         return replace(self, weight=np.ones(len(self.weight)))

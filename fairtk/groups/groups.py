@@ -10,7 +10,6 @@ from itertools import product
 from os import PathLike
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError
@@ -197,8 +196,7 @@ class Groups(Crossed, ByContent):
         if len(self.factors) == 1:
             return self.factors[0].to_frame().astype({DOCNO: "str", GROUP: "str"})
         found = self.memberships(self.docnos)
-        owner = np.repeat(np.arange(len(self)), found.size)
-        docnos = pd.Series(self.docnos[owner], dtype="str")
+        docnos = pd.Series(self.docnos[found.owner], dtype="str")
         columns = {DOCNO: docnos, **self.space.columns(found.cell), WEIGHT: found.weight}
         return pd.DataFrame(columns)
 

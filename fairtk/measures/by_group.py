@@ -180,12 +180,11 @@ class MeasureByGroup(FairMeasure):
         """Return the value of each query and group; shape (n_queries, n_levels)."""
         groups, pairs = self._groups, evidence.pairs
         memberships = groups.memberships(pairs.docnos)
-        owner = np.repeat(np.arange(len(memberships.size)), memberships.size)
         n_labels = len(evidence.qrels.query)
         table = np.full((len(evidence.qids), groups.space.size), np.nan)
         for level in range(groups.space.size):
             inside = np.zeros(len(pairs.docnos), dtype=bool)
-            inside[owner[memberships.cell == level]] = True
+            inside[memberships.owner[memberships.cell == level]] = True
             kept = inside[pairs.doc]
             rows = kept[pairs.of_row] if _keeps_ranks(self.inner) else None
             part = evidence.restricted(kept[:n_labels], rows)

@@ -75,7 +75,7 @@ def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff
     wanted = target.for_groups(groups).for_qids([qid]).expanded().dense()[0]
     found = groups.memberships(docnos)
     member = np.zeros((len(docnos), found.n_cells))
-    member[np.repeat(np.arange(len(docnos)), found.size), found.cell] = found.weight
+    member[found.owner, found.cell] = found.weight
     # articles of the same groups are interchangeable: compare the kinds
     kinds, kind = np.unique(member, axis=0, return_inverse=True)
     waiting = [list(np.flatnonzero(kind == i)[::-1]) for i in range(len(kinds))]
