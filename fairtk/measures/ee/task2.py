@@ -107,7 +107,5 @@ class Task2Form(Form):
             depth = np.maximum(depth, n_useful)
         weight = self.model.weights(np.arange(int(depth.max(initial=0)), dtype=np.int64))
         attention = np.concatenate([[0.0], np.cumsum(weight)])[depth]
-        norm = total(memberships.owner, memberships.weight**2, len(memberships.size)).max(
-            initial=1.0
-        )
-        return np.asarray(attention**2 * norm)
+        square = total(memberships.owner, memberships.weight**2, len(memberships.size))
+        return np.asarray(attention**2 * square.max(initial=1.0))
