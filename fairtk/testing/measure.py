@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 
 import numpy as np
@@ -67,7 +68,9 @@ class MeasureContract(MeasureUnderTest):
             text = repr(measure)
             try:
                 # fairtk's first: it loads a plugin that imported fairtk before it was complete
-                read = [parse(text), ir_measures.parse_measure(text)]
+                read = [parse(text)]
+                if sys.version_info < (3, 14):  # where ir_measures 0.4.3 misses `ast.Num`
+                    read.append(ir_measures.parse_measure(text))
             except Exception as error:
                 raise AssertionError(
                     f"{text!r} cannot be read back ({type(error).__name__}: {error}); is the "
