@@ -31,7 +31,7 @@ from fairtk.frames.matching import warn_of_other_docnos
 from fairtk.frames.qrels import Qrels
 from fairtk.frames.runs import Run
 from fairtk.io import add_answers, read_answers, read_gold_answers, read_qrels, read_run
-from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.io.dataset_ids import labels_of, resolve_dataset
 from fairtk.measures import FairMeasure
 from fairtk.measures.samples import refuse_samples
 from fairtk.measures.trec_eval import whole_labels
@@ -132,8 +132,7 @@ def _labels(qrels: Any) -> pd.DataFrame:
         ) from None
     if not dataset.has_qrels():
         raise InputError(f"{name}: this dataset has no qrels")
-    rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
-    return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])
+    return labels_of(dataset)
 
 
 def _dataset_answers(qrels: Any) -> pd.DataFrame | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fairtk.experiment.engine import Engine
+from fairtk.experiment.figures import as_texts
 from fairtk.experiment.packing import unpack
-from fairtk.experiment.tables import as_texts
 from fairtk.files.renderings import Table, aligned_lines, html_text
 
 CELLS = ["system", "queries", "there", "failed", "missing"]

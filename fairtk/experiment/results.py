@@ -13,10 +13,10 @@ import pandas as pd
 from fairtk.documentation import cite_results
 from fairtk.errors import ColumnError, NotFoundError, ParameterError
 from fairtk.evaluation.differences import Margin, SamplingVariances, SystemComparison
-from fairtk.experiment import figures, saved
+from fairtk.experiment import saved
 from fairtk.experiment.evaluation import Evaluation, all_samples
+from fairtk.experiment.figures import as_texts, notes, spreads, trade_off
 from fairtk.experiment.rows import SystemRows
-from fairtk.experiment.tables import as_texts, notes, spreads
 from fairtk.files.renderings import Table, aligned_lines, html_text, latex_text, markdown_text
 from fairtk.frames.columns import QANSWER, QID, SAMPLE
 from fairtk.report import write_report
@@ -223,7 +223,7 @@ class Results:
             NotFoundError: there is no such measure.
             MissingExtraError: matplotlib is not installed.
         """
-        return figures.trade_off(self.means, self.per_query, self.better, x, y)
+        return trade_off(self.means, self.per_query, self.better, x, y)
 
     def cite(self) -> str:
         """Return BibTeX of what the results rest on: tools, systems and measures."""

@@ -14,8 +14,8 @@ from fairtk.datasets.lamp import license_of
 from fairtk.errors import DuplicateError, InputError
 from fairtk.experiment.packing import Table, pack
 from fairtk.frames import as_strings, digest
-from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QID, require
-from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.frames.columns import DOCNO, GOLD_ANSWER, QID, require
+from fairtk.io.dataset_ids import labels_of, resolve_dataset
 
 BATCH = 64
 """Queries of a batch where the user says nothing: large enough for arrays, small enough to lose."""
@@ -82,8 +82,7 @@ def from_dataset(
     if topics is None:
         topics = _plain_query(get_topics(source))
     if qrels is None and source.has("qrels"):
-        rows = [(q.query_id, q.doc_id, q.relevance) for q in source.qrels_iter()]
-        qrels = pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])
+        qrels = labels_of(source)
         if GOLD_ANSWER in source.queries_cls()._fields:
             qrels = join_answers(qrels, get_answers(source))
     return topics, qrels

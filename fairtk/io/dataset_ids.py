@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import ir_datasets
+import pandas as pd
 
 from fairtk.errors import InputError, NotFoundError
+from fairtk.frames.columns import DOCNO, LABEL, QID
 
 
 def resolve_dataset(dataset: Any, where: str) -> Any:
@@ -28,3 +30,9 @@ def resolve_dataset(dataset: Any, where: str) -> Any:
         f"{where} needs a dataset id, an ir_datasets Dataset or a PyTerrier dataset made of one; "
         f"found {dataset!r}"
     )
+
+
+def labels_of(dataset: Any) -> pd.DataFrame:
+    """Return the labels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
+    rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
+    return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])

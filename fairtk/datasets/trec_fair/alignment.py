@@ -16,11 +16,11 @@ from fairtk.datasets.trec_fair.metadata import Pages, load_pages
 from fairtk.datasets.trec_fair.official import DIMENSIONS, Dimension, backgrounds, dimension
 from fairtk.datasets.trec_fair.page_columns import NONE, Column
 from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
-from fairtk.frames.columns import DOCNO, LABEL, QID
+from fairtk.frames.columns import DOCNO
 from fairtk.groups import Groups, Target
 from fairtk.groups.attribute import Attribute
 from fairtk.groups.documents import Documents
-from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.io.dataset_ids import labels_of, resolve_dataset
 from fairtk.io.trec_fair_topics import qrels_of
 
 
@@ -207,5 +207,4 @@ def qrels(source: Any, split: str | None, where: str) -> tuple[pd.DataFrame, Fil
         return qrels_of(dataset.fair_ranking_topics().topics()), files
     if not dataset.has_qrels():
         raise InputError(f"{where}: {source!r} has no topics; use a data set that has")
-    rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
-    return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL]), files
+    return labels_of(dataset), files

@@ -16,9 +16,9 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames.columns import DOCNO, GROUP, LABEL, QID
+from fairtk.frames.columns import DOCNO, GROUP, QID
 from fairtk.groups import Groups, Target, background
-from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.io.dataset_ids import labels_of, resolve_dataset
 
 PREFIX = "trec-fair/2021"
 WORLD = "trec-2021-world-population"
@@ -56,9 +56,8 @@ def targets_2021(source: Any) -> Target:
     dataset = _of_2021(source, "targets_2021")
     if not dataset.has_qrels():
         raise InputError(f"targets_2021: {source!r} has no topics; use {PREFIX}/train or /eval")
-    rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
     # the track drops equal pairs, which a few topics have
-    qrels = pd.DataFrame(rows, columns=[QID, DOCNO, LABEL]).drop_duplicates([QID, DOCNO])
+    qrels = labels_of(dataset).drop_duplicates([QID, DOCNO])
     return Target.from_qrels(qrels, geography_2021(dataset), background=background(WORLD))
 
 

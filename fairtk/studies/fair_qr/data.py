@@ -23,6 +23,7 @@ from fairtk.errors import (
 from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, TEXT, require
 from fairtk.frames.content import digest
 from fairtk.groups import Groups, Target
+from fairtk.io.dataset_ids import labels_of
 from fairtk.studies.fair_qr.fixed import fixed_targets
 from fairtk.studies.fair_qr.texts import Texts
 
@@ -158,10 +159,7 @@ def from_trec_fair(
     topics = pd.DataFrame(
         [(q.query_id, getattr(q, query)) for q in dataset.queries_iter()], columns=[QID, QUERY]
     )
-    qrels = pd.DataFrame(
-        [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()],
-        columns=[QID, DOCNO, LABEL],
-    )
+    qrels = labels_of(dataset)
     made = {}
     for name in attributes if attributes is not None else ("gender", "geography"):
         dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
@@ -199,10 +197,7 @@ def _of_2021(
         words = " ".join(topic.keywords)
         texts = (words, topic.text, f"{topic.text} {words}")
         topics.append((topic.query_id, dict(zip(_QUERY_FIELDS, texts, strict=True))[query]))
-    qrels = pd.DataFrame(
-        [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()],
-        columns=[QID, DOCNO, LABEL],
-    )
+    qrels = labels_of(dataset)
     made = {"geography": (trec_fair.geography_2021(dataset), trec_fair.targets_2021(dataset))}
     return StudyData(
         pd.DataFrame(topics, columns=[QID, QUERY]),

@@ -12,8 +12,7 @@ import pandas as pd
 
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.columns import DOCNO, LABEL, QID
-from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.io.dataset_ids import labels_of, resolve_dataset
 from fairtk.measures import EU
 
 
@@ -80,10 +79,7 @@ class LampTask:
     @cached_property
     def published(self) -> pd.DataFrame | None:
         """The labels that came with the data: ``qid``, ``docno``, ``label``; None: no labels."""
-        if not self.dataset.has_qrels():
-            return None
-        rows = [(q.query_id, q.doc_id, q.relevance) for q in self.dataset.qrels_iter()]
-        return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])
+        return labels_of(self.dataset) if self.dataset.has_qrels() else None
 
     @property
     def license(self) -> str:
