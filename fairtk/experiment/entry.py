@@ -244,18 +244,13 @@ def _say_what_changed(store: Store, name: str, node: Node) -> None:
         return
     now = [stage.stage.description for stage in node.chain]
     found = list(differences(before, now)) or ["the order of its settings"]
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
     warnings.warn(
-        f"system {name!r} is not what is stored under this name ({listed_plain(found)}); its "
-        "results are computed anew, and the earlier ones are kept",
+        f"system {name!r} is not what is stored under this name ({'; '.join(found[:5])}{more}); "
+        "its results are computed anew, and the earlier ones are kept",
         DataWarning,
         stacklevel=3,
     )
-
-
-def listed_plain(texts: Sequence[str]) -> str:
-    """Return texts with semicolons, the first five of them."""
-    more = f" and {len(texts) - 5} more" if len(texts) > 5 else ""
-    return "; ".join(texts[:5]) + more
 
 
 def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:

@@ -14,7 +14,7 @@ from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, escap
 from fairtk.llm.errors import LLMError
 from fairtk.llm.forms import CallForm, refused_parameter
 from fairtk.llm.replies import BrokenReplyError, detail, one_line, read_reply, without_keys
-from fairtk.llm.retries import LONGEST_WAIT, Backoff, Streak, retry_after
+from fairtk.llm.retries import LONGEST_WAIT, Streak, backoff, retry_after
 
 OPENAI_URL = "https://api.openai.com/v1"
 MOST_FAILURES = 5
@@ -51,7 +51,7 @@ class ServerModel(ChatModel):
     def _ask(self, client: Any, chat: Chat, stopped: Event) -> Outcome:
         """Return the outcome of one call with its retries, in a form that the server takes."""
         rng = random.Random()  # waits only: no result depends on it
-        backoff, reason = Backoff(self.backoff), "not tried"
+        reason = "not tried"
         # of a server that just failed every attempt of a call, less is to be hoped for
         retries = min(self.retries, 1) if self._streak.count else self.retries
         for attempt in range(retries + 1):
@@ -78,7 +78,7 @@ class ServerModel(ChatModel):
                 return Failure(f"{self.model!r}: {reason}")
             if (asked or 0.0) > LONGEST_WAIT:
                 return self._failed(reason, stopped)
-            if attempt < retries and stopped.wait(backoff.wait(attempt, asked, rng)):
+            if attempt < retries and stopped.wait(backoff(self.backoff, attempt, asked, rng)):
                 return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
         return self._failed(f"{reason} ({retries + 1} attempts)", stopped)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from threading import Lock
 from typing import Any
@@ -20,21 +19,16 @@ PROBE = 2.0
 """Seconds that it has for each call after that."""
 
 
-@dataclass(frozen=True)
-class Backoff:
-    """Waits that double from attempt to attempt, in seconds: the first, and the longest."""
+def backoff(
+    first: float, attempt: int, asked: float | None, rng: random.Random, most: float = 30.0
+) -> float:
+    """Return the seconds to wait after an attempt (from 0) that failed: `first`, then doubled.
 
-    first: float = 0.5
-    most: float = 30.0
-
-    def wait(self, attempt: int, asked: float | None, rng: random.Random) -> float:
-        """Return the seconds to wait after an attempt (from 0) that failed.
-
-        A random part (between half of the wait and all of it) keeps calls that failed together
-        from coming back together. What the server asks for is met, and never shortened.
-        """
-        own = min(self.most, self.first * 2.0 ** min(attempt, 60)) * rng.uniform(0.5, 1.0)
-        return own if asked is None else max(asked, 0.0) + min(own, 0.1)
+    A random part (between half of the wait and all of it) keeps calls that failed together from
+    coming back together. What the server asks for is met, and never shortened.
+    """
+    own = min(most, first * 2.0 ** min(attempt, 60)) * rng.uniform(0.5, 1.0)
+    return own if asked is None else max(asked, 0.0) + min(own, 0.1)
 
 
 class Streak:

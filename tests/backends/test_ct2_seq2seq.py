@@ -125,7 +125,7 @@ def test_it_runs_beside_pisa(t5_folder, tmp_path):
 def test_a_process_that_died_is_said(t5_folder):
     fast = CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2)
     fast.generate(PROMPTS[:1])
-    fast._translator._process.kill()
+    fast._translator._interpreter.process.kill()
     with pytest.raises(ModelError, match=r"has ended \(exit code -9\)"):
         fast.generate(PROMPTS[:1])
 

@@ -170,6 +170,9 @@ class Unpicklable(Exception):
     def __init__(self, one, other):
         super().__init__(f"{one} {other}")
 
+    def __reduce__(self):  # once Dask is loaded, errors travel that did not before
+        raise TypeError("cannot travel")
+
 
 def test_a_stage_from_a_script_travels(data, tmp_path):
     # a class that cannot be imported by a worker: as one of a notebook or of standard input

@@ -26,7 +26,7 @@ from fairtk.llm import (
     retries,
 )
 from fairtk.llm.replies import without_keys
-from fairtk.llm.retries import Backoff, retry_after
+from fairtk.llm.retries import backoff, retry_after
 
 
 def chats(*texts):
@@ -235,10 +235,10 @@ def test_settings_and_equality():
 
 def test_waits():
     rng = random.Random(1)
-    waits = [Backoff(0.5, 4.0).wait(i, None, rng) for i in range(6)]
+    waits = [backoff(0.5, i, None, rng, 4.0) for i in range(6)]
     # 0.5, 1, 2, 4, 4, 4 times a factor in [0.5, 1]
     assert all(0.5 * w <= f <= w for w, f in zip([0.5, 1, 2, 4, 4, 4], waits, strict=True))
-    assert 3.0 <= Backoff(0.5).wait(0, 3.0, rng) <= 3.1
+    assert 3.0 <= backoff(0.5, 0, 3.0, rng) <= 3.1
     assert retry_after({"retry-after": "2.5"}) == 2.5
     assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=20.0) == 40.0
     assert retry_after({"retry-after": "soon"}) is None is retry_after({})
