@@ -110,8 +110,8 @@ class PluginHost:
             with to_stderr(), contextlib.suppress(Exception, SystemExit):  # said when it loads
                 if plugin.implementation is None and _names(plugin.point, hook):
                     plugin.implementation = plugin.point.load()
-        found = [*self.plugins, *self._waiting]
-        having = [p for p in found if hasattr(p.implementation, hook) and not p.problem]
+        known = [*self.plugins, *self._waiting]
+        having = [p for p in known if hasattr(p.implementation, hook) and not p.problem]
         return [p for p in having if self.manager.parse_hookimpl_opts(p.implementation, hook)]
 
     def reject(self, plugin: Plugin, error: BaseException) -> None:
@@ -227,11 +227,10 @@ def _names(point: EntryPoint, hook: str) -> bool:
 
 def _half_imported(module: str) -> bool:
     # ``import fairtk_hello`` imports fairtk, which loads its plugins, ``fairtk_hello`` among them,
-    # of which only the first lines have run by then; Python tells by a private flag only
+    # of which only the first lines have run by then (as of fairtk, always); a private flag tells
     parts = module.strip().split(".")
     around = [".".join(parts[: end + 1]) for end in range(len(parts))]
     specs = [getattr(sys.modules.get(name), "__spec__", None) for name in around]
-    # fairtk itself is always half imported when it loads plugins
     return parts[0] != BUILTIN and any(getattr(s, "_initializing", False) for s in specs)
 
 
