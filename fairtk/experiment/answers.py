@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,8 @@ class Answers:
 
     def __init__(self, path: Path | None) -> None:
         self._ledger = None if path is None else AnswerStore(path)
+        if self._ledger is not None:
+            weakref.finalize(self, self._ledger.close)  # with the last who holds them
         self._memory: dict[str, str] = {}
 
     def get(self, asker: Asker, prompts: Iterable[str]) -> dict[str, str]:
