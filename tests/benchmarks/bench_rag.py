@@ -1,6 +1,6 @@
 """The study of Towards Fair RAG: speed of generation and labels, as ratios in one run.
 
-    python tests/benchmarks/bench_rag.py [--small]
+    python tests/benchmarks/bench_rag.py [--small | --lamp4 FOLDER --model DIR]
 
 1. Rankings per second of the study's generation (alphas 1, 2, 4, 8, oracle, deterministic) against
    the straightforward loop: one prompt per call of transformers, nothing shared between alphas.
@@ -12,8 +12,9 @@
    random model of the shape of flan-t5-small: CTranslate2 and the backend for transformers, in
    turns, the median of the ratios.
 
-The packaged collection and T5, one thread, in seconds of a core, which a busy machine changes less
-than those of a clock. The loop's speed is that of some of its prompts, half of them before and half
+The packaged collection and T5, or a LaMP-4 folder and a T5 for it (tutorials/headline_model.py),
+whose answers are longer; one thread, in seconds of a core, which a busy machine changes less than
+those of a clock. The loop's speed is that of some of its prompts, half of them before and half
 after what it is compared with. The report's seconds are in bench_report.py.
 """
 
@@ -42,8 +43,6 @@ from fairtk.datasets import lamp  # noqa: E402
 from fairtk.studies import fair_rag  # noqa: E402
 from fairtk.transformers.each_document import EachDocument  # noqa: E402
 
-NEW_TOKENS = 8
-
 
 @dataclass(frozen=True)
 class Size:
@@ -54,6 +53,9 @@ class Size:
     samples: int
     labeled: int
     looped: int
+    data: str = str(demo.collection_folder())
+    task: int = 2
+    new_tokens: int = 8
 
 
 def of_cores() -> float:
@@ -111,21 +113,22 @@ def compare(what: str, loop: OneAtATime, asked: list[str], looped: int, wanted: 
 
 
 def study(folder: str, size: Size, queries: int, kind: str) -> Any:
-    """Return the study of the packaged collection, with its labels."""
-    task = fair_rag.LampTask(lamp.from_folder(demo.collection_folder(), task=2))
-    model = fair_rag.make_generator(f"{kind}:{size.folder}", max_new_tokens=NEW_TOKENS)
+    """Return the study of some queries of a collection."""
+    task = fair_rag.LampTask(lamp.from_folder(size.data, task=size.task))
+    model = fair_rag.make_generator(f"{kind}:{size.folder}", max_new_tokens=size.new_tokens)
     settings = fair_rag.RagSettings(n_samples=size.samples, limit=queries)
     return fair_rag.RagStudy([task], {"BM25": BM25Scorer()}, {kind: model}, folder, settings)
 
 
 def bench_generation(size: Size, kind: str, loop: OneAtATime) -> None:
-    qrels = demo.load().qrels
-    useful = qrels[qrels["label"] > 0]["qid"].drop_duplicates()[: size.queries]
-    labels = qrels[qrels["qid"].isin(useful)]
     with tempfile.TemporaryDirectory() as folder:
         own = study(folder, size, size.queries, kind)
-        [task], generator = own.tasks, own.generators[kind](2, 5)
+        [task], generator = own.tasks, own.generators[kind](size.task, 5)
         generator(task.topics.head(1))  # load and warm up
+        # a model without skill finds nothing useful: those of the packaged collection come with it
+        qrels = demo.load().qrels if size.task == 2 else own.labeled(task, generator).qrels
+        useful = qrels[qrels["label"] > 0]["qid"].drop_duplicates()[: size.queries]
+        labels = qrels[qrels["qid"].isin(useful)]
         topics, asked = task.topics[task.topics["qid"].isin(useful)], []
         for pipeline in own.systems(task, "BM25", labels).values():
             found = generator.asked(pipeline(topics))
@@ -143,7 +146,7 @@ def bench_generation(size: Size, kind: str, loop: OneAtATime) -> None:
 def bench_labels(size: Size, kind: str, loop: OneAtATime) -> None:
     with tempfile.TemporaryDirectory() as folder:
         own = study(folder, size, size.labeled, kind)
-        [task], generator = own.tasks, own.generators[kind](2, 5)
+        [task], generator = own.tasks, own.generators[kind](size.task, 5)
         topics = task.topics.head(size.labeled)
         asked = list(generator.asked(topics).prompts)
         alone = generator.asked((Candidates(task.dataset) >> EachDocument())(topics))
@@ -184,6 +187,8 @@ def main() -> None:
     """Print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="a tenth of the work")
+    parser.add_argument("--lamp4", metavar="FOLDER", help="of LaMP-4 files, instead")
+    parser.add_argument("--model", metavar="DIR", help="a T5 for them")
     options = parser.parse_args()
     import tiny_models
     from transformers import AutoTokenizer
@@ -192,18 +197,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["XDG_CACHE_HOME"] = scratch  # where converted models go
         shaped, packaged = f"{scratch}/flan-t5-small", str(demo.model_folder())
-        tiny_models.save_flan_t5_small(Path(shaped), AutoTokenizer.from_pretrained(packaged))
-        for what, size in (
-            ("the packaged T5", Size(packaged, 6, 100, 30, 60)),
-            ("random, of the shape of flan-t5-small", Size(shaped, 1, 100 // less, 30 // less, 8)),
-        ):
+        sizes = {
+            "the packaged T5": Size(packaged, 6, 100, 30, 60),
+            "random, of the shape of flan-t5-small": Size(shaped, 1, 100 // less, 30 // less, 8),
+        }
+        if options.lamp4:
+            sizes = {options.model: Size(options.model, 6, 100, 17, 60, options.lamp4, 4, 24)}
+        else:
+            tiny_models.save_flan_t5_small(Path(shaped), AutoTokenizer.from_pretrained(packaged))
+        for what, size in sizes.items():
             print(what, flush=True)
-            loop = OneAtATime(size.folder, 4, NEW_TOKENS)
+            loop = OneAtATime(size.folder, 4, size.new_tokens)
             loop.generate(["once"])
             for kind in ("t5", "ct2"):
                 bench_generation(size, kind, loop)
                 bench_labels(size, kind, loop)
-        bench_ctranslate2(shaped, loop, 6 // less + 2)
+        if not options.lamp4:
+            bench_ctranslate2(shaped, loop, 6 // less + 2)
 
 
 if __name__ == "__main__":
