@@ -78,8 +78,12 @@ def test_names_of_files():
 # What is kept -------------------------------------------------------------------------------------
 
 
+QIDS = st.text(st.characters(exclude_characters="\0\ufeff"), min_size=1, max_size=300)
+"""Any qid but those with characters that frames refuse."""
+
+
 @settings(max_examples=25)
-@given(st.lists(st.text(min_size=1, max_size=300), min_size=1, max_size=4, unique=True))
+@given(st.lists(QIDS, min_size=1, max_size=4, unique=True))
 def test_rankings_and_records_come_back_whatever_the_qids(tmp_path_factory, qids):
     """The n-th query has n documents."""
 
