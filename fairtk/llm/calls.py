@@ -86,9 +86,8 @@ class ServerModel(ChatModel):
         """Return the failure of a call that the server is to blame for; the last in a row ends
         all.
         """
-        if self._streak.add() >= MOST_FAILURES:
-            stopped.set()  # the calls beside this one are not to begin anew
-            self._streak.end()
+        if self._streak.add() >= MOST_FAILURES and not stopped.is_set():
+            stopped.set()
             raise LLMError(
                 f"stopped: {MOST_FAILURES} calls in a row to {self.base_url or OPENAI_URL} failed, "
                 f"the last to {self.model!r} with: {reason}; the server seems to be down: run "

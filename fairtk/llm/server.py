@@ -16,6 +16,7 @@ from typing import Any
 from fairtk.errors import DataWarning, MissingExtraError, ParameterError
 from fairtk.llm.calls import OPENAI_URL, ServerModel
 from fairtk.llm.chat import Chat, Outcome
+from fairtk.llm.errors import LLMError
 from fairtk.llm.forms import CallForm
 from fairtk.llm.retries import Streak
 from fairtk.llm.server_settings import (
@@ -201,13 +202,17 @@ class OpenAICompatible(ServerModel):
         stopped = Event()
         told = self.refused
         with client:
-            for found in outcomes_in_threads(
-                lambda chat: self._ask(client, chat, stopped), chats, self.concurrency, stopped
-            ):
-                if self.refused != told:
-                    told = self.refused
-                    self._tell_of_refusals()
-                yield found
+            try:
+                for found in outcomes_in_threads(
+                    lambda chat: self._ask(client, chat, stopped), chats, self.concurrency, stopped
+                ):
+                    if self.refused != told:
+                        told = self.refused
+                        self._tell_of_refusals()
+                    yield found
+            except LLMError:  # the calls beside it have ended, so that none of them begins anew
+                self._streak.end()
+                raise
 
     def _tell_of_refusals(self) -> None:
         sent = {k: v for k, v in self.sent_parameters().items() if v is not None}
