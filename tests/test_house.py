@@ -1,10 +1,15 @@
 """What keeps the house in order: no import cycles, one meaning per name, files not too long."""
 
 import ast
+import importlib.util
+import pkgutil
+import re
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
+from fairtk.plugins import registry
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fairtk"
@@ -122,3 +127,42 @@ def test_plugins_come_in_by_the_doors_of_rooms():
 def test_modules_lie_in_rooms():
     loose = sorted(p.name for p in PACKAGE.glob("*.py"))
     assert len(loose) <= LOOSE, f"give {loose} a room, at most {LOOSE} files lie at the top"
+
+
+TARGET = re.compile(r"fairtk\w*(\.\w+)*:\w+(\.\w+)*")
+
+
+def _called(node):
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def test_strings_that_name_code_resolve():
+    """Targets, ``module:attribute``, wherever they stand, and packages that hold files."""
+    targets, packages = set(), set()
+    for path in sources("fairtk", "plugins"):
+        nodes = list(ast.walk(parsed(path)))
+        pieces = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in nodes:
+            text = node.value if isinstance(node, ast.Constant) and node not in pieces else None
+            if isinstance(text, str) and TARGET.fullmatch(text):
+                targets.add(text)
+            if isinstance(node, ast.Call) and _called(node) in ("files", "import_module"):
+                packages |= {a.value for a in node.args[:1] if isinstance(a, ast.Constant)}
+    for kind in (registry.utilities, registry.transformers, registry.datasets, registry.prompts):
+        specs = {entry.value.target for entry in kind.entries()}
+        assert any(_is_of("fairtk", target) for target in specs), kind.kind
+        targets |= specs
+    targets |= {entry.value.target for entry in registry.study_systems.entries()}
+    assert sum(_is_of("fairtk", target) for target in targets) > 30
+    assert "fairtk.groups:Groups" in targets and any(t.endswith(":working") for t in targets)
+    for target in targets:
+        if _is_of("fairtk", target) or importlib.util.find_spec(re.split("[.:]", target)[0]):
+            pkgutil.resolve_name(target)  # its error says which
+    ours = {package for package in packages if _is_of("fairtk", package)}
+    assert len(ours) > 3
+    for package in ours:
+        importlib.import_module(package)
+
+
+def _is_of(package, name):
+    return re.split("[.:]", name)[0] == package

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from fairtk.backends.protocol import Backend, NoAnswerError
 from fairtk.backends.window import PromptTokenizer
@@ -29,6 +29,9 @@ class CallableBackend(ByContent):
             cut, and ``truncate="fair-rag"`` cannot be used.
         max_prompt_tokens: the most tokens of a prompt; None for the tokenizer's.
     """
+
+    identity_name: ClassVar[str] = "fairtk.backends.adapter.CallableBackend"
+    """As in the keys of answers that are kept; never changed."""
 
     def __init__(
         self,

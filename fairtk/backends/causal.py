@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from fairtk.backends.batching import padded
 from fairtk.backends.hugging_face import HuggingFaceBackend
@@ -20,6 +20,9 @@ class HuggingFaceCausal(HuggingFaceBackend):
 
     See `HuggingFaceBackend` for the settings.
     """
+
+    identity_name: ClassVar[str] = "fairtk.backends.causal.HuggingFaceCausal"
+    """As in the keys of answers that are kept; never changed."""
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from fairtk.backends.batching import padded
 from fairtk.backends.beams import shared, shares_beams
@@ -20,6 +20,9 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
 
     See `HuggingFaceBackend` for the settings.
     """
+
+    identity_name: ClassVar[str] = "fairtk.backends.seq2seq.HuggingFaceSeq2Seq"
+    """As in the keys of answers that are kept; never changed."""
 
     def _auto_class(self) -> Any:
         from transformers import AutoModelForSeq2SeqLM

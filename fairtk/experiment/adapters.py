@@ -1,7 +1,7 @@
 """How fairtk looks into each kind of object: the one table of identities by class.
 
-A class's name leads to the attributes that decide what its objects do, or to a function that
-returns them. Names, not classes, so that nothing is imported to look something up. Classes of
+A class's `identity_name` leads to the attributes that decide what its objects do, or to a function
+that returns them. Names, not classes, so that nothing is imported to look something up. Classes of
 fairtk's transformers need no entry: their `SETTINGS` say all.
 """
 
@@ -20,7 +20,7 @@ from fairtk.backends.model import HuggingFaceModel
 from fairtk.backends.weights import find_folder, model_digest
 from fairtk.errors import IdentityError
 from fairtk.files.fingerprints import folder_digest
-from fairtk.frames import digest
+from fairtk.frames import digest, identity_name
 from fairtk.llm import ChatBackend, ChatModel, LocalChat
 from fairtk.llm.recorded import Recorded
 from fairtk.measures import FairMeasure
@@ -86,14 +86,9 @@ class NoIdentityError(IdentityError):
     """Something among a stage's settings has no identity; says what."""
 
 
-def class_name(cls: type) -> str:
-    """Return a class's module and name."""
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
 def adapter_of(value: Any) -> Adapter | None:
     """Return what looks into an object; None: nothing does."""
-    name = class_name(type(value))
+    name = identity_name(type(value))
     for table in (_PYTERRIER, _RAG):
         if name in table:
             return lambda found: {a: getattr(found, a) for a in table[name]}
@@ -112,7 +107,7 @@ def adapter_of(value: Any) -> Adapter | None:
 def _digest(value: Any) -> dict[str, Any]:
     found = value.digest()
     if not isinstance(found, str):  # a hash object's, say
-        raise NoIdentityError(f"{class_name(type(value))}.digest() gives no text")
+        raise NoIdentityError(f"{identity_name(type(value))}.digest() gives no text")
     return {"digest": found}
 
 
@@ -235,8 +230,8 @@ def _function(backend: CallableBackend) -> dict[str, Any]:
 
 
 _BY_NAME: dict[str, Adapter] = {
-    "fairtk.transformers.candidates.Candidates": _candidates,
-    "fairtk.datasets.provider.FairDataset": _irds_dataset,
+    "fairtk.Candidates": _candidates,
+    "fairtk.FairDataset": _irds_dataset,
     "pyterrier.datasets._irds.IRDSDataset": _irds_dataset,
     "pyterrier_pisa.PisaRetrieve": _pisa,
     "pyterrier_rag.backend._hf.HuggingFaceBackend": _rag_hugging_face,
@@ -261,13 +256,13 @@ _BY_BASE: tuple[tuple[type, Adapter], ...] = (
 CHEAP = frozenset(
     [
         *(n for n, attributes in _PYTERRIER.items() if "left" not in attributes),
-        "fairtk.transformers.candidates.Candidates",
-        "fairtk.transformers.bm25.BM25Scorer",
-        "fairtk.transformers.exposures.FixedExposure",
-        "fairtk.transformers.exposures.OracleExposure",
-        "fairtk.transformers.exposures.PlackettLuceExposure",
-        "fairtk.transformers.oracle.OracleSampler",
-        "fairtk.transformers.sampler.FairSampler",
+        "fairtk.Candidates",
+        "fairtk.BM25Scorer",
+        "fairtk.FixedExposure",
+        "fairtk.OracleExposure",
+        "fairtk.PlackettLuceExposure",
+        "fairtk.OracleSampler",
+        "fairtk.FairSampler",
     ]
 ) - {"pyterrier._ops.Compose", "pyterrier._ops.FeatureUnion"}
 """Stages that are done again faster than a store reads what they made."""

@@ -13,9 +13,9 @@ import pyterrier as pt
 from pyterrier._ops import Compose
 from pyterrier.transformer import SourceTransformer
 
-from fairtk.experiment.adapters import CHEAP, class_name
+from fairtk.experiment.adapters import CHEAP
 from fairtk.experiment.identity import Description, Identified, describe_stage, key_of
-from fairtk.frames import IntArray, digest
+from fairtk.frames import IntArray, digest, identity_name
 from fairtk.frames.columns import QID
 from fairtk.transformers.generator import Generator
 
@@ -45,7 +45,7 @@ class Stage:
     @property
     def cheap(self) -> bool:
         """Whether doing it again is faster than reading what it made."""
-        return class_name(type(self.transformer)) in CHEAP
+        return identity_name(type(self.transformer)) in CHEAP
 
     @property
     def name(self) -> str:

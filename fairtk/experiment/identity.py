@@ -1,9 +1,10 @@
 """Content identity: what a stage is, so that its results can be found again and never mistaken.
 
-An identity is a description in JSON values: the class, the distribution that made it with its
-version, and every setting; frames, groups and files stand in it as digests of their content. Equal
-identities mean equal results. A `repr` is never an identity: many leave settings out, others hold
-an address. What has no identity is refused, with the remedy `fairtk.identified`.
+An identity is a description in JSON values: the class by its `identity_name`, the distribution that
+made it with its version, and every setting; frames, groups and files stand in it as digests of
+their content. Equal identities mean equal results. A `repr` is never an identity: many leave
+settings out, others hold an address. What has no identity is refused, with the remedy
+`fairtk.identified`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk.errors import IdentityError
-from fairtk.experiment.adapters import NoIdentityError, adapter_of, class_name, version
+from fairtk.experiment.adapters import NoIdentityError, adapter_of, version
 from fairtk.files.fingerprints import file_digest
-from fairtk.frames import digest
+from fairtk.frames import digest, identity_name
 
 Description = dict[str, Any]
 """JSON values; the keys are ``class``, ``made by`` and the names of settings."""
@@ -126,7 +127,7 @@ def describe(value: Any, where: str) -> Any:
     if isinstance(value, set | frozenset):
         return sorted((describe(item, where) for item in value), key=str)
     if isinstance(value, enum.Enum):
-        return {"class": class_name(type(value)), "value": value.name}
+        return {"class": identity_name(type(value)), "value": value.name}
     if isinstance(value, Identified):
         return {"identified": value.name}
     if isinstance(value, types.FunctionType):
@@ -140,18 +141,17 @@ def _described_object(value: Any, where: str) -> Any:
     if adapter is None and not isinstance(value, type) and dataclasses.is_dataclass(value):
         adapter = _fields
     if adapter is None:
-        raise NoIdentityError(f"{where} is a {class_name(cls)}, which fairtk cannot look into")
+        raise NoIdentityError(f"{where} is a {identity_name(cls)}, which fairtk cannot look into")
     found = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
-    return {"class": class_name(cls), "made by": made_by(cls, where), **found}
+    return {"class": identity_name(cls), "made by": made_by(cls, where), **found}
 
 
 def _described_function(function: types.FunctionType, where: str) -> Description:
     """Return the identity of a function of an installed package; others are refused."""
-    name = f"{function.__module__}.{function.__qualname__}"
     owners = _owners(function.__module__.partition(".")[0])
     if not owners or "<" in function.__qualname__:
         raise NoIdentityError(f"{where} is the function {function.__qualname__}")
-    return {"function": name, "made by": _versions(owners)}
+    return {"function": identity_name(function), "made by": _versions(owners)}
 
 
 def _versions(owners: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from fairtk.frames.columns import (
     ours,
     require,
 )
-from fairtk.frames.content import ByContent, digest, digests
+from fairtk.frames.content import ByContent, digest, digests, identity_name
 from fairtk.frames.given import as_frame
 from fairtk.frames.ids import Ids, as_strings, encode_ids
 from fairtk.frames.qrels import Qrels
@@ -62,6 +62,7 @@ __all__ = [
     "encode_ids",
     "encode_run",
     "from_ir_measures",
+    "identity_name",
     "ours",
     "queries_of",
     "require",

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+OWN_PACKAGES = ("fairtk", "fairtk_baselines", "fairtk_classic", "fairtk_hello")
+"""Packages in which the name of a public class stands once."""
 
 
 class ByContent:
@@ -29,6 +33,24 @@ class ByContent:
 
     def __hash__(self) -> int:
         return hash(self.digest())
+
+
+def identity_name(kind: type | FunctionType) -> str:
+    """Return the name that identities and digests know a class or function by.
+
+    That is the ``identity_name`` that it declares itself (one that a class inherits is not its
+    own); otherwise, of a public class of `OWN_PACKAGES`, package and name, whatever the module:
+    ``"fairtk.BM25Scorer"``; otherwise module and name.
+    """
+    declared = vars(kind).get("identity_name")
+    if isinstance(declared, str):
+        return declared
+    name = kind.__qualname__
+    package = kind.__module__.partition(".")[0]
+    public = not any(part.startswith(("_", "<")) for part in name.split("."))
+    # names of functions and private classes may stand in several modules
+    once = isinstance(kind, type) and public and package in OWN_PACKAGES
+    return f"{package if once else kind.__module__}.{name}"
 
 
 def digest(value: Any, size: int = 8) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from fairtk.backends import Backend, HuggingFaceCausal, NoAnswerError, PromptLengthError, as_backend
 from fairtk.backends.adapter import FAILED, texts
@@ -39,6 +39,9 @@ class LocalChat(ChatModel):
     Raises:
         ParameterError: the object cannot generate, or a setting is out of its range.
     """
+
+    identity_name: ClassVar[str] = "fairtk.llm.local.LocalChat"
+    """As in the keys of answers that are kept; never changed."""
 
     def __init__(self, backend: Any, temperature: float = 0.0, seed: int = 42) -> None:
         self.backend: Backend = as_backend(backend)
@@ -164,6 +167,9 @@ class ChatBackend(ByContent):
     Args:
         model: the model, or one behind a ledger: its budget, prices and records count.
     """
+
+    identity_name: ClassVar[str] = "fairtk.llm.local.ChatBackend"
+    """As in the keys of answers that are kept; never changed."""
 
     def __init__(self, model: ChatModel) -> None:
         self.model = model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from fairtk.errors import ParameterError
 from fairtk.frames.content import digest
@@ -30,6 +30,9 @@ class Recorded(ChatModel):
     Raises:
         ParameterError: the ledger has a `max_cost`, but no price for the model.
     """
+
+    identity_name: ClassVar[str] = "fairtk.llm.recorded.Recorded"
+    """As in the keys of answers that are kept; never changed."""
 
     def __init__(self, llm: ChatModel, ledger: Account) -> None:
         inner: ChatModel = llm.llm if isinstance(llm, Recorded) else llm

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import cache
 from threading import Event
-from typing import Any
+from typing import Any, ClassVar
 
 from fairtk.errors import DataWarning, MissingExtraError, ParameterError
 from fairtk.llm.calls import OPENAI_URL, ServerModel
@@ -108,6 +108,9 @@ class OpenAICompatible(ServerModel):
     Raises:
         ParameterError: a setting is out of its range, or the address carries a secret.
     """
+
+    identity_name: ClassVar[str] = "fairtk.llm.server.OpenAICompatible"
+    """As in the keys of answers that are kept; never changed."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from fairtk.frames.columns import (
     SCORE,
     plain_columns,
 )
-from fairtk.frames.content import ByContent, digest
+from fairtk.frames.content import ByContent, digest, identity_name
 from fairtk.frames.rankings import Rankings, encode_run
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
@@ -76,7 +76,7 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
 
     def digest(self) -> str:
         """Return the content digest of class and settings."""
-        return digest([type(self).__module__, type(self).__qualname__, self.settings()])
+        return digest([identity_name(type(self)), self.settings()])
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={_shown(value)}" for name, value in self.settings().items())

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairtk.errors import FairtkError, WorkerError
-from fairtk.experiment.adapters import class_name
 from fairtk.experiment.executors.sessions import Function
+from fairtk.frames import identity_name
 
 _INDEX = ("text_field", "stemmer", "index_encoding", "batch_size", "stops", "threads")
 _OPENAI = ("max_input_length", "max_new_tokens", "api", "timeout", "logprobs_topk", "verbose")
@@ -32,7 +32,7 @@ def to_worker(stage: Any) -> bytes:
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, obj: Any) -> Any:
-            reducer = _REDUCERS.get(class_name(type(obj)))
+            reducer = _REDUCERS.get(identity_name(type(obj)))
             return super().reducer_override(obj) if reducer is None else reducer(obj)
 
     sink = io.BytesIO()
@@ -142,7 +142,7 @@ def _pickled(error: Exception) -> Exception:
             return error
     text = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
     for cls in type(error).__mro__:
-        if cls.__module__ == "fairtk.errors" and "__init__" not in vars(cls):
+        if cls.__module__ == FairtkError.__module__ and "__init__" not in vars(cls):
             plain: Exception = cls(text)
             return plain
     return FairtkError(text)

@@ -15,6 +15,7 @@ from pyterrier_dr import BiEncoder, SBertBiEncoder
 
 from fairtk.errors import FormatError, ModelError, ParameterError
 from fairtk.files import folder_digest
+from fairtk.frames import identity_name
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.lsa import FOLDER, LsaEncoder, lsa_settings
 from fairtk_baselines.model_folder import LOCK
@@ -86,7 +87,7 @@ def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
         return encoder
     if isinstance(encoder, PathLike):
         return str(Path(encoder))
-    name = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
+    name = identity_name(type(encoder))
     found = getattr(encoder, "fingerprint", None) or getattr(encoder, "digest", None)
     if found is not None:
         return f"{type(encoder).__qualname__}#{found() if callable(found) else found}"
