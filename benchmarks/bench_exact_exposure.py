@@ -29,8 +29,8 @@ from scipy.stats import chi2
 import fairtk
 from fairtk import BM25Scorer, Candidates, FairSampler
 from fairtk.datasets import lamp
-from fairtk.plackett_luce import draw_rankings, expected_attention, score_gaps
-from fairtk.transformers import calibrated
+from fairtk.exposure import draw_rankings, expected_attention, score_gaps
+from fairtk.transformers import samplers as calibrated
 
 CUTOFF = 5
 ALPHAS = (0.5, 1, 2, 4, 6, 8, 16)
@@ -51,7 +51,7 @@ def exact(gaps: Floats) -> Floats:
 
 def finer(gaps: Floats) -> Floats:
     """Return the same with steps half as long."""
-    with patch("fairtk.plackett_luce.panels.STEP", 0.125):
+    with patch("fairtk.exposure.exact.STEP", 0.125):
         return exact(gaps)
 
 

@@ -26,9 +26,10 @@ from chat_server import serving
 
 from fairtk import FairQR, Groups, Target
 from fairtk.errors import DataWarning
-from fairtk.fair_qr.near_target import exposure_order
 from fairtk.llm import KeywordRefiner, Ledger, OpenAICompatible
-from fairtk.studies.fair_qr import CollectionBM25, StudyData, from_trec_fair
+from fairtk.studies.fair_qr import StudyData, from_trec_fair
+from fairtk.transformers import CollectionBM25
+from fairtk.transformers.fair_qr.ordering import exposure_order
 
 SECONDS, CONCURRENCY, TOPICS = 0.5, 8, 24
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "backends"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 QUERIES, SAMPLES, DISTINCT = 20, 20, 4
@@ -97,8 +97,8 @@ def main() -> None:
     from transformers.utils import logging
 
     from fairtk import prompts
-    from fairtk.backends import HuggingFaceSeq2Seq
-    from fairtk.transformers.flan_t5 import FlanT5
+    from fairtk.llm import HuggingFaceSeq2Seq
+    from fairtk.transformers.generator import FlanT5
 
     logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as scratch:

@@ -17,10 +17,9 @@ import time
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence import js_divergence
 from fairtk.exposure.browsing import TREC
-from fairtk.frames.rankings import encode_run
-from fairtk.groups import Groups, Target, background
+from fairtk.frames.runs import encode_run
+from fairtk.groups import Groups, Target, background, js_divergence
 from fairtk.groups.exposure import group_exposure, shown_documents
 
 WORLD = background("trec-2022-world-population")

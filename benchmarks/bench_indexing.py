@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairtk.studies.fair_qr import CollectionBM25
+from fairtk.transformers import CollectionBM25
 
 DOCUMENTS, TREC = 500_000, 6_475_537
 WORDS, VOCABULARY, TEXTS = 100, 200_000, 20_000

@@ -20,7 +20,7 @@ from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.browsing import MU
 from fairtk.exposure.expected import RankWeights, expected_exposure, make_grades
 from fairtk.frames import Qrels, from_ir_measures
-from fairtk.measures.evidence import Evidence
+from fairtk.measures.judged import Evidence
 
 QUERIES, SAMPLES, CUTOFF, CANDIDATES, REPEATS = 1000, 100, 5, 200, 5
 

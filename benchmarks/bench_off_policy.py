@@ -17,8 +17,8 @@ import pandas as pd
 
 import fairtk
 from fairtk import BM25Scorer, Candidates, FairSampler, Generator, off_policy_utility
-from fairtk.backends import CTranslate2Seq2Seq
 from fairtk.datasets import lamp
+from fairtk.llm import CTranslate2Seq2Seq
 
 SOURCES, TARGET, CUTOFF = (1, 2, 4, 8), 3, 5
 
@@ -100,7 +100,7 @@ def main() -> None:
     """Run what the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", help="of LaMP-4 files; default: the packaged demo")
-    parser.add_argument("--model", help="a T5's folder; see tutorials/headline_model.py")
+    parser.add_argument("--model", help="a T5's folder; see examples/headline_model.py")
     parser.add_argument("--queries", type=int, default=84)
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--fresh", type=int, default=1000)

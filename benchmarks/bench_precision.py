@@ -25,10 +25,10 @@ from scipy.stats import norm, t
 
 import fairtk
 from fairtk import EE_D, EE_R, BM25Scorer, Candidates, FairSampler, PlackettLuceExposure, precision
-from fairtk.certainty import Precision
+from fairtk.analysis import Precision
 from fairtk.datasets import lamp
-from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.plackett_luce import draw_rankings, score_gaps
+from fairtk.exposure import draw_rankings, score_gaps
+from fairtk.frames.columns import FloatArray, IntArray
 
 CUTOFF = 5
 MEASURES = {"EE-D": EE_D(estimator="unbiased") @ CUTOFF, "EE-R": EE_R @ CUTOFF}
@@ -68,7 +68,7 @@ def repeated(places: IntArray, worth: FloatArray, n_samples: int) -> dict[str, F
 
     These are values, their estimated variances, and those that a query's own error is made of.
 
-    All repetitions at once, by the formulas of `fairtk.measures.sample_spread`.
+    All repetitions at once, by the formulas of `fairtk.analysis.precision`.
 
     Args:
         places: documents of the rankings, `n_samples` for each repetition; shape (n, CUTOFF).

@@ -12,7 +12,7 @@
    random model of the shape of flan-t5-small: CTranslate2 and the backend for transformers, in
    turns, the median of the ratios.
 
-The packaged collection and T5, or a LaMP-4 folder and a T5 for it (tutorials/headline_model.py),
+The packaged collection and T5, or a LaMP-4 folder and a T5 for it (examples/headline_model.py),
 whose answers are longer; one thread, in seconds of a core, which a busy machine changes less than
 those of a clock. The loop's speed is that of some of its prompts, half of them before and half
 after what it is compared with. The report's seconds are in bench_report.py.
@@ -34,14 +34,14 @@ import numpy as np
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-sys.path.insert(0, str(Path(__file__).parents[1] / "backends"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
 
 from bench_generation import OneAtATime  # noqa: E402
 
 from fairtk import BM25Scorer, Candidates, demo  # noqa: E402
 from fairtk.datasets import lamp  # noqa: E402
 from fairtk.studies import fair_rag  # noqa: E402
-from fairtk.transformers.each_document import EachDocument  # noqa: E402
+from fairtk.transformers.samplers import EachDocument  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def in_batches(loop: OneAtATime, rows: list[list[int]], size: int) -> list[Any]:
     """Return the answers, as ids, of transformers' own generate in batches."""
     import torch
 
-    from fairtk.backends.batching import padded
+    from fairtk.llm.hugging_face import padded
 
     found = []
     with torch.inference_mode():
@@ -157,7 +157,7 @@ def bench_labels(size: Size, kind: str, loop: OneAtATime) -> None:
 
 
 def bench_ctranslate2(folder: str, loop: OneAtATime, pairs: int) -> None:
-    from fairtk.backends import CTranslate2Seq2Seq, HuggingFaceSeq2Seq
+    from fairtk.llm import CTranslate2Seq2Seq, HuggingFaceSeq2Seq
 
     rng = np.random.default_rng(0)
     words = [word for text in demo.load().candidates["text"] for word in text.split()]

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.plackett_luce import draw_rankings, score_gaps
-from fairtk.transformers.oracle import OracleSampler
-from fairtk.transformers.sampler import FairSampler
+from fairtk.exposure import draw_rankings, score_gaps
+from fairtk.transformers.samplers import FairSampler, OracleSampler
 
 CANDIDATES = 1000
 SAMPLES = 100

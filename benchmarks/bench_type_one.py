@@ -12,8 +12,8 @@ import argparse
 
 import numpy as np
 
+from fairtk.report.statistics import sign_flips
 from fairtk.statistics import TESTS, correct, equivalence_test, non_inferiority_test, paired_test
-from fairtk.statistics.resampling import sign_flips
 
 MARGIN = 0.3
 

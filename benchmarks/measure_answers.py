@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-sys.path.insert(0, str(Path(__file__).parents[1] / "backends"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
 
 from fairtk import demo, prompts  # noqa: E402
 
@@ -52,7 +52,7 @@ def answers(
     """Return a model's answers."""
     import torch
 
-    from fairtk.backends import CTranslate2Seq2Seq, HuggingFaceSeq2Seq
+    from fairtk.llm import CTranslate2Seq2Seq, HuggingFaceSeq2Seq
 
     torch.set_num_threads(threads)
     backend = {"t5": HuggingFaceSeq2Seq, "ct2": CTranslate2Seq2Seq}[kind]

@@ -1,6 +1,6 @@
 """Train a small T5 that writes headlines, on half of a LaMP-4 folder: minutes on one core.
 
-    python tutorials/headline_model.py FOLDER --out DIR [--minutes 4]
+    python examples/headline_model.py FOLDER --out DIR [--minutes 4]
 
 FOLDER holds ``dev_questions.json`` and ``dev_outputs.json`` of LaMP-4. The first half of the
 queries goes to training, with their profiles; the others are written to ``DIR/lamp4`` as a LaMP

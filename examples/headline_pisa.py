@@ -1,7 +1,7 @@
 """Fair RAG over a whole collection: index with PISA, sample fair rankings, generate, measure.
 
-    python tutorials/headline_pisa.py                                  # the packaged demo
-    python tutorials/headline_pisa.py CORPUS.json.gz TOPICS.jsonl      # TREC Fair Ranking 2022
+    python examples/headline_pisa.py                                  # the packaged demo
+    python examples/headline_pisa.py CORPUS.json.gz TOPICS.jsonl      # TREC Fair Ranking 2022
 
 CORPUS has one JSON object per line with ``id``, ``title`` and ``plain`` (the track's
 ``trec_corpus_20220301_plain.json.gz``); TOPICS is its ``train_topics_meta.jsonl``: columns ``id``,

@@ -1,6 +1,6 @@
 """Study a LaMP folder: fair rankings of each user's own items, and what they do to the answers.
 
-    python tutorials/lamp_folder.py FOLDER --task 4 [--out DIR] [--model FOLDER]
+    python examples/lamp_folder.py FOLDER --task 4 [--out DIR] [--model FOLDER]
 
 FOLDER holds ``dev_questions.json`` and ``dev_outputs.json`` as LaMP publishes them. BM25 ranks
 each user's profile; FairSampler draws rankings at each alpha; OracleSampler shows what a ranker

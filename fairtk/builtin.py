@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairtk import plugins
-from fairtk.plugins import registry
-from fairtk.plugins.hookspecs import hookimpl
-from fairtk.plugins.registry import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec
+from fairtk.plugins import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec, hookimpl, registry
 
 _LAMP = {
     1: "citation identification",
@@ -56,7 +54,7 @@ def fairtk_browsing_models() -> Iterable[type]:
 @hookimpl
 def fairtk_divergences() -> Iterable[type]:
     """Return the built-in divergences."""
-    from fairtk import divergence
+    from fairtk import groups as divergence
 
     return [
         divergence.KullbackLeibler,
@@ -69,14 +67,14 @@ def fairtk_divergences() -> Iterable[type]:
 def fairtk_utilities() -> Iterable[UtilitySpec]:
     """Return the built-in string utilities."""
     spec = UtilitySpec
-    package = "fairtk.utilities.rouge_package"
+    package = "fairtk.measures.utilities"
     return [
-        spec("accuracy", "fairtk.utilities.accuracy:Accuracy", "exact label match (LaMP-1, -2)"),
-        spec("mae", "fairtk.utilities.mae:AbsoluteError", "absolute error (LaMP-3)", False),
-        spec("rouge1", "fairtk.utilities.rouge:Rouge1", "ROUGE-1 as in LaMP (rouge 1.0.1)"),
-        spec("rougeL", "fairtk.utilities.rouge:RougeL", "ROUGE-L as in LaMP (rouge 1.0.1)"),
-        spec("em", "fairtk.utilities.squad:ExactMatch", "exact match as in SQuAD"),
-        spec("f1", "fairtk.utilities.squad:TokenF1", "token F1 as in SQuAD"),
+        spec("accuracy", "fairtk.measures.utilities:Accuracy", "exact label match (LaMP-1, -2)"),
+        spec("mae", "fairtk.measures.utilities:AbsoluteError", "absolute error (LaMP-3)", False),
+        spec("rouge1", "fairtk.measures.utilities:Rouge1", "ROUGE-1 as in LaMP (rouge 1.0.1)"),
+        spec("rougeL", "fairtk.measures.utilities:RougeL", "ROUGE-L as in LaMP (rouge 1.0.1)"),
+        spec("em", "fairtk.measures.utilities:ExactMatch", "exact match as in SQuAD"),
+        spec("f1", "fairtk.measures.utilities:TokenF1", "token F1 as in SQuAD"),
         *(
             spec(f"rouge_score_{v}", f"{package}:{v}", f"rouge_score's {v}", extra="rouge")
             for v in ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -87,10 +85,10 @@ def fairtk_utilities() -> Iterable[UtilitySpec]:
 @hookimpl
 def fairtk_prompts() -> Iterable[PromptSpec]:
     """Return the built-in prompt builders."""
-    refine = "fairtk.prompts.refine"
+    refine = "fairtk.llm.refinement"
     return [
-        PromptSpec("rag", "fairtk.prompts.rag:Rag", "numbered passages, then the question"),
-        PromptSpec("template", "fairtk.prompts.template:Template", "a template of your own"),
+        PromptSpec("rag", "fairtk.llm.prompts:Rag", "numbered passages, then the question"),
+        PromptSpec("template", "fairtk.llm.prompts:Template", "a template of your own"),
         PromptSpec("refine", f"{refine}:RefinementPrompt", "refined keywords, zero-shot"),
         PromptSpec(
             "refine-few-shot", f"{refine}:FewShotRefinement", "the same with worked examples"
@@ -101,7 +99,7 @@ def fairtk_prompts() -> Iterable[PromptSpec]:
             "the same after a few sentences of reasoning",
         ),
         *(
-            PromptSpec(f"lamp-{number}", f"fairtk.prompts.lamp:Lamp{number}", f"LaMP: {task}")
+            PromptSpec(f"lamp-{number}", f"fairtk.llm.prompts:Lamp{number}", f"LaMP: {task}")
             for number, task in _LAMP.items()
         ),
     ]
@@ -138,9 +136,9 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
 
 
 _TRANSFORMERS = {
-    "transformers.sampler:FairSampler": "R -> S: rankings drawn from a Plackett-Luce policy over "
+    "transformers.samplers:FairSampler": "R -> S: rankings drawn from a Plackett-Luce policy over "
     "the scores",
-    "transformers.oracle:OracleSampler": "R -> S: useful documents first, shuffled within each "
+    "transformers.samplers:OracleSampler": "R -> S: useful documents first, shuffled within each "
     "grade",
     "transformers.exposures:PlackettLuceExposure": "R -> X: the exact exposure of documents under "
     "FairSampler's policy",
@@ -148,21 +146,20 @@ _TRANSFORMERS = {
     "OracleSampler's policy",
     "transformers.exposures:FixedExposure": "R -> X: the exposure of documents in a ranking that "
     "is always the same",
-    "transformers.per_sample:PerSample": "S -> S: runs another transformer once per sampled "
-    "ranking",
-    "transformers.bm25:BM25Scorer": "R -> R: BM25 inside each query's own candidate set",
-    "transformers.neural:ContrieverScorer": "R -> R: a dense encoder inside each query's own "
+    "transformers.samplers:PerSample": "S -> S: runs another transformer once per sampled ranking",
+    "transformers.scorers:BM25Scorer": "R -> R: BM25 inside each query's own candidate set",
+    "transformers.scorers:ContrieverScorer": "R -> R: a dense encoder inside each query's own "
     "candidate set",
-    "transformers.neural:SpladeScorer": "R -> R: a learned sparse encoder inside each query's own "
+    "transformers.scorers:SpladeScorer": "R -> R: a learned sparse encoder inside each query's own "
     "candidate set",
     "transformers.candidates:Candidates": "Q -> R: each query's own candidates from a data set, "
     "with text",
     "transformers.generator:Generator": "R|S|Q -> A: answers from any backend and prompt",
-    "transformers.flan_t5:FlanT5": "R|S|Q -> A: answers from a T5 (hub name or local folder)",
-    "fair_qr.query_refiner:QueryRefiner": "Q -> Q: one query refinement towards a group of "
-    "documents",
-    "fair_qr.transformer:FairQR": "Q -> R: FAIR-QR: refines queries until exposure is near its "
-    "target",
+    "transformers.generator:FlanT5": "R|S|Q -> A: answers from a T5 (hub name or local folder)",
+    "transformers.fair_qr.query_refiner:QueryRefiner": "Q -> Q: one query refinement "
+    "towards a group of documents",
+    "transformers.fair_qr.transformer:FairQR": "Q -> R: FAIR-QR: refines queries until "
+    "exposure is near its target",
 }
 """Where each transformer is, which frames it takes and gives, and what it does."""
 

@@ -1,4 +1,4 @@
-"""Checks of settings that several transformers have, when they are built."""
+"""Settings of whoever takes them, checked once: whole numbers, ranges, choices."""
 
 from __future__ import annotations
 

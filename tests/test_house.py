@@ -1,34 +1,67 @@
-"""What keeps the house in order: no import cycles, one meaning per name, files not too long."""
+"""What keeps the house in order: layers, doors, no circles, one meaning per name, a light start."""
 
 import ast
+import importlib
 import importlib.util
+import json
 import pkgutil
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
-
-import pytest
 
 from fairtk.plugins import registry
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fairtk"
-LONGEST = 300
-LOOSE = 7
 
-SAME_AS_MODULE = {  # what is exempt, and why
-    "fairtk.groups.coverage": "fairtk.coverage, and its import path is public",
-}
+LAYERS = [
+    "errors",
+    "checks",
+    "frames",
+    "io",
+    "exposure",
+    "groups",
+    "plugins",
+    "measures",
+    "llm",
+    "transformers",
+    "datasets",
+    "report",
+    "analysis",
+    "experiment",
+    "studies",
+    "demo",
+    "statistics",
+    "prompts",
+    "utilities",
+    "builtin",
+    "testing",
+    "cli",
+    "__main__",
+]
+"""Rooms and loose modules from the ground up; imports for annotations are free."""
+
+LONGEST, MOST_ROOMS, MOST_LOOSE, MOST_FILES = 700, 16, 10, 170
+FORBIDDEN_NAMES = {"utils", "helpers", "common", "core", "misc"}
+DOORS_WITHIN = {"fairtk.datasets": {"lamp", "trec_fair"}, "fairtk.studies": {"fair_rag", "fair_qr"}}
+"""Folders of rooms that have a door of their own."""
+DOORS = {"fairtk.statistics", "fairtk.prompts", "fairtk.utilities"}
+"""Public paths of names that lie in rooms."""
+MODULES_AT_IMPORT = 45
 
 
 def sources(*roots):
     """Return the files of the package and its plugins that users run; no tests."""
-    found = [p for root in roots for p in (ROOT / root).rglob("*.py")]
-    return sorted(p for p in found if not {"tests", "build"} & set(p.relative_to(ROOT).parts))
+    paths = [p for root in roots for p in (ROOT / root).rglob("*.py")]
+    return sorted(p for p in paths if not {"tests", "build"} & set(p.relative_to(ROOT).parts))
 
 
 def module_name(path):
+    """Return a module's name as it is imported; that of a package for its __init__."""
     parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[2:] if parts[0] == "plugins" else parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -36,16 +69,46 @@ def parsed(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imported(tree, known):
-    """Yield the modules that a module names, also those for annotations or inside functions."""
-    for node in ast.walk(tree):
+def _is_for_annotations(node):
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+
+
+def imported(tree, at_start=False):
+    """Yield (module, name) of what runs: no annotations; at_start: nothing inside functions."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                if whole in known or node.module in known:
-                    yield whole if whole in known else node.module
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, alias.name) for alias in node.names)
+        inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if not (_is_for_annotations(node) or (at_start and inside)):
+            waiting += ast.iter_child_nodes(node)
+
+
+def homes():
+    """Return the module behind each name of each lazy door, from the doors' stubs."""
+    behind = {}
+    for stub in PACKAGE.rglob("__init__.pyi"):
+        door = module_name(stub)
+        for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                target = f"{door}.{node.module}" if node.module else None
+                for alias in node.names:
+                    behind[door, alias.name] = target or f"{door}.{alias.name}"
+    return behind
+
+
+def modules_named(tree, known, behind, at_start=False):
+    """Yield the modules that a module runs, those behind doors included."""
+    for module, name in imported(tree, at_start):
+        module = behind.get((module, name), module)
+        if (module, name) in behind:  # a door behind the door of the package
+            module = behind[module, name]
+        whole = f"{module}.{name}"
+        if whole in known or module in known:
+            yield whole if whole in known else module
 
 
 def cycles(graph):
@@ -61,29 +124,59 @@ def cycles(graph):
     return {frozenset(b for b in reached[a] if a in reached[b]) for a in graph if a in reached[a]}
 
 
+def room_of(module):
+    parts = module.split(".")
+    return parts[1] if parts[0] == "fairtk" and len(parts) > 1 else None
+
+
 def test_cycles_are_found():
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {frozenset("bc")}
     tree = ast.parse("def f():\n    from p.a import g\nif TYPE_CHECKING:\n    from p import b")
-    assert set(imported(tree, {"p", "p.a", "p.b"})) == {"p.a", "p.b"}
+    assert set(modules_named(tree, {"p.a", "p.b"}, {})) == {"p.a"}
+    assert set(modules_named(tree, {"p.a", "p.b"}, {}, at_start=True)) == set()
 
 
 def test_no_module_imports_what_imports_it():
-    """Annotations count, too: who is named in a signature is depended on.
-
-    Front doors (``__init__``) are left out: they import their rooms' modules, which need not come
-    in by the door.
-    """
     paths = [p for p in sources("fairtk", "plugins") if p.name != "__init__.py"]
-    known = {_plugin_name(p) for p in paths}
-    graph = {_plugin_name(p): set(imported(parsed(p), known)) - {_plugin_name(p)} for p in paths}
-    assert len(graph) > 300
+    known, behind = {module_name(p) for p in paths}, homes()
+    graph = {
+        module_name(p): set(modules_named(parsed(p), known, behind, at_start=True))
+        - {module_name(p)}
+        for p in paths
+    }
+    assert len(graph) > 100
     assert [sorted(group) for group in cycles(graph)] == []
 
 
-def _plugin_name(path):
-    """Return a module's name as it is imported: without plugins/ and the plugin's folder."""
-    name = module_name(path)
-    return name.split(".", 2)[2] if name.startswith("plugins.") else name
+def test_imports_point_down():
+    level = {name: i for i, name in enumerate(LAYERS)}
+    up = []
+    for path in sources("fairtk"):
+        me = room_of(module_name(path))
+        if me is None:
+            continue  # the package itself ties everything together
+        assert me in level, f"{me} has no layer: give it one in LAYERS"
+        for module, name in imported(parsed(path)):
+            other = room_of(f"{module}.{name}" if module == "fairtk" else module)
+            if other in level and other != me and level[other] > level[me]:
+                up.append(f"{path.relative_to(ROOT)} imports {module}, which does not lie below it")
+    assert up == []
+
+
+def test_rooms_and_plugins_come_in_by_doors():
+    """A function named like its module is imported from there; the door has no such name."""
+    past = []
+    inner = {module_name(p) for p in sources("fairtk")}
+    for path in sources("fairtk", "plugins"):
+        mine = module_name(path)
+        for module, name in imported(parsed(path)) if mine not in DOORS else ():
+            parts = module.split(".")
+            if module not in inner or len(parts) < 3 or room_of(module) == room_of(mine):
+                continue
+            door = len(parts) == 3 and parts[2] in DOORS_WITHIN.get(".".join(parts[:2]), ())
+            if not door and name != parts[-1]:
+                past.append(f"{path.relative_to(ROOT)}: from {module} import {name}")
+    assert past == []
 
 
 def test_a_public_class_name_stands_once():
@@ -93,40 +186,71 @@ def test_a_public_class_name_stands_once():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert len(places) > 100
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: at for name, at in places.items() if len(at) > 1} == {}
 
 
-def test_no_module_is_named_like_a_function_of_its_package():
-    found = set()
-    for path in sources("fairtk", "plugins"):
-        folder = path.parent
-        siblings = {p.stem for p in folder.iterdir() if p.suffix == ".py" or p.is_dir()}
-        for node in parsed(path).body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in siblings:
-                found.add(f"{module_name(folder / '__init__.py')}.{node.name}")
-    assert found == set(SAME_AS_MODULE), sorted(found ^ set(SAME_AS_MODULE))
+def test_doors_have_no_name_of_a_module_of_theirs():
+    """Which of the two one gets would depend on what was imported before."""
+    clashes = {(d, n) for (d, n), home in homes().items() if home.endswith(f".{n}.{n}")}
+    named = {f"{door}.{name}" for door, name in clashes if door != "fairtk"}
+    assert named == set()
 
 
-@pytest.mark.parametrize("path", sources("fairtk", "plugins"), ids=module_name)
-def test_a_file_can_be_read_at_once(path):
-    length = len(path.read_text(encoding="utf-8").splitlines())
-    assert length <= LONGEST, f"{length} lines: split it by idea, in files of at most {LONGEST}"
-
-
-def test_plugins_come_in_by_the_doors_of_rooms():
-    known = {module_name(p) for p in sources("fairtk") if p.name != "__init__.py"}
-    inside = {name for name in known if name.count(".") > 1}
-    found = {
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in sources("plugins")
-        for name in imported(parsed(path), inside)
+def test_files_hold_one_idea_and_lie_in_rooms():
+    lengths = {
+        str(p.relative_to(ROOT)): len(p.read_bytes().splitlines())
+        for p in sources("fairtk", "plugins")
     }
-    assert len(inside) > 300 and sorted(found) == []
+    assert {name: n for name, n in lengths.items() if n > LONGEST} == {}
+    assert len(sources("fairtk")) <= MOST_FILES
+    rooms = {p.relative_to(PACKAGE).parts[0] for p in PACKAGE.rglob("*.py") if p.parent != PACKAGE}
+    assert len(rooms) <= MOST_ROOMS and rooms <= set(LAYERS)
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_LOOSE
+    parts = {
+        part for p in sources("fairtk") for part in p.relative_to(PACKAGE).with_suffix("").parts
+    }
+    assert not FORBIDDEN_NAMES & parts
 
 
-def test_modules_lie_in_rooms():
-    loose = sorted(p.name for p in PACKAGE.glob("*.py"))
-    assert len(loose) <= LOOSE, f"give {loose} a room, at most {LOOSE} files lie at the top"
+def test_pure_mathematics_needs_numpy_scipy_and_what_holds_frames_only():
+    allowed = {
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "scipy",
+        "fairtk",
+        "lazy_loader",
+        *sys.stdlib_module_names,
+    }
+    used = {
+        module.split(".")[0]
+        for room in ("frames", "exposure")
+        for path in sources(f"fairtk/{room}")
+        for module, _ in imported(parsed(path))
+    }
+    assert used <= allowed
+
+
+def test_importing_fairtk_is_light():
+    """What measures are declared with is loaded, and nothing heavy."""
+    code = "import fairtk, json, sys; print(json.dumps(list(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(out.stdout))
+    heavy = [
+        "torch",
+        "transformers",
+        "matplotlib",
+        "dask",
+        "click",
+        "pyterrier",
+        "scipy",
+        "pydantic",
+        "msgspec",
+        "ijson",
+    ]
+    assert loaded & set(heavy) == set()
+    ours = sorted(name for name in loaded if name.split(".")[0] == "fairtk")
+    assert len(ours) <= MODULES_AT_IMPORT, ours
 
 
 TARGET = re.compile(r"fairtk\w*(\.\w+)*:\w+(\.\w+)*")

@@ -36,7 +36,7 @@ from ir_measures import nDCG
 
 import fairtk
 from fairtk import EE_D, EE_L, EE_R, BM25Scorer, E, FairSampler
-from fairtk.demo.terminal import shell
+from fairtk.demo.study import shell
 
 OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-01-"))
 OUT.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,7 @@ import fairtk
 from fairtk import AWRF, BM25Scorer, E, FairSampler, Groups, Target
 from fairtk.datasets import trec_fair
 from fairtk.demo.invented_people import write_invented_folder
-from fairtk.demo.terminal import shell
+from fairtk.demo.study import shell
 from fairtk.errors import DataWarning
 from fairtk.measures import ByGroup, nDCG_AWRF, nDCG_TREC
 

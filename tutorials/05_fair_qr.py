@@ -44,11 +44,12 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import AWRF, EE_D, EU, BM25Scorer, E, FairQR, FairSampler, FlanT5, Groups, Target
 from fairtk.demo.invented_people import write_invented_folder
-from fairtk.demo.terminal import shell
+from fairtk.demo.study import shell
 from fairtk.errors import DataWarning
 from fairtk.llm import KeywordRefiner, Ledger
 from fairtk.measures import nDCG_AWRF, nDCG_TREC
-from fairtk.studies.fair_qr import CollectionBM25, from_trec_fair
+from fairtk.studies.fair_qr import from_trec_fair
+from fairtk.transformers import CollectionBM25
 
 FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
 OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-05-"))
@@ -87,7 +88,7 @@ bm25 = CollectionBM25(WORK / "index", data.documents)
 # ## One query's loop
 #
 # `KeywordRefiner` stands in for a language model: it adds the group's next terms from a table
-# (`fairtk.llm.keywords.PACKAGED`, yours to edit). It needs nothing and costs nothing, it is the
+# (`fairtk.llm.local.PACKAGED`, yours to edit). It needs nothing and costs nothing, it is the
 # baseline that a model has to beat, and a few words are a crude picture of a group. Where labels
 # were made from words, as in this collection, its terms find what the labels were made from:
 # results then say more about the rules than about refinement.

@@ -30,7 +30,7 @@ def label(topics: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
         ``qid``, ``docno``, ``label`` (0 or 1) and ``gain`` (-1, 0 or 1), in the order of the
         candidates.
     """
-    from fairtk.transformers.flan_t5 import FlanT5
+    from fairtk.transformers.generator import FlanT5
 
     generator = FlanT5(
         model=model_folder(), prompt="lamp-2", cutoff=1, device="cpu", batch_tokens=4096

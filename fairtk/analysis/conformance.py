@@ -1,14 +1,25 @@
-"""What each published definition is called in fairtk, and where the two depart, in words."""
+"""`conformance`: the same data by fairtk and by plain Python; each difference has its cause."""
 
 from __future__ import annotations
 
+import json
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from importlib import resources
+from os import PathLike
+from typing import Any, TypeAlias
 
-from fairtk.conformity import plain
-from fairtk.conformity.plain import Query, Values
+import pandas as pd
+
+from fairtk.analysis import plain
+from fairtk.analysis.evaluate import GivenGroups, evaluate
+from fairtk.analysis.plain import Query, Values
+from fairtk.errors import InputError, ParameterError
+from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, encode_run
+from fairtk.groups import Groups, Target
+from fairtk.io import read_qrels, read_run
 
 Settings = dict[str, Any]
 Cause = tuple[Callable[[Query, Settings], bool], str]
@@ -255,3 +266,327 @@ def same(one: float, other: float, tolerance: float) -> bool:
     if math.isnan(one) or math.isnan(other):
         return math.isnan(one) and math.isnan(other)
     return abs(one - other) <= tolerance * max(1.0, abs(one), abs(other))
+
+
+@dataclass
+class Conformity:
+    """How fairtk's numbers compare with plain implementations and published numbers.
+
+    Attributes:
+        table: one row per definition and value: ``definition``, ``value``, ``measure`` (fairtk's),
+            ``queries``, ``agree`` (to 1e-9), ``departs`` (for a known cause), ``unexplained`` and
+            ``largest`` (the largest difference that is not explained; 0: none), and with the
+            packaged fixtures ``published`` and ``reproduced``: the number of values that the
+            published code gave, and how many of them fairtk reproduces.
+        differences: one row per pair, value and cause: ``one`` and ``other`` (``fairtk``, a
+            definition), ``value``, ``cause`` in words, ``queries`` and ``largest`` difference.
+        source: what was compared, in words.
+    """
+
+    table: pd.DataFrame
+    differences: pd.DataFrame
+    source: str
+
+    @property
+    def conforms(self) -> bool:
+        """Whether every difference has a cause, and every published number is reproduced."""
+        short = 0
+        if "published" in self.table.columns:
+            short = int((self.table["published"] - self.table["reproduced"]).sum())
+        return not int(self.table["unexplained"].sum()) and not short
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        parts = {
+            name: json.loads(frame.to_json(orient="records", double_precision=15))
+            for name, frame in (("table", self.table), ("differences", self.differences))
+        }
+        return json.dumps(
+            {"conforms": self.conforms, "source": self.source, **parts},
+            indent=2,
+            ensure_ascii=False,
+        )
+
+
+NAN = math.nan
+CLOSE = 1e-9
+OF_32_BITS = 1e-5
+"""TREC's code takes discounts as 32-bit floats, so that its numbers have seven digits."""
+
+_TABLE = ["definition", "value", "measure", "queries", "agree", "departs", "unexplained", "largest"]
+_PUBLISHED = ["published", "reproduced"]
+_DIFFERENCES = ["one", "other", "value", "cause", "queries", "largest"]
+
+
+def plain_values(definition: Definition, query: Query, settings: Settings) -> Values:
+    """Return the plain values of a query; none where the definition ends with an error."""
+    try:
+        return definition.values(query, **settings)
+    except (ZeroDivisionError, IndexError, ValueError):
+        return {}
+
+
+class Tally:
+    """What has been compared.
+
+    Args:
+        published: whether there are published numbers to reproduce.
+    """
+
+    def __init__(self, published: bool) -> None:
+        self._published = published
+        self._rows: dict[tuple[str, str], dict[str, Any]] = {}
+        self._measures: dict[tuple[str, str], dict[str, None]] = {}
+        self._causes: dict[tuple[str, str, str, str], list[float]] = {}
+
+    def add(
+        self,
+        definition: Definition,
+        settings: Settings,
+        queries: dict[str, Query],
+        ours: dict[str, tuple[str, list[float]]],
+        published: dict[str, Values] | None = None,
+    ) -> None:
+        """Compare fairtk's values with the plain ones, and with published ones.
+
+        Args:
+            definition: the definition.
+            settings: its settings.
+            queries: the queries, in the order of the values.
+            ours: fairtk's measure of each value, and its value for each query.
+            published: the published values of each query.
+        """
+        plain = {qid: plain_values(definition, q, settings) for qid, q in queries.items()}
+        for name, (measure, values) in ours.items():
+            start: dict[str, Any] = dict.fromkeys([*_TABLE, *_PUBLISHED], 0)
+            start |= {"definition": definition.name, "value": name, "measure": measure}
+            row = self._rows.setdefault((definition.name, name), start)
+            self._measures.setdefault((definition.name, name), {})[measure] = None
+            for (qid, query), value in zip(queries.items(), values, strict=True):
+                row["queries"] += 1
+                other = plain[qid].get(name, NAN)
+                why = list(causes(definition.departures, query, settings))
+                if same(value, other, CLOSE):
+                    row["agree"] += 1
+                elif why:
+                    row["departs"] += 1
+                    self._note("fairtk", definition.name, name, why, value, other)
+                else:
+                    row["unexplained"] += 1
+                    gap = abs(value - other)
+                    row["largest"] = math.inf if math.isnan(gap) else max(row["largest"], gap)
+                number = (published or {}).get(qid, {}).get(name, NAN)
+                if not math.isnan(number) and not (why and not same(value, number, OF_32_BITS)):
+                    row["published"] += 1
+                    exact = OF_32_BITS if definition.by_group else CLOSE
+                    row["reproduced"] += same(value, number, exact)
+
+    def between(
+        self, definition: Definition, settings: Settings, queries: dict[str, Query]
+    ) -> None:
+        """Compare a definition with others of the same thing, both by plain Python."""
+        for one, other, names, reasons in BETWEEN:
+            if one != definition.name:
+                continue
+            for query in queries.values():
+                if not query.rankings:
+                    continue
+                first = plain_values(definition, query, settings)
+                second = plain_values(DEFINITIONS[other], query, settings)
+                for name in names:
+                    a, b = first.get(name, NAN), second.get(name, NAN)
+                    if not same(a, b, CLOSE):
+                        why = list(causes(reasons, query, settings)) or ["not known"]
+                        self._note(one, other, name, why, a, b)
+
+    def outcome(self, source: str) -> Conformity:
+        """Return what was found."""
+        for key, row in self._rows.items():
+            others = len(self._measures[key]) - 1
+            row["measure"] += f" and {others} other settings" if others else ""
+        columns = _TABLE + (_PUBLISHED if self._published else [])
+        table = pd.DataFrame(list(self._rows.values()), columns=columns)
+        rows = [
+            [*key, len(gaps), max((g for g in gaps if not math.isnan(g)), default=NAN)]
+            for key, gaps in sorted(self._causes.items(), key=lambda item: item[0][0] != "fairtk")
+        ]
+        return Conformity(table, pd.DataFrame(rows, columns=_DIFFERENCES), source)
+
+    def _note(
+        self, one: str, other: str, name: str, why: list[str], value: float, second: float
+    ) -> None:
+        key = one, other, name, "; ".join(why)
+        self._causes.setdefault(key, []).append(abs(value - second))
+
+
+Data: TypeAlias = str | PathLike[str] | pd.DataFrame
+DEFAULTS: Settings = {"cutoff": 5, "p": 0.5, "u": None, "complete": False}
+
+
+def conformance(
+    run: Data | None = None,
+    qrels: Data | None = None,
+    *,
+    groups: Any = None,
+    target: Any = None,
+    cutoff: int = 5,
+    p: float = 0.5,
+    u: float | None = None,
+) -> Conformity:
+    """Compare fairtk with plain implementations of the published definitions.
+
+    The definitions: the text of *Towards Fair RAG* and its code, expeval (Diaz et al. 2020), TREC
+    Fair Ranking 2022 (Tasks 1 and 2), trec_eval's nDCG. The plain implementations share no line
+    with the rest of fairtk. Without a run, on packaged fixtures, beside the numbers that the
+    published code gave for them; with one, on that run, in the order that fairtk reads it in.
+
+    Args:
+        run: a file or frame; None: the packaged fixtures.
+        qrels: labels, likewise.
+        groups: `fairtk.Groups` or a file, for the definitions of TREC; None: these are left out.
+        target: a `fairtk.Target`, a file, ``"uniform"`` or ``"qrels"``, which they need.
+        cutoff: ranks that the machine user and the track read, above 0.
+        p: patience of expeval's user, in [0, 1).
+        u: how likely that user leaves after a useful document, in [0, 1]; None: RBP, else GERR.
+
+    Raises:
+        InputError: one of run and qrels is missing, or a file or frame cannot be used.
+    """
+    if (run is None) != (qrels is None):
+        raise InputError("conformance: give a run and its qrels, or neither (packaged fixtures)")
+    if run is None or qrels is None:
+        if groups is not None or target is not None:
+            raise InputError("conformance: groups and target go with a run and its qrels")
+        return _of_fixtures()
+    if isinstance(cutoff, bool) or not isinstance(cutoff, int) or cutoff < 1:
+        raise ParameterError(
+            f"conformance: cutoff must be a whole number above 0; found {cutoff!r}"
+        )
+    settings = {"cutoff": cutoff, "p": p, "u": u, "complete": False}
+    return _of_run(run, qrels, groups, target, settings)
+
+
+def _of_fixtures() -> Conformity:
+    text = resources.files("fairtk.analysis").joinpath("fixtures.json").read_text("utf-8")
+    tally = Tally(published=True)
+    for place, case in enumerate(json.loads(text)["cases"]):
+        definition = DEFINITIONS[case["definition"]]
+        settings = {**DEFAULTS, **case["settings"], "groups": "groups"}
+        query = Query(
+            case["labels"], case["rankings"], case.get("groups", {}), case.get("target", {})
+        )
+        ours = _measured(definition, settings, *_frames(query))
+        where = f"{case['tag']} ({place})"
+        published = {name: NAN if v is None else v for name, v in case["published"].items()}
+        tally.add(definition, settings, {where: query}, ours, {where: published})
+        tally.between(definition, settings, {where: query})
+    return tally.outcome("packaged fixtures: made-up data, and what the published code gave")
+
+
+def _of_run(run: Data, qrels: Data, groups: Any, target: Any, settings: Settings) -> Conformity:
+    shown = run if isinstance(run, pd.DataFrame) else read_run(run)
+    labels = qrels if isinstance(qrels, pd.DataFrame) else read_qrels(qrels)
+    given = GivenGroups.read(
+        () if groups is None else (groups,), () if target is None else (target,)
+    )
+    given.labels = labels
+    attribute = next(iter(given.attributes.values()), None)
+    wanted = None if attribute is None else given.target(attribute, "conformance")
+    keys = [name for name in (QID, SAMPLE, SCORE) if name in shown.columns]
+    tied = set(shown.loc[shown.duplicated(keys), QID].astype(str)) if SCORE in keys else set()
+    queries = {}
+    for qid, judged, rankings in _queries(shown, labels):
+        members = _memberships(attribute, wanted, qid, rankings)
+        queries[qid] = Query(judged, rankings, *members, tied=qid in tied)
+    settings = {**settings, "groups": "" if attribute is None else attribute.name}
+    tally = Tally(published=False)
+    for definition in DEFINITIONS.values():
+        if definition.by_group and attribute is None:
+            continue
+        if definition.one_ranking and any(len(q.rankings) > 1 for q in queries.values()):
+            continue
+        by_group = [attribute, wanted] if definition.by_group else [None, None]
+        ours = _measured(definition, settings, labels, shown, *by_group)
+        tally.add(definition, settings, queries, ours)
+        tally.between(definition, settings, queries)
+    return tally.outcome("the given run and qrels")
+
+
+def _queries(
+    run: pd.DataFrame, qrels: pd.DataFrame
+) -> Iterator[tuple[str, dict[str, float], list[list[str]]]]:
+    """Yield each query of the labels, its labels, and its rankings in order."""
+    ranked = encode_run(run, "conformance")
+    rankings: dict[str, list[list[str]]] = {}
+    for i, query in enumerate(ranked.ranking_query):
+        rows = slice(ranked.ranking_start[i], ranked.ranking_start[i + 1])
+        docnos = ranked.docnos[ranked.doc[rows]].tolist()
+        rankings.setdefault(str(ranked.qids[query]), []).append(docnos)
+    for qid, rows in qrels.groupby(QID, sort=False):
+        judged = dict(zip(rows[DOCNO].astype(str), rows[LABEL].astype(float), strict=True))
+        yield str(qid), judged, rankings.get(str(qid), [])
+
+
+def _memberships(
+    groups: Groups | None, target: Target | None, qid: str, rankings: list[list[str]]
+) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """Return the groups of a query's documents and its target, by name."""
+    if groups is None or target is None:
+        return {}, {}
+    docnos = sorted({docno for ranking in rankings for docno in ranking})
+    found = groups.memberships(docnos)
+    shares: dict[str, dict[str, float]] = {}
+    for i, docno in enumerate(docnos):
+        cells = range(found.start[i], found.start[i + 1])
+        if len(cells):
+            shares[docno] = {str(int(found.cell[j])): float(found.weight[j]) for j in cells}
+    wanted = target.for_groups(groups).for_qids([qid]).expanded()
+    mass = zip(wanted.cell.tolist(), wanted.weight.tolist(), strict=True)
+    return shares, {str(cell): weight for cell, weight in mass}
+
+
+def _measured(
+    definition: Definition,
+    settings: Settings,
+    qrels: pd.DataFrame,
+    run: pd.DataFrame,
+    groups: Groups | None,
+    target: Target | None,
+) -> dict[str, tuple[str, list[float]]]:
+    """Return fairtk's measure of each value, and its value for each query of the labels."""
+    measures = definition.measures(settings)
+    given: dict[str, Any] = {} if groups is None else {"groups": [groups], "targets": [target]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is undefined or missing is in the table
+        found = evaluate(qrels, run, list(measures.values()), **given)
+    (values,) = found.runs
+    each = {m: [values.values[m][qid] for qid in found.qids] for m in found.measures}
+    return {
+        name: (text, of) for (name, text), of in zip(measures.items(), each.values(), strict=True)
+    }
+
+
+def _frames(query: Query) -> tuple[pd.DataFrame, pd.DataFrame, Groups | None, Target | None]:
+    """Return a query as labels, run, groups and target."""
+    labels = [("q", docno, label) for docno, label in query.labels.items()]
+    rows = [
+        ("q", docno, -float(rank), sample)
+        for sample, ranking in enumerate(query.rankings)
+        for rank, docno in enumerate(ranking)
+    ]
+    qrels = pd.DataFrame(labels, columns=[QID, DOCNO, LABEL])
+    run = pd.DataFrame(rows, columns=[QID, DOCNO, SCORE, SAMPLE])
+    if not query.target:
+        return qrels, run, None, None
+    members = [(d, g, w) for d, of in query.groups.items() for g, w in of.items()]
+    groups = Groups.from_frame(
+        pd.DataFrame(members, columns=[DOCNO, "group", "weight"]),
+        name="groups",
+        unknown=None,
+        levels=list(query.target),
+        normalize=False,
+    )
+    frame = pd.DataFrame({"group": list(query.target), "weight": list(query.target.values())})
+    if not math.isclose(frame["weight"].sum(), 1.0):
+        raise InputError("a target of the fixtures does not sum to 1")
+    return qrels, run, groups, Target.from_frame(frame, groups)

@@ -1,40 +1,98 @@
-"""Qrels, runs and answers from wherever they are: frames, files, standard input, datasets."""
+"""From qrels, runs and measures, wherever they are, to values per run, measure and query."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import math
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import mul
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ir_measures
 import pandas as pd
 
-from fairtk.errors import InputError, MissingWarning, NotFoundError, listed
-from fairtk.evaluation.naming import unique_names
-from fairtk.files import naming
-from fairtk.frames.columns import (
+from fairtk.errors import (
+    DataWarning,
+    InputError,
+    MissingWarning,
+    NotFoundError,
+    ParameterError,
+    UnmatchedWarning,
+    listed,
+    suggestion,
+)
+from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
     LABEL,
     QANSWER,
     QID,
+    TO_IR_MEASURES,
+    Qrels,
+    Run,
     from_ir_measures,
     ours,
     require,
+    warn_of_other_docnos,
 )
-from fairtk.frames.matching import warn_of_other_docnos
-from fairtk.frames.qrels import Qrels
-from fairtk.frames.runs import Run
-from fairtk.io import add_answers, read_answers, read_gold_answers, read_qrels, read_run
-from fairtk.io.dataset_ids import labels_of, resolve_dataset
-from fairtk.measures import FairMeasure
-from fairtk.measures.samples import refuse_samples
-from fairtk.measures.trec_eval import whole_labels
+from fairtk.io import (
+    add_answers,
+    labels_of,
+    naming,
+    read_answers,
+    read_gold_answers,
+    read_qrels,
+    read_run,
+    resolve_dataset,
+)
+from fairtk.measures import FairMeasure, refuse_samples, whole_labels, written
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups, Target
+
+_SUFFIXES = {
+    ".run", ".res", ".trec", ".top", ".out", ".txt", ".tsv", ".csv", ".jsonl", ".parquet", ".pq",
+}  # fmt: skip
+
+
+def unique_names(paths: Sequence[str]) -> list[str]:
+    """Return short names for files: stems, with suffixes and folders where stems do not differ.
+
+    A file that is given twice gets a number behind its name.
+    """
+    files = [Path(path).resolve() for path in paths]
+    distinct = list(dict.fromkeys(files))
+    same = Counter(file.with_name(_stem(file)) for file in distinct)
+    ends = {f: _stem(f) if same[f.with_name(_stem(f))] == 1 else f.name for f in distinct}
+    short = dict(ends)
+    for depth in range(2, max(len(file.parts) for file in files) + 1):
+        count = Counter(short.values())
+        for file, name in short.items():
+            if count[name] > 1:
+                short[file] = "/".join([*file.parts[-depth:-1], ends[file]])
+    seen: Counter[Path] = Counter()
+    names = []
+    for file in files:
+        seen[file] += 1
+        names.append(short[file] + (f"#{seen[file]}" if seen[file] > 1 else ""))
+    return names
+
+
+def _stem(path: Path) -> str:
+    name = path.name.removesuffix(".gz")
+    suffix = Path(name).suffix
+    stem = name.removesuffix(suffix) if suffix.lower() in _SUFFIXES else name
+    return stem or path.name
+
 
 STDIN = "-"
 _BY_NAME = "standard input"
@@ -70,7 +128,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
         with contextlib.suppress(InputError):
             gold = _dataset_answers(qrels)
     if gold is not None:
-        from fairtk.datasets.answers import join_answers
+        from fairtk.datasets import join_answers
 
         answers = gold if isinstance(gold, pd.DataFrame) else _read(gold, read_gold_answers)
         bare = labels.drop(columns=GOLD_ANSWER, errors="ignore")
@@ -136,7 +194,7 @@ def _labels(qrels: Any) -> pd.DataFrame:
 
 
 def _dataset_answers(qrels: Any) -> pd.DataFrame | None:
-    from fairtk.datasets.answers import get_answers
+    from fairtk.datasets import get_answers
 
     if isinstance(qrels, pd.DataFrame) or fspath(qrels) == STDIN or Path(qrels).exists():
         return None
@@ -192,3 +250,342 @@ def _parts(measure: Any) -> Iterator[Any]:
     yield measure
     for part in measure.parts if isinstance(measure, FairMeasure) else ():
         yield from _parts(part)
+
+
+UNIFORM, FROM_QRELS = "uniform", "qrels"
+
+
+@dataclass
+class GivenGroups:
+    """What ``--groups`` and ``--target`` gave."""
+
+    attributes: dict[str, Groups]  # by name
+    targets: tuple[Any, ...] = ()  # objects, ``uniform``, ``qrels`` or files
+    labels: pd.DataFrame | None = None  # for the target ``qrels``
+    used: bool = False
+    _made: dict[tuple[str, str], Target] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, files: tuple[Any, ...], targets: tuple[Any, ...] = ()) -> GivenGroups:
+        """Read group files; groups and targets may be objects already."""
+        from fairtk.groups import Groups
+
+        found: dict[str, Groups] = {}
+        for path in files:
+            groups = path if isinstance(path, Groups) else Groups.read(path)
+            if groups.name in found:
+                raise InputError(
+                    f"{path}: the attribute {groups.name!r} is given twice; attributes are named "
+                    "after their files"
+                )
+            found[groups.name] = groups
+        return cls(found, targets)
+
+    @cached_property
+    def crossed(self) -> Groups:
+        """All attributes crossed, in the order of the files."""
+        return reduce(mul, self.attributes.values())
+
+    def named(self, text: str) -> Groups | None:
+        """Return the groups that ``gender`` or ``gender*region`` names; None: it names no file."""
+        if text in self.attributes:
+            return self.attributes[text]
+        names = text.split("*")
+        if len(names) > 1 and all(name in self.attributes for name in names):
+            return reduce(mul, (self.attributes[name] for name in names))
+        return None
+
+    def target(self, groups: Groups, where: str) -> Target:
+        """Return the target over the levels of groups, for a measure or command that asks."""
+        if not self.targets:
+            raise InputError(f"{where} needs a target: give --target FILE, uniform or qrels")
+        chosen = self.targets[0] if len(self.targets) == 1 else self._fitting(groups, where)
+        key = (str(getattr(chosen, "key", chosen)), groups.key)
+        if key not in self._made:
+            self._made[key] = self._make(chosen, groups, where)
+        return self._made[key]
+
+    def _make(self, text: Any, groups: Groups, where: str) -> Target:
+        from fairtk.groups import Target
+
+        if isinstance(text, Target):
+            return text
+        if text == UNIFORM:
+            return Target.uniform(groups)
+        if text == FROM_QRELS:
+            if self.labels is None:
+                raise InputError(
+                    f"{where}: the target 'qrels' needs relevance labels: --qrels FILE"
+                )
+            return Target.from_qrels(self.labels, groups)
+        return Target.read(text, groups)
+
+    def _fitting(self, groups: Groups, where: str) -> Any:
+        from fairtk.groups import Target
+
+        for text in self.targets:
+            if text in (UNIFORM, FROM_QRELS):
+                return text
+            target = text if isinstance(text, Target) else Target.read(text)
+            with contextlib.suppress(InputError):
+                target.for_groups(groups)
+                return text
+        raise InputError(f"{where}: no target fits {groups.name!r}; found {listed(self.targets)}")
+
+
+def parse_with(given: GivenGroups, text: Any) -> Any:
+    """Return the measure that a string names; ``groups='gender'`` may name a given attribute."""
+    from fairtk.measures import parse
+    from fairtk.plugins import GROUPS
+
+    if not isinstance(text, str):
+        return parse(text)
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError:
+        return parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "groups":
+            name = node.value.value if isinstance(node.value, ast.Constant) else None
+            found = given.named(name) if isinstance(name, str) else None
+            if found is not None:
+                node.value = ast.Constant(GROUPS.key(found))
+                given.used = True
+            elif given.attributes and isinstance(name, str) and "." not in name:
+                known = suggestion(name, given.attributes)
+                raise ParameterError(f"{text}: --groups has no attribute {name!r}{known}")
+    return parse(ast.unparse(tree))
+
+
+def completed(given: GivenGroups, measure: Any) -> Any:
+    """Return the measure with the groups and the target that it needs and lacks.
+
+    Measures inside it get theirs, too. EE_D, EE_R and EE_L have a form without groups, so they get
+    groups only by name.
+    """
+    from fairtk.measures import ExpectedExposure, FairMeasure, MeasureParam
+
+    if not isinstance(measure, FairMeasure):
+        return measure
+    params = dict(measure.params)
+    for name, param in measure.SUPPORTED_PARAMS.items():
+        if isinstance(param, MeasureParam) and name in params:
+            params[name] = completed(given, measure[name])
+    if "groups" in measure.SUPPORTED_PARAMS:
+        by_document = isinstance(measure, ExpectedExposure)
+        if "groups" not in params and not by_document:
+            if not given.attributes:
+                if not _is_ours(measure):
+                    return measure
+                raise InputError(f"{measure!r} needs groups: give --groups FILE")
+            params["groups"] = given.crossed
+            given.used = True
+        if "target" not in params and _wants_target(measure, params):
+            groups = params["groups"]
+            if isinstance(groups, str):
+                groups = measure["groups"]
+            if given.targets or _is_ours(measure):
+                params["target"] = given.target(groups, repr(measure))
+    return measure if params == measure.params else type(measure)(**params)
+
+
+def _wants_target(measure: Any, params: dict[str, Any]) -> bool:
+    from fairtk.measures import ExpectedExposure
+
+    if "target" not in measure.SUPPORTED_PARAMS or "groups" not in params:
+        return False
+    if isinstance(measure, ExpectedExposure):
+        return measure["variant"] == "paper" and measure.PART != "disparity"
+    return True
+
+
+def _is_ours(measure: Any) -> bool:
+    return type(measure).__module__.partition(".")[0] == "fairtk"
+
+
+def aggregated(measure: Any, values: Iterable[float]) -> float:
+    """Return what a measure's own aggregator makes of the defined values; NaN without any."""
+    defined = [value for value in values if not math.isnan(value)]
+    aggregator = measure.aggregator()
+    for value in defined:
+        aggregator.add(value)
+    return float(aggregator.result()) if defined else math.nan
+
+
+@dataclass
+class RunValues:
+    """The values of one run."""
+
+    name: str  # in tables
+    file: str  # its file, or its name if it was a frame
+    values: dict[Any, dict[str, float]]  # of each query of the qrels, by measure
+    found: set[str]  # queries with results
+
+    def mean(self, measure: Any) -> float:
+        """Return the measure's aggregate (the mean for nearly all) over the defined values."""
+        return aggregated(measure, self.values[measure].values())
+
+    def defined(self, measure: Any) -> int:
+        """Return the number of queries that have a value."""
+        return sum(not math.isnan(value) for value in self.values[measure].values())
+
+    def total(self, measure: Any) -> int:
+        """Return the number of queries."""
+        return len(self.values[measure])
+
+
+@dataclass
+class EvaluatedRuns:
+    """The values of all runs.
+
+    Attributes:
+        runs: one entry per run.
+        measures: the measures, in the order in which they were asked for.
+        qids: the queries, in the order of the qrels.
+        written: measures that got groups from options, as they were written.
+    """
+
+    runs: list[RunValues]
+    measures: list[Any]
+    qids: list[str]
+    written: dict[Any, str] = field(default_factory=dict)
+
+    @property
+    def means(self) -> pd.DataFrame:
+        """One row per run and measure.
+
+        ``run``, ``measure`` (as `fairtk.measures.parse` reads it), ``mean`` over the queries for
+        which the measure is defined, their number (``defined``) and that of all (``queries``).
+        """
+        rows = [
+            [run.name, written(m), run.mean(m), run.defined(m), run.total(m)]
+            for run in self.runs
+            for m in self.measures
+        ]
+        return pd.DataFrame(rows, columns=["run", "measure", "mean", "defined", "queries"])
+
+    @property
+    def per_query(self) -> pd.DataFrame:
+        """One row per run, measure and query: ``run``, ``qid``, ``measure``, ``value``."""
+        rows = [
+            [run.name, qid, written(m), run.values[m][qid]]
+            for run in self.runs
+            for m in self.measures
+            for qid in self.qids
+        ]
+        return pd.DataFrame(rows, columns=["run", QID, "measure", "value"])
+
+
+FilePath: TypeAlias = str | PathLike[str]
+Data: TypeAlias = FilePath | pd.DataFrame
+
+
+def evaluate(
+    qrels: Data,
+    runs: Data | Sequence[Data] | Mapping[str, Data],
+    measures: Sequence[Any] | str,
+    *,
+    answers: Sequence[Data] = (),
+    gold: Data | None = None,
+    order: str = "auto",
+    groups: Sequence[Any] = (),
+    targets: Sequence[Any] = (),
+) -> EvaluatedRuns:
+    """Measure runs, as the command ``fairtk evaluate`` does.
+
+    Args:
+        qrels: labels: a frame, a file, ``"-"`` (standard input) or the id of a dataset.
+        runs: one or more frames or files; a mapping names them.
+        measures: measures, or strings that `fairtk.measures.parse` reads.
+        answers: generated answers, none or one per run.
+        gold: gold answers, if the qrels have none.
+        order: what orders the runs of files; see `fairtk.io.read_run`.
+        groups: `fairtk.Groups`, or files of them, for measures that need some and name none.
+        targets: `fairtk.Target`, files, ``"uniform"`` or ``"qrels"``, for measures that need one.
+
+    Raises:
+        InputError: a file, frame or measure cannot be used; says which.
+    """
+    return evaluated(
+        qrels, runs, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
+        targets=targets,
+    )[0]  # fmt: skip
+
+
+def evaluated(
+    qrels: Data,
+    runs: Data | Sequence[Data] | Mapping[str, Data],
+    measures: Sequence[Any] | str,
+    frames: dict[str, pd.DataFrame],
+    *,
+    answers: Sequence[Data] = (),
+    gold: Data | None = None,
+    order: str = "auto",
+    groups: Sequence[Any] = (),
+    targets: Sequence[Any] = (),
+) -> tuple[EvaluatedRuns, pd.DataFrame]:
+    """Return the values and the labels, and put the runs into `frames` by file; see `evaluate`."""
+    files, data = run_names(runs)
+    answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
+    if answers and len(answers) != len(data):
+        raise InputError(
+            f"answers must be given once per run, in the order of the runs; found {len(answers)} "
+            f"for {len(data)} runs"
+        )
+    given = GivenGroups.read(tuple(groups), tuple(targets))
+    asked = [measures] if isinstance(measures, str | ir_measures.Measure) else list(measures)
+    parsed = {str(m).strip(): parse_with(given, m) for m in asked}
+    labels = as_labels(qrels, gold, list(parsed.values()))
+    given.labels = labels
+    whole = {text: completed(given, measure) for text, measure in parsed.items()}
+    wanted = list(dict.fromkeys(whole.values()))
+    if given.attributes and not given.used:
+        raise InputError(
+            f"no measure uses --groups: name an attribute, e.g. "
+            f"-m \"EE_L(groups='{next(iter(given.attributes))}')@20\""
+        )
+    _warn_of_item_forms(given, whole)
+    known = Qrels(labels, "evaluate")
+    qids = known.qids.tolist()
+    evaluator = _evaluator(wanted, labels)
+    result = EvaluatedRuns([], wanted, qids)
+    if given.attributes:
+        for text, measure in reversed(whole.items()):
+            if "groups=" in repr(measure):
+                result.written[measure] = text
+    padded = answers or [None] * len(data)
+    for (name, file), run, answer in zip(files.items(), data, padded, strict=True):
+        frame = as_run(run, file or name, order, answer, wanted, known)
+        frames[file or name] = frame
+        values: dict[Any, dict[str, float]] = {m: dict.fromkeys(qids, math.nan) for m in wanted}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnmatchedWarning)  # said, with the name of the run
+            metrics = list(evaluator.iter_calc(frame.rename(columns=TO_IR_MEASURES)))
+        for metric in metrics:
+            values[metric.measure][metric.query_id] = float(metric.value)
+        result.runs.append(RunValues(name, file or name, values, set(frame[QID].unique())))
+    return result, labels
+
+
+def _warn_of_item_forms(given: Any, measures: dict[str, Any]) -> None:
+    """Say which measures have a form by groups and were asked for without."""
+    for text, measure in measures.items():
+        if not given.attributes or getattr(measure, "NAME", "") not in ("EE_D", "EE_R", "EE_L"):
+            continue
+        if measure["groups"] is None:
+            name = next(iter(given.attributes))
+            warnings.warn(
+                f"{text.strip()} is measured by documents; for its form by groups write "
+                f"{measure.NAME}(groups='{name}')",
+                DataWarning,
+                stacklevel=2,
+            )
+
+
+def _evaluator(measures: list[Any], labels: pd.DataFrame) -> Any:
+    try:
+        return ir_measures.evaluator(measures, labels.rename(columns=TO_IR_MEASURES))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"ir_measures cannot compute this: {error}") from error

@@ -4,23 +4,301 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import ir_measures
 import numpy as np
 import pandas as pd
 
+from fairtk.analysis.evaluate import (
+    FROM_QRELS,
+    UNIFORM,
+    EvaluatedRuns,
+    GivenGroups,
+    as_labels,
+    as_run,
+    completed,
+    evaluate,
+    parse_with,
+    run_names,
+)
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.evaluation import evaluate
-from fairtk.evaluation.given_groups import GivenGroups, completed, parse_with
-from fairtk.evaluation.reading import as_labels, as_run, run_names
-from fairtk.evaluation.values import EvaluatedRuns
-from fairtk.frames.qrels import Qrels
-from fairtk.robustness.judging import judgments
-from fairtk.robustness.orders import COLUMNS, Sensitivity, compared
-from fairtk.robustness.varying import CHOICES, CUTOFFS, Variant, variants
+from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray, Qrels
+from fairtk.io import INK, new_figure, write_figure
+from fairtk.measures import FairMeasure
+
+COLUMNS = [
+    "measure", "choice", "setting", "tau", "winner", "flips", "swapped", "defined", "note",
+]  # fmt: skip
+_EQUAL = 1e-12
+
+
+@dataclass
+class Sensitivity:
+    """How the order of systems depends on choices.
+
+    Attributes:
+        table: one row per measure and setting, first those with ``choice`` ``"as asked"``:
+            ``tau`` (Kendall's tau-b of the systems' means with those as asked; NaN where all are
+            tied), ``winner`` (the best mean; ``""``: several tie), ``flips`` (whether another
+            system wins than as asked), ``swapped`` (pairs of systems in the other order),
+            ``defined`` (the fewest queries that a mean is over), ``note`` (why there is no value).
+        means: one row per measure, setting and system: ``measure``, ``choice``, ``setting``,
+            ``system``, ``mean``.
+        systems: their names.
+    """
+
+    table: pd.DataFrame
+    means: pd.DataFrame
+    systems: list[str]
+
+    @property
+    def flips(self) -> pd.DataFrame:
+        """The rows of `table` in which another system wins."""
+        return self.table[self.table["flips"]].reset_index(drop=True)
+
+    @property
+    def summary(self) -> str:
+        """What flips the winner, in words."""
+        lines = []
+        for measure, part in self.table.groupby("measure", sort=False):
+            first = part[part["choice"] == "as asked"].iloc[0]
+            flips = part[part["flips"]]
+            known = part["tau"].notna() & (part["choice"] != "as asked")
+            wins = f"{first['winner']} wins" if first["winner"] else "several systems tie"
+            if flips.empty:
+                lines.append(f"{measure}: {wins}, under all {int(known.sum())} other choices too.")
+                continue
+            names = [f"{r.choice} {r.setting} ({r.winner or 'a tie'})" for r in flips.itertuples()]
+            others = ", ".join(names)
+            lowest = part.loc[known, "tau"].min()
+            lines.append(f"{measure}: {wins}, but not with {others}; tau is at least {lowest:.2f}.")
+        return "\n".join(lines)
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Any:
+        """Return a heat map of tau: a row per setting, a column per measure.
+
+        Cells in which another system wins name it.
+
+        Args:
+            path: a file (.svg, .pdf or .png) to write to, if any.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        changed = self.table[self.table["choice"] != "as asked"]
+        place = {choice: i for i, choice in enumerate(dict.fromkeys(changed["choice"]))}
+        rows = sorted(
+            {(row.choice, row.setting) for row in changed.itertuples()},
+            key=lambda row: (place[row[0]], len(row[1]), row[1]),
+        )
+        columns = list(dict.fromkeys(self.table["measure"]))
+        figure = new_figure((2.6 + 1.5 * len(columns), 1.2 + 0.3 * max(len(rows), 1)), "a heat map")
+        axes = figure.subplots()
+        values = np.full((max(len(rows), 1), len(columns)), np.nan)
+        for row in changed.itertuples():
+            at = rows.index((row.choice, row.setting)), columns.index(row.measure)
+            values[at] = row.tau
+            dark = row.tau < 0.2
+            words = [] if math.isnan(row.tau) else [f"{row.tau:.2f}"]
+            words += [row.winner or "tie"] if row.flips else []
+            axes.text(
+                at[1], at[0], "\n".join(words), ha="center", va="center", fontsize=7,
+                color="white" if dark else INK, weight="bold" if row.flips else "normal",
+            )  # fmt: skip
+        image = axes.imshow(values, cmap="cividis", vmin=-1, vmax=1, aspect="auto")
+        axes.set_xticks(range(len(columns)), columns, fontsize=8, rotation=20, ha="right")
+        axes.set_yticks(range(len(rows)), [f"{c} {s}" for c, s in rows], fontsize=8)
+        figure.colorbar(image, ax=axes, shrink=0.5, label="Kendall's tau with the order as asked")
+        if path is not None:
+            write_figure(figure, Path(path))
+        return figure
+
+
+def compared(base: FloatArray, values: FloatArray, lower: bool) -> tuple[float, int, int]:
+    """Return Kendall's tau-b, the pairs in the other order, and the place of the winner.
+
+    Args:
+        base: the systems' means as asked; shape (n_systems,).
+        values: those under another choice.
+        lower: whether lower is better.
+
+    Returns:
+        tau (NaN: all are tied, or a mean is undefined), the number of pairs, and the winner (-1:
+        several tie, or one is undefined).
+    """
+    from scipy.stats import kendalltau
+
+    if np.isnan(values).any() or np.isnan(base).any():
+        return math.nan, 0, -1
+    first, second = (np.sign(_gaps(v)) for v in (base, values))
+    swapped = int((first * second < 0).sum() // 2)
+    rounded = [np.unique(np.round(v, 12), return_inverse=True)[1] for v in (base, values)]
+    tau = math.nan
+    if all(len(np.unique(v)) > 1 for v in rounded):
+        tau = float(kendalltau(*rounded).statistic)
+    best = values.min() if lower else values.max()
+    at = np.flatnonzero(np.abs(values - best) <= _EQUAL)
+    return tau, swapped, int(at[0]) if len(at) == 1 else -1
+
+
+def _gaps(values: FloatArray) -> FloatArray:
+    gaps = values[:, None] - values[None, :]
+    return np.where(np.abs(gaps) <= _EQUAL, 0.0, gaps)
+
+
+CHOICES = (
+    "browsing", "patience", "cutoff", "target", "unlabeled", "bounds", "base", "judgments",
+)  # fmt: skip
+"""What can be varied; `judgments` is about labels that are missing, all others about measures."""
+
+BROWSING = ("MU", "RBP(p=0.8)", "GERR(p=0.8, u=0.5)", "DCG", "TREC")
+PATIENCE = (0.5, 0.7, 0.8, 0.9, 0.95)
+CUTOFFS = (1, 3, 5, 10, 20, 50)
+UNLABELED = ("drop", "unknown", "uniform", "best", "worst")
+BOUNDS = ("paper", "exact")
+BASES = ("e", 2)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One measure with one choice made otherwise.
+
+    Attributes:
+        choice: one of `CHOICES`.
+        setting: what was chosen, as a word.
+        measure: the measure; None: it cannot be had so.
+        why: why not.
+    """
+
+    choice: str
+    setting: str
+    measure: Any
+    why: str = ""
+
+
+def variants(
+    measure: Any, choices: Sequence[str], cutoffs: Sequence[int], given: GivenGroups
+) -> Iterator[Variant]:
+    """Yield a measure with other settings, those that it has not now.
+
+    Args:
+        measure: the measure, complete with groups and target.
+        choices: which choices are varied.
+        cutoffs: for the choice ``"cutoff"``.
+        given: the groups and targets that were given.
+    """
+    supported = getattr(measure, "SUPPORTED_PARAMS", {})
+    own = supported if isinstance(measure, FairMeasure) else {}
+    settings: dict[str, list[tuple[str, str, Any]]] = {
+        "browsing": [("browsing", name, name) for name in BROWSING],
+        "patience": [("browsing", f"p={p}", f"RBP(p={p})") for p in PATIENCE],
+        "unlabeled": [("unlabeled", name, name) for name in UNLABELED],
+        "bounds": [("bounds", name, name) for name in BOUNDS],
+        "base": [("base", str(base), base) for base in BASES],
+    }
+    for choice in choices:
+        if choice == "cutoff" and (cut := _cut(measure)) is not None:
+            for k in cutoffs:
+                yield from _made(choice, f"@{k}", measure, partial(cut, k))
+        elif choice == "target" and "target" in getattr(measure, "params", {}):
+            for target in dict.fromkeys((UNIFORM, FROM_QRELS, *given.targets)):
+                make: Callable[[], Any] = partial(_aimed, measure, target, given)
+                yield from _made(choice, str(getattr(target, "key", target)), measure, make)
+        elif choice == "bounds" and getattr(measure, "params", {}).get("groups") is not None:
+            continue  # the form by groups has none
+        else:
+            for name, setting, value in settings.get(choice, []):
+                if name in own:
+                    make = partial(_changed, measure, {name: value})
+                    yield from _made(choice, setting, measure, make)
+
+
+def _made(choice: str, setting: str, measure: Any, make: Any) -> Iterator[Variant]:
+    try:
+        made = make()
+    except InputError as error:
+        yield Variant(choice, setting, None, str(error))
+        return
+    if made != measure:
+        yield Variant(choice, setting, made)
+
+
+def _cut(measure: Any) -> Any:
+    """Return what gives the measure another cutoff; None: it has none to change."""
+    if getattr(measure, "NAME", "") == "E":
+        inner = _cut(measure.inner)
+        return None if inner is None else lambda k: type(measure)(measure=inner(k))
+    if "cutoff" in getattr(measure, "params", {}):
+        return lambda k: measure @ k
+    return None
+
+
+def _aimed(measure: Any, target: Any, given: GivenGroups) -> Any:
+    other = GivenGroups(given.attributes, (target,), given.labels)
+    return _changed(measure, {"target": other.target(measure["groups"], repr(measure))})
+
+
+def _changed(measure: Any, params: dict[str, Any]) -> Any:
+    return type(measure)(**{**measure.params, **params})
+
+
+USEFUL, BY_SCORE = "unjudged useful", "unjudged by score"
+
+
+def judgments(
+    qrels: pd.DataFrame, runs: Mapping[str, pd.DataFrame]
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield a name and labels that have one for every document that a run retrieved, as well.
+
+    ``unjudged useful``: each such document is useful. ``unjudged by score``: one is where its mean
+    score over the runs (scaled to [0, 1] in each query, 0 in a run that lacks it: CombSUM by Fox
+    and Shaw 1994) is at least the median of the query's useful documents that a run retrieved.
+
+    Args:
+        qrels: the labels.
+        runs: the runs, by name.
+    """
+    scores = _mean_scores(runs)
+    judged = pd.MultiIndex.from_frame(qrels[[QID, DOCNO]])
+    open_ = scores[~scores.index.isin(judged)]
+    ones = pd.Series(1, index=open_.index)
+    yield USEFUL, _with(qrels, ones)
+    useful = pd.MultiIndex.from_frame(qrels.loc[qrels[LABEL] > 0, [QID, DOCNO]])
+    least = scores[scores.index.isin(useful)].groupby(level=QID).median()
+    needed = least.reindex(open_.index.get_level_values(QID)).to_numpy()
+    yield BY_SCORE, _with(qrels, pd.Series((open_.to_numpy() >= needed).astype(int), open_.index))
+
+
+def _mean_scores(runs: Mapping[str, pd.DataFrame]) -> pd.Series:
+    """Return the mean scaled score of each document that a run retrieved."""
+    parts = []
+    for run in runs.values():
+        keys = [QID, *([SAMPLE] if SAMPLE in run.columns else [])]
+        lowest, highest = (run.groupby(QID)[SCORE].transform(f) for f in ("min", "max"))
+        width = (highest - lowest).to_numpy()
+        scaled = np.where(width > 0, (run[SCORE] - lowest) / np.where(width > 0, width, 1), 1.0)
+        of = pd.Series(scaled, pd.MultiIndex.from_frame(run[[QID, DOCNO]]))
+        n = run[keys].drop_duplicates().groupby(QID).size()
+        total = of.groupby(level=[QID, DOCNO]).sum()
+        parts.append(total / n.reindex(total.index.get_level_values(QID)).to_numpy())
+    return pd.concat(parts).groupby(level=[QID, DOCNO]).sum() / len(runs)
+
+
+def _with(qrels: pd.DataFrame, labels: pd.Series) -> pd.DataFrame:
+    """Return labels with more of them; other columns repeat what the query has."""
+    more = labels.rename(LABEL).reset_index()
+    more = more[more[QID].isin(qrels[QID])]
+    first = qrels.drop_duplicates(QID).set_index(QID)
+    for name in qrels.columns.drop([QID, DOCNO, LABEL]):
+        more[name] = first[name].reindex(more[QID]).to_numpy()
+    return pd.concat([qrels, more[qrels.columns]], ignore_index=True)
+
 
 Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 
@@ -43,7 +321,7 @@ def sensitivity(
     Each measure is taken once as asked, and once for each setting of each choice that it has: the
     browsing model, its patience, the cutoff, the target (uniform, of the qrels, and those given),
     what becomes of documents without a group, bounds, the base of the logarithm, and the labels of
-    documents that nobody judged (`fairtk.robustness.judging`).
+    documents that nobody judged (`fairtk.analysis.sensitivity`).
 
     Args:
         qrels: see `fairtk.evaluate`; so are the other arguments that have the same name there.

@@ -6,6 +6,6 @@ Each command is a module of its own, imported when it is called. Plugins add com
 
 from __future__ import annotations
 
-from fairtk.cli.group import FairtkGroup, main
+import lazy_loader
 
-__all__ = ["FairtkGroup", "main"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

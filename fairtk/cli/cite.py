@@ -23,7 +23,7 @@ def command(names: tuple[str, ...], form: str, output: str | None) -> None:
     `E(nDCG@5)`, `lamp/4/dev`, `FairSampler`. The formats other than table have a row per source:
     key, author, title and year.
     """
-    from fairtk.documentation import cite
+    from fairtk.plugins import cite
 
     text = cite(*names)
     if not text:

@@ -15,7 +15,7 @@ from fairtk.cli.options import (
 )
 from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.errors import InputError
-from fairtk.starting.printing import to_stderr
+from fairtk.plugins import to_stderr
 
 
 @click.command("compare")
@@ -72,9 +72,9 @@ def command(
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --margin EE_R@5=0.02 --levels
       fairtk compare qrels.txt *.run -m EE_R@5 --difference 0.01
     """  # noqa: D301 - click reads the backslash
+    from fairtk.analysis.compare import compare
     from fairtk.cli.values import comparison_table, plan_table, table_text
-    from fairtk.evaluation import compare
-    from fairtk.files.renderings import TEXTS
+    from fairtk.io import TEXTS
 
     if baseline is not None and baseline not in runs:
         if options["answers"]:

@@ -7,15 +7,10 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import (
-    FILE,
-    cutoff_option,
-    printing_options,
-    target_option,
-)
+from fairtk.cli.options import FILE, cutoff_option, printing_options, target_option
 from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
 from fairtk.errors import FairtkError
-from fairtk.starting.printing import to_stderr
+from fairtk.plugins import to_stderr
 
 _WIDTH = 98
 
@@ -51,7 +46,7 @@ def command(
       fairtk conformance sampled.run qrels.txt --cutoff 5
       fairtk conformance bm25.run qrels.txt --groups gender.tsv --target uniform --cutoff 20
     """  # noqa: D301 - click reads the backslash
-    from fairtk.conformity import conformance
+    from fairtk.analysis.conformance import conformance
 
     with to_stderr():
         found = conformance(run, qrels, **options)

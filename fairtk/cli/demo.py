@@ -11,7 +11,7 @@ import click
 
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_frame, wrapped_lines
-from fairtk.starting.printing import on_terminal
+from fairtk.plugins import on_terminal
 
 
 @click.command("demo")
@@ -33,7 +33,7 @@ def command(n_samples: int, queries: int | None, form: str, output: str | None) 
     quality of the answers (EU) change together. Needs no network.
     """
     from fairtk.demo import study
-    from fairtk.files.renderings import number_text
+    from fairtk.io import number_text
     from fairtk.measures import parse, written
 
     started = time.monotonic()

@@ -9,7 +9,7 @@ import click
 
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
-from fairtk.starting.printing import on_terminal
+from fairtk.plugins import on_terminal
 
 
 @click.command("docs")
@@ -26,8 +26,7 @@ def command(
     It is of a site that was built on this machine (FAIRTK_DOCS names its folder); the project has
     none on the network yet, and `fairtk measures NAME` prints a measure's page anywhere.
     """
-    from fairtk.documentation.addresses import BUILD, FOLDER, address, local_site
-    from fairtk.documentation.topics import known_topics, page_for
+    from fairtk.plugins import BUILD, FOLDER, address, known_topics, local_site, page_for
 
     if everything:
         rows = [

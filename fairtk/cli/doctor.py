@@ -7,16 +7,10 @@ import warnings
 
 import click
 
-from fairtk.cli.options import (
-    FILE,
-    cutoff_option,
-    measures_option,
-    printing_options,
-    target_option,
-)
+from fairtk.cli.options import FILE, cutoff_option, measures_option, printing_options, target_option
 from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.errors import DataWarning, InputError
-from fairtk.starting.printing import to_stderr
+from fairtk.plugins import to_stderr
 
 _WIDTH = 98
 
@@ -61,7 +55,7 @@ def command(
       fairtk doctor bm25.run qrels.txt gender.tsv --target uniform --cutoff 20
       fairtk doctor bm25.run qrels.txt --format json --output doctor.json --strict
     """  # noqa: D301 - click reads the backslash
-    from fairtk.diagnosis import doctor
+    from fairtk.analysis.doctor import doctor
 
     with to_stderr():
         found = doctor(

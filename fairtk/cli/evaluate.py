@@ -8,7 +8,7 @@ import click
 
 from fairtk.cli.options import measuring_options, printing_options
 from fairtk.cli.output import TABLE, echo, echo_frame
-from fairtk.starting.printing import to_stderr
+from fairtk.plugins import to_stderr
 
 
 @click.command("evaluate")
@@ -49,9 +49,9 @@ def command(
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
     """  # noqa: D301 - click reads the backslash
+    from fairtk.analysis.evaluate import evaluate
     from fairtk.cli.values import means_table, means_text, queries_text
-    from fairtk.evaluation import evaluate
-    from fairtk.files.renderings import TEXTS
+    from fairtk.io import TEXTS
 
     with to_stderr():
         values = evaluate(qrels, runs, measures, **options)

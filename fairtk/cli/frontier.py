@@ -21,7 +21,7 @@ from fairtk.cli.options import (
 )
 from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
 from fairtk.errors import InputError
-from fairtk.starting.printing import to_stderr
+from fairtk.plugins import to_stderr
 
 
 @click.command("frontier")
@@ -72,7 +72,7 @@ def command(
       fairtk frontier qrels.txt bm25.run dense.run --plot frontier.svg
       fairtk frontier qrels.tsv bm25.run -y "EU(utility='rougeL')" --answers 1=a1.parquet
     """  # noqa: D301 - click reads the backslash
-    from fairtk.robustness import frontier
+    from fairtk.analysis.frontier import frontier
 
     if alphas is not None:
         options["alphas"] = alphas
@@ -104,7 +104,7 @@ def _number(text: str, what: str) -> float:
 
 
 def _answers(given: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:
-    from fairtk.evaluation.naming import unique_names
+    from fairtk.analysis import unique_names
     from fairtk.io import read_run
 
     names = unique_names(list(runs))

@@ -1,30 +1,140 @@
-"""The group of all commands: loaded late, from plugins too, with errors of one line."""
+"""Warnings on the command line: one line with a name, from the import of the package on."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import click
 
 from fairtk import __version__, plugins
 from fairtk.builtin import connect
-from fairtk.cli.failures import FAILED_WORK, STRICT, FailedWork, described, plain_warnings
-from fairtk.cli.output import COMMAND
+from fairtk.cli.output import COMMAND, naming_stdin
 from fairtk.errors import (
     WARNINGS,
+    DataWarning,
+    FairtkError,
+    InputError,
     PluginError,
+    UndefinedWarning,
     printable,
     suggestion,
+    warning_name,
 )
-from fairtk.starting import interrupts
-from fairtk.starting.notices import AT_START
-from fairtk.starting.printing import on_terminal, to_stderr
+from fairtk.plugins import (
+    INTERRUPTED,
+    SAID,
+    end_at_once,
+    is_command_line,
+    on_terminal,
+    raise_again,
+    to_stderr,
+)
+
+FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
+
+
+class Notices:
+    """Shows warnings as one line each on stderr: ``warning: undefined: ...``, and each only once.
+
+    Args:
+        debug: show warnings for developers, too.
+    """
+
+    def __init__(self, debug: bool = False) -> None:
+        self.debug = debug
+        self.said: list[str] = []
+
+    def show(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        """Show a warning; to be put in the place of ``warnings.showwarning``."""
+        if issubclass(category, FOR_DEVELOPERS) and not self.debug:
+            return
+        text = notice(message, category)
+        if text not in self.said:
+            self.said.append(text)
+            print(f"warning: {text}", file=sys.stderr)
+
+
+AT_START = Notices()
+"""What was shown while fairtk was imported."""
+
+
+def notice(message: Warning | str, category: type[Warning]) -> str:
+    """Return a warning as a line that begins with its name."""
+    text = " ".join(str(message).split())
+    about, plain, _ = text.partition(". Plain means")
+    if plain and issubclass(category, UndefinedWarning):
+        text = f"{about}. Means are over the others."  # the command line takes no plain ones
+    return printable(f"{warning_name(category)}: {text}")
+
+
+def prepare() -> None:
+    """Show warnings so, if this process is the command line; else nothing happens."""
+    if is_command_line() and not sys.warnoptions:
+        warnings.showwarning = AT_START.show
+
+
+STRICT = "--strict"
+WRONG_INPUT = 2
+FAILED_WORK = 1
+
+
+class FailedWork(click.ClickException):
+    """An error that the input is not to blame for."""
+
+    exit_code = FAILED_WORK
+
+
+class WrongInput(click.ClickException):
+    """An error that the user can mend in what was given."""
+
+    exit_code = WRONG_INPUT
+
+
+def described(error: Exception, debug: bool) -> click.ClickException:
+    """Return an error of one line, whatever the library below wrote, with its exit code."""
+    text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
+    if isinstance(error, OSError) and not isinstance(error, FairtkError) and error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    text = printable(naming_stdin(text))
+    if isinstance(error, Warning):
+        of_input = isinstance(error, DataWarning | UndefinedWarning)
+        text = f"{notice(error, type(error))} ({STRICT})"
+        return WrongInput(text) if of_input else FailedWork(text)
+    if isinstance(error, InputError):
+        return WrongInput(text)
+    if isinstance(error, FairtkError | OSError):
+        return FailedWork(text)
+    if isinstance(error, MemoryError):
+        left = "free some, or give fewer queries or samples at a time"
+        return FailedWork(f"memory ran out ({text or 'no more is known'}); {left}")
+    hint = "" if debug else "; the option --debug shows where"
+    return FailedWork(f"{type(error).__name__}: {text or 'no message'}{hint}")
+
+
+@contextlib.contextmanager
+def plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
+    """Show warnings as one line on stderr, and each only once; or raise them."""
+    if sys.warnoptions and not strict:
+        yield
+        return
+    notices = Notices(debug)
+    notices.said += AT_START.said
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if strict else "always")
+        if strict:
+            for category in FOR_DEVELOPERS:
+                warnings.simplefilter("ignore", category)
+        warnings.showwarning = lambda text, kind, *_: notices.show(naming_stdin(str(text)), kind)
+        yield
+
 
 COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
@@ -160,9 +270,9 @@ class FairtkGroup(click.Group):
             failure.show()
             code = failure.exit_code
         except click.Abort as error:
-            click.echo(interrupts.SAID, err=True)
+            click.echo(SAID, err=True)
             by_user = isinstance(error.__cause__, KeyboardInterrupt)
-            code = interrupts.INTERRUPTED if by_user else FAILED_WORK
+            code = INTERRUPTED if by_user else FAILED_WORK
         sys.exit(code if isinstance(code, int) else 0)
 
     def _ask_plugins(self) -> None:
@@ -211,13 +321,13 @@ def main(args: list[str] | None = None) -> None:
         args: the arguments; None takes the process's.
     """
     try:
-        interrupts.raise_again()
+        raise_again()
         cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
     except KeyboardInterrupt:  # while the command begins or ends
-        click.echo(interrupts.SAID, err=True)
-        sys.exit(interrupts.INTERRUPTED)
+        click.echo(SAID, err=True)
+        sys.exit(INTERRUPTED)
     finally:
-        interrupts.end_at_once()
+        end_at_once()
 
 
 def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -232,14 +342,14 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _begin() -> None:
-    interrupts.end_at_once()  # nothing is under way while plugins are imported
+    end_at_once()  # nothing is under way while plugins are imported
     connect()
     if on_terminal(sys.stderr):
-        from fairtk.cli.progress import reading_bar
-        from fairtk.files.content import FOLLOWED
+        from fairtk.cli.output import reading_bar
+        from fairtk.io import FOLLOWED
 
         FOLLOWED.set(reading_bar)
-    interrupts.raise_again()
+    raise_again()
 
 
 def _first_line(kind: type) -> str:

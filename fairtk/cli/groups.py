@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairtk.analysis import GivenGroups
 from fairtk.cli.options import FILE, cutoff_option, printing_options, target_option
 from fairtk.cli.output import TABLE, echo, echo_frame, echo_rows, wrapped_lines
-from fairtk.evaluation.given_groups import GivenGroups
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups
@@ -140,7 +140,7 @@ def _memberships(groups: Groups) -> Any:
     """Return the groups of all documents; of one attribute, without looking up each docno."""
     import numpy as np
 
-    from fairtk.groups.exposure import Memberships
+    from fairtk.groups import Memberships
 
     if groups.space.crossed:
         return groups.memberships(groups.docnos)

@@ -10,8 +10,7 @@ import click
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 from fairtk.errors import InputError, install_hint
-from fairtk.measures import FairMeasure, parse
-from fairtk.measures.pages import default_text, page_of, plain_text
+from fairtk.measures import FairMeasure, default_text, page_of, parse, plain_text
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
 

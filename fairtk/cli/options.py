@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import click
 
 from fairtk.cli.output import STDIN, STDIN_KEPT, TABLE
 from fairtk.errors import InputError
+from fairtk.llm import Ledger
 
 FORMATS = (TABLE, "csv", "json", "latex", "markdown")
 
@@ -126,7 +128,7 @@ def draws_options(of: str, default: int) -> Decorator:
 
 def test_options(of: str) -> Decorator:
     """Return ``--test`` and ``--correction`` of comparisons with a baseline."""
-    from fairtk.statistics import CORRECTIONS, TESTS
+    from fairtk.report import CORRECTIONS, TESTS
 
     tests, corrections = click.Choice(TESTS), click.Choice(CORRECTIONS)
     text = f"Of the p-values of a measure, for the number of {of}."
@@ -191,3 +193,57 @@ measuring_options = all_of(
     ),
 )
 """The arguments QRELS and RUNS, and the options of measuring."""
+
+
+SERVER = ("base_url", "api_key_env")
+LEDGER = ("max_calls", "max_cost", "prices", "offline", "retry_unusable")
+
+paying_options = all_of(
+    click.option("--base-url", help="The OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1."),
+    click.option(
+        "--api-key-env",
+        metavar="VARIABLE",
+        help="The environment variable with its key; '' for a server without keys.  "
+        "[default: OPENAI_API_KEY]",
+    ),
+    click.option("--max-calls", type=int, help="The most calls to pay for in this run."),
+    click.option("--max-cost", type=float, help="The most to pay in this run; needs --prices."),
+    click.option(
+        "--prices",
+        metavar="FILE",
+        help="Prices per million tokens: TSV with model, prompt, completion.",
+    ),
+    click.option("--offline", is_flag=True, help="Only recorded answers; others are an error."),
+    click.option(
+        "--retry-unusable",
+        is_flag=True,
+        help="Ask again for answers that were refused, cut off or unreadable.",
+    ),
+)
+"""The options of `SERVER` and `LEDGER`, the same for all commands."""
+
+
+def open_ledger(
+    configured: Mapping[str, Any],
+    given: Mapping[str, Any],
+    path: Path,
+    dry_run: bool,
+    stack: contextlib.ExitStack,
+) -> Ledger | None:
+    """Return the ledger of a study, open until the stack ends; None if nothing about it is set.
+
+    Options that were given win over what is configured; a dry run writes nothing.
+    """
+    options = dict(configured)
+    options |= {
+        key: given[key] for key in LEDGER if given[key] is not None and given[key] is not False
+    }
+    if not options:
+        return None
+    path = Path(options.pop("path", path))
+    if dry_run and not path.exists() and not options.get("offline"):
+        # prices are needed, and a file that stays is not
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "ledger.sqlite"
+    if not options.get("offline"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return stack.enter_context(Ledger(path, **options))

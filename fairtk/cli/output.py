@@ -1,17 +1,22 @@
-"""Where the output of commands goes: the terminal or a file, in the format that was asked for."""
+"""Where the output of commands goes, in the format asked for; bars while a file is read."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fairtk.errors import printable
-from fairtk.starting.printing import on_terminal
+from fairtk.io import Table
+from fairtk.plugins import on_terminal
 
 TABLE = "table"
 STDIN = STDOUT = "-"
@@ -43,7 +48,7 @@ def echo(text: str | Sequence[str], output: str | None = None) -> None:
     if output in (None, STDOUT):
         click.echo(printable(text) if on_terminal(sys.stdout) else text, nl=not text.endswith("\n"))
         return
-    from fairtk.files.atomic import atomic_text
+    from fairtk.io import atomic_text
 
     with atomic_text(Path(str(output))) as file:
         file.write(text if text.endswith("\n") else text + "\n")
@@ -53,7 +58,7 @@ def echo_rows(
     form: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], output: str | None = None
 ) -> None:
     """Print rows in a format other than a table of aligned columns."""
-    from fairtk.files.renderings import RENDERED
+    from fairtk.io import RENDERED
 
     echo(RENDERED[form](columns, rows), output)
 
@@ -85,7 +90,40 @@ def table_lines(
     width: int | None = None,
 ) -> list[str]:
     """Return the lines of a table, control characters escaped, wrapped to a width if given."""
-    from fairtk.files.renderings import Table, aligned_lines
+    from fairtk.io import aligned_lines
 
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     return aligned_lines(Table(list(columns), cells), numbers, width)
+
+
+AFTER = 1.0
+"""Seconds until a bar is shown: most files are read before."""
+
+
+@contextlib.contextmanager
+def reading_bar(
+    path: str | PathLike[str], clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[int], None]]:
+    """Show a bar on stderr while a file is read; yield what is told the bytes that were read.
+
+    Args:
+        path: the file.
+        clock: gives the time in seconds.
+    """
+    began = clock()
+    bar: Any = None
+
+    def told(position: int) -> None:
+        nonlocal bar
+        if bar is None:
+            if clock() - began < AFTER:
+                return
+            size, label = os.path.getsize(path), f"reading {Path(path).name}"
+            bar = click.progressbar(length=size, label=label, file=sys.stderr)
+        bar.update(position - bar.pos)
+
+    try:
+        yield told
+    finally:
+        if bar is not None:
+            bar.render_finish()

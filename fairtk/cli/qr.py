@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import format_option
-from fairtk.cli.paying import paying_options
+from fairtk.cli.options import format_option, paying_options
 
 
 @click.command("qr")

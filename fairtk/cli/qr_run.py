@@ -12,19 +12,28 @@ from typing import Any
 
 import click
 
+from fairtk.cli.options import open_ledger
 from fairtk.cli.output import echo_frame, echo_table, said_command
-from fairtk.cli.paying import open_ledger
 from fairtk.errors import DataWarning, InputError, ParameterError
-from fairtk.starting.printing import on_terminal
-from fairtk.studies.config import kind_of_source
-from fairtk.studies.fair_qr import Settings, Study, StudyData, from_trec_fair
-from fairtk.studies.fair_qr.axes import make_retriever, names_of
-from fairtk.studies.fair_qr.estimates import Plan
-from fairtk.studies.fair_qr.models import make_model, parse_model
-from fairtk.studies.fair_qr.plots import need_matplotlib
-from fairtk.studies.fair_qr.results import StudyResults
-from fairtk.studies.fair_qr.settings import StudyFile, read_study
-from fairtk.studies.fair_qr.tables import change_table, comparison
+from fairtk.plugins import on_terminal
+from fairtk.studies import kind_of_source
+from fairtk.studies.fair_qr import (
+    Plan,
+    Settings,
+    Study,
+    StudyData,
+    StudyFile,
+    StudyResults,
+    change_table,
+    comparison,
+    from_trec_fair,
+    make_model,
+    make_retriever,
+    names_of,
+    need_matplotlib,
+    parse_model,
+    read_study,
+)
 
 BASELINES = "fairtk-baselines"
 DEFAULT_OUTPUT = "fair-qr-study"

@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import format_option
+from fairtk.cli.options import SERVER, format_option, open_ledger, paying_options
 from fairtk.cli.output import echo_frame, echo_table, said_command
-from fairtk.cli.paying import SERVER, open_ledger, paying_options
 
 
 @click.command("rag")
@@ -107,11 +106,9 @@ def command(
       fairtk rag study.toml --dry-run --speed 200
       fairtk rag my/lamp4 --task 4 --generator openai:gpt-4o --max-calls 5000
     """  # noqa: D301 - click reads the backslash
-    from fairtk.drawing import new_figure
-    from fairtk.experiment.database import FILE
-    from fairtk.studies.fair_rag import make_plan
-    from fairtk.studies.fair_rag.configuration import of_source
-    from fairtk.studies.fair_rag.reporting import save_model_sections, write_figures
+    from fairtk.experiment import FILE
+    from fairtk.io import new_figure
+    from fairtk.studies.fair_rag import make_plan, of_source, save_model_sections, write_figures
 
     settings: dict[str, Any] = {
         "alphas": alphas or None,

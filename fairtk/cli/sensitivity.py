@@ -7,15 +7,10 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import (
-    Numbers,
-    measuring_options,
-    plot_option,
-    printing_options,
-)
+from fairtk.analysis import CHOICES
+from fairtk.cli.options import Numbers, measuring_options, plot_option, printing_options
 from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
-from fairtk.robustness import CHOICES
-from fairtk.starting.printing import to_stderr
+from fairtk.plugins import to_stderr
 
 
 @click.command("sensitivity")
@@ -50,7 +45,7 @@ def command(
       fairtk sensitivity qrels.txt bm25.run fair.run -m EE_R@5 -m EE_D@5 --plot heat.svg
       fairtk sensitivity qrels.txt *.run -m AWRF@20 --groups gender.tsv --target uniform
     """  # noqa: D301 - click reads the backslash
-    from fairtk.robustness import sensitivity
+    from fairtk.analysis.sensitivity import sensitivity
 
     if vary:
         options["vary"] = vary

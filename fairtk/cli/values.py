@@ -10,11 +10,10 @@ from typing import Any
 
 import pandas as pd
 
+from fairtk.analysis import Comparison, EvaluatedRuns, RunValues
 from fairtk.cli.output import table_lines
 from fairtk.errors import printable
-from fairtk.evaluation import Comparison, EvaluatedRuns
-from fairtk.evaluation.values import RunValues
-from fairtk.files.renderings import Table, number_text
+from fairtk.io import Table, number_text
 from fairtk.measures import written
 
 BEYOND = (

@@ -7,16 +7,6 @@ Registering them, which every import of fairtk does, imports none of what is her
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from fairtk.starting.doors import lazily
-
-if TYPE_CHECKING:
-    from fairtk.datasets import lamp as lamp
-    from fairtk.datasets import trec_fair as trec_fair
-    from fairtk.datasets.answers import get_answers as get_answers
-    from fairtk.datasets.answers import get_topics as get_topics
-    from fairtk.datasets.answers import join_answers as join_answers
-    from fairtk.datasets.provider import FairDataset as FairDataset
-
-__getattr__, __dir__, __all__ = lazily(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

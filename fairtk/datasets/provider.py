@@ -1,4 +1,4 @@
-"""PyTerrier's door to the datasets: ``pt.get_dataset("fair:lamp/4/dev")``.
+"""Gold answers of datasets, and PyTerrier's door to them: ``pt.get_dataset("fair:lamp/4/dev")``.
 
 Named by an entry point of the group ``pyterrier.dataset_provider``, so it works without importing
 fairtk first. Everything that ``irds:`` datasets can do works here too; what comes on top is
@@ -14,10 +14,105 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
 
-from fairtk.datasets.answers import get_answers, get_topics
-from fairtk.errors import NotFoundError
-from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.errors import InputError, NotFoundError, listed
+from fairtk.frames import GOLD_ANSWER, QID, require
+from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
+
+
+def get_answers(dataset: Any) -> pd.DataFrame:
+    """Return a dataset's gold answers.
+
+    Args:
+        dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` or a PyTerrier dataset.
+
+    Returns:
+        A frame with ``qid`` and ``gold_answer``, one row per query.
+
+    Raises:
+        InputError: the dataset's queries have no gold answers.
+    """
+    found = resolve_dataset(dataset, "get_answers")
+    fields = found.queries_cls()._fields if found.has_queries() else ()
+    if GOLD_ANSWER not in fields:
+        raise InputError(
+            f"get_answers: {dataset!r} has no gold answers (fields of its queries: {list(fields)})"
+        )
+    rows = [(q.query_id, q.gold_answer) for q in found.queries_iter()]
+    return pd.DataFrame(rows, columns=[QID, GOLD_ANSWER])
+
+
+def get_topics(dataset: Any) -> pd.DataFrame:
+    """Return a dataset's queries as topics, gold answers left out.
+
+    Args:
+        dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` or a PyTerrier dataset.
+
+    Returns:
+        A frame with ``qid`` and the other fields of the queries; LaMP: ``query``, ``question``.
+    """
+    found = resolve_dataset(dataset, "get_topics")
+    if not found.has_queries():
+        raise InputError(f"get_topics: {dataset!r} has no queries")
+    fields = [f for f in found.queries_cls()._fields if f not in ("query_id", GOLD_ANSWER)]
+    rows = [(q.query_id, *(getattr(q, f) for f in fields)) for q in found.queries_iter()]
+    return pd.DataFrame(rows, columns=[QID, *fields])
+
+
+def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the qrels with each query's gold answer on each of its rows.
+
+    The qrels say which queries are evaluated: answers of other queries are left out. A query that
+    `answers` lists more than once gets the list of its distinct answers, of which the best match
+    counts.
+
+    Args:
+        qrels: ``qid``, ``docno``, ``label``; neither frame is changed.
+        answers: ``qid``, ``gold_answer`` (a string or a list of strings).
+
+    Raises:
+        ColumnError: a column is missing.
+        InputError: a query of the qrels has no gold answer (names the qids), or the qrels have
+            gold answers already.
+    """
+    require(qrels, [QID], "join_answers (qrels)")
+    require(answers, [QID, GOLD_ANSWER], "join_answers (answers)")
+    if GOLD_ANSWER in qrels.columns:
+        raise InputError(
+            f"join_answers: the qrels have a column {GOLD_ANSWER!r} already; drop it first"
+        )
+    golds: dict[Any, Any] = {}
+    pairs = zip(answers[QID].tolist(), answers[GOLD_ANSWER].tolist(), strict=True)
+    for qid, gold in pairs:
+        values = _strings(gold, qid)
+        golds[qid] = [*golds[qid], *values] if qid in golds else values
+    wanted = qrels[QID].tolist()
+    missing = [qid for qid in dict.fromkeys(wanted) if qid not in golds]
+    if missing:
+        raise InputError(
+            f"join_answers: no gold answer for {len(missing)} qids of the qrels "
+            f"({listed(missing)}); complete the answers, or drop these qids from the qrels"
+        )
+    single = {qid: _one(values) for qid, values in golds.items()}
+    joined = pd.Series([single[qid] for qid in wanted], index=qrels.index, dtype=object)
+    return qrels.assign(**{GOLD_ANSWER: joined})
+
+
+def _strings(gold: Any, qid: Any) -> list[str]:
+    values = [gold] if isinstance(gold, str) else gold
+    if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+        raise InputError(
+            f"join_answers: the gold answer of qid {qid!r} must be a string or a list of strings; "
+            f"found {gold!r}"
+        )
+    if not values:
+        raise InputError(f"join_answers: the list of gold answers of qid {qid!r} is empty")
+    return list(values)
+
+
+def _one(values: list[str]) -> str | list[str]:
+    distinct = list(dict.fromkeys(values))
+    return distinct[0] if len(distinct) == 1 else distinct
 
 
 class FairDataset(IRDSDataset):  # type: ignore[misc]

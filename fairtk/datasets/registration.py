@@ -1,4 +1,4 @@
-"""Makes fairtk's and its plugins' datasets known to ir_datasets, without loading any.
+"""The door of ir_datasets to the data sets of fairtk and its plugins, and the parts of these.
 
 ir_datasets has no plugin mechanism of its own; what it has is a registry. Each `DatasetSpec` is
 put there as a `LazyDataset`, which imports its target when something is asked of it. An id that
@@ -7,13 +7,172 @@ ir_datasets has already stays as it is.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import reduce
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import ir_datasets
+from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, TrecQrel
 from ir_datasets.util.metadata import MetadataComponent
 
-from fairtk.plugins.registry import DatasetSpec
-from fairtk.starting.printing import load_target
+from fairtk.plugins import DatasetSpec, load_target
+
+T = TypeVar("T")
+
+
+class FileDocs(BaseDocs):  # type: ignore[misc]
+    """Documents of a file, in English; `path` is called for the file, and may download it."""
+
+    def __init__(self, path: Callable[[], Path], namespace: str, cls: type[Any]) -> None:
+        self._path, self._namespace, self._cls = path, namespace, cls
+
+    def docs_path(self, force: bool = True) -> str:
+        """Return the path of the file."""
+        return str(self._path())
+
+    def docs_cls(self) -> type[Any]:
+        """Return the type of the documents."""
+        return self._cls
+
+    def docs_namespace(self) -> str:
+        """Return the namespace of the document ids."""
+        return self._namespace
+
+    def docs_lang(self) -> str:
+        """Return the documents' language."""
+        return "en"
+
+
+class FileQueries(BaseQueries):  # type: ignore[misc]
+    """Queries of a file, in English; as `FileDocs`."""
+
+    def __init__(self, path: Callable[[], Path], namespace: str, cls: type[Any]) -> None:
+        self._path, self._namespace, self._cls = path, namespace, cls
+
+    def queries_path(self) -> str:
+        """Return the path of the file."""
+        return str(self._path())
+
+    def queries_cls(self) -> type[Any]:
+        """Return the type of the queries."""
+        return self._cls
+
+    def queries_namespace(self) -> str:
+        """Return the namespace of the query ids."""
+        return self._namespace
+
+    def queries_lang(self) -> str:
+        """Return the queries' language."""
+        return "en"
+
+
+class FileQrels(BaseQrels):  # type: ignore[misc]
+    """Labels of a file, and what each means."""
+
+    def __init__(self, path: Callable[[], Path], meanings: dict[int, str]) -> None:
+        self._path, self._meanings = path, meanings
+
+    def qrels_path(self) -> str:
+        """Return the path of the file."""
+        return str(self._path())
+
+    def qrels_cls(self) -> Any:
+        """Return ir_datasets' type of labels."""
+        return TrecQrel
+
+    def qrels_defs(self) -> dict[int, str]:
+        """Return what each label means."""
+        return dict(self._meanings)
+
+
+class DocsIter:
+    """An iterator over documents; ``it[10:20]`` and ``it[3]`` read only what they need.
+
+    `read` yields the documents with some numbers, in file order (None: all); `count` is called when
+    a slice needs the number of documents; `rows` are the numbers of those to yield.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[range | None], Iterator[Any]],
+        count: Callable[[], int],
+        rows: range | None = None,
+    ) -> None:
+        self._read = read
+        self._count = count
+        self._rows = rows
+        self._stream: Iterator[Any] | None = None
+
+    def __iter__(self) -> DocsIter:
+        return self
+
+    def __next__(self) -> Any:
+        if self._stream is None:
+            self._stream = self._read(self._rows)
+        return next(self._stream)
+
+    def __getitem__(self, key: int | slice) -> Any:
+        rows = range(self._count()) if self._rows is None else self._rows
+        if isinstance(key, slice):
+            return DocsIter(self._read, self._count, rows[_whole(key, len(rows))])
+        row = rows[key]
+        return next(DocsIter(self._read, self._count, range(row, row + 1)))
+
+
+class ReadOnce(Generic[T]):
+    """What a file holds: read when it is first asked for, and again when the file has changed."""
+
+    def __init__(self, path: Callable[[], Path], read: Callable[[Path], T]) -> None:
+        self.path = path
+        self._read = read
+        self._found: tuple[Any, T] | None = None
+
+    def __call__(self) -> T:
+        """Return what the file holds now."""
+        path = self.path()
+        state = path.stat()
+        identity = path, state.st_mtime_ns, state.st_size
+        if self._found is None or self._found[0] != identity:
+            self._found = identity, self._read(path)
+        return self._found[1]
+
+
+class Documentation:
+    """What ir_datasets' documentation says of one dataset.
+
+    Each entry of the package's ``documentation.yaml`` is given by the keys that lead to it;
+    descriptions are joined, of anything else the last entry counts.
+    """
+
+    def __init__(self, package: str, *entries: tuple[str, ...]) -> None:
+        self._package = package
+        self._entries = entries
+
+    def documentation(self) -> dict[str, str]:
+        """Return name, description, meaning of the labels, and citation."""
+        yaml = ir_datasets.lazy_libs.yaml()
+        text = (files(self._package) / "documentation.yaml").read_text(encoding="utf-8")
+        content = yaml.load(text, Loader=yaml.BaseLoader)
+        entries = [reduce(dict.__getitem__, keys, content) for keys in self._entries]
+        found = {key: value.strip() for entry in entries for key, value in entry.items()}
+        found["desc"] = " ".join(entry["desc"].strip() for entry in entries if "desc" in entry)
+        return found
+
+
+def named(dataset_id: str, *parts: Any) -> Any:
+    """Return the ``ir_datasets.Dataset`` of some parts, with its id."""
+    dataset = ir_datasets.Dataset(*parts)
+    return ir_datasets.Dataset(MetadataComponent(dataset_id, dataset), dataset)
+
+
+def _whole(key: slice, count: int) -> slice:
+    """Turn ir_datasets' fractional slices (``it[:1/3]``) into whole numbers."""
+    start, stop = (int(v * count) if isinstance(v, float) else v for v in (key.start, key.stop))
+    if key.step is not None and key.step < 1:
+        raise ValueError(f"documents are read forwards: the step must be positive, not {key.step}")
+    return slice(start, stop, key.step)
 
 
 class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]

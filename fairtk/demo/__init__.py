@@ -44,7 +44,7 @@ class DemoData:
         return f"<the demo: {counts}, {len(self.qrels)} labels>"
 
     def _repr_html_(self) -> str:
-        from fairtk.files.renderings import frame_html
+        from fairtk.io import frame_html
 
         columns = ["qid", "query", "gold_answer"]
         return frame_html(self.topics[columns], f"{self!r}: .topics, and others", most=3)
@@ -88,7 +88,7 @@ def load_topics_and_candidates() -> tuple[pd.DataFrame, pd.DataFrame]:
     import pandas as pd
 
     from fairtk.datasets.lamp import from_folder
-    from fairtk.transformers.candidates import Candidates
+    from fairtk.transformers import Candidates
 
     dataset = from_folder(collection_folder(), task=2)
     topics = pd.DataFrame(dataset.queries_iter()).rename(columns={"query_id": "qid"})

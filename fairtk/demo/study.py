@@ -7,7 +7,11 @@ run this study on LaMP with FLAN-T5.
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import pandas as pd
@@ -16,9 +20,8 @@ from pyterrier._ops import RankCutoff
 
 from fairtk.demo import load, model_folder
 from fairtk.errors import ParameterError
-from fairtk.experiment import Experiment, telling
-from fairtk.experiment.progress import Listener
-from fairtk.frames.columns import LABEL, QID
+from fairtk.experiment import Experiment, Listener, telling
+from fairtk.frames import LABEL, QID
 from fairtk.measures import EE_D, EE_R, EU, E, written
 from fairtk.transformers import BM25Scorer, FairSampler, FlanT5
 
@@ -157,3 +160,21 @@ def _named(progress: Listener | None, names: Mapping[str, str]) -> Listener:
             progress(names[stage], done, total)
 
     return tell
+
+
+def shell(command: str, folder: str | PathLike[str], lines: int | None = None) -> int:
+    """Show a command, run it in a folder, show what it prints, and return its exit code.
+
+    Of the output so many lines are shown; None: all.
+    """
+    print(f"$ {command}")
+    _, *arguments = shlex.split(command)
+    result = subprocess.run(
+        [sys.executable, "-m", "fairtk", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    print("\n".join(result.stdout.splitlines()[:lines]), "\n")
+    return result.returncode

@@ -1,4 +1,9 @@
-"""The engine: what is missing, who does it, and where it is kept.
+"""The topics of an experiment, by query and in batches that never change; those of datasets.
+
+A model's logits depend a little on what else is in a batch and on the number of threads. So the
+prompts of all systems are collected first, sorted by (length, digest) and cut into batches before
+any is generated; a batch is generated and committed whole. A run that was killed goes on with the
+same batches. An answer that is there always wins.
 
 The tree of chains is done level by level: all stages up to the first generators, over batches of
 queries; then the prompts of all of them; then the stages behind, and so on. Only this process
@@ -7,24 +12,243 @@ writes results; each batch is committed before it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from fairtk.experiment.answers import Asker, Recording
-from fairtk.experiment.chains import Node, Tree
+from fairtk.datasets import get_answers, get_topics, join_answers
+from fairtk.datasets.lamp import license_of
+from fairtk.errors import DuplicateError, InputError
 from fairtk.experiment.executors import Executor, Session
-from fairtk.experiment.generation import Wanted, generate
-from fairtk.experiment.identity import describe, key_of
-from fairtk.experiment.packing import Span, Table, spans_of, unpack, with_answers
-from fairtk.experiment.progress import progress_bar
-from fairtk.experiment.store import Made, Store, StoredCell
-from fairtk.experiment.tasks import Prompts, StageStep, StageTask, TaskResult
-from fairtk.experiment.topics import BATCH, Topics
-from fairtk.experiment.work import run_task
-from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE
-from fairtk.llm import ChatBackend, Recorded
+from fairtk.experiment.identity import Node, Tree, describe, key_of
+from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
+from fairtk.experiment.store import Answers, Asker, Made, Recording, Store, StoredCell
+from fairtk.experiment.work import (
+    PromptBatch,
+    Prompts,
+    StageStep,
+    StageTask,
+    TaskResult,
+    run_batch,
+    run_task,
+)
+from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, as_strings, digest, require
+from fairtk.io import labels_of, resolve_dataset
+from fairtk.llm import ChatBackend, HuggingFaceBackend, Recorded, cost
+
+BATCH = 64
+"""Queries of a batch where the user says nothing: large enough for arrays, small enough to lose."""
+
+
+class Topics:
+    """What the pipelines start from: topics (Q), or candidates (R) of each query.
+
+    Texts must be told apart where results are `durable`, kept beyond this run.
+
+    Raises:
+        InputError: a qid is missing, or there are no topics.
+        DuplicateError: a qid occurs twice among topics without documents.
+    """
+
+    def __init__(self, frame: pd.DataFrame, durable: bool) -> None:
+        require(frame, [QID], "Experiment (topics)")
+        if frame.empty:
+            raise InputError("Experiment: the topics have no rows, so there is nothing to do")
+        if frame[QID].isna().any():
+            raise InputError("Experiment: a qid of the topics is missing (NaN)")
+        if DOCNO not in frame.columns and frame[QID].duplicated().any():
+            twice = frame[QID][frame[QID].duplicated()].iloc[0]
+            raise DuplicateError(f"Experiment: qid {str(twice)!r} occurs twice in the topics")
+        named = frame.assign(**{QID: as_strings(frame[QID])})
+        code, qids = pd.factorize(named[QID])
+        self.frame = named.iloc[np.argsort(code, kind="stable")].reset_index(drop=True)
+        self.qids: list[str] = qids.tolist()
+        self.durable = durable
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The digest of each query's rows, by qid; empty where nothing is kept."""
+        if not self.durable:
+            return dict.fromkeys(self.qids, "")
+        columns = sorted(str(c) for c in self.frame.columns)
+        rows: dict[str, list[Any]] = {qid: [columns] for qid in self.qids}
+        values = [self.frame[column].tolist() for column in columns]
+        for qid, *row in zip(self.frame[QID].tolist(), *values, strict=True):
+            rows[qid].append(row)
+        return {qid: digest(content, 16) for qid, content in rows.items()}
+
+    def batches(self, size: int) -> list[list[str]]:
+        """Return the queries in batches of a size: the same whatever is done already."""
+        return [self.qids[start : start + size] for start in range(0, len(self.qids), size)]
+
+    def table(self, qids: Sequence[str], durable: bool = False) -> Table:
+        """Return the rows of some queries; ``durable``: such as may stand in a file."""
+        rows = self.frame
+        if len(qids) < len(self.qids):
+            rows = rows[rows[QID].isin(qids)].reset_index(drop=True)
+        return pack(rows, "topics", durable)
+
+
+def from_dataset(
+    dataset: Any, topics: pd.DataFrame | None, qrels: pd.DataFrame | None
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Return topics and labels, those of the dataset where none are given.
+
+    Labels get the gold answers where the dataset has them. It is an id, an ``ir_datasets.Dataset``
+    or a PyTerrier dataset made of one.
+    """
+    source = resolve_dataset(dataset, "Experiment")
+    if topics is None:
+        topics = _plain_query(get_topics(source))
+    if qrels is None and source.has("qrels"):
+        qrels = labels_of(source)
+        if GOLD_ANSWER in source.queries_cls()._fields:
+            qrels = join_answers(qrels, get_answers(source))
+    return topics, qrels
+
+
+def about_dataset(dataset: Any) -> dict[str, str]:
+    """Return the id of a dataset, and the license of its data where it is known."""
+    source = resolve_dataset(dataset, "Experiment")
+    said = license_of(source)
+    name = str(source.dataset_id()).partition(":")[0]  # without the path of a folder
+    return {"dataset": name, **({"license": said} if said else {})}
+
+
+def _plain_query(topics: pd.DataFrame) -> pd.DataFrame:
+    """Return topics with the column ``query``, which ir_datasets often calls ``text``."""
+    if "query" in topics.columns:
+        return topics
+    for name in ("text", "title"):
+        if name in topics.columns:
+            return topics.rename(columns={name: "query"})
+    raise InputError(
+        f"Experiment: the dataset's queries have no field 'query', 'text' or 'title' (found "
+        f"{list(topics.columns)}); give topics"
+    )
+
+
+_TOKENS_CPU = 8192  # of a batch where the backend says nothing: about what a cache holds
+_TOKENS_CUDA = 65536
+_NEW_TOKENS = 128  # that an answer may have, where the backend does not say
+_PROMPTS = 32  # of a batch for backends without tokens: functions, servers
+
+
+@dataclass
+class Wanted:
+    """The distinct prompts for one model."""
+
+    asker: Asker
+    backend: Any
+    lengths: dict[str, int] = field(default_factory=dict)  # tokens by prompt
+    errors: dict[str, str] = field(default_factory=dict)  # why there is no answer, by prompt
+
+    @property
+    def batches(self) -> list[list[str]]:
+        """The prompts in batches, the longest first: what does not fit is seen at once."""
+        order = sorted(self.lengths, key=lambda text: (self.lengths[text], digest(text, 16)))
+        return list(_cut(order, self.lengths, self.backend))[::-1]
+
+
+def _cut(order: list[str], lengths: Mapping[str, int], backend: Any) -> Iterator[list[str]]:
+    if not isinstance(backend, HuggingFaceBackend):
+        for start in range(0, len(order), _PROMPTS):
+            yield order[start : start + _PROMPTS]
+        return
+    most = backend.batch_tokens or (_TOKENS_CUDA if _on_cuda(backend.device) else _TOKENS_CPU)
+    room = getattr(backend, "max_new_tokens", _NEW_TOKENS)
+    batch: list[str] = []
+    for prompt in order:  # ascending, so the last one is the longest
+        if batch and cost(len(batch) + 1, lengths[prompt], room) > most:
+            yield batch
+            batch = []
+        batch.append(prompt)
+    if batch:
+        yield batch
+
+
+def _on_cuda(device: str) -> bool:
+    if device != "auto":
+        return device.startswith("cuda")
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def generate(
+    wanted: Iterable[Wanted],
+    answers: Answers,
+    session: Session,
+    threads: int,
+    fail_fast: bool,
+    tell: Callable[[int], None],
+) -> None:
+    """Generate what is missing; afterwards all answers are in `answers`, or an error is noted.
+
+    `tell` is told how many more prompts are done.
+    """
+    by_key = {one.asker.key: one for one in wanted}
+
+    def missing() -> Iterator[PromptBatch]:
+        for key, one in by_key.items():
+            for prompts in one.batches:
+                # looked up when a worker is free: another process may have been faster
+                known = answers.get(one.asker, prompts)
+                left = tuple(prompt for prompt in prompts if prompt not in known)
+                tell(len(prompts) - len(left))
+                if left:
+                    yield PromptBatch(key, left, threads, fail_fast)
+
+    for batch, (texts, errors) in session.map(run_batch, missing()):
+        one = by_key[batch.backend]
+        answers.put(one.asker, texts)
+        one.errors.update(errors)
+        tell(len(batch.prompts))
+
+
+Listener = Callable[[str, int, int], None]
+"""Called with a stage's name, how much of it is done, and how much there is."""
+
+_listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
+
+
+@contextlib.contextmanager
+def telling(listener: Listener) -> Iterator[None]:
+    """Tell a listener how experiments within the block go on, instead of drawing bars."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+@contextlib.contextmanager
+def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """Give a function that is told how much more is done; it moves a bar, or tells a listener."""
+    from tqdm import tqdm
+
+    listener, done = _listener.get(), 0
+    # disable=None: on a terminal only
+    shown: Any = True if listener else None
+    with tqdm(total=total, desc=what, unit=unit, delay=2, disable=shown, leave=False) as bar:
+
+        def add(number: int) -> None:
+            nonlocal done
+            done += number
+            if listener is None:
+                bar.update(number)
+            else:
+                listener(what, done, total)
+
+        add(0)
+        yield add
+
 
 TOPICS = -1
 """The number of the node that the first stages read."""

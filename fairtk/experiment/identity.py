@@ -1,4 +1,9 @@
-"""Content identity: what a stage is, so that its results can be found again and never mistaken.
+"""Content identity: what a stage is, so that its results can be found again and never mistaken;
+pipelines as chains of stages.
+
+A class's `identity_name` leads to the attributes that decide what its objects do, or to a function
+that returns them. Names, not classes, so that nothing is imported to look something up. Classes of
+fairtk's transformers need no entry: their `SETTINGS` say all.
 
 An identity is a description in JSON values: the class by its `identity_name`, the distribution that
 made it with its version, and every setting; frames, groups and files stand in it as digests of
@@ -16,19 +21,275 @@ import importlib.metadata
 import platform
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import ir_measures
 import numpy as np
 import pandas as pd
 import pyterrier as pt
+from pyterrier._ops import Compose
+from pyterrier.transformer import SourceTransformer
 
 from fairtk.errors import IdentityError
-from fairtk.experiment.adapters import NoIdentityError, adapter_of, version
-from fairtk.files.fingerprints import file_digest
-from fairtk.frames import digest, identity_name
+from fairtk.frames import QID, IntArray, digest, identity_name
+from fairtk.io import file_digest, folder_digest
+from fairtk.llm import (
+    CallableBackend,
+    ChatBackend,
+    ChatModel,
+    HuggingFaceModel,
+    LocalChat,
+    Recorded,
+    find_folder,
+    model_digest,
+)
+from fairtk.measures import FairMeasure
+from fairtk.transformers import FairTransformer, Generator, NeuralScorer
+
+Adapter = Callable[[Any], dict[str, Any]]
+"""Takes an object and returns its settings; further objects among them are described in turn."""
+
+_PYTERRIER: dict[str, tuple[str, ...]] = {
+    "pyterrier._ops.Compose": ("_transformers",),
+    "pyterrier._ops.FeatureUnion": ("_transformers",),
+    "pyterrier._ops.SetUnion": ("left", "right"),
+    "pyterrier._ops.SetIntersection": ("left", "right"),
+    "pyterrier._ops.Sum": ("left", "right"),
+    "pyterrier._ops.Concatenate": ("left", "right", "epsilon"),
+    "pyterrier._ops.ScalarProduct": ("scalar",),
+    "pyterrier._ops.RankCutoff": ("k",),
+    "pyterrier.transformer.IdentityTransformer": (),
+    "pyterrier.transformer.SourceTransformer": ("df",),
+    "pyterrier.transformer.UniformTransformer": ("rtr",),
+    "pyterrier.apply_base.DropColumnTransformer": ("col",),
+    "pyterrier.apply_base.RenameColumnsTransformer": ("columns", "errors"),
+    "pyterrier.pipelines.PerQueryMaxMinScoreTransformer": (),
+    "pyterrier.text.MaxPassage": ("agg",),
+    "pyterrier.text.MeanPassage": ("agg",),
+    "pyterrier.text.FirstPassage": ("agg",),
+    "pyterrier.text.KMaxAvgPassage": ("agg", "K"),
+    "pyterrier.text.SlidingWindowPassager": (
+        *("text_attr", "title_attr", "passage_length", "passage_stride", "join"),
+        *("prepend_title", "tokenizer"),
+    ),
+    "pyterrier.datasets._irds.IRDSTextLoader": ("dataset", "fields"),
+}
+
+_RAG: dict[str, tuple[str, ...]] = {
+    "pyterrier_rag.readers._base.Reader": ("backend", "prompt", "output_field"),
+    "pyterrier_rag.prompt._context_aggregation.Concatenator": (
+        *("in_fields", "out_field", "text_loader", "intermediate_format", "tokenizer"),
+        *("max_length", "max_elements", "max_per_context", "truncation_rate"),
+        *("aggregate_func", "ordering_func"),
+    ),
+    "pyterrier_rag.backend._base.TextGenerator": (
+        *("backend", "input_field", "output_field", "logprobs_field", "batch_size"),
+        *("max_new_tokens", "num_responses", "stop_sequences"),
+    ),
+    "fastchat.conversation.Conversation": (
+        *("name", "system_template", "system_message", "roles", "messages", "offset"),
+        *("sep_style", "sep", "sep2", "stop_str", "stop_token_ids"),
+    ),
+}
+
+_PISA_INDEX = ("text_field", "stemmer", "index_encoding", "stops")
+_PISA_FILES = ("fwd*", "inv*", "pt_*.json")  # the others are made from these, on demand
+_PISA = (
+    *("scorer", "num_results", "retr_args", "stops", "query_algorithm", "query_weighted"),
+    *("toks_scale", "precompute_impact"),
+)
+
+
+class NoIdentityError(IdentityError):
+    """Something among a stage's settings has no identity; says what."""
+
+
+def adapter_of(value: Any) -> Adapter | None:
+    """Return what looks into an object; None: nothing does."""
+    name = identity_name(type(value))
+    for table in (_PYTERRIER, _RAG):
+        if name in table:
+            return lambda found: {a: getattr(found, a) for a in table[name]}
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    for base, adapter in _BY_BASE:
+        if isinstance(value, base):
+            return adapter
+    # of fairtk's own objects (groups, targets, browsing models, folders of data) and of those
+    # that keep to the same contract
+    if not isinstance(value, type) and callable(getattr(value, "digest", None)):
+        return _digest
+    return None
+
+
+def _digest(value: Any) -> dict[str, Any]:
+    found = value.digest()
+    if not isinstance(found, str):  # a hash object's, say
+        raise NoIdentityError(f"{identity_name(type(value))}.digest() gives no text")
+    return {"digest": found}
+
+
+def _generator(stage: Generator) -> dict[str, Any]:
+    # what a subclass like FlanT5 hands on to its backend is described there, models by their files
+    handed = getattr(stage.backend, "SETTINGS", ())
+    settings = {name: value for name, value in stage.settings().items() if name not in handed}
+    return settings | {"backend": stage.backend}
+
+
+def _candidates(stage: Any) -> dict[str, Any]:
+    return {"dataset": stage.dataset if _named(stage._source) else _data(stage._source)}
+
+
+def _irds_dataset(dataset: Any) -> dict[str, Any]:
+    source = dataset.irds_ref()
+    return {"dataset": source.dataset_id() if _named(source) else _data(source)}
+
+
+def _named(source: Any) -> bool:
+    return hasattr(source, "dataset_id")
+
+
+def _data(source: Any) -> str:
+    """Return a digest of all that a dataset without an id holds."""
+    parts: list[Any] = []
+    for kind in ("docs", "queries", "scoreddocs"):
+        if source.has(kind):
+            parts.append([kind, *(list(item) for item in getattr(source, f"{kind}_iter")())])
+    return f"#{digest(parts, 16)}"
+
+
+def _pisa(stage: Any) -> dict[str, Any]:
+    index = stage.index
+    settings = {name: getattr(stage, name) for name in _PISA}
+    folder = Path(str(index.path))
+    return settings | {
+        "index": {name: getattr(index, name) for name in _PISA_INDEX},
+        "index files": f"#{folder_digest(folder, _PISA_FILES)}",
+    }
+
+
+def _hugging_face(model: HuggingFaceModel) -> dict[str, Any]:
+    # the files say more than their name, and how they may be read changes nothing
+    files = ("model", "revision", "allow_pickled_weights")
+    settings = {name: getattr(model, name) for name in model.SETTINGS if name not in files}
+    weights = _weights(model.content_digest(), model.LIBRARIES)
+    return settings | weights | {"device": _device_class(model.device)}
+
+
+@cache  # read from the distribution's files
+def version(name: str) -> str:
+    """Return the version of an installed distribution."""
+    return importlib.metadata.version(name)
+
+
+def _weights(digest: str, libraries: Iterable[str] = HuggingFaceModel.LIBRARIES) -> dict[str, Any]:
+    return {"files": f"#{digest}", "libraries": {name: version(name) for name in libraries}}
+
+
+def _device_class(device: Any) -> str:
+    """Return ``"cpu"`` or ``"cuda"``: answers of two devices of one class count as equal."""
+    import torch
+
+    if str(device) == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return str(torch.device(str(device)).type)
+
+
+def _rag_hugging_face(backend: Any) -> dict[str, Any]:
+    names = ("max_input_length", "max_new_tokens", "_generation_args", "logprobs_topk")
+    settings = {name: getattr(backend, name) for name in names}
+    weights = _weights(model_digest(find_folder(backend.model_id)))
+    return settings | weights | {"device": _device_class(backend.device)}
+
+
+def _rag_openai(backend: Any) -> dict[str, Any]:
+    names = ("model_id", "max_input_length", "max_new_tokens", "_generation_args", "api")
+    kept = {name: getattr(backend, name, None) for name in (*names, "logprobs_topk")}
+    client = getattr(backend, "client", None)
+    return kept | {"server": str(getattr(client, "base_url", ""))}
+
+
+def _rag_prompt(prompt: Any) -> dict[str, Any]:
+    names = ("system_message", "output_field", "input_fields", "raw_instruction", "api_type")
+    own = vars(prompt).get("answer_extraction")
+    if getattr(own, "__func__", None) is not type(prompt).answer_extraction:
+        raise NoIdentityError("PromptTransformer.answer_extraction is a function")
+    settings = {name: getattr(prompt, name) for name in (*names, "conversation_template")}
+    return settings | {"instruction": _compiled(prompt.instruction)}
+
+
+def _compiled(instruction: Any) -> str:
+    """Return a digest of what a Jinja template was compiled to; its text is not kept."""
+    for cell in getattr(instruction, "__closure__", None) or ():
+        render = getattr(cell.cell_contents, "root_render_func", None)
+        if render is not None:
+            return f"template #{digest(_code(render.__code__), 16)}"
+    raise NoIdentityError("PromptTransformer.instruction is a function")
+
+
+def _code(code: Any) -> list[Any]:
+    constants = [_code(c) if hasattr(c, "co_code") else repr(c) for c in code.co_consts]
+    return [code.co_code, list(code.co_names), constants]
+
+
+def _measure(measure: Any) -> dict[str, Any]:
+    if "<" in type(measure).__qualname__:  # of ir_measures.define: its function may be any
+        raise NoIdentityError(f"the measure {measure!r} is a function")
+    own = isinstance(measure, FairMeasure)  # whose objects and defaults count
+    return {name: measure[name] for name in (measure.SUPPORTED_PARAMS if own else measure.params)}
+
+
+def _function(backend: CallableBackend) -> dict[str, Any]:
+    owner = getattr(backend.function, "__self__", None)
+    method = getattr(backend.function, "__name__", "")
+    if owner is None or adapter_of(owner) is None:
+        raise NoIdentityError(f"the backend {backend.name!r} is a function")
+    return {"backend": owner, "method": method, "max_prompt_tokens": backend.max_prompt_tokens}
+
+
+_BY_NAME: dict[str, Adapter] = {
+    "fairtk.Candidates": _candidates,
+    "fairtk.FairDataset": _irds_dataset,
+    "pyterrier.datasets._irds.IRDSDataset": _irds_dataset,
+    "pyterrier_pisa.PisaRetrieve": _pisa,
+    "pyterrier_rag.backend._hf.HuggingFaceBackend": _rag_hugging_face,
+    "pyterrier_rag.backend._hf.Seq2SeqLMBackend": _rag_hugging_face,
+    "pyterrier_rag.backend._openai.OpenAIBackend": _rag_openai,
+    "pyterrier_rag.prompt._base.PromptTransformer": _rag_prompt,
+}
+
+_BY_BASE: tuple[tuple[type, Adapter], ...] = (
+    (ChatBackend, lambda backend: {"model": backend.model}),
+    (Recorded, lambda model: {"model": model.llm}),
+    (LocalChat, lambda model: {"backend": model.backend}),
+    (ChatModel, lambda model: {"name": model.name, "parameters": model.parameters()}),
+    (HuggingFaceModel, _hugging_face),
+    (CallableBackend, _function),
+    (ir_measures.Measure, _measure),
+    (Generator, _generator),
+    (NeuralScorer, lambda stage: {"encoder": stage.encoder}),
+    (FairTransformer, lambda stage: stage.settings()),
+)
+
+CHEAP = frozenset(
+    [
+        *(n for n, attributes in _PYTERRIER.items() if "left" not in attributes),
+        "fairtk.Candidates",
+        "fairtk.BM25Scorer",
+        "fairtk.FixedExposure",
+        "fairtk.OracleExposure",
+        "fairtk.PlackettLuceExposure",
+        "fairtk.OracleSampler",
+        "fairtk.FairSampler",
+    ]
+) - {"pyterrier._ops.Compose", "pyterrier._ops.FeatureUnion"}
+"""Stages that are done again faster than a store reads what they made."""
+
 
 Description = dict[str, Any]
 """JSON values; the keys are ``class``, ``made by`` and the names of settings."""
@@ -257,3 +518,147 @@ def environment() -> dict[str, Any]:
         "packages": versions,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One transformer of a pipeline."""
+
+    key: str  # the digest of its identity, or a number within this run
+    transformer: Any
+    description: Description | None = None  # None where nothing is kept
+
+    @property
+    def generator(self) -> Generator | None:
+        """The stage as a generator of answers, if it is one."""
+        inner = self.transformer
+        inner = inner.transformer if isinstance(inner, Identified) else inner
+        return inner if isinstance(inner, Generator) else None
+
+    @property
+    def working(self) -> Any:
+        """What does the work: of a generator itself, of a frame what looks queries up."""
+        if type(self.transformer) is SourceTransformer:
+            return LookedUp(self.transformer.df)
+        return self.generator or self.transformer
+
+    @property
+    def cheap(self) -> bool:
+        """Whether doing it again is faster than reading what it made."""
+        return identity_name(type(self.transformer)) in CHEAP
+
+    @property
+    def name(self) -> str:
+        """The stage's class, for messages."""
+        if isinstance(self.transformer, Identified):
+            return self.transformer.name
+        return type(self.transformer).__name__
+
+
+class LookedUp(pt.Transformer):  # type: ignore[misc]
+    """`pt.Transformer.from_df`, which joins its whole frame with every batch, as a look-up."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    @cached_property
+    def _rows(self) -> dict[str, IntArray]:
+        rows: dict[str, IntArray] = self.frame.groupby(QID, sort=False).indices
+        return rows
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the frame's rows of the queries."""
+        found = [self._rows[qid] for qid in inp[QID].unique() if qid in self._rows]
+        rows = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
+        return SourceTransformer(self.frame.iloc[rows]).transform(inp)
+
+
+@dataclass
+class Node:
+    """A chain of stages: its last stage, and the chain before."""
+
+    number: int  # its place among the nodes of the tree; parents come before children
+    parent: Node | None  # None: the topics
+    stage: Stage
+    key: str
+    level: int  # how many of its stages generate answers
+    children: list[Node] = field(default_factory=list)
+    systems: list[str] = field(default_factory=list)  # those that end here
+    keep: bool = True  # whether its results are kept
+
+    @property
+    def chain(self) -> list[Node]:
+        """The nodes from the first stage to this one."""
+        return [*(self.parent.chain if self.parent else []), self]
+
+    @property
+    def label(self) -> str:
+        """The stages' names, for messages."""
+        return " >> ".join(node.stage.name for node in self.chain)
+
+
+class Tree:
+    """The chains of all systems; stages need an identity where results are kept beyond this run.
+
+    Raises:
+        IdentityError: a stage has none, and needs one.
+    """
+
+    def __init__(self, systems: Mapping[str, Any], durable: bool) -> None:
+        self.nodes: list[Node] = []
+        self.ends: dict[str, Node] = {}
+        self._durable = durable
+        self._stages: list[Stage] = []
+        for name, pipeline in systems.items():
+            node: Node | None = None
+            for transformer in stages_of(pipeline):
+                node = self._child(node, self._stage(transformer))
+            assert node is not None  # a pipeline has a stage
+            node.systems.append(name)
+            self.ends[name] = node
+        for node in self.nodes:
+            node.keep = self._kept(node)
+
+    def _stage(self, transformer: Any) -> Stage:
+        for known in self._stages:
+            if known.transformer is transformer:
+                return known
+        if self._durable:
+            description = describe_stage(transformer)
+            stage = Stage(key_of(description), transformer, description)
+            stage = next((known for known in self._stages if known.key == stage.key), stage)
+        else:
+            alike = (s for s in self._stages if type(s.transformer) is type(transformer))
+            equal = (s for s in alike if s.transformer == transformer)
+            stage = next(equal, Stage(f"stage {len(self._stages)}", transformer))
+        self._stages.append(stage)
+        return stage
+
+    def _child(self, parent: Node | None, stage: Stage) -> Node:
+        siblings = parent.children if parent else [n for n in self.nodes if n.parent is None]
+        for node in siblings:
+            if node.stage.key == stage.key:
+                return node
+        key = digest([parent.key if parent else "", stage.key], 16)
+        level = (parent.level if parent else 0) + (stage.generator is not None)
+        node = Node(len(self.nodes), parent, stage, key, level)
+        self.nodes.append(node)
+        if parent:
+            parent.children.append(node)
+        return node
+
+    def _kept(self, node: Node) -> bool:
+        generates = node.stage.generator is not None
+        asked = any(child.stage.generator is not None for child in node.children)
+        if node.systems or generates or asked:
+            return True
+        return self._durable and (len(node.children) > 1 or not node.stage.cheap)
+
+
+def stages_of(pipeline: Any) -> Iterator[Any]:
+    """Yield the transformers of a pipeline, in their order."""
+    if isinstance(pipeline, Compose):
+        for part in pipeline:
+            yield from stages_of(part)
+    else:
+        yield pipeline

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fairtk.errors import ColumnError
-from fairtk.frames.columns import DOCNO, QANSWER, QID
+from fairtk.frames import DOCNO, QANSWER, QID
 
 Table = Any
 """A `pyarrow.Table`."""

@@ -1,9 +1,12 @@
-"""`fairtk.Experiment`: systems, topics, labels and measures in; `Results` out."""
+"""`fairtk.Experiment`: systems, topics, labels and measures in; `Results` out, now or from a
+folder.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,21 +14,91 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.backends.model import optional
+from fairtk.analysis import as_labels
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, StageError, listed
-from fairtk.experiment.chains import Node, Tree
-from fairtk.experiment.database import FILE
-from fairtk.experiment.dry_run import plan
-from fairtk.experiment.engine import Engine
-from fairtk.experiment.evaluation import COLUMNS, Evaluation
+from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
 from fairtk.experiment.executors import Executor, as_executor
-from fairtk.experiment.identity import differences, environment
-from fairtk.experiment.results import Results
-from fairtk.experiment.rows import stored_rows
-from fairtk.experiment.store import Store
-from fairtk.experiment.topics import Topics, about_dataset, from_dataset
-from fairtk.frames import as_strings
-from fairtk.frames.columns import QID, require
+from fairtk.experiment.identity import Node, Tree, differences, environment
+from fairtk.experiment.packing import unpack
+from fairtk.experiment.results import Results, as_texts
+from fairtk.experiment.saved import COLUMNS, CONFIG, MEANS, SETTINGS, Evaluation, stored_rows
+from fairtk.experiment.store import FILE, Store, stored_systems
+from fairtk.frames import QID, as_strings, require
+from fairtk.io import Table, aligned_lines, html_text
+from fairtk.llm import optional
+from fairtk.measures import parse
+
+CELLS = ["system", "queries", "there", "failed", "missing"]
+PROMPTS = ["model", "prompts", "there", "missing", "unknown"]
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What `fairtk.Experiment` with ``dry_run=True`` returns.
+
+    Attributes:
+        cells: ``system``, ``queries``, ``there`` (results in the store), ``failed`` (tried, and
+            tried again by a run), ``missing``.
+        prompts: ``model``, ``prompts`` (distinct ones, as far as rankings are there), ``there``
+            (answered), ``missing``, ``unknown`` (rankings' queries whose prompts cannot be known
+            before the rankings are made).
+    """
+
+    cells: pd.DataFrame
+    prompts: pd.DataFrame
+
+    def __repr__(self) -> str:
+        shown = [aligned_lines(t, numbers=range(1, len(t.columns))) for t in self._tables]
+        return "\n\n".join("\n".join(lines) for lines in shown)
+
+    def _repr_html_(self) -> str:
+        return "".join(map(html_text, self._tables))
+
+    @property
+    def _tables(self) -> list[Table]:
+        filled = [table for table in (self.cells, self.prompts) if len(table)]
+        return [as_texts(table) for table in filled]
+
+
+def plan(engine: Engine) -> DryRun:
+    """Return what an engine's run would do."""
+    rows = []
+    total = len(engine.topics.qids)
+    for system, node in engine.tree.ends.items():
+        cells = engine.cells(node).values()
+        failed = sum(cell.error is not None for cell in cells)
+        there = len(cells) - failed
+        rows.append((system, total, there, failed, total - there - failed))
+    return DryRun(pd.DataFrame(rows, columns=CELLS), _prompts(engine))
+
+
+def _prompts(engine: Engine) -> pd.DataFrame:
+    engine.prepare()
+    texts: dict[str, set[str]] = {}
+    unknown: dict[str, int] = {}
+    askers = {}
+    for node in engine.tree.nodes:
+        generator = node.stage.generator
+        if generator is None:
+            continue
+        asker = engine.wanted[node.number].asker
+        askers[asker.key] = asker
+        known = texts.setdefault(asker.key, set())
+        if node.parent is None:
+            known.update(generator.asked(engine.topics.frame).prompts)
+            continue
+        cells = [cell for cell in engine.cells(node.parent).values() if cell.error is None]
+        lost = len(engine.topics.qids) - len(cells)
+        unknown[asker.key] = unknown.get(asker.key, 0) + lost
+        table = engine.store.read(cells)
+        if table is not None:
+            known.update(generator.asked(unpack(table)).prompts)
+    rows = []
+    for key, asker in askers.items():
+        there = len(engine.store.answers.get(asker, texts[key]))
+        total = len(texts[key])
+        rows.append((asker.name, total, there, total - there, unknown.get(key, 0)))
+    return pd.DataFrame(rows, columns=PROMPTS)
 
 
 def Experiment(
@@ -265,4 +338,109 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
         "by the next run with the same save_dir",
         DataWarning,
         stacklevel=4,
+    )
+
+
+def open_results(
+    folder: str | PathLike[str],
+    qrels: Any = None,
+    measures: Iterable[Any] = (),
+    *,
+    gold: Any = None,
+) -> Results:
+    """Return the results in a folder of `Results.save`, or of ``Experiment(save_dir=...)``.
+
+    A store holds what systems gave, and not what was measured: labels and measures are given here,
+    or the results have rankings only. Two systems of one name are told apart by their key.
+
+    Args:
+        folder: the folder.
+        qrels: labels, for a store: a frame, a file or the id of a dataset.
+        measures: measures, for a store.
+        gold: gold answers, if the qrels have none: a frame or a file.
+
+    Raises:
+        InputError: there are no results here, or saved results are to be measured anew.
+        StoreError: the store is damaged.
+    """
+    place, wanted = results_folder(folder), [parse(measure) for measure in measures]
+    if (place / CONFIG).exists():
+        if wanted or qrels is not None:
+            raise InputError(
+                f"{place}: these saved results have measures and labels of their own; give "
+                "measures and qrels with the folder of a store only"
+            )
+        return Results.load(place)
+    frames, stages, failures = _stored(place)
+    if not frames:
+        raise InputError(f"{place / FILE}: no system has finished a query yet; run it again")
+    qids = dict.fromkeys(qid for frame in frames.values() for qid in frame[QID])
+    topics = pd.DataFrame({QID: list(dict.fromkeys([*qids, *failures[QID]]))})
+    labels = None if qrels is None else as_labels(qrels, gold, wanted)
+    results: Results = Experiment(frames, topics, labels, wanted)
+    results.failures = failures
+    results.config = {"stages": stages, "queries": len(topics), "store": FILE}
+    return results
+
+
+def _of_setting(place: Path, setting: str | None) -> Path:
+    """Return the folder of a study's setting; without one, the study's, if there are not two."""
+    there = sorted(
+        {path.relative_to(place).parts[1] for path in place.glob(f"{SETTINGS}/*/**/{MEANS}")}
+    )
+    if setting is None and len(there) > 1:
+        raise InputError(
+            f"{place}: there are results of {len(there)} settings; choose one with --setting: "
+            + ", ".join(there)
+        )
+    if setting is None:
+        return place
+    if setting not in there:
+        raise NotFoundError("setting", setting, there)
+    return place / SETTINGS / setting
+
+
+def _stored(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.DataFrame]:
+    """Return the rows and the stages of each system, and the queries that failed."""
+    frames, stages, lost = {}, {}, []
+    systems = list(stored_systems(folder))
+    names = [system.name for system in systems]
+    for name, chain, said, rows, errors in systems:
+        if rows is not None:
+            shown = name if names.count(name) == 1 else f"{name} ({chain})"
+            frames[shown], stages[shown] = rows.reset_index(drop=True), said
+            lost += [(shown, qid, error) for qid, error in errors]
+    return frames, stages, pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
+
+
+def results_folder(folder: str | PathLike[str], setting: str | None = None) -> Path:
+    """Return the folder with results: this one, or the only one below, as of a study.
+
+    Args:
+        folder: of saved results, of a store, or of a study that saved its results below.
+        setting: the name of the study's settings, if it has results of several.
+
+    Raises:
+        InputError: there are none, or several, which are listed.
+        NotFoundError: there are no results of that setting.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError(f"{folder}: there is no such folder")
+    place = _of_setting(place, setting)
+    if (place / CONFIG).exists():
+        return place
+    below = sorted({path.parent for path in place.rglob(MEANS) if (path.parent / CONFIG).exists()})
+    if not below and (place / FILE).exists():
+        return place
+    if len(below) == 1:
+        return below[0]
+    if not below:
+        raise InputError(
+            f"{folder}: neither saved results ({CONFIG} of Results.save) nor a store ({FILE} of "
+            "Experiment(save_dir=...)) is in this folder"
+        )
+    raise InputError(
+        f"{folder}: there are results in {len(below)} folders; give one of them: "
+        + ", ".join(str(path) for path in below)
     )

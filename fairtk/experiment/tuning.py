@@ -3,17 +3,238 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyterrier as pt
+from tqdm import tqdm
 
-from fairtk.errors import FairtkWarning, NotFoundError
-from fairtk.experiment.entry import Experiment
-from fairtk.experiment.tuner import Grid, Settings, Tuner, as_folds, combinations
-from fairtk.frames.columns import QID, require
+from fairtk.checks import whole
+from fairtk.errors import (
+    FairtkError,
+    FairtkWarning,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    listed,
+)
+from fairtk.experiment.run import Experiment
+from fairtk.frames import QID, digest, require
+from fairtk.measures import parse
+
+Settings = Mapping[str, Any]
+Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for the topics of one fold, by those of the others."""
+
+    fold: int
+    settings: Settings
+    value: float  # the mean over the topics of the other folds
+    topics: int  # how many these are
+    seconds: float
+
+
+@dataclass
+class Tuner:
+    """Chooses the best of some settings for each fold, by the topics of the other folds.
+
+    A system that is trained is fitted on the topics of all folds but two, and judged on one of
+    these: the other is the fold that is chosen for, whose labels so decide nothing.
+    """
+
+    build: Callable[..., Any]  # makes a system (Q -> R) of settings
+    settings: Sequence[Settings]  # in order: of equal ones the first is chosen
+    topics: pd.DataFrame
+    qrels: pd.DataFrame
+    measure: Any
+    folds: Mapping[str, int]  # by topic
+    trained: bool | None = None  # whether there is a fit(topics, qrels); None: estimators have
+    name: str = "tune"
+    _values: dict[tuple[int, frozenset[int]], pd.Series] = field(default_factory=dict)
+
+    def choose(self, fold: int) -> Choice:
+        """Return the best settings for a fold; an `InputError` if a system fails with some."""
+        begin = time.perf_counter()
+        lower = getattr(self.judge, "BETTER", "higher") == "lower"
+        means = [self._on_others(number, fold).mean() for number in self._progress(fold)]
+        if np.isnan(means).all():
+            raise InputError(
+                f"{self.name}: {self.measure} is undefined for every topic outside fold {fold} "
+                "with any settings"
+            )
+        best = int(np.nanargmin(means) if lower else np.nanargmax(means))
+        seconds = time.perf_counter() - begin
+        counted = sum(own != fold for own in self._own)
+        return Choice(fold, self.settings[best], float(means[best]), counted, seconds)
+
+    def made(self, settings: Settings, fold: int) -> Any:
+        """Return the system of some settings, fitted on the other folds if it is trained."""
+        system = self._built(settings)
+        if self._is_trained(system):
+            self._fit(system, {fold})
+        return system
+
+    def part(self, fold: int) -> pd.DataFrame:
+        """Return the topics of a fold."""
+        return self.topics[[own == fold for own in self._own]].reset_index(drop=True)
+
+    # Parts -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _own(self) -> list[int]:
+        return [self.folds[qid] for qid in self.topics[QID].astype(str)]
+
+    @cached_property
+    def judge(self) -> Any:
+        """The measure as an object."""
+        return parse(self.measure) if isinstance(self.measure, str) else self.measure
+
+    def _progress(self, fold: int) -> Iterator[int]:
+        shown: Any = {"desc": f"tuning for fold {fold}", "unit": " settings", "delay": 2}
+        yield from tqdm(range(len(self.settings)), disable=None, leave=False, **shown)
+
+    def _on_others(self, number: int, fold: int) -> pd.Series:
+        """Return the values of settings on all topics but a fold's, by qid."""
+        trained = self.trained
+        if trained is None:
+            trained = self._is_trained(self._built(self.settings[number]))
+        if not trained:
+            every = self._valued(number, frozenset())
+            return every[[own != fold for own in self._own]]
+        others = sorted(set(self._own) - {fold})
+        if len(others) < 2:
+            raise ParameterError(
+                f"{self.name}: a system that is trained needs three folds at least: one that is "
+                "chosen for, one that settings are judged on, and one to train on"
+            )
+        parts = []
+        for other in others:
+            values = self._valued(number, frozenset({fold, other}))
+            parts.append(values[values.index.isin(self.part(other)[QID].astype(str))])
+        return pd.concat(parts)
+
+    def _valued(self, number: int, left_out: frozenset[int]) -> pd.Series:
+        """Return the values of settings on topics that were left out of training (none: on all)."""
+        if (number, left_out) not in self._values:
+            with warnings.catch_warnings(), self._named(self.settings[number]):
+                # said of the runs that are returned, not of all that is tried
+                warnings.simplefilter("ignore", FairtkWarning)
+                self._values[number, left_out] = self._measured(self.settings[number], left_out)
+        return self._values[number, left_out]
+
+    def _measured(self, settings: Settings, left_out: frozenset[int]) -> pd.Series:
+        system, asked = self._make(settings), self.topics
+        if left_out:
+            asked = asked[[own in left_out for own in self._own]].reset_index(drop=True)
+            self._fit(system, left_out)
+        runs = {"system": system.transform(asked)}
+        found = Experiment(runs, asked, self.qrels, [self.judge]).per_query
+        return found.set_index(QID)["value"].reindex(asked[QID].astype(str))
+
+    def _fit(self, system: Any, left_out: set[int] | frozenset[int]) -> None:
+        train = self.topics[[own not in left_out for own in self._own]]
+        train = train.sort_values(QID, ignore_index=True)
+        system.fit(train, self.qrels[self.qrels[QID].astype(str).isin(train[QID].astype(str))])
+
+    def _is_trained(self, system: Any) -> bool:
+        return _has_estimator(system) if self.trained is None else self.trained
+
+    def _built(self, settings: Settings) -> Any:
+        with self._named(settings):
+            return self._make(settings)
+
+    def _make(self, settings: Settings) -> Any:
+        system = self.build(**settings)
+        if not hasattr(system, "transform"):
+            raise ParameterError(f"build must return a transformer Q -> R; found {system!r:.80}")
+        return system
+
+    def _named(self, settings: Settings) -> AbstractContextManager[None]:
+        return _named(f"{self.name}: with {_shown(settings)}")
+
+
+def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]:
+    """Return the fold of each topic: equally large ones (to a topic), in an order made by chance.
+
+    The order comes from (seed, qid): the order in which topics are given does not matter.
+    """
+    shuffled = sorted(qids, key=lambda qid: digest([seed, str(qid)], 16))
+    return {qid: place % count for place, qid in enumerate(shuffled)}
+
+
+def as_folds(
+    qids: Sequence[str], given: int | Mapping[str, int], seed: int, where: str
+) -> dict[str, int]:
+    """Return the fold of each topic, whether folds are counted or given."""
+    if isinstance(given, Mapping):
+        lost = [qid for qid in qids if qid not in given]
+        if lost:
+            raise InputError(f"{where}: folds lack the topics {listed(lost)}")
+        found = {qid: int(given[qid]) for qid in qids}
+        if len(set(found.values())) < 2:
+            raise ParameterError(f"{where}: the topics must be in two folds at least")
+        return found
+    if whole("folds", given, where, least=2) > len(qids):
+        raise ParameterError(
+            f"{where}: {len(qids)} topics cannot be split into {given} folds; ask for at most "
+            f"{len(qids)}"
+        )
+    return folds(qids, given, seed)
+
+
+def combinations(grid: Grid, where: str) -> list[Settings]:
+    """Return all combinations of values of one grid or several, without repetition."""
+    found: dict[str, Settings] = {}
+    for one in grid if isinstance(grid, list | tuple) else [grid]:
+        if not isinstance(one, Mapping):
+            raise ParameterError(
+                f"{where}: a grid names settings, each with a list of values; found {one!r}"
+            )
+        for name, values in one.items():
+            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+                raise ParameterError(
+                    f"{where}: the values of {name!r} must be a list; found {values!r}"
+                )
+        for row in itertools.product(*one.values()):
+            settings = dict(zip(one, row, strict=True))
+            if settings:
+                found.setdefault(repr(sorted(settings.items(), key=str)), settings)
+    if not found:
+        raise ParameterError(f"{where}: the grid has no settings; e.g. {{'alpha': [1, 2, 4]}}")
+    return list(found.values())
+
+
+def _has_estimator(system: Any) -> bool:
+    stages = list(system) if isinstance(system, pt.Compose) else [system]
+    return any(isinstance(stage, pt.Estimator) for stage in stages)
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Put the settings before the message of what is wrong with a system."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error
+    except FairtkError:
+        raise
+    except Exception as error:
+        raise FairtkError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def _shown(settings: Settings) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "no settings"
 
 
 @dataclass(frozen=True)

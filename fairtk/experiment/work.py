@@ -1,4 +1,4 @@
-"""What a worker does: stages over a batch of queries, prompts from rankings, answers to prompts.
+"""What an engine hands to workers, and what comes back: data, so that it can travel.
 
 The functions get stages and backends by key and everything else as data, so that they run alike in
 this process, in a worker process and on a cluster. A query or prompt that fails does not cost its
@@ -7,15 +7,17 @@ batch: the batch is halved until what fails stands alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fairtk.backends import NoAnswerError, PromptLengthError
-from fairtk.backends.adapter import texts
 from fairtk.errors import (
     ColumnError,
     IdentityError,
@@ -25,13 +27,119 @@ from fairtk.errors import (
     StageError,
     StoreError,
 )
-from fairtk.experiment.packing import pack, spans_of, unpack
-from fairtk.experiment.tasks import PromptBatch, Prompts, StageStep, StageTask, TaskResult
-from fairtk.experiment.threads import limited_threads
-from fairtk.frames import IntArray
-from fairtk.frames.columns import QID
-from fairtk.llm.errors import LLMError, OfflineError
-from fairtk.prompts.tokens import count
+from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
+from fairtk.frames import QID, IntArray
+from fairtk.llm import (
+    HuggingFaceBackend,
+    LLMError,
+    NoAnswerError,
+    OfflineError,
+    PromptLengthError,
+    count,
+    texts,
+)
+
+
+@dataclass(frozen=True)
+class StageStep:
+    """One stage over some queries."""
+
+    node: int  # the chain that ends with the stage
+    parent: int  # the chain whose rows it reads; -1: the topics
+    stage: str  # its key
+    name: str  # for messages
+    qids: tuple[str, ...]
+    keep: bool  # whether the rows are wanted
+    ask: bool  # whether the stage's prompts are wanted instead of its rows
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """Stages over one batch of queries."""
+
+    inputs: Mapping[int, Table]  # rows that are there already, by node; -1: the topics
+    steps: Sequence[StageStep]  # parents before children
+    errors: Mapping[int, Mapping[str, str]]  # why queries failed before, by node
+    durable: bool  # whether the rows go into a file
+    fail_fast: bool
+    threads: int
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The keys of the stages."""
+        return tuple(dict.fromkeys(step.stage for step in self.steps))
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The prompts of some queries."""
+
+    qids: list[str]
+    texts: list[str]
+    lengths: list[int]  # tokens of each (characters where the backend has no tokenizer)
+    rows: np.ndarray[Any, Any]  # place among `texts` for each row of the rankings
+
+
+@dataclass
+class TaskResult:
+    """What a task made, by node: rows, query after query, and where each stands; prompts;
+    failures.
+    """
+
+    tables: dict[int, tuple[Table, list[Span]]] = field(default_factory=dict)
+    prompts: dict[int, Prompts] = field(default_factory=dict)
+    errors: dict[int, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PromptBatch:
+    """Prompts that are generated together."""
+
+    backend: str  # its key
+    prompts: tuple[str, ...]
+    threads: int
+    fail_fast: bool
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The key of the backend."""
+        return (self.backend,)
+
+
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""What libraries read when they are loaded."""
+
+
+def cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def allowed_threads() -> int:
+    """Return the threads of a model that may use this whole machine: OMP_NUM_THREADS, or cores."""
+    given = os.environ.get(VARIABLES[0], "")
+    return int(given) if given.isdecimal() and int(given) else cores()
+
+
+@contextlib.contextmanager
+def limited_threads(number: int, backend: Any = None) -> Iterator[None]:
+    """Let torch, which is loaded if the backend needs it, use so many threads within the block."""
+    if isinstance(backend, HuggingFaceBackend):
+        with contextlib.suppress(ImportError):  # said by the backend, better
+            import torch  # noqa: F401
+    torch_module: Any = sys.modules.get("torch")
+    if not hasattr(torch_module, "set_num_threads"):
+        yield
+        return
+    before = torch_module.get_num_threads()
+    torch_module.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch_module.set_num_threads(before)
+
 
 T = TypeVar("T")
 

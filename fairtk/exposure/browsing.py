@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.frames import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

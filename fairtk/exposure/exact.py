@@ -1,4 +1,10 @@
-"""Exact expected attention under a Plackett-Luce policy, without sampling.
+"""Exact expected attention under a Plackett-Luce policy, without sampling, and the alpha that
+gives a wanted value.
+
+The number of independent events that happen is Poisson-binomial. Leaving one event out by
+dividing its factor away loses digits where it is nearly certain. Here nothing is divided or
+subtracted: factors are multiplied pairwise up a tree, and the derivatives of the result go down
+again. All terms are positive, so every digit but the last few holds.
 
 In the exponential race document d arrives at time T_d ~ Exp(w_d), and its rank is the number of
 others that have arrived by then (the form behind sample-free propensities, ECIR 2026, and behind
@@ -17,14 +23,150 @@ attention of the number of other arrivals, which is Poisson-binomial.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.plackett_luce.others import weigh_others
-from fairtk.plackett_luce.panels import NEGLIGIBLE, PANEL, arrival_panels
+from fairtk.frames import FloatArray, IntArray
+
+NEGLIGIBLE = np.log(1e-14)
+"""Logarithm of what is left out: in the tails, and of documents whose fate is certain."""
+
+SURELY = np.log(34.0)
+"""Log of rate times time from which a document has arrived: exp(-34) = 2e-15."""
+
+# Equal steps of log-time err by about exp(-2 pi width / step), where width is that of the strip
+# in which the integrand is analytic; it narrows as more arrivals are waited for.
+STEP, STEP_OF_MANY = 0.25, 0.6
+# Before the first arrivals nothing happens for 32 nats. Times log t = s - exp(-s - KNEE) pass over
+# these in 3 nats of s, and are s itself after.
+KNEE = 1.5
+PANEL = 8
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Nodes of the integrals of many races, in panels of `PANEL` nodes."""
+
+    race: IntArray  # race of each panel; shape (n_panels,)
+    time: FloatArray  # log-times; shape (n_panels, PANEL)
+    step: FloatArray  # how much of log-time each node stands for; same shape
+    begin: IntArray  # documents before it have arrived by then; shape (n_panels,)
+    end: IntArray  # documents from it on have not; shape (n_panels,)
+
+
+def arrival_panels(log_weight: FloatArray, waited: IntArray) -> Panels:
+    """Return the panels of races that end when so many documents have arrived.
+
+    Args:
+        log_weight: descending, -inf where a race has no more; shape (n_races, n_documents).
+        waited: how many arrivals, at most the documents of the race; shape (n_races,).
+    """
+    rest = np.logaddexp.accumulate(log_weight[:, ::-1], axis=1)[:, ::-1]
+    origin = -rest[:, 0]  # when one arrival is expected
+    low = _before(NEGLIGIBLE)
+    high = np.maximum(_last_time(log_weight, waited, origin) - origin, 0.0)
+    step = np.minimum(STEP, STEP_OF_MANY / np.sqrt(waited))
+    per_race = np.ceil(((high - low) / step + 1) / PANEL).astype(np.int64)
+    race = np.repeat(np.arange(len(waited)), per_race)
+    number = np.arange(len(race)) - np.repeat(np.cumsum(per_race) - per_race, per_race)
+    place = low + step[race, None] * (PANEL * number[:, None] + np.arange(PANEL))
+    fading = np.exp(-place - KNEE)
+    time = origin[race, None] + place - fading
+    begin, end = np.empty_like(race), np.empty_like(race)
+    last = np.cumsum(per_race).tolist()
+    for one, its in enumerate(map(slice, [0, *last], last)):  # both sorted: a search each
+        begin[its] = np.searchsorted(-log_weight[one], time[its, 0] - SURELY)
+        end[its] = np.searchsorted(-rest[one], time[its, -1] - NEGLIGIBLE)
+    return Panels(race, time, step[race, None] * (1.0 + fading), begin, end)
+
+
+def _before(log_time: float) -> float:
+    """Return s with s - exp(-s - KNEE) = log_time, by Newton's method."""
+    s = -KNEE - np.log(-log_time)
+    for _ in range(6):
+        fading = np.exp(-s - KNEE)
+        s -= (s - fading - log_time) / (1.0 + fading)
+    return float(s)
+
+
+def _last_time(log_weight: FloatArray, waited: IntArray, origin: FloatArray) -> FloatArray:
+    """Return a log-time by which so many have arrived, but for a negligible probability.
+
+    The heaviest ones have by one time; by another, often earlier, so many are expected that
+    Chernoff's bound of the Poisson-binomial's lower tail is negligible.
+    """
+    races = np.arange(len(waited))
+    high = np.log(np.log(waited) - NEGLIGIBLE) - log_weight[races, waited - 1]
+    low = np.minimum(origin, high)
+    fewer = waited - 1.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        rate = np.exp(np.minimum(log_weight + middle[:, None], SURELY))
+        expected = -np.expm1(-rate).sum(axis=1)
+        ratio = np.where(fewer > 0, fewer / expected, 1.0)
+        tail = fewer - expected - fewer * np.log(ratio)
+        late = (expected > fewer) & (tail < NEGLIGIBLE)
+        low, high = np.where(late, low, middle), np.where(late, middle, high)
+    return np.asarray(high)
+
+
+def weigh_others(happened: FloatArray, not_yet: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return, for each event, the expected weight of the number of other events that happened.
+
+    With N the number of the others, the sum over j of ``weight[j] P(N = j)``. It is the
+    derivative of the same sum over all events, which is linear in each ``not_yet``, by that number.
+
+    Args:
+        happened: probability of each event; shape (n_events, n_cases).
+        not_yet: that of its opposite, given apart since it may be tiny; same shape.
+        weight: of 0, 1, 2, ... events; more have none; shape (n_counts, n_cases), not empty.
+
+    Returns:
+        Shape (n_events, n_cases).
+    """
+    counts, size = len(weight), len(happened)
+    part = np.stack([not_yet, happened])[:counts]
+    halves = []
+    while part.shape[1] > 1:
+        if part.shape[1] % 2:  # an event that never happens
+            never = np.zeros_like(part[:, :1])
+            never[0] = 1.0
+            part = np.concatenate([part, never], axis=1)
+        middle = part.shape[1] // 2
+        left, right = part[:, :middle], part[:, middle:]
+        halves.append((left, right))
+        part = _product(left, right, counts)
+    slope = weight[: len(part), None]
+    while halves:
+        left, right = halves.pop()
+        terms = len(left) if halves else 1  # of a leaf, the slope by `not_yet` is enough
+        slope = np.concatenate([_slope(slope, right, terms), _slope(slope, left, terms)], axis=1)
+        wanted = halves[-1][0].shape[1] if halves else size
+        slope = slope[:, :wanted]
+    return np.asarray(slope[0])
+
+
+def _product(left: FloatArray, right: FloatArray, counts: int) -> FloatArray:
+    """Multiply polynomials along the first axis, up to `counts` coefficients."""
+    terms = len(left)
+    result = np.zeros((min(2 * terms - 1, counts), *left.shape[1:]))
+    for power in range(terms):
+        result[power : power + terms] += left[power] * right[: len(result) - power]
+    return result
+
+
+def _slope(slope: FloatArray, other: FloatArray, terms: int) -> FloatArray:
+    """Return the derivatives by one factor's coefficients from those by the product's."""
+    result = np.zeros((terms, *other.shape[1:]))
+    for power in range(min(len(other), len(slope))):
+        part = slope[power : power + terms]
+        result[: len(part)] += part * other[power]
+    return result
+
 
 # numbers held at once: few enough for a processor's cache
 CHUNK = 1 << 16
@@ -134,3 +276,87 @@ def _parts(chosen: IntArray, width: int) -> list[IntArray]:
     """Cut what is chosen into parts of at most `CHUNK` numbers."""
     step = max(1, CHUNK // max(1, width))
     return [chosen[at : at + step] for at in range(0, len(chosen), step)]
+
+
+EVALUATIONS = 12
+"""How often the policy of a query is evaluated at most."""
+
+Values = Callable[[FloatArray, IntArray], FloatArray]
+
+
+def find_alphas(
+    values: Values, even: FloatArray, steep: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return for each query the alpha at which its value lies in a range, and that value.
+
+    Values are taken to rise with alpha, from `even` at 0 to `steep` in the limit; of one that does
+    not, some alpha in the range is found. 0 is taken where `even` is not below the range, and the
+    neighborhood of `steep`, as wide as the range, where that is below it.
+
+    With v the place of a value between its two ends, log(-log(1 - v)) is nearly a line in log
+    alpha: v starts as alpha squared, and what is left dies off exponentially. Once the wanted value
+    lies between two that are known, the secant is drawn by Anderson and Bjorck's rule, which lets
+    no end stay for ever.
+
+    Args:
+        values: values of some queries at an alpha each; takes (alpha, queries).
+        even: values at alpha 0, of the uniform policy; shape (n_queries,).
+        steep: values in the limit of large alpha; same shape.
+        low: what the value should be at least; same shape.
+        high: what it should be at most; above `low`.
+    """
+    width = high - low
+    high = np.minimum(high, np.maximum(steep, even))
+    low = np.minimum(low, high - width)
+    alpha, value = np.zeros(len(even)), np.array(even)
+    aim = (low + high) / 2
+
+    def line(found: FloatArray, query: IntArray) -> FloatArray:
+        share = (found - even[query]) / np.maximum(steep - even, 1e-300)[query]
+        share = np.clip(share, 1e-15, 1 - 1e-15)
+        return np.asarray(np.log(-np.log1p(-share)))
+
+    query = np.flatnonzero(even < low)
+    wanted = line(aim[query], query)
+    # log alphas that are too small and too large, and by how much they miss on that line
+    below, above = np.full(len(query), -np.inf), np.full(len(query), np.inf)
+    miss_below, miss_above = np.zeros(len(query)), np.zeros(len(query))
+    place = np.full(len(query), np.log(3.0))
+    for step in range(EVALUATIONS):
+        tried = _short(np.exp(place))
+        found = values(tried, query)
+        better = (step == 0) | (np.abs(found - aim[query]) < np.abs(value[query] - aim[query]))
+        alpha[query[better]], value[query[better]] = tried[better], found[better]
+        small = found < low[query]
+        miss = line(found, query) - wanted
+        again_below, again_above = small & (miss_below < 0), ~small & (miss_above > 0)
+        miss_above = np.where(again_below, miss_above * _weaker(miss, miss_below), miss_above)
+        miss_below = np.where(again_above, miss_below * _weaker(miss, miss_above), miss_below)
+        below, miss_below = np.where(small, place, below), np.where(small, miss, miss_below)
+        above, miss_above = np.where(small, above, place), np.where(small, miss_above, miss)
+        left = small | (found > high[query])
+        if not left.any():
+            break
+        query, wanted, miss, place = query[left], wanted[left], miss[left], place[left]
+        below, above = below[left], above[left]
+        miss_below, miss_above = miss_below[left], miss_above[left]
+        free = place - np.sign(miss) * np.clip(np.abs(miss) / 3, 0.1, 0.7) * 2.0**step
+        closed = np.isfinite(below) & np.isfinite(above)
+        share = -miss_below / np.where(closed, miss_above - miss_below, 1.0)
+        if step in (6, 8):  # where it is no line at all
+            share = np.full(len(share), 0.5)
+        gap = np.where(closed, above - below, 0.0)
+        inside = np.where(closed, below, 0.0) + np.clip(share, 0.01, 0.99) * gap
+        place = np.minimum(np.where(closed, inside, free), 700.0)
+    return alpha, value
+
+
+def _weaker(now: FloatArray, before: FloatArray) -> FloatArray:
+    """Return by what the other end's miss is multiplied when an end moves twice in a row."""
+    factor = 1.0 - now / np.where(before == 0, 1.0, before)
+    return np.where(factor > 0, factor, 0.5)
+
+
+def _short(alpha: FloatArray) -> FloatArray:
+    """Return numbers of six digits: the same whatever rounding errors led to them."""
+    return np.array([float(f"{one:.6g}") for one in alpha.tolist()])

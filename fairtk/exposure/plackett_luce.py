@@ -1,18 +1,100 @@
-"""The stages of a race: places taken so far, draws, exponential times.
+"""Plackett-Luce policies: log-weights from scores, an exponential race, and how likely rankings
+are.
+
+Random numbers of a query never depend on other queries, on batches or on how many samples are
+asked for: sample i always reads the same numbers.
 
 Where no document outweighs the rest they are draws with replacement; a few heavy documents have
 explicit arrivals among light draws.
+
+A policy depends on differences of log-weights only, so that is what the samplers take: the *gaps*
+between neighbors when documents are sorted by weight. At ``alpha = 64`` log-weights reach 2**64,
+where neighboring floats are 4096 apart: a difference taken there, or noise added there, is lost.
+A gap computed from the scores keeps its full relative precision at any size.
+
+Let document i arrive at time E_i / w_i with E_i exponential and w_i its weight: the order of
+arrival is a Plackett-Luce ranking (the same fact as the Gumbel-max trick, in other words). Drawing
+all n arrivals and sorting them costs far more than the first few places need. So:
+
+* The few *heavy* documents get explicit arrivals. The *light* rest is one Poisson process: draws
+  with replacement, proportional to weight, at exponential distances; a document arrives when it is
+  drawn first. A stage draws a fixed number of light arrivals; whatever arrives up to the last one
+  is placed, exactly.
+* After that time the documents left over race anew, because exponential times have no memory. The
+  next stage takes more heavy documents and more draws; the last one gives every document that is
+  left its explicit arrival. No sample is ever rejected, so no step can distort the distribution.
+
+Stages depend on the weights only, never on the cutoff or on the number of samples, and every
+sample reads its own row of each stage's random numbers. Hence both are pure truncations: the
+ranking at cutoff 5 is the top of the full ranking, and sample i is the same among 10 as among 100.
+
+Times are compared as logarithms, log E - log w, so weights may span any number of nats.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
-from fairtk.plackett_luce.streams import Stream
+from fairtk.frames import BoolArray, FloatArray, IntArray
+
+
+class Stream:
+    """Uniform random numbers addressed by (seed, key, stage, row).
+
+    The state of a PCG64-DXSM generator is set to a 256-bit digest of (seed, key, stage). That is as
+    good as seeding and much cheaper than a generator per query, so one `Stream` serves all queries
+    in turn.
+
+    Args:
+        seed: the user's seed; any integer.
+    """
+
+    def __init__(self, seed: int) -> None:
+        # the key is length-prefixed by its position at the end: nothing follows it
+        self._prefix = f"fairtk.plackett_luce|{int(seed)}|"
+        self._bits = np.random.PCG64DXSM(0)
+        self._generator = np.random.Generator(self._bits)
+        self._state: Any = self._bits.state
+        self._key = ""
+
+    def open(self, key: str) -> None:
+        """Turn to the numbers of another key (a qid)."""
+        self._key = key
+
+    def rows(self, stage: int, count: int, width: int) -> FloatArray:
+        """Return rows 0 to count - 1 of a stage; uniform in [0, 1), shape (count, width)."""
+        self._rewind(stage)
+        return self._generator.random((count, width))
+
+    def some_rows(self, stage: int, which: npt.NDArray[np.intp], width: int) -> FloatArray:
+        """Return the rows `which` (ascending) of a stage; uniform in [0, 1)."""
+        count = len(which)
+        last = int(which[-1]) + 1
+        if last <= 4 * count:
+            found = self.rows(stage, last, width)
+            return found if last == count else found[which]
+        found = np.empty((count, width))
+        self._rewind(stage)
+        at = 0
+        for place, row in enumerate(which.tolist()):
+            self._bits.advance((row - at) * width)
+            self._generator.random(out=found[place])
+            at = row + 1
+        return found
+
+    def _rewind(self, stage: int) -> None:
+        text = f"{self._prefix}{stage}|{self._key}".encode("utf-8", "surrogatepass")
+        raw = hashlib.blake2b(text, digest_size=32).digest()
+        self._state["state"] = {
+            "state": int.from_bytes(raw[:16], "little"),
+            "inc": int.from_bytes(raw[16:], "little") | 1,  # increments are odd
+        }
+        self._bits.state = self._state
+
 
 # the first stage takes at most so many heavy documents and so many light draws; each later stage
 # takes twice as many, as long as a stage stays below a quarter of the documents
@@ -220,3 +302,209 @@ class _Field:
         arrived = np.count_nonzero(take(time, order) <= horizon, axis=1)
         drawn = take(light, np.maximum(order - heavy, 0))
         placed.append(rows, np.where(order < heavy, order, drawn), arrived)
+
+
+SURE = 80.0
+"""Gaps (in nats) are cut to this size: the order across such a gap is certain.
+
+A document precedes one of `SURE` nats more weight with probability exp(-80) = 2e-35. Over all
+pairs of a million documents that is below 1e-23, far less than what 53-bit random numbers can
+show, so cutting every larger gap to `SURE` changes no distribution and keeps the sums small.
+"""
+
+_SMALL = 10.0
+"""Up to this alpha log-weights are below 2^10, so that their rounding errors stay below 1e-12."""
+
+
+def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -> FloatArray:
+    """Return the gaps between the log-weights of neighbors, for many queries at once.
+
+    A log-weight is the score scaled to [1, 2] within its query (proper min-max, also where scores
+    are negative; 1 if all are equal), to the power of alpha: the paper's Eq. 2 and its footnote.
+    With s the scaled score, the gap s'^a - s^a is taken as s'^a * -expm1(a * log1p(-(s' - s)/s'))
+    with s' - s from the raw scores: relative error about 1e-14, also for nearly equal scores.
+
+    Args:
+        scores: finite retrieval scores, sorted descending within each query; shape (n_rows,).
+        start: first row of each query, and n_rows at the end; no query without rows.
+        alpha: exponent >= 0, finite; one for all or of shape (n_queries,).
+
+    Returns:
+        Shape (n_rows,): row i holds min(log-weight of row i-1 minus that of row i, `SURE`), in
+        nats, >= 0; the first row of each query holds 0.
+    """
+    gaps = np.zeros(len(scores))
+    if len(scores) < 2:
+        return gaps
+    scores, low, spread = _spread(scores, start, scores[start[:-1]], scores[start[1:] - 1])
+    if np.ndim(alpha):
+        alpha = np.repeat(alpha, np.diff(start))[:-1]
+    # what overflows is a gap beyond SURE; an infinite power times a step of 0 is NaN, not used
+    with np.errstate(over="ignore", invalid="ignore"):
+        above = 1.0 + (scores[:-1] - low[:-1]) / spread[:-1]
+        step = (scores[:-1] - scores[1:]) / spread[:-1]
+        inside = step > 0.0
+        inside[start[1:-1] - 1] = False  # from one query to the next
+        step[~inside] = 0.0
+        gap = above**alpha * -np.expm1(alpha * np.log1p(-step / above))
+    np.minimum(gap, SURE, out=gaps[1:], where=inside)
+    return gaps
+
+
+def log_weights(scores: FloatArray, alphas: FloatArray) -> FloatArray:
+    """Return how far the log-weights of one query lie below the heaviest, under many policies.
+
+    With top the highest score that is 2^a * expm1(a * log1p((score - top) / (max - min) / 2)). Only
+    where a gap is cut to `SURE` or an alpha is large, the gaps are summed.
+
+    Args:
+        scores: finite retrieval scores, sorted descending; shape (n,), not empty.
+        alphas: exponents >= 0, finite; shape (n_policies,).
+
+    Returns:
+        shape (n, n_policies), in nats, <= 0.
+    """
+    n, small = len(scores), np.minimum(alphas, _SMALL)
+    own, _, spread = _spread(scores, np.array([0, n]), scores[:1], scores[-1:])
+    result: FloatArray = np.log1p((own - own[0]) / spread / 2)[:, None] * small
+    np.expm1(result, out=result)
+    result *= np.exp2(small)
+    far = np.flatnonzero(np.exp2(small) > SURE)
+    cut = np.diff(result[:, far], axis=0).min(axis=0, initial=0.0) < -SURE
+    steep = far[cut | (alphas[far] > _SMALL)]
+    if len(steep):
+        start = np.arange(len(steep) + 1) * n
+        gaps = score_gaps(np.tile(scores, len(steep)), start, alphas[steep])
+        result[:, steep] = -np.cumsum(gaps.reshape(-1, n), axis=1).T
+    return result
+
+
+def _spread(
+    scores: FloatArray, start: IntArray, top: FloatArray, low: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return scores, lowest score and max - min per row, rescaled where max - min overflows."""
+    sizes = np.diff(start)
+    with np.errstate(over="ignore"):
+        spread = np.atleast_1d(top - low)
+    low = np.atleast_1d(low)
+    wide = ~np.isfinite(spread)
+    if wide.any():
+        shrink = np.where(wide, 0.25, 1.0)  # a power of two: exact
+        spread = np.where(wide, top * 0.25 - low * 0.25, spread)
+        scores, low = scores * np.repeat(shrink, sizes), low * shrink
+    spread = np.where(spread > 0.0, spread, 1.0)  # all scores equal: every step is 0 anyway
+    return scores, np.repeat(low, sizes), np.repeat(spread, sizes)
+
+
+# numbers held at once by the last stage
+CHUNK = 1 << 22
+# the name of the last stage's random numbers, apart from those of the stages 0, 1, 2, ...
+LAST = -1
+
+
+def race(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntArray:
+    """Draw rankings from gaps of log-weights.
+
+    Args:
+        gaps: as `score_gaps` gives them for one query; shape (n,).
+        n_samples: number of rankings.
+        places: places per ranking, at most n.
+        stream: the random numbers, opened at the query.
+
+    Returns:
+        Indexes into the documents as sorted by weight; shape (n_samples, places).
+    """
+    size = len(gaps)
+    if n_samples == 0 or places == 0:
+        return np.empty((n_samples, places), dtype=np.int64)
+    log_weight = -np.cumsum(gaps)  # gaps[0] is 0, so this starts at 0 and falls
+    depth = (size // (4 * (HEAVY + DRAWS))).bit_length()
+    placed = Placed(n_samples, places)
+    # log(0) is a time of exactly 0 or a weight of exactly 0: both sort as they should
+    with np.errstate(divide="ignore"):
+        if depth:
+            weight = np.exp(log_weight)
+            heavy = count_heavy(log_weight, weight, HEAVY << (depth - 1))
+            if heavy:
+                race_mixed(log_weight, weight, heavy, depth, stream, placed)
+            else:
+                race_flat(weight.cumsum(), depth, stream, placed)
+        finish(log_weight, stream, placed)
+    return placed.ranked
+
+
+def finish(log_weight: FloatArray, stream: Stream, placed: Placed) -> None:
+    """Fill the samples that lack places up: the documents that are left race."""
+    step = max(1, CHUNK // len(log_weight))
+    for first in range(0, len(placed.rows), step):
+        _finish(log_weight, stream, placed.rows[first : first + step], placed)
+
+
+def _finish(log_weight: FloatArray, stream: Stream, rows: IntArray, placed: Placed) -> None:
+    """Give every document that is left its own arrival, and fill the samples up."""
+    size, places = len(log_weight), placed.ranked.shape[1]
+    time = exponential(stream.some_rows(LAST, rows, size))
+    np.log(time, out=time)
+    time -= log_weight
+    if placed.filled[rows].any():
+        time[placed.mask(rows, size)] = np.inf
+    missing = places - placed.filled[rows]
+    most = int(missing.max())
+    if most * 8 < size:
+        nearest = np.argpartition(time, most - 1, axis=1)[:, :most]
+        order = take(nearest, np.argsort(take(time, nearest), axis=1))
+    else:
+        order = np.argsort(time, axis=1)[:, :most]
+    placed.append(rows, order, missing)
+
+
+_DEEPEST = 700.0
+"""exp(-x) of larger numbers is too coarse (subnormal, 0)."""
+
+
+def log_step_probabilities(log_weight: FloatArray, rankings: IntArray) -> FloatArray:
+    """Return the log-probability of each step of rankings of one query under many policies.
+
+    The probability of the top of a ranking is a product of one softmax per place, over the
+    documents that are left: sum the steps for its logarithm. What is left is never found by taking
+    away what is large: with m the heaviest document that is left, all documents before m are gone,
+    and those after it that are gone, too, weigh at most as much as m each. So the relative error is
+    about 1e-15 times the square of the number of places.
+
+    Args:
+        log_weight: log-weights (`log_weights`), a column per policy; shape (n, n_policies). All
+            policies have the documents in the same order, descending from 0.
+        rankings: indexes of the documents at the first k places, k <= n; shape (n_rankings, k).
+            Where k gaps add up to more than 700 nats, which takes a cutoff of 9, each gap is cut to
+            700 / k nats.
+
+    Returns:
+        shape (k, n_rankings, n_policies).
+    """
+    places = rankings.shape[1]
+    steep = log_weight[places - 1] < -_DEEPEST
+    if steep.any():
+        gaps = -np.diff(log_weight[:, steep], axis=0, prepend=0.0)
+        log_weight = log_weight.copy()
+        log_weight[:, steep] = -np.cumsum(np.minimum(gaps, _DEEPEST / places), axis=0)
+    n = len(log_weight)
+    weight = np.zeros((n + 1, log_weight.shape[1]))  # the last one is no document
+    np.exp(log_weight, out=weight[:n])
+    # of all documents from each of the first on
+    tail = np.append(weight[: places - 1], [weight[places - 1 :].sum(axis=0)], axis=0)
+    tail = np.cumsum(tail[::-1], axis=0)[::-1]
+    gone = np.zeros(rankings.shape, dtype=bool)  # which of the first documents are placed
+    taken = weight[rankings.T]
+    steps, part = np.empty(taken.shape), np.empty(taken.shape[1:])
+    for place in range(places):
+        heaviest = gone.argmin(axis=1)
+        left = steps[place]
+        np.take(tail, heaviest, axis=0, out=left, mode="clip")
+        for earlier in range(place):
+            placed = rankings[:, earlier]
+            behind = np.where(placed > heaviest, placed, n)
+            left -= np.take(weight, behind, axis=0, out=part, mode="clip")
+        light = np.flatnonzero(rankings[:, place] < places)
+        gone[light, rankings[light, place]] = True
+    with np.errstate(divide="ignore"):  # log(0): no double is as small as the probability
+        return np.log(np.divide(taken, steps, out=steps), out=steps)

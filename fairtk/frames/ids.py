@@ -1,4 +1,4 @@
-"""Ids of queries and documents: the one place that says what an id may be.
+"""Ids of queries and documents: the one place that says what an id may be; words of a text.
 
 An id is text, or a whole number that stands for its digits: 1 and "1" are the same query in two
 frames. Everything else would match nothing, or stop an evaluator that is written in C, so it is an
@@ -7,6 +7,8 @@ error here, at every door.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -17,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairtk.errors import InputError
-from fairtk.frames.arrays import IntArray, ObjectArray
-from fairtk.frames.columns import QID
+from fairtk.frames.columns import QID, IntArray, ObjectArray
 
 _REMEDY = {
     float: "a number with a decimal point is another text than the whole one; convert the column "
@@ -220,3 +221,25 @@ def _refuse_characters(together: str, array: ObjectArray, name: str, where: str)
         f"{where}: {name} {value!a} has the character U+{ord(bad):04X} ({why}); "
         "read the data again, or remove it with .str.replace"
     )
+
+
+_WORD = re.compile(r"\w+(?:-\w+)*")
+_JOINERS = "\u200c\u200d"
+"""Signs within words of Persian and Indian scripts."""
+
+
+def words(text: str) -> list[str]:
+    r"""Return the words of a text: letters, digits and marks, with hyphens between them.
+
+    Combining marks belong to the letter before them: the vowel signs of Indian scripts, Arabic and
+    Hebrew points, accents that stand apart. Python's ``\w`` leaves them out.
+    """
+    if text.isascii():
+        return _WORD.findall(text)
+    shown = [" "]
+    for sign in text:
+        mark = sign in _JOINERS or unicodedata.category(sign)[0] == "M"
+        # as a letter where one can carry it; a mark alone is no word
+        shown.append(("x" if _WORD.match(shown[-1]) else " ") if mark else sign)
+    found = _WORD.finditer("".join(shown[1:]))
+    return [text[match.start() : match.end()].rstrip(_JOINERS) for match in found]

@@ -1,22 +1,37 @@
-"""Qrels: the one place where labels are checked, encoded once for any number of runs."""
+"""Qrels: the one place where labels are checked, encoded once for any number of runs.
+
+Labels for ``12`` and a ranking of ``q1/12`` give numbers that look like those of a bad system: no
+error follows from them, and every measure of relevance is about 0.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DuplicateError, InputError, such_rows
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray, rows_by_code
-from fairtk.frames.columns import DOCNO, LABEL, QID, as_numbers, from_ir_measures, require
+from fairtk.errors import DuplicateError, InputError, UnmatchedWarning, such_rows, warn
+from fairtk.frames.columns import (
+    DOCNO,
+    LABEL,
+    QID,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ObjectArray,
+    as_numbers,
+    from_ir_measures,
+    require,
+    rows_by_code,
+)
 from fairtk.frames.ids import Ids, coded_ids, with_text
 
 if TYPE_CHECKING:
-    from fairtk.frames.rankings import Rankings
+    from fairtk.frames.runs import Rankings
 
 LIMIT = float(2**53)
 """Labels are below it: from here on, whole numbers that differ become one."""
@@ -196,3 +211,54 @@ class Qrels:
             f"({such_rows(len(strange))}); labels must be finite numbers below 2^53: "
             "leave documents without a label out"
         )
+
+
+SHARE = 0.9
+"""From this share of queries on, documents that nobody judged are no accident."""
+
+
+def warn_of_other_qids(qrels: Qrels, queries: Ids, where: str) -> None:
+    """Warn if labels and run have no query in common."""
+    if len(qrels) and queries.size and (qrels.queries.find(queries) < 0).all():
+        warn(
+            f"{where}: none of the {queries.size} queries of the run is among the "
+            f"{len(qrels.qids)} of the qrels, so all count as missing; the run has qid "
+            f"{queries.text[0]!r}, the qrels have qid {qrels.qids[0]!r}",
+            UnmatchedWarning,
+        )
+
+
+def warn_of_other_docnos(
+    qrels: Qrels, queries: Ids, documents: Callable[[int], Any], where: str
+) -> None:
+    """Warn if queries that have useful documents have no judged one in the run, nearly all.
+
+    `documents` gives those of a query by its place. Queries are looked at until too few are left
+    for the warning: mostly a tenth of them.
+    """
+    if not {DOCNO, LABEL} <= set(qrels.frame.columns):
+        return
+    known, useful = qrels.queries.find(queries), qrels.useful
+    counted = [(i, q) for i, q in enumerate(known.tolist()) if q >= 0 and useful[q]]
+    strange: list[tuple[int, int]] = []
+    matched = 0
+    for i, q in counted:
+        judged = set(qrels.docnos[qrels.doc[qrels.rows_of(q)]])
+        if judged.isdisjoint(documents(i)):
+            strange.append((i, q))
+            continue
+        matched += 1
+        if len(counted) - matched < SHARE * len(counted):
+            return
+    if not strange:
+        return
+    i, q = strange[0]
+    rows = qrels.rows_of(q)
+    label = rows[qrels.labels[rows] > 0][0]
+    warn(
+        f"{where}: no judged document is in the rankings of {len(strange)} of the {len(counted)} "
+        "queries that have useful documents and results; do qrels and run name documents alike? "
+        f"For qid {qrels.qids[q]!r} the qrels have docno {qrels.docnos[qrels.doc[label]]!r}, the "
+        f"run has docno {next(iter(documents(i)))!r}",
+        UnmatchedWarning,
+    )

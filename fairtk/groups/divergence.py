@@ -1,4 +1,4 @@
-"""Distributions over groups as sparse rows.
+"""Distributions over groups as sparse rows, and how far apart two of them are.
 
 A "row" is one query (or one sampled ranking), a "cell" one group: a level of an attribute, or one
 combination of levels of several attributes. Crossed attributes have millions of cells of which a
@@ -8,15 +8,16 @@ cells of their first argument alone. Pure array arithmetic, for all rows at once
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.exposure.expected import total
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.exposure import total
+from fairtk.frames import FloatArray, IntArray
 
 _DENSE = 1 << 20  # so many sums are cheaper to keep in an array than to sort for
 _MOST_KEYS = 1 << 62
@@ -171,3 +172,193 @@ def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
     owner = np.repeat(np.arange(len(size), dtype=np.int64), size)
     ahead = np.cumsum(size) - size
     return owner, np.arange(len(owner), dtype=np.int64) + (begin - ahead)[owner]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Base of all divergences.
+
+    A subclass is a frozen dataclass and gives `NAME` and `between`. It is printed, and read back
+    from strings, as ``kl(smoothing=0.01)``.
+
+    Attributes:
+        NAME: what users write.
+    """
+
+    NAME: ClassVar[str]
+
+    def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
+        """Return how far each row shown is from the same row of the target; shape (n_rows,).
+
+        Rows shown need not sum to 1. It is 0 for equal rows, NaN where either row is empty.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define between(shown, target)")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+        return f"{self.NAME}({shown})" if shown else self.NAME
+
+
+def log_of(base: float | str) -> float:
+    """Return the natural logarithm of a base given as ``"e"``, ``"2"`` or a number above 1.
+
+    Raises:
+        ParameterError: it is neither.
+    """
+    try:
+        value = math.e if base == "e" else float(base)
+    except (TypeError, ValueError):
+        value = 0.0
+    if not 1 < value < math.inf:
+        raise ParameterError(f"base must be 'e' or a number above 1, e.g. 2; found {base!r}")
+    return 1.0 if base == "e" else math.log(value)
+
+
+def kl_divergence(
+    p: SparseRows, q: Distributions, base: float | str = "e", smoothing: float = 0.0
+) -> FloatArray:
+    """Return the Kullback-Leibler divergence KL(p || q) of each row.
+
+    Both are divided by their sums first. In [0, infinity]; infinite where p has weight in a cell
+    that q lacks, unless smoothed.
+
+    Args:
+        p: the rows whose logarithm is averaged, e.g. what a ranking shows.
+        q: the rows that are compared with.
+        base: ``"e"`` or a number above 1: of the logarithm.
+        smoothing: share in [0, 1) of a uniform distribution over all cells that is mixed into
+            both before they are compared. Above 0, all cells of q are visited.
+
+    Returns:
+        An array of shape (n_rows,); NaN where either row is empty.
+
+    Raises:
+        ParameterError: `smoothing` is not in [0, 1).
+    """
+    _check_smoothing(smoothing)
+    p_total, q_total = p.total(), q.total()
+    row, cell = p.row, p.cell
+    if smoothing > 0:
+        other = q.expanded()
+        key = np.union1d(p.key, other.key)
+        row = key // p.n_cells
+        cell = key - row * p.n_cells
+    with np.errstate(invalid="ignore", divide="ignore"):
+        floor = smoothing / p.n_cells
+        ours = (1 - smoothing) * p.lookup(row, cell) / p_total[row] + floor
+        theirs = (1 - smoothing) * q.lookup(row, cell) / q_total[row] + floor
+        terms = ours * np.log(ours / theirs)
+    sums = total(row, terms, p.n_rows)
+    result = np.maximum(sums, 0.0) / log_of(base)
+    return np.where((p_total > 0) & (q_total > 0), result, np.nan)
+
+
+@dataclass(frozen=True, repr=False)
+class KullbackLeibler(Divergence):
+    """KL(shown || target); see `kl_divergence`.
+
+    Attributes:
+        smoothing: share in [0, 1) of a uniform distribution that is mixed into both.
+        base: of the logarithm, ``"e"`` or a number above 1.
+    """
+
+    NAME: ClassVar[str] = "kl"
+
+    smoothing: float = 0.0
+    base: float | str = "e"
+
+    def __post_init__(self) -> None:
+        _check_smoothing(self.smoothing)
+        log_of(self.base)
+
+    def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
+        """Return KL(shown || target) of each row."""
+        return kl_divergence(shown, target, self.base, self.smoothing)
+
+
+class ReverseKullbackLeibler(KullbackLeibler):
+    """KL(target || shown): infinite, unless smoothed, where a group of the target is not shown."""
+
+    NAME = "reverse-kl"
+
+    def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
+        """Return KL(target || shown) of each row."""
+        return kl_divergence(target.expanded(), shown, self.base, self.smoothing)
+
+
+def _check_smoothing(value: float) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value < 1:
+        raise ParameterError(f"smoothing must lie in [0, 1); found {value!r}")
+
+
+def js_divergence(p: SparseRows, q: Distributions, base: float | str = "e") -> FloatArray:
+    """Return the Jensen-Shannon divergence of each row of p from the same row of q.
+
+    Both are divided by their sums first. With m = (p + q) / 2 it is KL(p, m) / 2 + KL(q, m) / 2
+    (Lin 1991): in [0, ln 2] with natural logarithm, in [0, 1] with base 2, 0 for equal rows (never
+    NaN from rounding), symmetric.
+
+    Args:
+        p: rows with few cells, such as what a ranking shows.
+        q: rows with any number of cells, such as a target.
+        base: ``"e"`` or a number above 1: of the logarithm.
+
+    Returns:
+        An array of shape (n_rows,); NaN where either row is empty.
+    """
+    terms, elsewhere = js_terms(p, q, base)
+    return terms.total() + elsewhere
+
+
+def js_terms(
+    p: SparseRows, q: Distributions, base: float | str = "e"
+) -> tuple[SparseRows, FloatArray]:
+    """Return what each cell adds to the Jensen-Shannon divergence; arguments as `js_divergence`.
+
+    Where p is 0 a cell adds q log(2) / 2 whatever it is, so only the cells of p are visited.
+
+    Returns:
+        The parts of the cells of p, each 0 or above, and the sum of the parts of all other cells,
+        of shape (n_rows,); the latter is NaN where either row is empty.
+    """
+    p_total, q_total = p.total(), q.total()
+    found = q.lookup(p.row, p.cell)
+    unit = 0.5 / log_of(base)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ours, theirs = p.weight / p_total[p.row], found / q_total[p.row]
+        elsewhere = unit * math.log(2.0) * (q_total - p.per_row(found)) / q_total
+        both = ours + theirs
+        off = (ours - theirs) / both
+        # p log(p / m) + q log(q / m) with 2 p = both (1 + off), 2 q = both (1 - off)
+        terms = unit * 0.5 * both * (_x_log_x(off) + _x_log_x(-off))
+    defined = (p_total > 0) & (q_total > 0)
+    terms = np.where(defined[p.row], np.maximum(terms, 0.0), 0.0)
+    return replace(p, weight=terms), np.where(defined, np.maximum(elsewhere, 0.0), np.nan)
+
+
+@dataclass(frozen=True, repr=False)
+class JensenShannon(Divergence):
+    """The Jensen-Shannon divergence; see `js_divergence`.
+
+    Attributes:
+        base: of the logarithm, ``"e"`` or a number above 1.
+    """
+
+    NAME: ClassVar[str] = "js"
+
+    base: float | str = "e"
+
+    def __post_init__(self) -> None:
+        log_of(self.base)
+
+    def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
+        """Return the divergence of each row."""
+        return js_divergence(shown, target, self.base)
+
+
+def _x_log_x(off: FloatArray) -> FloatArray:
+    """Return (1 + off) ln(1 + off) for off in [-1, 1]; 0 at -1."""
+    above = off > -1
+    log = np.log1p(off, out=np.zeros_like(off), where=above)
+    return np.asarray((1 + off) * log)

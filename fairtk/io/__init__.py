@@ -1,4 +1,5 @@
-"""Files: runs, qrels and answers, in TREC's text formats, TSV, JSON lines and Parquet.
+"""Files to frames and back: one strict reader and one writer for every format; tables and figures
+as text.
 
 Every reader takes plain, gzipped and Parquet files (told apart by content, not by name), keeps ids
 as the strings they are (``001``, ``NA`` and ``null`` too), and says which line is broken. Every
@@ -8,24 +9,6 @@ sees half of it.
 
 from __future__ import annotations
 
-from fairtk.files.atomic import atomic_write
-from fairtk.io.answers import add_answers, read_answers, read_gold_answers, write_answers
-from fairtk.io.qrels import read_qrels, write_qrels
-from fairtk.io.runs import read_run, write_run
-from fairtk.io.saving import save_format
-from fairtk.io.trec_fair import read_task_run, write_task_run
+import lazy_loader
 
-__all__ = [
-    "add_answers",
-    "atomic_write",
-    "read_answers",
-    "read_gold_answers",
-    "read_qrels",
-    "read_run",
-    "read_task_run",
-    "save_format",
-    "write_answers",
-    "write_qrels",
-    "write_run",
-    "write_task_run",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

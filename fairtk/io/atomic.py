@@ -1,9 +1,12 @@
-"""Writing a file in one step: complete, or not at all."""
+"""Files as places: written in one step, locked, on a network or not, and the digest of what
+stands in them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
 import os
 import secrets
@@ -82,3 +85,86 @@ def _flush(path: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+NETWORK = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "ceph", "lustre"),
+        *("gpfs", "beegfs", "glusterfs", "orangefs", "pvfs2", "9p", "fuse.sshfs"),
+        *("fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
+    )
+)
+"""File systems on which several machines may write; locks and shared memory fail there."""
+
+_MOUNTS = Path("/proc/self/mounts")
+
+
+def network_of(path: Path) -> str:
+    """Return the name of the network file system that a path is on; empty: none that is known.
+
+    The file need not be there, its folder must be.
+    """
+    try:
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    place = path.resolve()
+    found, kind = -1, ""
+    for line in lines:
+        _, where, name, *_ = line.split(" ")
+        point = Path(where.replace("\\040", " "))
+        # of two mounts on one point the later is on top
+        if len(point.parts) >= found and place.is_relative_to(point):
+            found, kind = len(point.parts), name
+    return kind if kind in NETWORK else ""
+
+
+@contextlib.contextmanager
+def locked(place: Path) -> Iterator[None]:
+    """Keep other processes (and threads) that ask for the same away from a folder or file.
+
+    It must be there. The system frees the lock when a process dies. Where it has no such locks,
+    nothing is locked.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    try:
+        number = os.open(place, os.O_RDONLY)
+    except OSError:  # a place that may not be read
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+# A file that has not changed is read once per process.
+_known: dict[tuple[str, int, int], str] = {}
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of a file's bytes."""
+    state = path.stat()
+    key = (str(path.resolve()), state.st_size, state.st_mtime_ns)
+    if key not in _known:
+        with path.open("rb") as stream:
+            content = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
+        _known[key] = content.hexdigest()
+    return _known[key]
+
+
+def folder_digest(folder: Path, patterns: tuple[str, ...] = ("**/*",)) -> str:
+    """Return one digest for the names and bytes of a folder's files, hidden ones left out."""
+    found = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    content = hashlib.blake2b(digest_size=16)
+    for path in sorted(found):
+        name = path.relative_to(folder).as_posix()
+        if not any(part.startswith(".") for part in Path(name).parts):
+            content.update(f"{name}\0{file_digest(path)}\0".encode())
+    return content.hexdigest()

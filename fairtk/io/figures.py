@@ -1,14 +1,19 @@
-"""The style of figures: colors that most eyes tell apart, and marks that need no color."""
+"""Figures: one style for all of them, and files that are equal for equal figures."""
 
 from __future__ import annotations
 
+import io
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from fairtk.errors import MissingExtraError, ParameterError
-from fairtk.files import atomic_write
+from fairtk.io.atomic import atomic_write
 
 BLUE, VERMILION, BLACK, ORANGE = "#0072B2", "#D55E00", "#000000", "#E69F00"
 GRAY = "#595959"
@@ -72,7 +77,6 @@ def new_figure(size: tuple[float, float], where: str) -> Any:
         import matplotlib.figure  # noqa: F401
     except ImportError:
         raise MissingExtraError("matplotlib", "report", where) from None
-    from fairtk.drawing.shown import ShownFigure
 
     return ShownFigure(figsize=size, layout="constrained")
 
@@ -106,3 +110,60 @@ def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
     with matplotlib.rc_context(_SETTINGS), atomic_write(target) as temporary:
         figure.savefig(temporary, format=kind, metadata=_DATES[kind], dpi=150)
     return target
+
+
+_WIDTH, _HEIGHT, _BINS = 60, 14, 12
+
+
+def spread(values: Sequence[float], low: float, high: float) -> str:
+    """Draw how values lie between two bounds, as bars; undefined ones are left out.
+
+    Args:
+        values: the values.
+        low: the left end.
+        high: the right end.
+    """
+    counts = [0] * _BINS
+    width = high - low
+    for value in values:
+        if math.isfinite(value):
+            place = int((value - low) / width * _BINS) if width > 0 else 0
+            counts[min(max(place, 0), _BINS - 1)] += 1
+    most, step = max(counts), _WIDTH / _BINS
+    bars = "".join(
+        f'<rect x="{i * step:.1f}" y="{_HEIGHT * (1 - n / most):.1f}" width="{step - 1:.1f}" '
+        f'height="{_HEIGHT * n / most:.1f}"/>'
+        for i, n in enumerate(counts)
+        if n
+    )
+    return _svg(bars, f"{sum(counts)} values from {low:.3g} to {high:.3g}")
+
+
+def against(value: float, wanted: float, high: float) -> str:
+    """Draw a value as a bar from 0, and what was wanted as a line across.
+
+    Args:
+        value: the length of the bar.
+        wanted: the place of the line.
+        high: the right end.
+    """
+    long, at = (_WIDTH * min(max(v / high, 0), 1) if high > 0 else 0 for v in (value, wanted))
+    bar = f'<rect x="0" y="4" width="{long:.1f}" height="{_HEIGHT - 8}" fill-opacity="0.5"/>'
+    mark = f'<rect x="{min(at, _WIDTH - 2):.1f}" y="0" width="2" height="{_HEIGHT}"/>'
+    return _svg(bar + mark, f"{value:.3g}, target {wanted:.3g}")
+
+
+def _svg(inside: str, said: str) -> str:
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" fill="currentColor" role="img" '
+        f'aria-label="{said}">{inside}</svg>'
+    )
+
+
+class ShownFigure(Figure):
+    """A figure that notebooks show as a picture."""
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        self.savefig(picture, format="png", dpi=100)
+        return picture.getvalue()

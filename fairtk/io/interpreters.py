@@ -24,7 +24,7 @@ ENDED = (EOFError, OSError, ValueError, pickle.UnpicklingError)
 _START = (
     "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "answers = os.fdopen(os.dup(1), 'wb'); os.dup2(2, 1); sys.stdout = sys.stderr; "
-    "from fairtk.starting.interpreters import serve; serve(sys.argv[2], answers)"
+    "from fairtk.io.interpreters import serve; serve(sys.argv[2], answers)"
 )
 # What a stage, a library or an imported plugin prints must not come between the answers.
 

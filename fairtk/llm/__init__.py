@@ -11,35 +11,6 @@ loads no client and no model.
 
 from __future__ import annotations
 
-from fairtk.llm.budget import Estimate, Prices, Spending
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Message, Outcome
-from fairtk.llm.errors import BudgetError, LLMError, OfflineError
-from fairtk.llm.keywords import KeywordRefiner
-from fairtk.llm.ledger import Ledger
-from fairtk.llm.local import ChatBackend, LocalChat, as_chat_model
-from fairtk.llm.recorded import Recorded
-from fairtk.llm.rows import made_row
-from fairtk.llm.server import OpenAICompatible
+import lazy_loader
 
-__all__ = [
-    "BudgetError",
-    "Chat",
-    "ChatBackend",
-    "ChatModel",
-    "Completion",
-    "Estimate",
-    "Failure",
-    "KeywordRefiner",
-    "LLMError",
-    "Ledger",
-    "LocalChat",
-    "Message",
-    "OfflineError",
-    "OpenAICompatible",
-    "Outcome",
-    "Prices",
-    "Recorded",
-    "Spending",
-    "as_chat_model",
-    "made_row",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from fairtk.errors import InputError
-from fairtk.frames.content import ByContent, digest
+from fairtk.errors import FairtkError, InputError
+from fairtk.frames import ByContent, digest
 
 UNUSABLE = ("refusal", "content_filter", "length", "unreadable")
 """Ends of answers that nothing can be read from; ``retry_unusable`` asks for them again."""
@@ -209,3 +209,19 @@ class ChatModel(ByContent, ABC):
     def digest(self) -> str:
         """Return a digest of class, name and parameters."""
         return digest([type(self).__qualname__, self.name, self.parameters()])
+
+
+class LLMError(FairtkError):
+    """A language model cannot be used at all: no call to it would succeed."""
+
+
+class BudgetError(LLMError):
+    """The next call would exceed ``max_calls`` or ``max_cost``.
+
+    All answers that were paid for are in the ledger: with a larger budget the same work goes on
+    where it stopped.
+    """
+
+
+class OfflineError(InputError):
+    """An answer is not in the ledger, and ``offline=True`` forbids to ask for it."""

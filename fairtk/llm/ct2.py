@@ -1,4 +1,9 @@
-"""From a Hugging Face model to CTranslate2: converted once, kept, and checked at each load."""
+"""Encoder-decoder models by CTranslate2, in a process of their own: the answers of transformers,
+sooner.
+
+CTranslate2 and PISA cannot share a process: both carry spdlog, whose unique symbols the loader
+merges, and the one that comes second crashes. So nothing outside this process imports ctranslate2.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,21 @@ import json
 import os
 import shutil
 import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from fairtk.backends import loading
-from fairtk.errors import MissingExtraError, ModelError
+from fairtk.errors import FairtkError, MissingExtraError, ModelError, ParameterError
+from fairtk.io import ENDED, Interpreter
+from fairtk.llm import loading
+from fairtk.llm.hugging_face import GumbelNoise, HuggingFaceSeq2Seq
+from fairtk.llm.loading import CPU_MOST, GPU_MOST
 
 NEEDED = "4.8"
 """The minor version whose converter and scores are known; others are refused."""
@@ -135,3 +147,154 @@ def check_probe(translator: Any, folder: Path, name: str) -> None:
             f"log-probabilities {apart:.2g} apart, at most {TOLERANCE:g} wanted; delete {folder} "
             "to convert the model again, or take HuggingFaceSeq2Seq"
         )
+
+
+def translating() -> Callable[[dict[str, Any]], tuple[list[list[str]], str]]:
+    """Return what loads the model that the first request names, and translates by the others.
+
+    It gives the tokens of answers, and what went wrong.
+    """
+    translator: Any = None
+
+    def answer(asked: dict[str, Any]) -> tuple[list[list[str]], str]:
+        nonlocal translator
+        try:
+            if translator is None:
+                translator = _loaded(**asked)
+                return [], ""
+            found = translator.translate_batch(asked.pop("tokens"), **asked)
+            return [each.hypotheses[0] for each in found], ""
+        except FairtkError as error:
+            return [], str(error)
+        except (RuntimeError, ValueError, MemoryError) as error:
+            return [], f"{type(error).__name__}: {error}"
+
+    return answer
+
+
+def _loaded(
+    folder: str, digest: str, name: str, device: str, device_index: int, threads: int
+) -> Any:
+    import ctranslate2
+
+    place = converted(folder, digest, name)
+    translator = ctranslate2.Translator(
+        str(place),
+        device=device,
+        device_index=device_index,
+        compute_type="float32",
+        intra_threads=threads,
+        inter_threads=1,
+    )
+    check_probe(translator, place, name)
+    return translator
+
+
+class TranslatorProcess:
+    """A process with one model (what `ct2_worker` loads); it ends with this object."""
+
+    def __init__(self, name: str, **model: Any) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._interpreter = Interpreter("fairtk.llm.ct2:translating", stderr=self._said)
+        self._finalizer = weakref.finalize(self, _end, self._interpreter, self._said)
+        self.ask(name=name, **model)
+
+    def ask(self, **request: Any) -> Any:
+        """Return the answer to a request.
+
+        Raises:
+            RuntimeError: CTranslate2 failed, e.g. for want of memory.
+            ModelError: the model cannot be used, or the process is gone.
+        """
+        try:
+            with self._lock:
+                found, error = self._interpreter.ask(request)
+        except ENDED:
+            raise ModelError(
+                f"the process of CTranslate2 for {self.name!r} has ended (exit code "
+                f"{self._interpreter.process.wait()}): {self._last_words()}"
+            ) from None
+        if error:
+            raise (RuntimeError if "tokens" in request else ModelError)(error)
+        return found
+
+    def _last_words(self) -> str:
+        self._said.seek(0)
+        return " ".join(self._said.read().split())[-300:] or "it said nothing"
+
+
+def _end(interpreter: Interpreter, said: IO[str]) -> None:
+    interpreter.end()
+    said.close()
+
+
+class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
+    """An encoder-decoder model that CTranslate2 runs in float32; settings of `HuggingFaceSeq2Seq`.
+
+    The model's files are converted on first use and kept in the user's cache folder
+    (``$XDG_CACHE_HOME/fairtk/ctranslate2``), by their content. At each load the scores of one
+    probe are compared with those of transformers. CTranslate2 runs in a process of its own (beside
+    PISA it would crash), which ends with this object. Answers are those of transformers in float32,
+    but where two candidates differ by rounding alone. It needs the extra ``fast``.
+
+    Raises:
+        MissingExtraError: ctranslate2, torch or transformers is not installed.
+        ModelError: another version of ctranslate2; on use: no conversion for the model, or the
+            probe's scores differ.
+        ParameterError: a setting is out of its range, or a dtype other than float32.
+    """
+
+    identity_name: ClassVar[str] = "fairtk.backends.ct2_seq2seq.CTranslate2Seq2Seq"
+    """As in the keys of answers that are kept; never changed."""
+
+    samples: ClassVar[bool] = False
+    LIBRARIES: ClassVar[tuple[str, ...]] = (*HuggingFaceSeq2Seq.LIBRARIES, "ctranslate2")
+
+    def __init__(self, model: str, *, dtype: str = "float32", **settings: Any) -> None:
+        if dtype not in ("auto", "float32"):
+            raise ParameterError(
+                f"CTranslate2Seq2Seq: dtype must be 'float32'; found {dtype!r} (use "
+                "HuggingFaceSeq2Seq for half precision)"
+            )
+        super().__init__(model, dtype="float32", **settings)
+        require_ctranslate2("CTranslate2Seq2Seq")
+
+    @cached_property
+    def _translator(self) -> TranslatorProcess:
+        import torch
+
+        return TranslatorProcess(
+            self.model,
+            folder=self._folder,
+            digest=self.content_digest(),
+            device=self._device.type,
+            device_index=self._device.index or 0,
+            threads=torch.get_num_threads(),
+        )
+
+    @cached_property
+    def _vocabulary(self) -> list[str]:
+        found: list[str] = self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer)))
+        return found
+
+    def _fitting_tokens(self) -> int:
+        # no shape to estimate from; a batch that memory does not hold is halved
+        return GPU_MOST if self._device.type == "cuda" else CPU_MOST
+
+    def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
+        del noise  # `stream` refuses a temperature
+        tokens = [[self._vocabulary[number] for number in row] for row in rows]
+        found = self._translator.ask(
+            tokens=tokens,
+            max_batch_size=0,
+            beam_size=self.num_beams,
+            max_decoding_length=self.max_new_tokens,
+            min_decoding_length=0,  # an empty answer is one, too
+            max_input_length=0,
+            length_penalty=1.0,
+        )
+        ids = [self._tokenizer.convert_tokens_to_ids(each) for each in found]
+        texts: list[str] = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
+        return texts

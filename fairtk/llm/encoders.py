@@ -10,15 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairtk.backends import loading
-from fairtk.backends.batching import padded
-from fairtk.backends.memory import encoder_tokens
-from fairtk.backends.model import HuggingFaceModel, optional
-from fairtk.backends.running import in_batches
-from fairtk.backends.weights import is_pickled
-from fairtk.backends.window import declared_window
 from fairtk.errors import ModelError, ParameterError
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.frames import FloatArray, IntArray
+from fairtk.llm import loading
+from fairtk.llm.backends import declared_window
+from fairtk.llm.hugging_face import HuggingFaceModel, in_batches, optional, padded
+from fairtk.llm.loading import encoder_tokens, is_pickled
 
 _PAIRS = 1 << 14
 """How many inner products are computed at a time."""

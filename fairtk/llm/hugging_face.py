@@ -1,24 +1,268 @@
-"""What the Hugging Face backends share: generating in batches, without sampling by default."""
+"""Hugging Face models as backends: encoder-decoder and decoder-only, in batches that do not
+change the answers.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairtk.backends import loading
-from fairtk.backends.memory import batch_tokens as fitting_tokens
-from fairtk.backends.model import HuggingFaceModel, at_least_one, optional
-from fairtk.backends.protocol import PromptLengthError
-from fairtk.backends.running import in_batches
-from fairtk.backends.sampling import GumbelNoise
-from fairtk.backends.window import UNLIMITED, PromptTokenizer, declared_window, longer_than
-from fairtk.errors import InputError, ParameterError
-from fairtk.frames.arrays import IntArray
+from fairtk.errors import InputError, ModelError, ParameterError, suggestion
+from fairtk.frames import IntArray, digest
+from fairtk.llm import loading
+from fairtk.llm.backends import (
+    UNLIMITED,
+    PromptLengthError,
+    PromptTokenizer,
+    declared_window,
+    longer_than,
+)
+from fairtk.llm.beams import shared, shares_beams
+from fairtk.llm.loading import batch_tokens as fitting_tokens
+from fairtk.llm.loading import find_folder, is_out_of_memory, model_digest
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+class HuggingFaceModel:
+    """A model on the hub or in a folder, loaded on first use; code of a repository is never run.
+
+    A subclass names its settings in `SETTINGS`, keeps each as an attribute of that name, and says
+    what they mean.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+        MissingExtraError: torch or transformers is not installed.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = ()
+
+    LIBRARIES: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
+    """The packages on whose versions the numbers depend."""
+
+    _pickled: bool | None = None
+    """Whether pickled weights may be read; None: never, and there is no setting for it."""
+
+    def __init__(
+        self, model: str, device: str, dtype: str, batch_tokens: int | None, revision: str | None
+    ) -> None:
+        where = type(self).__name__
+        loading.require_packages(where)
+        if dtype not in DTYPES:
+            raise ParameterError(f"{where}: unknown dtype {dtype!r}{suggestion(dtype, DTYPES)}")
+        self.model = str(model)
+        self.device = str(device)
+        self.dtype = dtype
+        self.batch_tokens = optional(batch_tokens, "batch_tokens", where)
+        self.revision = revision
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.model
+
+    def content_digest(self) -> str:
+        """Return a digest of the model's files, wherever they are."""
+        return model_digest(find_folder(self.model, self.revision, self._pickled))
+
+    @cached_property
+    def _folder(self) -> str:
+        loading.require_packages(type(self).__name__)
+        return str(find_folder(self.model, self.revision, self._pickled))
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return loading.load_tokenizer(self._folder, self.model)
+
+    @cached_property
+    def _config(self) -> Any:
+        return loading.load_config(self._folder, self.model)
+
+    @cached_property
+    def _device(self) -> Any:
+        return loading.pick_device(self.device, type(self).__name__)
+
+    @property
+    def _positions(self) -> int | None:
+        """Absolute positions of the model; None where positions are relative (T5)."""
+        found = getattr(self._config, "max_position_embeddings", None)
+        return int(found) if found else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A loaded model does not travel to other processes; each loads its own.
+        return {name: getattr(self, name) for name in self.SETTINGS}
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.SETTINGS)
+        return f"{type(self).__name__}({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def at_least_one(value: Any, name: str, where: str) -> int:
+    """Return a setting as an int from 1."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ParameterError(f"{where}: {name} must be an integer from 1; found {value!r}")
+    return int(value)
+
+
+def optional(value: Any, name: str, where: str) -> int | None:
+    """Return a setting as `at_least_one` does, or None for None."""
+    return None if value is None else at_least_one(value, name, where)
+
+
+def cost(size: int, longest: int, new_tokens: int) -> int:
+    """Return the cost of a batch in tokens: padded prompts plus the answers' room."""
+    return size * (longest + new_tokens)
+
+
+def plan_batches(lengths: IntArray, batch_tokens: int, new_tokens: int) -> list[IntArray]:
+    """Return batches of prompt numbers, the longest prompts first.
+
+    Sorting by length keeps padding small; starting with the longest shows at once whether a batch
+    fits into memory. The plan depends on the lengths alone (equal lengths keep their order).
+
+    Args:
+        lengths: tokens of each prompt; shape (n,).
+        batch_tokens: the largest `cost` of a batch; a prompt above it gets a batch of its own.
+        new_tokens: tokens that each answer may have.
+    """
+    order = np.argsort(-np.asarray(lengths), kind="stable")
+    batches = []
+    start = 0
+    while start < len(order):
+        longest = int(lengths[order[start]])
+        size = max(1, batch_tokens // max(1, longest + new_tokens))
+        batches.append(order[start : start + size].astype(np.int64))
+        start += size
+    return batches
+
+
+def padded(rows: list[list[int]], filler: int | None, left: bool) -> tuple[IntArray, IntArray]:
+    """Return token ids and attention mask; both of shape (n_prompts, longest).
+
+    Args:
+        rows: the token ids of prompts.
+        filler: the id of padding; None: 0.
+        left: whether the padding stands before the prompts.
+    """
+    longest = max(len(row) for row in rows)
+    ids = np.full((len(rows), longest), filler or 0, dtype=np.int64)
+    mask = np.zeros((len(rows), longest), dtype=np.int64)
+    for number, row in enumerate(rows):
+        place = slice(longest - len(row), None) if left else slice(None, len(row))
+        ids[number, place] = row
+        mask[number, place] = 1
+    return ids, mask
+
+
+def in_batches(
+    lengths: IntArray,
+    most: int,
+    new_tokens: int,
+    run: Callable[[IntArray], Any],
+    device: Any,
+    name: str,
+    remedy: str,
+) -> Iterator[tuple[IntArray, Any]]:
+    """Yield the numbers of each batch's texts and what `run` made of them.
+
+    Args:
+        lengths: tokens of each text; shape (n,).
+        most: the largest `cost` of a batch; halved, and the batch tried again, when memory runs
+            out.
+        new_tokens: tokens that each answer may have; 0 where nothing is generated.
+        run: does a batch; never returns None.
+        device: the torch device that `run` uses.
+        name: the model's, for messages.
+        remedy: what to do where memory does not hold one text.
+
+    Raises:
+        ModelError: memory does not hold one text.
+    """
+    from tqdm import tqdm
+
+    waiting = plan_batches(lengths, most, new_tokens)[::-1]
+    # disable=None: a bar on a terminal only; delay: only for work that takes a while
+    bar = tqdm(total=len(lengths), desc=name, unit="text", delay=2, disable=None, leave=False)
+    with bar:
+        while waiting:
+            batch = waiting.pop()
+            price = cost(len(batch), int(lengths[batch].max()), new_tokens)
+            output = None
+            if len(batch) == 1 or price <= most:
+                output = _unless_memory_runs_out(run, batch, device)
+            if output is not None:
+                yield batch, output
+                bar.update(len(batch))
+            elif len(batch) == 1:
+                raise ModelError(
+                    f"memory on {device} does not hold one prompt of {lengths[batch[0]]} tokens "
+                    f"for {name!r}: {remedy}"
+                )
+            else:
+                most = min(most, max(1, price // 2))
+                middle = len(batch) // 2
+                waiting += [batch[middle:], batch[:middle]]
+
+
+def _unless_memory_runs_out(run: Callable[[IntArray], Any], batch: IntArray, device: Any) -> Any:
+    import torch
+
+    try:
+        with torch.inference_mode():
+            return run(batch)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    return None
+
+
+def checked_sampling(temperature: Any, seed: Any, where: str) -> tuple[float, int]:
+    """Return temperature (0 or above; 0: no sampling) and seed (an integer of at least 0)."""
+    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not number or not (math.isfinite(temperature) and temperature >= 0):
+        raise ParameterError(
+            f"{where}: temperature must be a number of at least 0; found {temperature!r}"
+        )
+    return float(temperature), 0 if seed == 0 else at_least_one(seed, "seed", where)
+
+
+class GumbelNoise:
+    """A logits processor that makes greedy choice a draw from the softmax at a temperature.
+
+    argmax(z / T + g) with g of the standard Gumbel distribution has the probabilities softmax(z /
+    T) (Gumbel 1954; Maddison, Tarlow & Minka 2014, "A* Sampling", section 2). Each prompt, given
+    by its token ids, has a stream of its own, so that an answer is the same whatever else is in
+    its batch.
+    """
+
+    def __init__(self, temperature: float, seed: int, prompts: Sequence[Sequence[int]]) -> None:
+        self.temperature = temperature
+        self._streams = [
+            np.random.default_rng(int(digest([seed, list(prompt)], 16), 16)) for prompt in prompts
+        ]
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Return the scores of the next token, (prompts, vocabulary), with noise."""
+        import torch
+
+        del input_ids
+        noise = np.stack([stream.gumbel(size=scores.shape[1]) for stream in self._streams])
+        return scores.float() / self.temperature + torch.from_numpy(noise).to(scores.device)
+
 
 # Set over the sampling defaults that a model's generation_config.json may have.
 _NO_SAMPLING: dict[str, Any] = {
@@ -230,3 +474,152 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
             self._answers_of(output, ids.shape[1]).cpu(), skip_special_tokens=True
         )
         return texts
+
+
+class HuggingFaceCausal(HuggingFaceBackend):
+    """A decoder-only model from the hub or a folder; greedy by default (``num_beams=1``).
+
+    A prompt is put into the tokenizer's chat template, if it has one, as the user's message; a chat
+    (`chats` says whether it is taken) with its roles, the system's message before the user's where
+    the template has no place for it. The answer is what the model adds. The window is the model's
+    context less ``max_new_tokens`` and the template's own tokens.
+
+    See `HuggingFaceBackend` for the settings.
+    """
+
+    identity_name: ClassVar[str] = "fairtk.backends.causal.HuggingFaceCausal"
+    """As in the keys of answers that are kept; never changed."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        num_beams: int = 1,
+        max_new_tokens: int = 128,
+        max_prompt_tokens: int | None = None,
+        batch_tokens: int | None = None,
+        revision: str | None = None,
+    ) -> None:
+        super().__init__(
+            model,
+            device=device,
+            dtype=dtype,
+            num_beams=num_beams,
+            max_new_tokens=max_new_tokens,
+            max_prompt_tokens=max_prompt_tokens,
+            batch_tokens=batch_tokens,
+            revision=revision,
+        )
+
+    def _auto_class(self) -> Any:
+        from transformers import AutoModelForCausalLM
+
+        return AutoModelForCausalLM
+
+    def _longest_prompt(self, declared: int | None) -> int | None:
+        known = [size for size in (declared, self._positions) if size]
+        if not known:
+            return None
+        return max(1, min(known) - self.max_new_tokens - self._template_tokens)
+
+    @property
+    def chats(self) -> bool:
+        """Whether the model has a chat template, so that `stream` takes chats."""
+        return bool(self._tokenizer.chat_template)
+
+    @cached_property
+    def _template_tokens(self) -> int:
+        """Tokens that the chat template puts around a prompt, plain special tokens apart."""
+        if not self.chats:
+            return 0
+        return len(self._encode(["."])[0]) - 1
+
+    def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
+        chat = self.chats
+        texts = [self._chat(prompt) if chat else prompt for prompt in prompts]
+        encoded = self._tokenizer(
+            # a chat template writes the special tokens itself
+            texts,
+            add_special_tokens=not chat,
+            truncation=False,
+            padding=False,
+            verbose=False,
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def _chat(self, prompt: str | Sequence[tuple[str, str]]) -> str:
+        """Return a prompt in the chat template."""
+        from jinja2.exceptions import TemplateError
+
+        given = [("user", prompt)] if isinstance(prompt, str) else prompt
+        system = "\n\n".join(content for role, content in given if role == "system")
+        try:
+            text = self._filled(given)
+        except TemplateError:  # some templates refuse the system's role
+            text = ""
+            if not system:
+                raise
+        if system.strip() not in text:  # and some leave it out silently
+            rest = [(role, content) for role, content in given if role != "system"]
+            role, content = rest[0] if rest else ("user", "")
+            text = self._filled([(role, f"{system}\n\n{content}".strip()), *rest[1:]])
+        return text
+
+    def _filled(self, messages: Sequence[tuple[str, str]]) -> str:
+        text: str = self._tokenizer.apply_chat_template(
+            [{"role": role, "content": content} for role, content in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+        )
+        return text
+
+    def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
+        # Answers go on where prompts end, so the padding stands before them.
+        return padded(rows, self._tokenizer.pad_token_id, left=True)
+
+    def _answers_of(self, output: Any, padded: int) -> Any:
+        return output[:, padded:]
+
+
+class HuggingFaceSeq2Seq(HuggingFaceBackend):
+    """An encoder-decoder model from the hub or a folder; beam search with 4 beams.
+
+    The prompt's window is the tokenizer's ``model_max_length`` (512 for T5), or else the model's
+    ``max_position_embeddings`` or ``n_positions``. T5's positions are relative, so a larger
+    ``max_prompt_tokens`` works there, at the price of lengths not seen in training.
+
+    See `HuggingFaceBackend` for the settings.
+    """
+
+    identity_name: ClassVar[str] = "fairtk.backends.seq2seq.HuggingFaceSeq2Seq"
+    """As in the keys of answers that are kept; never changed."""
+
+    def _auto_class(self) -> Any:
+        from transformers import AutoModelForSeq2SeqLM
+
+        return AutoModelForSeq2SeqLM
+
+    def _longest_prompt(self, declared: int | None) -> int | None:
+        positions = self._positions or getattr(self._config, "n_positions", None)
+        return declared or positions
+
+    def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
+        return self.tokenizer.encode(prompts)
+
+    def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
+        return padded(rows, self._tokenizer.pad_token_id, left=False)
+
+    @cached_property
+    def _shares_beams(self) -> bool:
+        return shares_beams(self._model)
+
+    def _inputs(self, ids: Any, mask: Any) -> dict[str, Any]:
+        if not self._shares_beams:
+            return super()._inputs(ids, mask)
+        return shared(self._model, ids, mask)
+
+    def _answers_of(self, output: Any, padded: int) -> Any:
+        return output

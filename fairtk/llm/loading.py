@@ -1,4 +1,4 @@
-"""Finding a model's files: a local folder, the hub's cache, or a download from the hub.
+"""A model's files, found and loaded with one-line errors, and how many tokens a batch may have.
 
 Only safetensors weights are read, or pickled ones where a user allows it and there are no others;
 code that a repository may hold is never run. What is fetched is the folder's JSON, vocabulary and
@@ -7,15 +7,20 @@ weight files, nothing else.
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import json
 import os
 import socket
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from fairtk.errors import MissingExtraError, ModelError
-from fairtk.files.fingerprints import folder_digest
+from fairtk.errors import MissingExtraError, ModelError, ParameterError
+from fairtk.io import folder_digest
+from fairtk.plugins import on_terminal
 
 INDEX = "model.safetensors.index.json"
 WEIGHTS = "model.safetensors"
@@ -177,3 +182,252 @@ def _fail(model: str, reason: str) -> NoReturn:
         f"connect once, or give a local folder instead of the name ({NEEDED}), "
         "e.g. model='/path/to/folder'"
     ) from None
+
+
+_NEEDED = "needed are tokenizer.json and tokenizer_config.json"
+_VOCABULARIES = {"tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"}
+_SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+
+
+def require_packages(where: str) -> None:
+    """Raise a `MissingExtraError` unless torch and transformers are installed; imports neither."""
+    for package in ("torch", "transformers"):
+        try:
+            found = importlib.util.find_spec(package)
+        except ImportError:
+            found = None
+        if found is None:
+            raise MissingExtraError(package, "t5", where)
+
+
+def load_tokenizer(folder: str, model: str) -> Any:
+    """Return the Hugging Face tokenizer of a folder; it has a padding token."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **_SAFE)
+    except Exception as error:
+        raise ModelError(
+            f"the tokenizer of {model!r} cannot be loaded from {folder!r} ({one_line(error)}); "
+            f"{_NEEDED}"
+        ) from error
+    # transformers makes up an empty one, to which every word is unknown
+    files = set(type(tokenizer).vocab_files_names.values())
+    if files and not any((Path(folder) / name).exists() for name in files | _VOCABULARIES):
+        raise ModelError(f"there is no tokenizer of {model!r} in {folder!r}; {_NEEDED}")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_config(folder: str, model: str) -> Any:
+    """Return the configuration of a folder."""
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(folder, **_SAFE)
+    except Exception as error:
+        raise ModelError(
+            f"config.json of {model!r} in {folder!r} cannot be read ({one_line(error)})"
+        ) from error
+
+
+def load_model(
+    auto_class: Any, folder: str, model: str, device: Any, dtype: str, pickled: bool = False
+) -> Any:
+    """Return the model of a folder on a device, in evaluation mode.
+
+    `pickled` says whether the weights are pickled rather than safetensors.
+
+    Raises:
+        ModelError: it cannot be loaded, or the files lack some of its weights.
+    """
+    try:
+        with _quiet():
+            # weights_only: a pickle gives tensors and nothing else; torch from 2.6 keeps to that
+            loaded, found = auto_class.from_pretrained(
+                folder,
+                dtype=pick_dtype(dtype, device),
+                use_safetensors=not pickled,
+                weights_only=True,
+                output_loading_info=True,
+                **_SAFE,
+            )
+        loaded = loaded.eval().to(device)
+    except Exception as error:
+        raise ModelError(
+            f"the model {model!r} cannot be loaded from {folder!r} with {auto_class.__name__} "
+            f"on {device} ({one_line(error)})"
+        ) from error
+    # transformers gives random numbers to weights that are not there; poolers are never used
+    lacking = sorted(key for key in found["missing_keys"] if "pooler" not in key)
+    if lacking:
+        raise ModelError(
+            f"the files of {model!r} in {folder!r} lack {len(lacking)} of the weights that a "
+            f"{type(loaded).__name__} has (e.g. {lacking[0]}): it is another kind of model"
+        )
+    return loaded
+
+
+def pick_device(device: str, where: str) -> Any:
+    """Return the torch device of a name; ``"auto"`` is CUDA where there is one, else the CPU."""
+    import torch
+
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ParameterError(f"{where}: unknown device {device!r} ({one_line(error)})") from None
+
+
+def pick_dtype(dtype: str, device: Any) -> Any:
+    """Return the torch type of a name; ``"auto"`` is a half precision on CUDA, else float32."""
+    import torch
+
+    if dtype == "auto":
+        if device.type != "cuda":
+            return torch.float32
+        # bfloat16 first: T5's activations overflow float16
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    return getattr(torch, dtype)
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's text on one line of bounded length."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide transformers' list of weights, which is checked here, and its bar if nobody watches."""
+    from transformers.utils import logging
+
+    hide = logging.is_progress_bar_enabled() and not on_terminal(sys.stderr)
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    if hide:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if hide:
+            logging.enable_progress_bar()
+
+
+CPU_SHARE, GPU_SHARE = 0.25, 0.6
+"""Shares of the free memory that a batch may use; the rest is for what the estimate leaves out."""
+
+CPU_MOST, GPU_MOST = 2**12, 2**18
+"""Larger batches are no faster: on a CPU the scores over the vocabulary fall out of the cache."""
+
+LEAST = 2**10
+_UNKNOWN = 2**31
+
+
+def batch_tokens(model: Any, device: Any, num_beams: int, new_tokens: int) -> int:
+    """Return the largest cost (`fairtk.llm.hugging_face.cost`) of a batch.
+
+    The number is rounded down to a power of two, so that a machine's answers do not depend on
+    what else runs on it, as far as possible; an out-of-memory error halves it.
+
+    Args:
+        model: a loaded Hugging Face model.
+        device: its torch device.
+        num_beams: beams per prompt.
+        new_tokens: tokens that each answer may have.
+    """
+    return _fitting(bytes_per_token(model, num_beams, new_tokens), device)
+
+
+def encoder_tokens(model: Any, device: Any, scores: int) -> int:
+    """Return the largest cost of a batch of texts that are encoded, not answered.
+
+    Args:
+        model: a loaded Hugging Face model.
+        device: its torch device.
+        scores: numbers per token that come on top of the model's own, e.g. over the vocabulary.
+    """
+    hidden, wide, heads, element = _shape(model)
+    return _fitting(_activations(hidden, wide, heads, element) + 2 * 4 * scores, device)
+
+
+def _fitting(token_bytes: float, device: Any) -> int:
+    import torch
+
+    if device.type == "cuda":
+        free, most = torch.cuda.mem_get_info(device)[0] * GPU_SHARE, GPU_MOST
+    else:
+        free, most = available_memory() * CPU_SHARE, CPU_MOST
+    fitting = int(free / token_bytes)
+    return max(LEAST, min(most, 1 << max(0, fitting.bit_length() - 1)))
+
+
+def bytes_per_token(model: Any, num_beams: int, new_tokens: int) -> float:
+    """Return a generous estimate of what one token of a batch costs during beam search.
+
+    Counted are keys and values of every layer per beam (twice: beams are reordered by copying),
+    the activations of one layer, and the scores over the vocabulary per beam, spread over the
+    tokens of an answer.
+    """
+    config = model.config
+    layers = _size(config, "num_decoder_layers", "num_hidden_layers", "num_layers", default=12)
+    hidden, wide, heads, element = _shape(model)
+    inner = heads * _size(config, "d_kv", "head_dim", default=max(1, hidden // heads))
+    vocabulary = _size(config, "vocab_size", default=32_000)
+    cache = 2 * 2 * num_beams * layers * inner * element
+    scores = 4 * 4 * num_beams * vocabulary / max(1, new_tokens)
+    return float(cache + _activations(hidden, wide, heads, element) + scores)
+
+
+def _shape(model: Any) -> tuple[int, int, int, int]:
+    """Return the width of a layer and its feed-forward part, the heads, and a number's bytes."""
+    config = model.config
+    hidden = _size(config, "d_model", "hidden_size", "n_embd", "dim", default=1024)
+    heads = _size(config, "num_heads", "num_attention_heads", "n_head", "n_heads", default=16)
+    wide = _size(config, "d_ff", "intermediate_size", "n_inner", "hidden_dim", default=4 * hidden)
+    return hidden, wide, heads, next(model.parameters()).element_size()
+
+
+def _activations(hidden: int, wide: int, heads: int, element: int) -> int:
+    return (8 * hidden + 2 * wide) * element + heads * 512 * 4
+
+
+def available_memory() -> int:
+    """Return the bytes of memory that this process can still get, a container's limit included."""
+    found = [_UNKNOWN]
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                found = [int(line.split()[1]) * 1024]
+        group = Path("/sys/fs/cgroup")
+        limit = (group / "memory.max").read_text().strip()
+        if limit != "max":
+            used = int((group / "memory.current").read_text())
+            found.append(max(0, int(limit) - used))
+    except (OSError, ValueError):
+        if found == [_UNKNOWN] and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+            found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2]
+    return min(found)
+
+
+def _size(config: Any, *names: str, default: int) -> int:
+    for name in names:
+        value = getattr(config, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return default
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that a batch was too large for the memory."""
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and (
+        "out of memory" in text or "not enough memory" in text or "can't allocate memory" in text
+    )

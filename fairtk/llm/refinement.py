@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from fairtk.errors import ParameterError
-from fairtk.frames.content import ByContent, digest
+from fairtk.frames import ByContent, digest
 from fairtk.llm.chat import Chat, Message
-from fairtk.prompts.lookup import get
+from fairtk.llm.prompts import get
 
 NAMES: Mapping[str, str] = {"NB": "non-binary people", "female": "women", "male": "men"}
 """How levels that are codes are written in a prompt."""

@@ -2,30 +2,336 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import os
+import random
+import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from email.utils import parsedate_to_datetime
 from functools import cache
-from threading import Event
+from threading import Event, Lock
 from typing import Any, ClassVar
 
 from fairtk.errors import DataWarning, MissingExtraError, ParameterError
-from fairtk.llm.calls import OPENAI_URL, ServerModel
-from fairtk.llm.chat import Chat, Outcome
-from fairtk.llm.errors import LLMError
-from fairtk.llm.forms import CallForm
-from fairtk.llm.retries import Streak
-from fairtk.llm.server_settings import (
+from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped
+from fairtk.llm.replies import (
+    BrokenReplyError,
     check_address,
     check_key_name,
     check_number,
     checked_body,
     checked_effort,
+    detail,
+    one_line,
+    read_reply,
+    without_keys,
 )
+
+LONGEST_WAIT = 120.0
+"""Seconds: a server that asks for a longer wait is given up."""
+
+SILENCE = 45.0
+"""Seconds that a server from which nothing has come yet is asked again, all calls together."""
+
+PROBE = 2.0
+"""Seconds that it has for each call after that."""
+
+
+def backoff(
+    first: float, attempt: int, asked: float | None, rng: random.Random, most: float = 30.0
+) -> float:
+    """Return the seconds to wait after an attempt (from 0) that failed: `first`, then doubled.
+
+    A random part (between half of the wait and all of it) keeps calls that failed together from
+    coming back together. What the server asks for is met, and never shortened.
+    """
+    own = min(most, first * 2.0 ** min(attempt, 60)) * rng.uniform(0.5, 1.0)
+    return own if asked is None else max(asked, 0.0) + min(own, 0.1)
+
+
+class Streak:
+    """Calls in a row that failed, over all threads that use a model.
+
+    `heard` says whether the server has ever sent anything.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.heard = False
+        self._asked: float | None = None
+        self._lock = Lock()
+
+    def patience(self, timeout: float, attempt: int) -> float:
+        """Return the seconds that an attempt (from 0) may take; 0: it is no use.
+
+        A server that accepts connections and never says a word must not cost every attempt of
+        every call its whole time: together they have `SILENCE`, then each call has `PROBE`.
+        """
+        if self.heard:
+            return timeout
+        now = time.monotonic()
+        with self._lock:
+            self._asked = now if self._asked is None else self._asked
+            left = SILENCE - (now - self._asked)
+        if attempt:  # a moment that is left is no use
+            return min(timeout, left) if left >= min(timeout, PROBE) else 0.0
+        return timeout if left > 0 else min(timeout, PROBE)
+
+    def add(self) -> int:
+        """Count one more, and return how many there are."""
+        with self._lock:
+            self.count += 1
+            return self.count
+
+    def end(self) -> None:
+        """Begin anew."""
+        self.count = 0
+        self._asked = None
+
+    def __reduce__(self) -> Any:
+        return (Streak, ())
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Return the seconds that ``Retry-After`` asks for (a number or a date), or None."""
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - (
+                time.time() if now is None else now
+            )
+        except (TypeError, ValueError):
+            return None
+    return max(0.0, seconds) if seconds == seconds else None
+
+
+OTHER_NAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+"""One setting under two names: servers know the one, the other or both."""
+
+REFUSABLE = ("max_tokens", "max_completion_tokens", "temperature", "seed")
+"""What a call can do without; what else was asked for is not dropped silently."""
+
+_REFUSED = (400, 422)
+_CODES = ("unsupported_parameter", "unsupported_value", "unknown_parameter")
+_UNKNOWN = re.compile(
+    r"unsupported|not support|n['’]t support|unknown|unrecogni[sz]ed|unexpected|not (?:a )?valid|"
+    r"not permitted|not allowed|not accepted|forbidden|not available|deprecated|removed|extra|"
+    r"only the default|cannot be set|can['’]t be set|invalid (?:param|field|key|argument)|refuse|"
+    r"reject|instead",
+    re.IGNORECASE,
+)
+
+
+class CallForm:
+    """What a server refused so far, shared by all temperatures of a model and all threads."""
+
+    def __init__(self) -> None:
+        self.refused: tuple[str, ...] = ()
+        self._lock = Lock()
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Note refused parameters; the same one twice changes nothing."""
+        with self._lock:
+            new = [name for name in names if name in REFUSABLE]
+            self.refused = tuple(dict.fromkeys([*self.refused, *new]))
+
+    def of(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters as the server takes them; what it refused is None or left out."""
+        found = dict(parameters)
+        for name in self.refused:
+            value = found.get(name)
+            if name not in OTHER_NAME:
+                if value is not None:
+                    found[name] = None
+                continue
+            found.pop(name, None)
+            other = OTHER_NAME[name]
+            if value is not None and other not in self.refused:
+                found[other] = value
+        return found
+
+    def __reduce__(self) -> Any:
+        return (_with_refused, (self.refused,))
+
+
+def _with_refused(names: tuple[str, ...]) -> CallForm:
+    form = CallForm()
+    form.learn(names)
+    return form
+
+
+def refused_parameter(error: Exception, sent: Iterable[str]) -> str | None:
+    """Return the parameter that a server refuses to take, by its own message; None: none.
+
+    A parameter whose value alone is wrong (too long an answer for the window) is not refused.
+    """
+    if getattr(error, "status_code", None) not in _REFUSED:
+        return None
+    body = getattr(error, "body", None)
+    about = body if isinstance(body, dict) else {}
+    said = detail(error, 2000)
+    if not (about.get("code") in _CODES or _UNKNOWN.search(said)):
+        return None
+    names = [name for name in sent if name in REFUSABLE]
+    if about.get("param") in names:
+        return str(about["param"])
+    places = {m.start(): name for name in names if (m := re.search(rf"\b{name}\b", said))}
+    return places[min(places)] if places else None
+
+
+OPENAI_URL = "https://api.openai.com/v1"
+MOST_FAILURES = 5
+"""Calls in a row that fail with all their attempts: the server counts as dead."""
+
+_TRY_AGAIN = (408, 409, 425, 429)
+
+
+class ServerModel(ChatModel):
+    """A model behind a server: the base of `OpenAICompatible`, which documents the settings."""
+
+    model: str
+    base_url: str | None
+    api_key_env: str | None
+    timeout: float
+    retries: int
+    backoff: float
+    _streak: Streak
+    _form: CallForm
+
+    def sent_parameters(self) -> dict[str, Any]:
+        """Return `parameters` as the server takes them."""
+        return self._form.of(self.parameters())
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What the server refused to take so far."""
+        return self._form.refused
+
+    def learn(self, refused: Iterable[str]) -> None:
+        """Be told what the server refused earlier."""
+        self._form.learn(refused)
+
+    def _ask(self, client: Any, chat: Chat, stopped: Event) -> Outcome:
+        """Return the outcome of one call with its retries, in a form that the server takes."""
+        rng = random.Random()  # waits only: no result depends on it
+        reason = "not tried"
+        # of a server that just failed every attempt of a call, less is to be hoped for
+        retries = min(self.retries, 1) if self._streak.count else self.retries
+        for attempt in range(retries + 1):
+            patience = self._streak.patience(self.timeout, attempt)
+            if not patience:
+                return self._failed(f"{reason} ({attempt} attempts)", stopped)
+            begin = time.perf_counter()
+            try:
+                reply = self._send_in_form(client, chat, patience)
+                self._streak.heard = True
+                found = read_reply(reply, time.perf_counter() - begin)
+                self._streak.end()
+                return self._without_key(found)
+            except BrokenReplyError as error:
+                if attempt == retries and error.kept is not None:
+                    self._streak.end()
+                    return self._without_key(error.kept)
+                said = self._hidden(one_line(str(error)))
+                reason, again, asked = f"the response is not a chat completion ({said})", True, None
+            except Exception as error:
+                reason, again, asked = self._judge(error, patience)
+            if not again:  # the server is there, and refuses this prompt
+                self._streak.end()
+                return Failure(f"{self.model!r}: {reason}")
+            if (asked or 0.0) > LONGEST_WAIT:
+                return self._failed(reason, stopped)
+            if attempt < retries and stopped.wait(backoff(self.backoff, attempt, asked, rng)):
+                return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
+        return self._failed(f"{reason} ({retries + 1} attempts)", stopped)
+
+    def _failed(self, reason: str, stopped: Event) -> Failure:
+        """Return the failure of a call that the server is to blame for; the last in a row ends
+        all.
+        """
+        if self._streak.add() >= MOST_FAILURES and not stopped.is_set():
+            stopped.set()
+            raise LLMError(
+                f"stopped: {MOST_FAILURES} calls in a row to {self.base_url or OPENAI_URL} failed, "
+                f"the last to {self.model!r} with: {reason}; the server seems to be down: run "
+                "again when it answers (with a ledger, no answer so far is asked for again)"
+            )
+        return Failure(f"{self.model!r}: {reason}")
+
+    def _send_in_form(self, client: Any, chat: Chat, patience: float) -> bytes:
+        """Send a call; without what the server refuses, as soon as it says so."""
+        while True:
+            sent = {k: v for k, v in self.sent_parameters().items() if v is not None}
+            try:
+                return self._send(client, chat, patience, sent)
+            except Exception as error:
+                refused = refused_parameter(error, sent)
+                if refused is None:
+                    raise
+                self._form.learn([refused])  # each once, so that this ends
+
+    def _send(self, client: Any, chat: Chat, patience: float, sent: Mapping[str, Any]) -> bytes:
+        response = client.chat.completions.with_raw_response.create(
+            model=self.model,
+            messages=[{"role": m.role, "content": escaped(m.content)} for m in chat.messages],
+            **sent,
+            **({} if patience == self.timeout else {"timeout": patience}),
+        )
+        content: bytes = response.content
+        return content
+
+    def _without_key(self, found: Completion) -> Completion:
+        """Return an answer; one that is no text, and may repeat what was sent, without the key."""
+        if found.finish != "unreadable":
+            return found
+        return dataclasses.replace(found, text=self._hidden(found.text))
+
+    def _judge(self, error: Exception, patience: float) -> tuple[str, bool, float | None]:
+        """Return what happened, whether to try again, and the wait that the server asks for.
+
+        What no other call would do better at is raised, as an `LLMError`.
+        """
+        status = getattr(error, "status_code", None)
+        if isinstance(status, int):
+            self._streak.heard = True
+            said = self._hidden(detail(error))
+            server = self.base_url or OPENAI_URL
+            if status in (401, 403):
+                # its text often repeats a part of the key
+                raise LLMError(
+                    f"the server {server} refuses the key in {self.api_key_env!r} for the model "
+                    f"{self.model!r} (status {status}): set a valid key"
+                ) from None
+            if status == 404:
+                raise LLMError(
+                    f"the server {server} does not know the model {self.model!r} (status 404: "
+                    f"{said}): check model and base_url"
+                ) from None
+            headers = getattr(getattr(error, "response", None), "headers", {})
+            again = status in _TRY_AGAIN or status >= 500
+            return f"status {status}: {said}", again, retry_after(headers)
+        kind = type(error).__name__
+        if kind == "APITimeoutError":
+            return f"no answer within {patience:.3g} s", True, None
+        if kind == "APIConnectionError":
+            return f"no connection to {self.base_url or OPENAI_URL}", True, None
+        # whatever else goes wrong is the end of this call, not of the work
+        said = self._hidden(one_line(str(error)))
+        return f"{kind}: {said}", kind.startswith("API"), None
+
+    def _hidden(self, text: str) -> str:
+        """Return a server's text without anything that looks like a key."""
+        return without_keys(text, os.environ.get(self.api_key_env or "", ""))
 
 
 def outcomes_in_threads(

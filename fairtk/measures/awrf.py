@@ -1,26 +1,28 @@
-"""AWRF: attention-weighted rank fairness."""
+"""AWRF: attention-weighted rank fairness; nDCG x AWRF and the nDCG of TREC Fair Ranking 2022."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from ir_measures import nDCG
 
-from fairtk.errors import ParameterError, listed, warn
-from fairtk.exposure.browsing import TREC, BrowsingModel
-from fairtk.exposure.expected import attention, average
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
-from fairtk.groups.coverage import coverage_of, unreachable
-from fairtk.groups.exposure import (
+from fairtk.errors import InputError, ParameterError, listed, warn
+from fairtk.exposure import TREC, BrowsingModel, attention, average, normalized_gain
+from fairtk.frames import BoolArray, FloatArray, IntArray, describe
+from fairtk.groups import (
     Memberships,
+    coverage_of,
     free_attention,
     group_exposure,
     jensen_shannon_bounds,
     rank_fairness,
     shown_documents,
+    unreachable,
 )
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.evidence import Evidence
+from fairtk.measures.composed import E
+from fairtk.measures.judged import Evidence
 from fairtk.measures.params import (
     AMORTIZE,
     CUTOFF,
@@ -29,8 +31,9 @@ from fairtk.measures.params import (
     UNLABELED,
     ObjectParam,
     Param,
+    at_least,
 )
-from fairtk.string_forms import read_browsing
+from fairtk.plugins import read_browsing
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -190,3 +193,112 @@ def warn_of_thin_labels(
 AWRF = AttentionWeightedRankFairness()
 AWRF_PARAMS = {k: v for k, v in AWRF.SUPPORTED_PARAMS.items() if k != "cutoff"}
 """The parameters of AWRF other than the cutoff, for measures that contain it."""
+
+
+IDEAL = Param(
+    int,
+    default=500,
+    desc="without @k: number of documents that were asked for, which the ideal ranking has",
+    check=at_least(1),
+)
+REL = Param((int, float), default=1, desc="smallest label of a useful document")
+
+
+class TRECnDCG(FairMeasure):
+    """How relevant a ranking is, by the discounted cumulative gain of TREC Fair Ranking 2022.
+
+    Binary gains, discount 1 / log2(max(rank, 2)) with ranks from 1, so that the first two ranks
+    weigh the same; the ideal ranking has the length that was asked for (``@k``, or `ideal` without
+    a cutoff) even where the run is shorter (Task 1 guidelines and metric code). trec_eval's nDCG
+    uses 1 / log2(rank + 1) and gives other numbers. In [0, 1], higher is better. On a sampled run,
+    the mean over samples. A query without a useful document is undefined (NaN); one that the run
+    lacks gets 0. Without a cutoff, a ranking longer than `ideal` is an error, as in the track.
+    """
+
+    NAME = "nDCG_TREC"
+    PRETTY_NAME: ClassVar[str] = "nDCG (TREC Fair Ranking 2022)"
+    CITATION: ClassVar[str] = "ekstrand2022overview"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"cutoff": CUTOFF, "ideal": IDEAL, "rel": REL}
+
+    takes_exposure = True
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the value of each query."""
+        ranked, pairs, cutoff = evidence.rankings, evidence.pairs, self["cutoff"]
+        n_queries = len(evidence.qids)
+        useful = pairs.label >= self["rel"]  # unjudged: NaN, not useful
+        length = cutoff if cutoff is not None else self["ideal"]
+        beyond = np.flatnonzero(ranked.position >= length)
+        if cutoff is None and len(beyond):
+            raise InputError(
+                f"{self!r}: a ranking is longer than the {length} documents asked for "
+                f"({describe(ranked, int(beyond[0]))}); set the cutoff, e.g. {self.NAME}@{length}"
+            )
+        n_useful = np.bincount(pairs.query[useful], minlength=n_queries)
+        if evidence.exact is not None:
+            weight = evidence.exposure_of_rows(self.text, TREC(), cutoff)
+        else:
+            weight = attention(ranked, TREC(), cutoff)
+        value = normalized_gain(
+            ranked, useful[pairs.of_row], evidence.query_of_run, n_useful, TREC(), weight, length
+        )
+        empty = evidence.qids[n_useful == 0]
+        self.warn_undefined(empty, n_queries, "no useful document in the labels")
+        return value
+
+
+nDCG_TREC = TRECnDCG()
+
+
+WHICH = Param(
+    str,
+    default="TREC",
+    choices=("TREC", "trec_eval"),
+    desc="TREC: the track's nDCG; trec_eval: ir_measures' nDCG, with another discount",
+)
+
+
+class NDCGxAWRF(FairMeasure):
+    """Relevance times closeness to the groups' target: the score of TREC Fair Ranking 2022.
+
+    nDCG x AWRF for each query, then the mean. With ``ndcg="TREC"`` (the track's, see nDCG_TREC) it
+    is the official score of Task 1; ``ndcg="trec_eval"`` uses the usual nDCG and gives other
+    numbers. Report the two factors too: many pairs of them have the same product, and the mean
+    of products is not the product of means. In [0, 1], higher is better. Undefined (NaN) where a
+    factor is; a query that the run lacks gets 0.
+    """
+
+    NAME = "nDCG_AWRF"
+    PRETTY_NAME: ClassVar[str] = "nDCG x AWRF"
+    CITATION: ClassVar[str] = "ekstrand2022overview sapiezynski2019quantifying"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"cutoff": CUTOFF, "ndcg": WHICH, **AWRF_PARAMS}
+
+    @property
+    def factors(self) -> list[FairMeasure]:
+        """The two measures whose product this is."""
+        cutoff = {} if self["cutoff"] is None else {"cutoff": self["cutoff"]}
+        shared = {name: self[name] for name in AWRF_PARAMS if name in self.params}
+        relevance: Any = E(nDCG(**cutoff)) if self["ndcg"] == "trec_eval" else nDCG_TREC(**cutoff)
+        return [relevance, AWRF(**cutoff, **shared)]
+
+    def check_params(self) -> None:
+        """Raise if groups and target do not fit."""
+        if "groups" in self.params:
+            _ = self.factors
+
+    @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X: if both factors do."""
+        return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
+
+    def score_all(self, evidence: Evidence) -> FloatArray:
+        """Return the product for each query."""
+        relevance, awrf = self.factors
+        return relevance.score_all(evidence) * awrf.score_all(evidence)
+
+
+nDCG_AWRF = NDCGxAWRF()

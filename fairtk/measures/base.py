@@ -1,4 +1,4 @@
-"""`FairMeasure`: what a measure declares, and how it is asked for its values.
+"""`FairMeasure`: what a measure declares, how it is asked for its values, and what these must be.
 
 A measure is a class with declarations and one method. A third party writes `score_query`, which
 sees one query; the built-in measures write `score_all`, which scores all queries at once with
@@ -7,23 +7,97 @@ array operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import ir_measures
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ParameterError, UndefinedWarning, listed, suggestion, warn
-from fairtk.frames.arrays import FloatArray, IntArray, ObjectArray
-from fairtk.frames.columns import DOCNO, LABEL, QID, SCORE
-from fairtk.frames.qrels import Qrels
-from fairtk.measures import checked
+from fairtk.errors import (
+    FairtkError,
+    MeasureError,
+    ParameterError,
+    UndefinedWarning,
+    listed,
+    suggestion,
+    warn,
+)
+from fairtk.frames import DOCNO, GROUP, LABEL, QID, SCORE, FloatArray, IntArray, ObjectArray, Qrels
 from fairtk.measures.params import NOT_GIVEN, Param
-from fairtk.renamed import refuse_old_word
+from fairtk.plugins import registry
 
 if TYPE_CHECKING:
-    from fairtk.measures.evidence import Evidence
+    from fairtk.measures.judged import Evidence
+
+_REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
+
+
+class Place:
+    """Where a measure is: the qid that it works on, or ``""`` for all at once."""
+
+    qid: str = ""
+
+
+@contextmanager
+def named_failures(measure: ir_measures.Measure) -> Iterator[Place]:
+    """Name the measure, its plugin and the query in what is raised inside; refuse ``sys.exit``."""
+    place = Place()
+    try:
+        yield place
+    except SystemExit as error:
+        raise MeasureError(
+            f"{_where(measure, place.qid)} calls sys.exit({error.code!r}); a measure must not end "
+            "the program"
+        ) from error
+    except FairtkError:
+        raise
+    except Exception as error:
+        note = f"(in {_where(measure, place.qid)})"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        raise
+
+
+def scored(measure: Any, evidence: Any) -> FloatArray:
+    """Return what a measure's `score_all` gives, checked: who asks it for values asks here."""
+    if evidence.exact is not None and not measure.takes_exposure:
+        evidence.exact.refuse(measure)
+    with named_failures(measure):
+        values = measure.score_all(evidence)
+    return numbers(measure, values, evidence.qids)
+
+
+def number(measure: ir_measures.Measure, value: Any, qid: str) -> float:
+    """Return the value of one query; one that is no number, or infinite, is a `MeasureError`."""
+    if not isinstance(value, Real | np.bool_) or math.isinf(value):
+        raise MeasureError(f"{_where(measure, qid)} gives {value!r}; {_REMEDY}")
+    return float(value)
+
+
+def numbers(measure: ir_measures.Measure, values: Any, qids: Any) -> FloatArray:
+    """Return the values of all queries, checked; shape (n_queries,)."""
+    array = np.asarray(values)
+    if array.shape != (len(qids),):
+        raise MeasureError(
+            f"{_where(measure)} gives values of the shape {array.shape} for {len(qids)} queries"
+        )
+    if array.dtype.kind not in "fiub":
+        return np.array([number(measure, v, q) for v, q in zip(array, qids, strict=True)])
+    infinite = np.flatnonzero(np.isinf(array))
+    if len(infinite):
+        number(measure, array[infinite[0]].item(), qids[infinite[0]])
+    return array.astype(np.float64, copy=False)
+
+
+def _where(measure: ir_measures.Measure, qid: str = "") -> str:
+    owners = [e.owner for e in registry.measures.entries() if e.name == measure.NAME]
+    owner = f"plugin {owners[0]}" if owners else f"module {type(measure).__module__}"
+    return f"measure {measure!r} ({owner})" + (f", qid {qid!r}" if qid else "")
 
 
 class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
@@ -76,7 +150,6 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __init__(self, **params: Any) -> None:
         for name in params:
             if name not in self.SUPPORTED_PARAMS:
-                refuse_old_word(name, self.SUPPORTED_PARAMS, self.NAME)
                 raise ParameterError(f"{self.NAME} has no parameter {name!r}{self._known(name)}")
         self.params: dict[str, Any] = {}
         self.settings: dict[str, Any] = {}  # what the measure works with, defaults included
@@ -180,7 +253,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __rmul__(self, other: Any) -> Any:
         return _product(other, self)
 
-    scored = checked.scored
+    scored = scored
 
     def score_all(self, evidence: Evidence) -> FloatArray:
         """Return the value of each query of the qrels; shape (n_queries,).
@@ -190,11 +263,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """
         values = np.full(len(evidence.qids), np.nan)
         cutoff = self["cutoff"] if "cutoff" in self.SUPPORTED_PARAMS else None
-        with checked.named_failures(self) as place:
+        with named_failures(self) as place:
             for index, qrels, run in evidence.by_query(cutoff):
                 place.qid = evidence.qids[index]
                 value = self.MISSING if run is None else self.score_query(qrels, run)
-                values[index] = checked.number(self, value, place.qid)
+                values[index] = number(self, value, place.qid)
         undefined = np.isnan(values) & evidence.present
         self.warn_undefined(evidence.qids[undefined], len(values), "score_query gave NaN")
         return values
@@ -250,3 +323,79 @@ def _product(left: Any, right: Any) -> Any:
     if not isinstance(left, ir_measures.Measure) or not isinstance(right, ir_measures.Measure):
         return NotImplemented
     return ir_measures.measures.registry["Product"](left=left, right=right)
+
+
+class NoMean(float):
+    """A query's value of a measure whose aggregate over queries is no mean.
+
+    Evaluators of ir_measures aggregate by the measure's `aggregator`. ``pt.Experiment`` adds values
+    up by itself and divides by the number of queries, which is warned about when it starts to.
+    """
+
+    why: str
+
+    def __new__(cls, value: float, why: str) -> NoMean:
+        """Attach to a value what is wrong with a mean: the measure, and what to use."""
+        result = super().__new__(cls, value)
+        result.why = why
+        return result
+
+    def __radd__(self, other: Any) -> float:
+        if other == 0:
+            warn(self.why)
+        return float(other) + float(self)
+
+
+class ValueOfGroups(NoMean):
+    """A query's value that knows which groups the query belongs to; their plain sum is NaN."""
+
+    groups: list[Any]
+
+    def __radd__(self, other: Any) -> float:
+        super().__radd__(other)
+        return float("nan")
+
+
+class GroupMeans(ir_measures.measures.base.Agg):  # type: ignore[misc]
+    """Compares the means of groups of queries."""
+
+    def __init__(self, compare: str) -> None:
+        self.compare = compare
+        self.values: list[ValueOfGroups] = []
+
+    def add(self, value: ValueOfGroups) -> None:
+        """Add a query's value."""
+        self.values.append(value)
+
+    def result(self) -> float:
+        """Return the comparison; NaN with fewer groups than it needs."""
+        means = means_of_groups(self.values)["value"].to_numpy(dtype=np.float64)
+        return float(compared(means[None, :], self.compare)[0][0])
+
+
+def compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
+    """Return how the values in each row compare, and how many of them that needs.
+
+    Values are NaN for groups that take no part; results, of shape (n_rows,), where too few have
+    one.
+    """
+    undefined = np.isnan(values)
+    low = np.where(undefined, np.inf, values).min(axis=1, initial=np.inf)
+    high = np.where(undefined, -np.inf, values).max(axis=1, initial=-np.inf)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        results = {"difference": high - low, "ratio": low / high, "min": low, "max": high}
+    needed = 2 if compare in ("difference", "ratio") else 1
+    enough = (~undefined).sum(axis=1) >= needed
+    return np.where(enough, results[compare], np.nan), needed
+
+
+def means_of_groups(values: Sequence[Any]) -> pd.DataFrame:
+    """Return a frame with ``group``, ``value`` (the mean) and ``queries`` (how many have it)."""
+    by_group: dict[Any, list[float]] = defaultdict(list)
+    for value in values:
+        for group in value.groups:
+            by_group[group].append(float(value))
+    names = sorted(by_group, key=str)
+    means = [float(np.mean(by_group[n])) for n in names]
+    counts = [len(by_group[n]) for n in names]
+    return pd.DataFrame({GROUP: names, "value": means, "queries": counts})

@@ -1,22 +1,460 @@
-"""EE-D, EE-R and EE-L: what they declare, and how they are asked for their values."""
+"""EE-D, EE-R and EE-L: one declaration for all three, one object for each form of them.
+
+Those of expeval (Diaz et al. 2020), by documents and by groups, and that of Towards Fair RAG.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError, warn
-from fairtk.exposure.bounds import Bounded
-from fairtk.frames.arrays import FloatArray, IntArray
+from fairtk.errors import ColumnError, InputError, ParameterError, listed, warn
+from fairtk.exposure import (
+    DEEPEST,
+    MU,
+    RBP,
+    Bounded,
+    BrowsingModel,
+    ExposureValues,
+    RankWeights,
+    expected_exposure,
+    expeval_values,
+    fair_rag_values,
+    make_grades,
+    total,
+    values_and_bounds,
+)
+from fairtk.frames import QID, BoolArray, FloatArray, IntArray
+from fairtk.groups import (
+    Memberships,
+    Shown,
+    SparseRows,
+    expeval_group_values,
+    expeval_target,
+    group_exposure,
+    loss_parts,
+)
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.ee.form import Form, Found
-from fairtk.measures.ee.paper import PaperForm
-from fairtk.measures.ee.published import ExpevalForm, ExpevalGroupsForm, FairRAGForm
-from fairtk.measures.ee.task2 import Task2Form
-from fairtk.measures.evidence import Evidence
+from fairtk.measures.judged import Evidence
 from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param
+
+Reasons = tuple[tuple[str, BoolArray], ...]
+"""Why queries have no value, each with the queries, of shape (n_queries,)."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a form finds for all queries; arrays have shape (n_queries,)."""
+
+    values: ExposureValues  # EE-D, EE-R and EE-L
+    useless: BoolArray  # queries that have no value because nothing is useful
+    untargeted: BoolArray | None = None  # queries without EE-R and EE-L for lack of a target
+    undefined: Reasons = ()  # why queries have no value at all, each with the queries
+    unbounded: Reasons = ()  # why queries have no normalized value
+    n: IntArray | None = None  # documents judged or retrieved, if values depend on them
+    disparity_has_n: bool = False  # whether EE-D depends on them, too
+
+
+class Form:
+    """One definition of the three measures, with its settings; a subclass defines `find`.
+
+    `lacking` says what is missing without which nothing is measured; empty: nothing.
+    """
+
+    disparity_needs_useful = False
+    """Whether EE-D, too, has no value where nothing is useful."""
+
+    def __init__(self, measure: FairMeasure) -> None:
+        self.name = measure.NAME
+        self.where = measure.text
+        self.model: BrowsingModel = measure.settings["browsing"]
+        self.cutoff: int | None = measure.settings["cutoff"]
+        self.graded: bool = measure.settings["graded"]
+        self.rel: float | None = measure.settings["rel"]
+        variant = measure.settings["variant"]
+        values = {"bounds": "='exact'", "estimator": "='unbiased'"}
+        for name, only in (("complete", "expeval"), ("bounds", "paper"), ("estimator", "paper")):
+            if name in measure.params and variant != only:
+                value = values.get(name, "")
+                raise ParameterError(f"{self.name}: {name}{value} goes with variant={only!r} only")
+        few = self.cutoff is not None and self.cutoff <= DEEPEST
+        self._ranks = RankWeights.of(self.model, self.cutoff, self.cutoff or 0) if few else None
+        self.lacking = ""
+        if self.model.needs_cutoff and self.cutoff is None:
+            self.lacking = (
+                f"{self.where}: browsing={str(self.model)!r} needs a cutoff, the number of "
+                f"documents that the user reads: write {self.where}@5"
+            )
+
+    def find(self, evidence: Evidence) -> Found:
+        """Return the values of all queries."""
+        raise NotImplementedError
+
+    def shown(self, evidence: Evidence) -> SparseRows:
+        """Return the attention that each ranking gives: a row per ranking, a cell per pair."""
+        ranked, pairs = evidence.rankings, evidence.pairs
+        useful = (self.grades(pairs.label) > 0)[pairs.of_row]
+        deepest = int(ranked.position.max(initial=-1)) + 1
+        weight = self.ranks(deepest).attention(ranked, useful)
+        return SparseRows(ranked.ranking, pairs.of_row, weight, ranked.n_rankings, len(pairs))
+
+    def targets(self, evidence: Evidence) -> FloatArray:
+        """Return the target exposure of each pair; shape (n_pairs,)."""
+        raise ParameterError(f"{self.where}: no target by document; use variant='paper'")
+
+    def ranks(self, deepest: int) -> RankWeights:
+        """Return the attention of the first ranks, of `deepest` at most without a cutoff."""
+        return self._ranks or RankWeights.of(self.model, self.cutoff, deepest)
+
+    def grades(self, label: FloatArray) -> FloatArray:
+        """Return the grade of each label: above 0 is useful, NaN is not judged."""
+        rel = self.rel
+        grade = label if rel is None else np.where(label >= rel, label, np.minimum(label, 0.0))
+        return grade if self.graded else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
+
+    def judged(self, evidence: Evidence) -> tuple[FloatArray, BoolArray, FloatArray, IntArray]:
+        """Return of each pair the grade, whether it is useful, and the expected exposure.
+
+        Shape (n_pairs,); then the number of useful documents of each query, shape (n_queries,).
+        """
+        ranked, pairs = evidence.rankings, evidence.pairs
+        grade = self.grades(pairs.label)
+        useful = grade > 0
+        n_useful = counts(pairs.query, useful, len(evidence.qids))
+        if evidence.exact is not None:
+            weight = evidence.exposure_of_rows(self.where, self.model, self.cutoff)
+        else:
+            deepest = int(ranked.position.max(initial=-1)) + 1
+            weight = self.ranks(deepest).attention(ranked, useful[pairs.of_row])
+        samples = ranked.n_samples[ranked.query]
+        exposure = expected_exposure(weight, pairs.of_row, len(useful), samples)
+        return grade, useful, exposure, n_useful
+
+    def without_sampling(self, evidence: Evidence, found: Found) -> Found:
+        """Return values whose EE-D and EE-L are right in expectation for any number of samples.
+
+        The mean exposure of N rankings has the squared norm ((N - 1) D + W) / N in expectation,
+        with D that of the policy and W the mean squared norm of its rankings: one number for all
+        rankings under models that look at ranks alone, the mean over the samples under a cascade. A
+        query whose run has no samples is left as it is: its ranking is the policy.
+        """
+        ranked = evidence.rankings
+        if not ranked.sampled:
+            return found
+        query = evidence.query_of_run[ranked.ranking_query]
+        n = np.bincount(query, minlength=len(evidence.qids))
+        alone = np.flatnonzero(n == 1)
+        if len(alone):
+            raise InputError(
+                f"{self.where}: qid {str(evidence.qids[alone[0]])!r} has one sample ({len(alone)} "
+                "such queries), and the unbiased estimate needs two; draw more, drop the column "
+                "'sample' of a ranking that is always the same, or say estimator='plain'"
+            )
+        square = total(query, self.shown(evidence).square(), len(n)) / np.maximum(n, 1)
+        values = found.values
+        added = np.where(n > 0, (square - values.disparity.value) / np.maximum(n - 1, 1), 0.0)
+        disparity = replace(values.disparity, value=values.disparity.value - added)
+        loss = replace(values.loss, value=values.loss.value - added)
+        return replace(found, values=replace(values, disparity=disparity, loss=loss))
+
+
+def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
+    """Return how many items of each query a mask holds; shape (n_queries,)."""
+    return np.bincount(index[mask], minlength=n_queries)
+
+
+def summed(
+    evidence: Evidence, memberships: Memberships, weight: FloatArray, pair: IntArray
+) -> SparseRows:
+    """Return weights of pairs, summed over each query's groups."""
+    pairs = evidence.pairs
+    shown = Shown(pairs.query[pair], pairs.doc[pair], weight, len(evidence.qids))
+    return group_exposure(shown, memberships)
+
+
+class PaperForm(Form):
+    """Towards Fair RAG, Eqs. 3 to 6 and Appendix C; Diaz et al. 2020."""
+
+    def __init__(self, measure: FairMeasure) -> None:
+        super().__init__(measure)
+        self.exact = measure.settings["bounds"] == "exact"
+        self.n: str | int = measure.settings["n"]
+
+    def find(self, evidence: Evidence) -> Found:
+        """Return the values of all queries."""
+        n, is_open = self.n_documents(evidence), self.n == "judged+retrieved"
+        pairs, n_queries = evidence.pairs, len(evidence.qids)
+        ranks = self.ranks(int(n.max(initial=0)))
+        grade, useful, exposure, n_useful = self.judged(evidence)
+        values = values_and_bounds(
+            exposure,
+            pairs.query,
+            make_grades(pairs.query, np.nan_to_num(grade), n_queries, n),
+            ranks,
+            self.cutoff,
+            exact=self.exact,
+            closed=not is_open,
+        )
+        undefined: Reasons = ()
+        if self.n == "judged":
+            # documents without a label stand for labeled ones that are not useful, if there are any
+            read = counts(pairs.query, (exposure > 0) & ~useful, n_queries)
+            reason = "its rankings have more documents that are not useful than n='judged' counts"
+            undefined = ((reason, read > n - n_useful),)
+        return Found(
+            values,
+            useless=n_useful == 0,
+            undefined=undefined,
+            unbounded=self._short(evidence, n) if self.exact else (),
+            n=n if is_open else None,
+            # with the paper's bounds EE-D knows n only where the cutoff exceeds it
+            disparity_has_n=self.exact or self.cutoff is None or bool((n < self.cutoff).any()),
+        )
+
+    def targets(self, evidence: Evidence) -> FloatArray:
+        """Return the target exposure of each pair; shape (n_pairs,)."""
+        n, pairs = self.n_documents(evidence), evidence.pairs
+        grade = np.nan_to_num(self.grades(pairs.label))
+        grades = make_grades(pairs.query, grade, len(evidence.qids), n)
+        target = self.ranks(int(n.max(initial=0))).target(grades)
+        return np.append(target, 0.0)[grades.of_pair]
+
+    def n_documents(self, evidence: Evidence) -> IntArray:
+        """Return the number n of documents of each query; shape (n_queries,)."""
+        wanted: Any = self.n
+        pairs, n_queries = evidence.pairs, len(evidence.qids)
+        known = np.bincount(pairs.query, minlength=n_queries)
+        if wanted == "judged+retrieved":
+            return known
+        if wanted == "judged":
+            return counts(pairs.query, ~np.isnan(pairs.label), n_queries)
+        n = (
+            np.full(n_queries, wanted, dtype=np.int64)
+            if isinstance(wanted, int)
+            else self._n_of_column(evidence, wanted)
+        )
+        short = n < known
+        if short.any():
+            at = int(np.flatnonzero(short)[0])
+            useful = counts(pairs.query, self.grades(pairs.label) > 0, n_queries)
+            raise InputError(
+                f"{self.where}: n is {n[at]} for qid {evidence.qids[at]!r}, but {known[at]} of its "
+                f"documents are judged or retrieved, {useful[at]} of them useful; "
+                "n is the number of all documents of a query"
+            )
+        return n
+
+    def _n_of_column(self, evidence: Evidence, column: str) -> IntArray:
+        frame = evidence.qrels.frame
+        if column not in frame.columns:
+            raise ColumnError(
+                f"{self.where}: n must be 'judged+retrieved', 'judged', a number or a column of "
+                f"the qrels; there is no column {column!r} among {list(frame.columns)}"
+            )
+        values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
+        query = evidence.qrels.query
+        n = np.full(len(evidence.qids), np.nan)
+        n[query] = values
+        wrong = ~(n[query] == values) | (values != np.floor(values))
+        if wrong.any():
+            bad = listed(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
+            raise InputError(
+                f"{self.where}: column {column!r} of the qrels must hold one whole number per "
+                f"query; it does not for qid {bad}"
+            )
+        return n.astype(np.int64)
+
+    def _short(self, evidence: Evidence, n: IntArray) -> Reasons:
+        """Return where rankings are shorter than those that the exact bounds are made for."""
+        ranked = evidence.rankings
+        query = evidence.query_of_run[ranked.ranking_query]
+        depth = n if self.cutoff is None else np.minimum(n, self.cutoff)
+        short = np.diff(ranked.ranking_start) < depth[query]
+        wanted = "n" if self.cutoff is None else f"min({self.cutoff}, n)"
+        reason = (
+            f"a ranking has fewer than {wanted} documents, so that the exact bounds, those of full "
+            "rankings, do not hold"
+        )
+        return ((reason, counts(query, short, len(n)) > 0),)
+
+
+class ExpevalForm(Form):
+    """``variant="expeval"``, by documents."""
+
+    model: RBP
+
+    def __init__(self, measure: FairMeasure) -> None:
+        super().__init__(measure)
+        if not (isinstance(self.model, RBP) and self.model.p < 1):
+            raise ParameterError(
+                f"{self.name}: variant='expeval' goes with browsing='RBP(p=...)' or "
+                f"'GERR(p=..., u=...)' with p below 1; found {self.model!r}"
+            )
+        if self.cutoff is not None:
+            raise ParameterError(f"{self.name}: variant='expeval' has no cutoff; drop @k")
+        self.complete: bool = measure.settings["complete"]
+
+    def find(self, evidence: Evidence) -> Found:
+        """Return the values of all queries."""
+        pairs, n_queries = evidence.pairs, len(evidence.qids)
+        grade, useful, exposure, n_useful = self.judged(evidence)
+        known = grade if self.complete else np.where(useful, grade, np.nan)
+        grades = make_grades(pairs.query, known, n_queries)
+        values = expeval_values(exposure, pairs.query, grades, self.model, complete=self.complete)
+        # with complete labels every grade has a target
+        return Found(values, (n_useful == 0) & (not self.complete))
+
+
+class ExpevalGroupsForm(ExpevalForm):
+    """``variant="expeval"`` with groups: exposure and target of their documents, summed."""
+
+    def __init__(self, measure: FairMeasure) -> None:
+        super().__init__(measure)
+        if "target" in measure.params:
+            raise ParameterError(
+                f"{self.name}: variant='expeval' makes its own target of groups; drop target"
+            )
+        self.groups = measure.settings["groups"]
+        self.disparity_needs_useful = bool(measure.settings["useful_only"])
+
+    def find(self, evidence: Evidence) -> Found:
+        """Return the values of all queries."""
+        pairs, n_queries = evidence.pairs, len(evidence.qids)
+        grade, useful, exposure, n_useful = self.judged(evidence)
+        counted = np.flatnonzero(~np.isnan(grade) if self.complete else useful)
+        grades = make_grades(pairs.query[counted], grade[counted], n_queries)
+        wanted = expeval_target(grades, self.model)[grades.of_pair]
+        memberships = self.groups.memberships(pairs.docnos, "drop").binary()
+        ones = summed(evidence, memberships, np.ones(len(counted)), counted)
+        values = expeval_group_values(
+            summed(evidence, memberships, exposure[counted], counted),
+            summed(evidence, memberships, wanted, counted),
+            n_useful,
+            counts(pairs.query, counted, n_queries),
+            np.bincount(ones.row, minlength=n_queries),
+            self.model,
+        )
+        return Found(values, (n_useful == 0) & (not self.complete))
+
+
+class FairRAGForm(Form):
+    """``variant="fair-rag"``: useful documents alone have a target."""
+
+    def __init__(self, measure: FairMeasure) -> None:
+        super().__init__(measure)
+        if not isinstance(self.model, MU):
+            raise ParameterError(f"{self.name}: variant='fair-rag' goes with browsing='MU' only")
+
+    def find(self, evidence: Evidence) -> Found:
+        """Return the values of all queries."""
+        pairs, n_queries = evidence.pairs, len(evidence.qids)
+        grade, useful, exposure, n_useful = self.judged(evidence)
+        values = fair_rag_values(
+            exposure,
+            pairs.query,
+            make_grades(pairs.query, np.where(useful, 1.0, np.nan), n_queries),
+            int(self.cutoff or 0),
+            counts(pairs.query, ~np.isnan(grade), n_queries),
+        )
+        return Found(values, n_useful == 0)
+
+
+class Task2Form(Form):
+    """Exposure of groups against a target distribution times the attention of the ranks.
+
+    One departure: with ``useful_only=False`` the track's code counts nothing at all where no
+    useful document is retrieved, which makes EE-D 0, its best value; here documents count as
+    always.
+    """
+
+    RANKS: ClassVar[int] = 20
+    """Ranks whose attention scales the target without a cutoff: TREC's Task 2 asked for 20."""
+
+    def __init__(self, measure: FairMeasure) -> None:
+        super().__init__(measure)
+        given = measure.params
+        if (
+            measure.settings["variant"] != "paper"
+            or measure.settings["bounds"] != "paper"
+            or "n" in given
+        ):
+            raise ParameterError(
+                f"{self.name}: groups go with variant='paper' (TREC's form) or 'expeval', and "
+                "without bounds and n"
+            )
+        if measure.settings["normalize"]:
+            raise ParameterError(
+                f"{self.name}: normalize=True is not defined for groups: the official score is "
+                "not normalized"
+            )
+        self.groups = measure.settings["groups"]
+        self.target = measure.settings["target"]
+        if self.target is not None:
+            self.target = self.target.for_groups(self.groups)
+        self.useful_only: bool = measure.settings["useful_only"]
+        self.disparity_needs_useful = self.useful_only
+        if self.target is None and measure.PART != "disparity":
+            self.lacking = (
+                f"{self.name} with groups needs a target: {self.name}(groups=..., target=...), "
+                "e.g. Target.from_work_needed(...) or Target.from_qrels(qrels, groups)"
+            )
+
+    @property
+    def scale(self) -> float:
+        """The attention of the ranks, which the target is a distribution of."""
+        ranks = np.arange(self.cutoff or self.RANKS, dtype=np.int64)
+        return float(self.model.weights(ranks).sum())
+
+    def shown(self, evidence: Evidence) -> SparseRows:
+        """Return the exposure that each ranking gives: a row per ranking, a cell per group."""
+        rows, pairs = super().shown(evidence), evidence.pairs
+        counted = self.grades(pairs.label) > 0
+        weight = rows.weight * counted[rows.cell] if self.useful_only else rows.weight
+        items = Shown(rows.row, pairs.doc[rows.cell], weight, rows.n_rows)
+        return group_exposure(items, self.groups.memberships(pairs.docnos, "drop"))
+
+    def find(self, evidence: Evidence) -> Found:
+        """Return the values of all queries."""
+        pairs, n_queries = evidence.pairs, len(evidence.qids)
+        _, useful, exposure, n_useful = self.judged(evidence)
+        exposure = exposure * useful if self.useful_only else exposure
+        memberships = self.groups.memberships(pairs.docnos, "drop")
+        system = summed(evidence, memberships, exposure, np.arange(len(pairs)))
+        nobody = np.zeros(0, dtype=np.int64)
+        wanted: Any = SparseRows(nobody, nobody, np.zeros(0), n_queries, system.n_cells)
+        if self.target is not None:
+            wanted = self.target.for_qids(evidence.qids)
+        disparity, relevance, loss = loss_parts(system, wanted, self.scale)
+        untargeted = wanted.total() == 0
+        square = self.scale**2 * wanted.square()
+        highest = self._highest(n_useful, memberships)
+        zero = np.zeros(n_queries)
+        values = ExposureValues(
+            Bounded(disparity, zero, highest, highest, 1.0),
+            Bounded(relevance, zero, highest, zero, 0.0),
+            Bounded(loss, zero, highest + square, highest + square, 1.0),
+        )
+        return Found(values, n_useful == 0, untargeted)
+
+    def _highest(self, n_useful: Any, memberships: Memberships) -> FloatArray:
+        """Return what no disparity is above; NaN where it has no end; shape (n_queries,).
+
+        That is all attention on documents of one group, or of as many as a document may have at
+        once: the norm of a sum is at most the sum of the norms.
+        """
+        depth = np.full(len(n_useful), self.cutoff or self.RANKS)
+        if self.cutoff is None:
+            if not self.useful_only:
+                return np.full(len(n_useful), np.nan)
+            depth = np.maximum(depth, n_useful)
+        weight = self.model.weights(np.arange(int(depth.max(initial=0)), dtype=np.int64))
+        attention = np.concatenate([[0.0], np.cumsum(weight)])[depth]
+        square = total(memberships.owner, memberships.weight**2, len(memberships.size))
+        return np.asarray(attention**2 * square.max(initial=1.0))
+
 
 FORMS: dict[tuple[str, bool], type[Form]] = {
     ("paper", False): PaperForm,

@@ -9,14 +9,23 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure.expected import average
-from fairtk.frames import Ids, as_strings
-from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.frames.columns import DOCNO, GOLD_ANSWER, QANSWER, QID, SAMPLE, require
+from fairtk.exposure import average
+from fairtk.frames import (
+    DOCNO,
+    GOLD_ANSWER,
+    QANSWER,
+    QID,
+    SAMPLE,
+    FloatArray,
+    Ids,
+    IntArray,
+    as_strings,
+    require,
+)
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.evidence import Evidence
+from fairtk.measures.judged import Evidence
 from fairtk.measures.params import ObjectParam, Param, read_utility
-from fairtk.utilities.base import Utility
+from fairtk.measures.utilities import Utility
 
 UTILITY = ObjectParam(
     read_utility, Utility, desc="string utility: accuracy, mae, rouge1, rougeL, em, f1, ..."

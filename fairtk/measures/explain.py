@@ -1,18 +1,37 @@
-"""The parts of a measure's cost as frames."""
+"""`explain`: the parts of a group measure's cost as frames, text and a plot."""
 
 from __future__ import annotations
 
+import textwrap
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.explanation.contributions import Contributions
-from fairtk.explanation.names import Bands, Names, joined
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.frames.columns import QID
+from fairtk.errors import FairtkWarning, ParameterError
+from fairtk.frames import QID, BoolArray, FloatArray, IntArray, ObjectArray, Qrels
+from fairtk.groups import Groups
+from fairtk.io import BLACK, BLUE, ORANGE, against, frame_html, new_figure, open_axes
+from fairtk.measures.awrf import AWRF
+from fairtk.measures.contributions import (
+    ABSENT,
+    NOT_IN_RUN,
+    OUTSIDE,
+    Bands,
+    Contributions,
+    Names,
+    awrf_contributions,
+    joined,
+    loss_contributions,
+)
+from fairtk.measures.ee import EE_L
+from fairtk.measures.judged import Evidence
+from fairtk.measures.params import parse
 
 
 @dataclass(frozen=True)
@@ -244,3 +263,345 @@ class CostFrames:
                 "cost": parts.cost[unit, band],
             }
         )
+
+
+NOW, BEFORE, TARGET = BLUE, ORANGE, BLACK
+
+_GROUPS = 12
+_LABELED = 30
+
+
+def draw(explanation: CostFrames, path: str | PathLike[str] | None) -> Any:
+    """Return the figure; see `fairtk.Explanation.plot`."""
+    groups = _top(explanation)
+    rows = max(len(groups), 3)
+    figure = new_figure((10, 2.9 + 0.3 * rows + 2.6), "the plot of an explanation")
+    halves: Any = figure.subfigures(2, 1, height_ratios=[0.3 * rows + 1.6, 3.2])
+    top, bottom = halves
+    shown, costs = top.subplots(1, 2, sharey=True)
+    _exposures(shown, groups, explanation)
+    _bars(costs, groups, explanation)
+    ranks, queries = bottom.subplots(1, 2)
+    _ranks(ranks, explanation)
+    _queries(queries, explanation)
+    figure.suptitle(_title(explanation), fontsize=10, x=0.01, ha="left")
+    open_axes(shown, costs, ranks, queries)
+    for axes in (shown, costs, ranks, queries):
+        axes.tick_params(labelsize=8)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _title(explanation: CostFrames) -> str:
+    measure = explanation.measure
+    name = "1 - AWRF" if measure.NAME == "AWRF" else measure.NAME
+    cut = "" if measure["cutoff"] is None else f"@{measure['cutoff']}"
+    names = " x ".join(explanation.names.space.names)
+    n, every = int(explanation.defined.sum()), len(explanation.qids)
+    over = f"{n} queries" if n == every else f"{n} of {every} queries"
+    change = f" (baseline {explanation.baseline_total:.4f})" if explanation.before else ""
+    return f"{name}{cut} by {names}: {explanation.total:.4f}{change}, mean of {over}"
+
+
+def _top(explanation: CostFrames) -> pd.DataFrame:
+    """Return the costliest groups with a text each, the others in one row, lowest cost first."""
+    frame = explanation.by_group.copy()
+    frame["text"] = joined(frame[explanation.names.columns])
+    if len(frame) > _GROUPS:
+        numbers = [c for c in frame.columns if frame[c].dtype.kind == "f"]
+        rest = frame[numbers].iloc[_GROUPS - 1 :].sum().to_frame().T
+        rest["text"] = f"({len(frame) - _GROUPS + 1} other groups)"
+        frame = pd.concat([frame[[*numbers, "text"]].head(_GROUPS - 1), rest], ignore_index=True)
+    return frame.iloc[::-1].reset_index(drop=True)
+
+
+def _outline() -> Any:
+    """Return a white rim, so that black marks stand out from dark bars in grey, too."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=4.5, foreground="white")]
+
+
+def _exposures(axes: Any, groups: pd.DataFrame, explanation: CostFrames) -> None:
+    y = np.arange(len(groups))
+    labels = [textwrap.shorten(t, 44, placeholder=" ...") for t in groups["text"]]
+    real = groups["text"] != NOT_IN_RUN
+    axes.set_yticks(y, labels)
+    y, groups = y[real], groups[real]
+    axes.hlines(y, groups["target"], groups["exposure"], color=NOW, linewidth=2, zorder=1)
+    if explanation.before is not None:
+        axes.plot(groups["baseline_exposure"], y, "s", color=BEFORE, markersize=6,
+                  markerfacecolor="white", markeredgewidth=1.5, label="baseline")  # fmt: skip
+    axes.plot(groups["exposure"], y, "o", color=NOW, markersize=7, label="run")
+    axes.plot(groups["target"], y, "|", color=TARGET, markersize=15, markeredgewidth=2.5,
+              label="target", path_effects=_outline())  # fmt: skip
+    axes.set_ylim(-0.7, len(labels) - 0.3)
+    axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+    what = "share of attention" if explanation.measure.NAME == "AWRF" else "attention"
+    axes.set_xlabel(f"{what}, mean over queries", fontsize=9)
+    axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+
+
+def _bars(axes: Any, groups: pd.DataFrame, explanation: CostFrames) -> None:
+    y = np.arange(len(groups))
+    before = explanation.before is not None
+    height = 0.38 if before else 0.65
+    shift = height / 2 if before else 0.0
+    axes.barh(y + shift, groups["cost"], height, color=NOW)
+    if before:
+        axes.barh(y - shift, groups["baseline_cost"], height, color="white", edgecolor=BEFORE,
+                  hatch="////", linewidth=1.2)  # fmt: skip
+    # the sign of the difference, in words rather than in color
+    high = max(float(groups["cost"].max()), 1e-12)
+    for place, (cost, difference) in enumerate(
+        zip(groups["cost"], groups["difference"], strict=True)
+    ):
+        # sums of groups with too much and with too little have neither
+        mixed = groups["text"].iloc[place].startswith("(") or difference == 0
+        word = "" if mixed else "too much" if difference > 0 else "too little"
+        axes.text(max(cost, 0) + 0.01 * high, place + shift, word, va="center", fontsize=7)
+    axes.set_xlim(right=1.18 * axes.get_xlim()[1])
+    axes.set_xlabel("cost: what each group adds", fontsize=9)
+    axes.tick_params(labelleft=False)
+
+
+def _ranks(axes: Any, explanation: CostFrames) -> None:
+    frame = explanation.by_rank
+    x = np.arange(len(frame))
+    before = explanation.before is not None
+    width = 0.38 if before else 0.65
+    shift = width / 2 if before else 0.0
+    axes.bar(x - shift, frame["cost"], width, color=NOW, label="run")
+    if before:
+        axes.bar(x + shift, frame["baseline_cost"], width, color="white", edgecolor=BEFORE,
+                 hatch="////", linewidth=1.2, label="baseline")  # fmt: skip
+    ranked = frame["ranks"] != OUTSIDE
+    even = frame["attention"][ranked] * frame["cost"][ranked].sum()
+    axes.plot((x - shift)[ranked], even, "_", color=TARGET, markersize=18, markeredgewidth=2,
+              label="if cost were as attention", path_effects=_outline())  # fmt: skip
+    axes.axhline(0, color="0.3", linewidth=0.8)
+    axes.set_xticks(x, frame["ranks"].str.replace(" in the ", "\nin the "))
+    axes.set_xlabel("ranks", fontsize=9)
+    axes.set_ylabel("cost", fontsize=9)
+    axes.margins(y=0.15)
+    axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1),
+                columnspacing=1.0)  # fmt: skip
+
+
+def _queries(axes: Any, explanation: CostFrames) -> None:
+    frame = explanation.by_query
+    frame = frame[frame["cost"].notna()]
+    x = np.arange(len(frame))
+    if len(frame) <= _LABELED:
+        axes.bar(x, frame["cost"], 0.7, color=NOW)
+        small = 7 if len(frame) > 12 else 8
+        axes.set_xticks(x, frame["qid"], rotation=90, fontsize=small)
+    else:
+        axes.fill_between(x, frame["cost"], step="mid", color=NOW)
+    if explanation.before is not None:
+        axes.plot(
+            x,
+            frame["baseline_cost"],
+            "_",
+            color=BEFORE,
+            markersize=9,
+            markeredgewidth=2.5,
+            label="baseline",
+        )
+        axes.legend(frameon=False, fontsize=8)
+    axes.axhline(explanation.total, color=TARGET, linestyle=":", linewidth=1.2)
+    axes.annotate("mean", (1, explanation.total), xycoords=("axes fraction", "data"),
+                  ha="right", va="bottom", fontsize=8)  # fmt: skip
+    axes.set_xlabel("query, costliest first", fontsize=9)
+    axes.set_ylabel("cost", fontsize=9)
+    axes.set_xlim(-0.7, max(len(frame), 1) - 0.3)
+
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(CostFrames):
+    """Where the cost of a measure comes from; made by `fairtk.explain`.
+
+    The frames of `CostFrames`; printed, their costliest rows; and a plot.
+    """
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Any:
+        """Draw exposure beside target, and cost by group, rank band and query.
+
+        Args:
+            path: file to write, e.g. ``explain.png``; None: none.
+
+        Returns:
+            A ``matplotlib.figure.Figure``.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        return draw(self, path)
+
+    def __str__(self) -> str:
+        return _written(self, _SHOWN)
+
+    def __repr__(self) -> str:
+        than = "" if self.before is None else f", {self.baseline_total:.4f} before"
+        n = int(self.defined.sum())
+        return f"<Explanation of {self.measure!r}: cost {self.total:.4f}{than} over {n} queries>"
+
+    def _repr_html_(self) -> str:
+        about = f"{self!r}: by group (drawn: exposure, and the target as a line); .by_rank and "
+        return frame_html(self.by_group, about + ".by_query are others", pictures=_drawn(self))
+
+
+def _drawn(explanation: Explanation) -> list[list[str]]:
+    """Return a picture for the column ``exposure`` of each group."""
+    frame = explanation.by_group
+    columns = list(frame.columns)
+    high = float(frame[["exposure", "target"]].max(axis=None))
+    return [
+        [against(row.exposure, row.target, high) if c == "exposure" else "" for c in columns]
+        for row in frame.itertuples()
+    ]
+
+
+def _written(explanation: CostFrames, most: int) -> str:
+    """Return the tables of an explanation, each cut to its costliest rows."""
+    n, every = int(explanation.defined.sum()), len(explanation.qids)
+    measure = explanation.measure
+    cost = "1 - AWRF" if measure.NAME == "AWRF" else measure.NAME
+    lines = [
+        f"{measure!r}",
+        f"cost ({cost}): {explanation.total:.4f}, mean of {n} of {every} queries",
+    ]
+    if explanation.before is not None:
+        change = explanation.total - explanation.baseline_total
+        lines.append(f"baseline: {explanation.baseline_total:.4f}, change {change:+.4f}")
+    tables = [("By group", explanation.by_group)]
+    if explanation.names.space.crossed:
+        of = explanation.by_attribute.groupby("attribute", sort=False)
+        tables += [(f"By {name}", part.drop(columns="attribute")) for name, part in of]
+    tables += [("By ranks", explanation.by_rank), ("By query", explanation.by_query)]
+    for title, frame in tables:
+        lines += ["", *_table(title, frame, most)]
+    return "\n".join(lines)
+
+
+def _table(title: str, frame: pd.DataFrame, most: int) -> list[str]:
+    # the frames have all columns; a terminal has not
+    hidden = ["baseline_exposure", "baseline_queries", "baseline_attention"]
+    frame = frame.drop(columns=hidden, errors="ignore")
+    rest = len(frame) - most
+    cut = f", the {most} costliest of {len(frame)}" if rest > 0 else ""
+    body = frame.head(most).to_string(index=False, float_format="{:.4f}".format, na_rep="-")
+    return [f"{title}{cut}:", body]
+
+
+def explain(
+    measure: Any,
+    run: pd.DataFrame,
+    qrels: pd.DataFrame,
+    *,
+    baseline: pd.DataFrame | None = None,
+    groups: Groups | None = None,
+    bands: Sequence[int] | None = None,
+) -> Explanation:
+    """Break AWRF or EE-L down: which groups, rank bands and queries cost how much.
+
+    The cost is 1 - AWRF, or EE_L itself, and its parts add up to it by group, by rank band and by
+    query. Groups cost their summand of the divergence, whether they are shown too much or too
+    little; ranks what they show, at the group's rate, and their share of what the target asks for.
+    Other rules add up as well and give other numbers; none is a statement about causes. The site's
+    page on `explain` has the formulas, and how to read the tables.
+
+    Args:
+        measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
+            (by documents); or the string of one.
+        run: R or S, in PyTerrier's or ir_measures' column names.
+        qrels: the labels, in either's; their queries are the ones that count.
+        baseline: another run, for before and after: means are then over the queries that are
+            defined for both.
+        groups: for EE_L by documents, groups that the documents' costs are summed for; a
+            document's cost is shared out among its groups. None: useful, not useful, not judged.
+        bands: the last rank of each band, e.g. ``[5, 10, 20]``.
+
+    Raises:
+        ParameterError: the measure is none of these, or has no parts (``unlabeled="best"``,
+            variants of published code).
+        InputError: the run or the labels cannot be used.
+    """
+    measure = parse(measure)
+    _check(measure, groups)
+    names = Names.of(measure, groups)
+    where = f"explain({measure!r})"
+    checked = Qrels(qrels, where, either=True)
+    frames = [run] if baseline is None else [run, baseline]
+    evidences = [Evidence(checked, f, where) for f in frames]
+    depth = max(_depth(measure, evidence) for evidence in evidences)
+    of_ranks = Bands.make(bands, depth)
+    values = [measure.score_all(evidence) for evidence in evidences]
+    defined = ~np.isnan(np.stack(values)).any(axis=0)
+    systems = []
+    for evidence, value in zip(evidences, values, strict=True):
+        # score_all has said it all
+        with warnings.catch_warnings(action="ignore", category=FairtkWarning):
+            parts = _parts(measure, evidence, of_ranks, groups)
+        shown = defined & evidence.present
+        lost = np.flatnonzero(defined & ~evidence.present)
+        cost = 1.0 - value if isinstance(measure, type(AWRF)) else value
+        outside = np.zeros((len(lost), len(of_ranks)))
+        outside[:, -1] = cost[lost]
+        parts = parts.kept(shown).with_unshown(lost, ABSENT, outside)
+        systems.append(System(parts, value, cost, evidence.present))
+    before = systems[1] if baseline is not None else None
+    return Explanation(measure, checked.qids, names, of_ranks, defined, systems[0], before)
+
+
+def _check(measure: Any, groups: Groups | None) -> None:
+    if isinstance(measure, type(AWRF)):
+        if groups is not None:
+            raise ParameterError("explain: AWRF has groups of its own; drop groups=")
+        measure.target_for(measure.groups)
+        if measure["unlabeled"] in ("best", "worst"):
+            raise ParameterError(
+                f"explain: {measure!r} is a bound over all completions of what is unknown, which "
+                "has no parts; use unlabeled='drop', 'unknown' or 'uniform'"
+            )
+        return
+    if isinstance(measure, type(EE_L)):
+        if measure["variant"] != "paper":
+            raise ParameterError(
+                f"explain: {measure!r} follows a published code, whose departures from the paper "
+                "have no parts; use variant='paper'"
+            )
+        if measure["estimator"] != "plain":
+            raise ParameterError(
+                f"explain: {measure!r} is no sum over groups; use estimator='plain', the value of "
+                "the samples as they are"
+            )
+        if measure["groups"] is None:
+            return
+        if groups is not None:
+            raise ParameterError("explain: this EE_L has groups of its own; drop groups=")
+        if measure["target"] is None:
+            raise ParameterError("explain: EE_L with groups needs a target: EE_L(..., target=...)")
+        return
+    factors = getattr(measure, "factors", [])
+    hint = f"; explain its factor {factors[-1]!r}" if factors else ""
+    raise ParameterError(
+        f"explain takes AWRF and EE_L, which are sums over groups; found {measure!r}{hint}"
+    )
+
+
+def _depth(measure: Any, evidence: Evidence) -> int:
+    deepest = int(evidence.rankings.position.max(initial=0)) + 1
+    return deepest if measure["cutoff"] is None else min(deepest, measure["cutoff"])
+
+
+def _parts(measure: Any, evidence: Evidence, bands: Bands, groups: Groups | None) -> Contributions:
+    if isinstance(measure, type(AWRF)):
+        return awrf_contributions(measure, evidence, bands)
+    return loss_contributions(measure, evidence, bands, groups)

@@ -16,14 +16,14 @@ import pandas as pd
 from ir_measures import Metric, providers
 
 from fairtk.errors import PluginError
-from fairtk.frames.columns import DOCNO, LABEL, SCORE, TO_IR_MEASURES
-from fairtk.frames.given import as_frame
-from fairtk.frames.qrels import Qrels
+from fairtk.frames import DOCNO, LABEL, SCORE, TO_IR_MEASURES, Qrels
+from fairtk.measures.awrf import AWRF, nDCG_AWRF, nDCG_TREC
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.evidence import Evidence
-from fairtk.measures.expectation import Expectation
-from fairtk.measures.samples import SampleProvider
-from fairtk.measures.trec_eval import SafeTrecEval
+from fairtk.measures.composed import ByGroup, E, Expectation, Product
+from fairtk.measures.ee import EE_D, EE_L, EE_R
+from fairtk.measures.eu import EU
+from fairtk.measures.foreign import SafeTrecEval, SampleProvider, as_frame
+from fairtk.measures.judged import Evidence
 
 
 class FairProvider(providers.Provider):  # type: ignore[misc]
@@ -136,3 +136,7 @@ def connect() -> None:
     if not any(isinstance(p, FairProvider) for p in pipeline):
         pipeline.insert(pipeline.index(ir_measures.pytrec_eval), SafeTrecEval())
         pipeline[:0] = [FairProvider(), SampleProvider()]
+
+
+MEASURES = (AWRF, ByGroup, E, EE_D, EE_L, EE_R, EU, Product, nDCG_AWRF, nDCG_TREC)
+"""The built-in measures."""

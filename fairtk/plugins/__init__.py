@@ -1,30 +1,9 @@
-"""Plugins: hook specifications, the registries they fill, and the host that loads them."""
+"""Plugins: hook specifications, the host that loads them, the registries they fill, objects as
+strings.
+"""
 
 from __future__ import annotations
 
-from fairtk.plugins.hookspecs import hookimpl
-from fairtk.plugins.host import HOST
-from fairtk.plugins.registry import (
-    DatasetSpec,
-    PromptSpec,
-    StudySystemSpec,
-    TransformerSpec,
-    UtilitySpec,
-)
+import lazy_loader
 
-loaded = HOST.all_plugins
-register = HOST.register
-unregister = HOST.unregister
-
-__all__ = [
-    "DatasetSpec",
-    "HOST",
-    "PromptSpec",
-    "StudySystemSpec",
-    "TransformerSpec",
-    "UtilitySpec",
-    "hookimpl",
-    "loaded",
-    "register",
-    "unregister",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

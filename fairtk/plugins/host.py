@@ -24,8 +24,10 @@ import pluggy
 
 from fairtk.errors import BrokenPluginError, PluginError, PluginWarning, install_hint, suggestion
 from fairtk.plugins import hookspecs, registry
-from fairtk.plugins.registry import Registry
-from fairtk.starting.printing import to_stderr
+from fairtk.plugins.printing import to_stderr
+from fairtk.plugins.registry import (
+    Registry,
+)
 
 RESTRICT = "FAIRTK_PLUGINS"
 STRICT = "FAIRTK_STRICT_PLUGINS"
@@ -247,3 +249,8 @@ def _reason(error: BaseException) -> str:
 
 HOST = PluginHost(ALL)
 """The plugins of this process."""
+
+
+loaded = HOST.all_plugins
+register = HOST.register
+unregister = HOST.unregister

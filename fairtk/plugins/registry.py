@@ -1,13 +1,22 @@
-"""The names of what plugins give, filled by `fairtk.plugins` alone, never by importing a module."""
+"""The names of what plugins give, filled by `fairtk.plugins` alone, never by importing a module.
+
+A measure prints its groups as name and content digest (``gender#1a2b3c4d``). Such a string, a name
+that was registered, and a path of a file all lead back to the object.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
-from fairtk.errors import BrokenPluginError, NotFoundError, PluginError
-from fairtk.starting.printing import load_target
+from fairtk.errors import BrokenPluginError, DuplicateError, InputError, NotFoundError, PluginError
+from fairtk.plugins.printing import load_target
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups, Target
 
 T = TypeVar("T")
 Grid = Mapping[str, Sequence[Any]]
@@ -150,8 +159,79 @@ utilities: Registry[UtilitySpec] = Registry("utility", UtilitySpec)
 browsing_models: Registry[Any] = Registry(
     "browsing model", "fairtk.exposure.browsing:BrowsingModel", classes=True
 )
-divergences: Registry[Any] = Registry("divergence", "fairtk.divergence:Divergence", classes=True)
+divergences: Registry[Any] = Registry("divergence", "fairtk.groups:Divergence", classes=True)
 transformers: Registry[TransformerSpec] = Registry("transformer", TransformerSpec)
 datasets: Registry[DatasetSpec] = Registry("dataset", DatasetSpec)
 prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)
 study_systems: Registry[StudySystemSpec] = Registry("system of the study", StudySystemSpec)
+
+
+Named = TypeVar("Named", "Groups", "Target")
+
+
+class Directory(Generic[Named]):
+    """What strings stand for; the class of the objects is imported when a file is read."""
+
+    def __init__(self, kind: str, cls: str) -> None:
+        self._kind = kind
+        self._cls = cls
+        self._known: dict[str, Named] = {}
+        self._by_key: WeakValueDictionary[str, Named] = WeakValueDictionary()
+
+    def register(self, value: Named, name: str) -> str:
+        """Make an object known under a name; another that has it is a `DuplicateError`."""
+        if self._known.get(name, value) != value:
+            raise DuplicateError(
+                f"other {self._kind} are registered as {name!r} already ({self._known[name]!r}); "
+                "choose another name"
+            )
+        self._known[name] = value
+        return name
+
+    def key(self, value: Named) -> str:
+        """Return the string form of an object, and remember what it stands for."""
+        self._by_key.setdefault(value.key, value)
+        return value.key
+
+    def find(self, text: str) -> Named:
+        """Return what a string names: registered name, printed key or path of a file."""
+        found: Named | None = self._known.get(text, self._by_key.get(text))
+        if found is not None:  # empty groups are false
+            return found
+        for value in self._known.values():
+            if value.key == text:
+                return value
+        path = Path(text)
+        if path.suffix and path.exists():
+            cls: Any = load_target(self._cls)
+            read: Named = cls.read(path)
+            return read
+        if path.suffix and len(path.suffix) < 9 and "#" not in text:
+            raise InputError(
+                f"{self._kind} {text!r}: no such file, and nothing is registered as that"
+            )
+        raise NotFoundError(self._kind, text, self._known)
+
+
+GROUPS: Directory[Groups] = Directory("groups", "fairtk.groups.groups:Groups")
+TARGETS: Directory[Target] = Directory("target", "fairtk.groups.target:Target")
+
+
+def register_groups(groups: Groups, name: str | None = None) -> str:
+    """Make groups known under a name, for measures as strings: ``AWRF(groups='gender', ...)``.
+
+    Returns the name, by default that of the groups.
+
+    Raises:
+        DuplicateError: other groups have the name already.
+    """
+    return GROUPS.register(groups, name or groups.name)
+
+
+def register_target(target: Target, name: str) -> str:
+    """Make a target known under a name, for measures as strings; return the name.
+
+    Raises:
+        DuplicateError: another target has the name already.
+    """
+    return TARGETS.register(target, name)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairtk.divergence import Divergence
 from fairtk.errors import NotFoundError, ParameterError, suggestion
-from fairtk.exposure.browsing import BrowsingModel
+from fairtk.exposure import BrowsingModel
+from fairtk.groups import Divergence
 from fairtk.plugins import registry
 from fairtk.plugins.registry import Registry
 
@@ -75,7 +75,7 @@ def as_divergence(given: str | Divergence, where: str, **settings: Any) -> Diver
     found = _given(given, lambda text: read_divergence(text, **settings), f"{where}: divergence")
     if not isinstance(found, Divergence):
         raise ParameterError(
-            f"{where}: divergence must be a fairtk.divergence.Divergence or its string form, such "
+            f"{where}: divergence must be a fairtk.groups.Divergence or its string form, such "
             f"as 'kl', 'reverse-kl' or 'js'; found {given!r}"
         )
     return found

@@ -1,4 +1,4 @@
-"""Reports: results as one page of HTML that asks for nothing, to read, print and send.
+"""Reports: statistics over queries, tables, and results as one page of HTML that asks for nothing.
 
     results.report("report.html")
 
@@ -7,15 +7,6 @@
 
 from __future__ import annotations
 
-from fairtk.report.page import page_text, write_report
-from fairtk.report.reported import Reported
-from fairtk.report.sections import Section, load_sections, save_sections
+import lazy_loader
 
-__all__ = [
-    "Reported",
-    "Section",
-    "load_sections",
-    "page_text",
-    "save_sections",
-    "write_report",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

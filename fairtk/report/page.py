@@ -4,23 +4,227 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
-from fairtk.errors import FairtkWarning, MissingExtraError, ParameterError
-from fairtk.files import atomic_text
-from fairtk.files.renderings import Table
-from fairtk.report.queries import drill_down
-from fairtk.report.reported import Reported
-from fairtk.report.sections import Section
-from fairtk.report.summary import measured, overview, tested, unsaid, warned
-from fairtk.report.svg import inline_svg
-from fairtk.report.tables import comparison_table, coverage_table, mean_table
+from fairtk.errors import FairtkWarning, FormatError, InputError, MissingExtraError, ParameterError
+from fairtk.io import Table, atomic_text
+from fairtk.report.queries import Reported, drill_down
+from fairtk.report.tables import (
+    comparison_table,
+    coverage_table,
+    mean_table,
+    measured,
+    overview,
+    tested,
+    unsaid,
+    warned,
+)
+
+_SVG = "http://www.w3.org/2000/svg"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_KEPT = {
+    *("svg", "g", "defs", "use", "clipPath", "path", "rect", "circle", "ellipse", "line"),
+    *("polyline", "polygon", "text", "tspan", "image", "marker"),
+    *("linearGradient", "radialGradient", "stop"),
+}
+_SETTINGS = {"svg.hashsalt": "fairtk", "svg.fonttype": "path"}
+_LOCAL = re.compile(r"url\(\s*#")
+
+
+def svg_text(figure: Any) -> str:
+    """Return a figure as SVG; equal figures give equal texts.
+
+    Args:
+        figure: a ``matplotlib.figure.Figure``, or a text, which is returned as it is.
+    """
+    if isinstance(figure, str):
+        return figure
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtraError("matplotlib", "report", "a figure of a report") from None
+    stream = io.StringIO()
+    with matplotlib.rc_context(_SETTINGS):
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    figure.set_layout_engine("none")  # laid out again, it would come out a little different
+    return stream.getvalue()
+
+
+def inline_svg(figure: Any, name: str) -> str:
+    """Return a figure to be put into a page: an ``svg`` element with the role of an image.
+
+    Its ids begin with `name`, and its styles are attributes, which a policy without inline styles
+    lets through. Whatever else than shapes and letters is in it is left out.
+
+    Args:
+        figure: as for `svg_text`.
+        name: of the figure in the page; ``{name}-caption`` is the id of the words that describe it.
+
+    Raises:
+        InputError: the text is not SVG.
+    """
+    try:
+        root = ElementTree.fromstring(svg_text(figure))
+    except ElementTree.ParseError as error:
+        raise InputError(f"the figure {name!r} of the report is not SVG ({error})") from None
+    if root.tag != f"{{{_SVG}}}svg":
+        raise InputError(f"the figure {name!r} of the report is not SVG (<{root.tag}>)")
+    cleaned = _cleaned(root, f"{name}-")
+    width, height = (re.match(r"[\d.]+", root.get(side, "")) for side in ("width", "height"))
+    if cleaned.get("viewBox") is None and width and height:
+        cleaned.set("viewBox", f"0 0 {width[0]} {height[0]}")
+    cleaned.attrib.pop("height", None)  # the page gives it its width
+    cleaned.attrib.update(
+        {
+            "xmlns": _SVG,
+            "role": "img",
+            "aria-labelledby": f"{name}-caption",
+            "stroke-linejoin": "round",  # matplotlib's style rule for everything
+            "stroke-linecap": "butt",
+        }
+    )
+    return ElementTree.tostring(cleaned, encoding="unicode")
+
+
+def _cleaned(element: ElementTree.Element, prefix: str) -> ElementTree.Element:
+    found = ElementTree.Element(_plain(element.tag), _attributes(element, prefix))
+    found.text, found.tail = element.text, element.tail
+    found.extend(
+        _cleaned(child, prefix)
+        for child in element
+        if isinstance(child.tag, str) and _plain(child.tag) in _KEPT
+    )
+    return found
+
+
+def _plain(tag: str) -> str:
+    return tag.removeprefix(f"{{{_SVG}}}")
+
+
+def _attributes(element: ElementTree.Element, prefix: str) -> dict[str, str]:
+    found = {}
+    styles = element.get("style", "").split(";")
+    for name, value in [
+        *element.attrib.items(),
+        *(tuple(part.strip() for part in style.split(":", 1)) for style in styles if ":" in style),
+    ]:
+        if name == _HREF or name == "href":
+            if value.startswith("#"):
+                found["href"] = f"#{prefix}{value[1:]}"
+            elif value.startswith("data:image/png;base64,"):
+                found["href"] = value
+        elif name == "id":
+            found[name] = prefix + value
+        elif name == "style" or name.startswith(("on", "{")):
+            continue
+        elif "url(" not in value or _LOCAL.match(value):
+            found[name] = _LOCAL.sub(f"url(#{prefix}", value)
+    return found
+
+
+FILE = "sections.json"
+"""The sections of a folder of results; `fairtk report` shows them."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report. All texts are shown as they are: nothing in them is markup.
+
+    Attributes:
+        title: its heading.
+        prose: paragraphs.
+        table: a table of texts, sortable on the page.
+        figure: a ``matplotlib.figure.Figure``, or the text of an SVG file.
+        alternative: what the figure shows, in words; must be given with a figure.
+
+    Raises:
+        ParameterError: there is no title, or a figure without words.
+    """
+
+    title: str
+    prose: tuple[str, ...] = ()
+    table: Table | None = None
+    figure: Any = None
+    alternative: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.title.strip():
+            raise ParameterError("Section: a section of a report needs a title")
+        if isinstance(self.prose, str):
+            raise ParameterError(f"Section {self.title!r}: prose must be a tuple of paragraphs")
+        if self.figure is not None and not self.alternative.strip():
+            raise ParameterError(
+                f"Section {self.title!r}: a figure needs a text alternative, alternative='...'"
+            )
+
+
+def save_sections(folder: str | PathLike[str], sections: Iterable[Section]) -> Path:
+    """Write sections beside saved results, figures as SVG, where ``fairtk report`` finds them.
+
+    Args:
+        folder: where the results are.
+        sections: in their order.
+
+    Returns:
+        The file.
+    """
+    path = Path(folder) / FILE
+    said = [
+        {
+            "title": section.title,
+            "prose": list(section.prose),
+            "table": None if section.table is None else section.table._asdict(),
+            "figure": None if section.figure is None else svg_text(section.figure),
+            "alternative": section.alternative,
+        }
+        for section in sections
+    ]
+    with atomic_text(path) as stream:
+        json.dump(said, stream, indent=1, ensure_ascii=False)
+        stream.write("\n")
+    return path
+
+
+def load_sections(folder: str | PathLike[str]) -> list[Section]:
+    """Return the sections that `save_sections` wrote; none if there is no such file.
+
+    Args:
+        folder: where the results are.
+
+    Raises:
+        FormatError: the file is damaged.
+    """
+    path = Path(folder) / FILE
+    if not path.exists():
+        return []
+    try:
+        return [_section(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FormatError(
+            f"not the sections of a report ({error}); remove the file, or save them again", path
+        ) from None
+
+
+def _section(entry: dict[str, Any]) -> Section:
+    table = entry["table"]
+    if table is not None:
+        rows = [[str(cell) for cell in row] for row in table["rows"]]
+        table = Table([str(c) for c in table["columns"]], rows, str(table["caption"]))
+        if any(len(row) != len(table.columns) for row in rows):
+            raise ValueError(f"a row of the table of {entry['title']!r} has too many or few cells")
+    prose = tuple(str(text) for text in entry["prose"])
+    return Section(str(entry["title"]), prose, table, entry["figure"], str(entry["alternative"]))
+
 
 _MOST_FIGURES = 6
 _NUMBER = re.compile(r"(?:[<+-]?\d[\d.,]*(?: \[.*\])?|\[.*\]|undefined|none|unknown)?")

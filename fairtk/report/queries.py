@@ -1,4 +1,4 @@
-"""What single queries look like: rankings and answers of all systems, packed for the page.
+"""What a report reads: the public face of `fairtk.Results`.
 
 Alike rankings with one answer are stored once, with their number. Queries are stored in blocks of
 compressed JSON, and the page reads a block when one of its queries is opened.
@@ -12,15 +12,69 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from fairtk.frames.arrays import IntArray
-from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, QUERY, TEXT
-from fairtk.frames.rankings import Rankings, encode_run
-from fairtk.report.reported import Reported
+from fairtk.frames import (
+    DOCNO,
+    GOLD_ANSWER,
+    LABEL,
+    QANSWER,
+    QID,
+    QUERY,
+    TEXT,
+    IntArray,
+    Rankings,
+    encode_run,
+)
+
+
+class Reported(Protocol):
+    """Results as `fairtk.Results` documents them."""
+
+    systems: list[str]
+    measures: list[str]
+    per_query: pd.DataFrame
+    failures: pd.DataFrame
+    baseline: str | None
+    config: dict[str, Any]
+    environment: dict[str, Any]
+
+    @property
+    def means(self) -> pd.DataFrame:
+        """One row per system, one column per measure."""
+
+    @property
+    def counts(self) -> pd.DataFrame:
+        """``system``, ``measure``, ``mean``, ``n``, ``undefined``, ``failed``."""
+
+    @property
+    def qrels(self) -> pd.DataFrame | None:
+        """The labels that the measures read."""
+
+    def rankings(self, name: str) -> pd.DataFrame:
+        """Return all rows of a system."""
+
+    def better(self, measure: str) -> str:
+        """Return ``"higher"`` or ``"lower"``."""
+
+    def compare(
+        self,
+        baseline: str | None = None,
+        test: str = "t",
+        correction: str | None = "holm",
+        confidence: float = 0.95,
+    ) -> pd.DataFrame:
+        """Compare all systems with one."""
+
+    def cite(self) -> str:
+        """Return BibTeX of what the results rest on."""
+
+    def plot_trade_off(self, x: str, y: str) -> Any:
+        """Draw two measures against each other."""
+
 
 BYTES = 20_000_000
 """Of packed queries in one page; a page with its tables and figures stays below 25 MB."""

@@ -1,18 +1,223 @@
-"""Paired tests: whether two systems differ over the same queries by more than chance."""
+"""Statistics over queries: tests, margins, intervals, corrections."""
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.errors import InputError
-from fairtk.frames.arrays import FloatArray
-from fairtk.statistics.intervals import mean_intervals
-from fairtk.statistics.resampling import sign_flips, studentized
-from fairtk.statistics.samples import check_drawing, numbers, one_of
+from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.frames import FloatArray
+
+_MOST_NUMBERS = 1 << 22
+"""How many drawn numbers are in memory at a time."""
+
+
+def numbers(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
+    """Return values as an array of floats; NaN is allowed and means undefined.
+
+    Raises:
+        InputError: they are no numbers, infinite, or not of so many dimensions.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from None
+    if array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s); found the shape {array.shape}")
+    infinite = np.isinf(array)
+    if infinite.any():
+        place = tuple(int(i) for i in np.argwhere(infinite)[0])
+        where = place[0] if ndim == 1 else place
+        raise InputError(f"{name} must be finite or NaN; found {array[place]} at index {where}")
+    return array
+
+
+def one_of(kind: str, name: object, known: tuple[str, ...]) -> str:
+    """Return a name, which must be one of those known.
+
+    Raises:
+        NotFoundError: it is not.
+    """
+    if name not in known:
+        raise NotFoundError(kind, name, known)
+    return str(name)
+
+
+def check_drawing(confidence: float, resamples: int) -> None:
+    """Raise unless a confidence is in (0, 1) and there is at least one resample.
+
+    Raises:
+        ParameterError: they are not.
+    """
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence must be above 0 and below 1; found {confidence!r}")
+    if isinstance(resamples, bool) or not isinstance(resamples, int | np.integer) or resamples < 1:
+        raise ParameterError(f"resamples must be an integer of at least 1; found {resamples!r}")
+
+
+def batches(resamples: int, n: int) -> Iterator[int]:
+    """Yield how many resamples of n values to draw at a time."""
+    size = max(1, _MOST_NUMBERS // max(n, 1))
+    for start in range(0, resamples, size):
+        yield min(size, resamples - start)
+
+
+INTERVALS = ("percentile", "bca", "t")
+"""The names of the intervals of a mean: two bootstraps, and Student's t."""
+_NUMBERS = 1 << 24
+"""How many resampled numbers scipy may hold at a time."""
+
+
+def mean_intervals(
+    values: npt.ArrayLike,
+    *,
+    method: str = "percentile",
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 42,
+) -> tuple[FloatArray, FloatArray]:
+    """Return confidence intervals of means over queries.
+
+    All rows without NaN are resampled alike, so that intervals of one table belong together.
+
+    Args:
+        values: shape (means, queries): one row per mean, one column per query. NaN is undefined:
+            the mean and its interval are over the defined values.
+        method: ``"percentile"`` or ``"bca"`` (bootstrap by scipy; BCa is bias-corrected and
+            accelerated: Efron 1987), or ``"t"`` (Student).
+        confidence: of the intervals, in (0, 1).
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        The lower and the upper ends, each of shape (means,); NaN for a row with fewer than two
+        defined values. A bootstrap over a handful of queries is too narrow: "t" is better there.
+
+    Raises:
+        InputError: a value is infinite or no number.
+        NotFoundError: there is no such method.
+        ParameterError: `confidence` or `resamples` is out of its range.
+    """
+    name = one_of("interval", method, INTERVALS)
+    check_drawing(confidence, resamples)
+    table = numbers(values, "values", ndim=2)
+    low, high = np.full(len(table), np.nan), np.full(len(table), np.nan)
+    there = ~np.isnan(table)
+    whole = there.all(axis=1)
+    parts = [(whole, table[whole])]
+    for i in np.flatnonzero(~whole):
+        parts.append((np.arange(len(table)) == i, table[i, there[i]][None]))
+    for rows, part in parts:
+        if len(part) and part.shape[1] >= 2:
+            if name == "t":
+                low[rows], high[rows] = _student_interval(part, confidence)
+            else:
+                low[rows], high[rows] = _bootstrap_interval(part, name, confidence, resamples, seed)
+    return low, high
+
+
+def _student_interval(table: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+    from scipy.stats import t
+
+    n = table.shape[1]
+    mean = table.mean(axis=1)
+    half = t.ppf((1 + confidence) / 2, n - 1) * table.std(axis=1, ddof=1) / np.sqrt(n)
+    return mean - half, mean + half
+
+
+def _bootstrap_interval(
+    table: FloatArray, name: str, confidence: float, resamples: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    from scipy.stats import DegenerateDataWarning, bootstrap
+
+    # values that are all equal have no BCa interval: scipy divides 0 by 0, and gives NaN
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        found = bootstrap(
+            (table,),
+            np.mean,
+            axis=1,
+            confidence_level=confidence,
+            n_resamples=resamples,
+            batch=max(1, _NUMBERS // table.size),
+            method="BCa" if name == "bca" else name,
+            vectorized=True,
+            rng=np.random.default_rng(seed),
+        ).confidence_interval
+    return np.asarray(found.low), np.asarray(found.high)
+
+
+_EXACT = 20
+"""Up to so many differences, all sign flips are counted: half a million sums."""
+_EQUAL = 1e-12
+"""Sums that differ by less, relative to the largest possible sum, are equal."""
+
+
+def sign_flips(differences: FloatArray, resamples: int, seed: int) -> float:
+    """Return the two-sided p-value of the randomization test (Fisher's, by signs).
+
+    Under the null hypothesis each difference could as well have the other sign. The p-value is the
+    share of all sign flips whose mean is at least as far from 0 as the mean that was found: exact
+    for up to 20 differences other than 0, by drawn flips beyond. Then it is
+    (1 + hits) / (1 + resamples), never 0 (Phipson and Smyth 2010).
+
+    Args:
+        differences: shape (n,), not all 0.
+        resamples: how many flips are drawn.
+        seed: of the draws.
+    """
+    moved = differences[differences != 0]
+    whole = float(np.abs(moved).sum())
+    least = abs(float(moved.sum())) - _EQUAL * whole
+    if len(moved) <= _EXACT:
+        sums = moved[:1]  # the mirrored half is equal by symmetry
+        for value in moved[1:]:
+            sums = np.concatenate([sums + value, sums - value])
+        return float((np.abs(sums) >= least).mean())
+    generator = np.random.default_rng(seed)
+    hits = 0
+    for size in batches(resamples, len(moved)):
+        drawn = generator.integers(0, 256, (size, -(-len(moved) // 8)), dtype=np.uint8)
+        kept = np.unpackbits(drawn, axis=1, count=len(moved)).astype(np.float64)
+        hits += int((np.abs(2 * (kept @ moved) - moved.sum()) >= least).sum())
+    return (1 + hits) / (1 + resamples)
+
+
+def studentized(differences: FloatArray, resamples: int, seed: int) -> FloatArray:
+    """Return how far means of resamples are from the mean found, in their own standard errors.
+
+    The absolute bootstrap-t statistics, sorted (Efron and Tibshirani 1993, chapters 12 and 16;
+    Sakai 2006 for retrieval). A resample of equal values has no spread: infinity, unless its mean
+    is the mean found.
+
+    Args:
+        differences: shape (n,), with spread.
+        resamples: of the bootstrap.
+        seed: of the draws.
+
+    Returns:
+        shape (resamples,).
+    """
+    generator = np.random.default_rng(seed)
+    n, mean = len(differences), differences.mean()
+    centered = differences - mean
+    least = _EQUAL * np.abs(differences).max()
+    parts = []
+    for size in batches(resamples, n):
+        drawn = centered[generator.integers(0, n, (size, n))]
+        away = np.abs(drawn.mean(axis=1))
+        error = drawn.std(axis=1, ddof=1) / np.sqrt(n)
+        flat = error <= least
+        ratio = np.divide(away, error, out=np.zeros(size), where=~flat)
+        ratio[flat & (away > least)] = np.inf
+        parts.append(ratio)
+    return np.sort(np.concatenate(parts))
+
 
 TESTS = ("t", "wilcoxon", "randomization", "bootstrap")
 """The names of the paired tests."""
@@ -183,3 +388,161 @@ def _interval(
         differences[None], method=method, confidence=confidence, resamples=resamples, seed=seed
     )
     return float(low[0]), float(high[0])
+
+
+BETTER = ("higher", "lower")
+
+
+@dataclass(frozen=True)
+class MarginTest:
+    """What a test against a margin found.
+
+    Attributes:
+        margin: the margin.
+        n: pairs that are defined on both sides.
+        difference: the mean of x - y over these pairs; NaN without any.
+        low: the difference is above it with the wished confidence.
+        high: it is below it with that confidence; both at once hold with less: 90 % for 95 %.
+        p: the p-value, in [0, 1]; below 1 - confidence the claim holds.
+        note: why `p`, `low` and `high` are NaN, or ``""``.
+    """
+
+    margin: float
+    n: int
+    difference: float
+    low: float
+    high: float
+    p: float
+    note: str
+
+
+def non_inferiority_test(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    margin: float,
+    *,
+    better: str = "higher",
+    confidence: float = 0.95,
+) -> MarginTest:
+    """Test whether x is at most `margin` worse than y: a one-sided paired t-test.
+
+    That a difference is not significant does not say that there is none; this test does say that
+    it is small. The null hypothesis is that x is worse by `margin` or more.
+
+    Args:
+        x: values of one system, one per query, shape (n,).
+        y: values of the other, of the same queries in the same order; pairs with a NaN are left
+            out.
+        margin: the largest loss that is accepted, above 0; choose it before you look.
+        better: ``"higher"`` or ``"lower"`` values.
+        confidence: of `MarginTest.low` and `MarginTest.high`, each, in (0, 1).
+
+    Raises:
+        ParameterError: `margin` or `confidence` is out of its range.
+        NotFoundError: there is no such direction.
+        InputError: the shapes differ, or a value is infinite or no number.
+    """
+    one_of("direction", better, BETTER)
+    found, (not_below, not_above) = _one_sided(x, y, margin, confidence)
+    return _with_p(found, not_below if better == "higher" else not_above)
+
+
+def equivalence_test(
+    x: npt.ArrayLike, y: npt.ArrayLike, margin: float, *, confidence: float = 0.95
+) -> MarginTest:
+    """Test whether x and y differ by less than `margin`: two one-sided paired t-tests.
+
+    Schuirmann 1987. The null hypothesis is that the mean difference is `margin` or more, one way
+    or the other; it is refused where the interval from `low` to `high` lies within the margin.
+
+    Args:
+        x: as in `non_inferiority_test`.
+        y: likewise.
+        margin: the smallest difference that matters, above 0; choose it before you look.
+        confidence: of `MarginTest.low` and `MarginTest.high`, each, in (0, 1).
+
+    Raises:
+        ParameterError: `margin` or `confidence` is out of its range.
+        InputError: the shapes differ, or a value is infinite or no number.
+    """
+    found, sides = _one_sided(x, y, margin, confidence)
+    return _with_p(found, max(sides))
+
+
+def check_margin(margin: object, where: str = "margin") -> float:
+    """Return a margin, which must be a finite number above 0.
+
+    Raises:
+        ParameterError: it is not.
+    """
+    number = isinstance(margin, int | float | np.number) and not isinstance(margin, bool)
+    if not (number and math.isfinite(margin) and margin > 0):  # type: ignore[arg-type, operator]
+        raise ParameterError(f"{where} must be a finite number above 0; found {margin!r}")
+    return float(margin)  # type: ignore[arg-type]
+
+
+def _one_sided(
+    x: npt.ArrayLike, y: npt.ArrayLike, margin: float, confidence: float
+) -> tuple[MarginTest, tuple[float, float]]:
+    """Return what both tests share, and the p-values of "not below" and "not above" the margin."""
+    from scipy.stats import t
+
+    margin = check_margin(margin)
+    check_drawing(confidence, 1)
+    differences = pair_differences(x, y)
+    n = len(differences)
+    mean = float(differences.mean()) if n else math.nan
+    note = no_test(differences)
+    if note:
+        nothing = math.nan
+        return MarginTest(margin, n, mean, nothing, nothing, nothing, note), (nothing, nothing)
+    error = float(differences.std(ddof=1)) / math.sqrt(n)
+    half = float(t.ppf(confidence, n - 1)) * error
+    below, above = (float(t.sf((margin + way * mean) / error, n - 1)) for way in (1, -1))
+    found = MarginTest(margin, n, mean, mean - half, mean + half, math.nan, note)
+    return found, (below, above)
+
+
+def _with_p(found: MarginTest, p: float) -> MarginTest:
+    return MarginTest(**{**vars(found), "p": p})
+
+
+CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
+"""The names of the corrections of p-values."""
+
+
+def correct(p: npt.ArrayLike, method: str | None = "holm") -> FloatArray:
+    """Return the p-values of one family of tests, corrected for their number.
+
+    Args:
+        p: the p-values, shape (n,). NaN (nothing was tested) stays NaN and does not count.
+        method: ``"holm"`` (Holm 1979) and ``"bonferroni"`` bound the chance of any false finding;
+            ``"fdr_bh"`` (Benjamini and Hochberg 1995) bounds the share of false ones among the
+            findings, for tests that are independent or positively dependent; ``"none"`` or None.
+
+    Returns:
+        shape (n,), in [0, 1]; never below `p`.
+
+    Raises:
+        NotFoundError: there is no such method.
+        InputError: a p-value is not in [0, 1].
+    """
+    name = one_of("correction", "none" if method is None else method, CORRECTIONS)
+    given = numbers(p, "p-values", ndim=1)
+    there = ~np.isnan(given)
+    found = given[there]
+    outside = (found < 0) | (found > 1)
+    if outside.any():
+        raise InputError(f"p-values must lie in [0, 1]; found {found[outside][0]}")
+    n = len(found)
+    order = np.argsort(found, kind="stable")
+    if name == "holm":
+        found[order] = np.maximum.accumulate(found[order] * np.arange(n, 0, -1))
+    elif name == "bonferroni":
+        found = found * n
+    elif name == "fdr_bh":
+        scaled = found[order] * (n / np.arange(1, n + 1))
+        found[order] = np.minimum.accumulate(scaled[::-1])[::-1]
+    out = np.full(len(given), np.nan)
+    out[there] = np.minimum(found, 1.0)
+    return out

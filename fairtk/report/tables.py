@@ -1,17 +1,21 @@
-"""The tables that every report has: means, comparisons, coverage."""
+"""The tables of a report, and what results say and do not say in plain words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+import ir_measures
 import pandas as pd
 
-from fairtk.files.renderings import Table, number_text
-from fairtk.frames.columns import QID
-from fairtk.report.queries import SystemRankings
-from fairtk.report.reported import Reported
-from fairtk.statistics import mean_intervals
+from fairtk.errors import InputError
+from fairtk.frames import QID
+from fairtk.io import Table, number_text
+from fairtk.measures import known_names, parse
+from fairtk.report.queries import Reported, SystemRankings
+from fairtk.report.statistics import mean_intervals
 
 CONFIDENCE = 0.95
 TESTS = {
@@ -125,3 +129,240 @@ def p_text(value: float) -> str:
     if math.isnan(value):
         return "undefined"
     return "<0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+LEVEL = 0.05
+FOR_WHOM = {
+    **dict.fromkeys(
+        ("EE_D", "EE_R", "EE_L"),
+        "for the documents, and for those who made them: who gets seen by the reader of a ranking",
+    ),
+    **dict.fromkeys(
+        ("AWRF", "ByGroup"), "for the groups that documents belong to: which of them get seen"
+    ),
+    "EU": "for those who read the generated answers",
+    "Product": "for both sides that its factors stand for",
+    "nDCG_AWRF": "for the readers of rankings and for the groups that documents belong to",
+}
+READERS = "for the readers of rankings"
+
+
+@dataclass(frozen=True)
+class MeasureSummary:
+    """What one measure says.
+
+    Attributes:
+        name: the measure.
+        about: what it measures, for whom, and which direction is better.
+        findings: sentences.
+    """
+
+    name: str
+    about: str
+    findings: list[str] = field(default_factory=list)
+
+
+def overview(results: Reported, found: Mapping[str, SystemRankings]) -> list[str]:
+    """Return what was run, in sentences."""
+    queries = results.per_query[QID].nunique() if results.measures else len(
+        set().union(*(system.qids for system in found.values()))
+    )  # fmt: skip
+    said = [
+        f"{_number(len(results.systems), 'system')} on {_number(queries, 'query', 'queries')}"
+        + (f", by {_number(len(results.measures), 'measure')}." if results.measures else ".")
+    ]
+    samples = {name: system.samples for name, system in found.items() if system.samples != "1"}
+    if samples:
+        several = sorted(set(samples.values()))
+        said.append(
+            f"{_number(len(samples), 'system')} of these {'is' if len(samples) == 1 else 'are'} "
+            f"stochastic: {' or '.join(several)} sampled rankings per query."
+        )
+    answered = sum(system.answered for system in found.values())
+    if answered:
+        said.append(f"{_number(answered, 'system')} generated an answer from each ranking.")
+    if not results.measures:
+        said.append("Nothing was measured: there are rankings to look at, and no values.")
+    return said
+
+
+def measured(
+    results: Reported, compared: pd.DataFrame | None, baseline: str | None, test: str, how: str
+) -> list[MeasureSummary]:
+    """Return what each measure says: the best system, and by how much it is.
+
+    Args:
+        results: the results.
+        compared: all systems with the baseline; None: there is one system.
+        baseline: the system that others are compared with.
+        test: the name of the paired test.
+        how: the name of the correction, or ``"none"``.
+    """
+    said = []
+    among: dict[str, pd.DataFrame] = {} if compared is None or baseline is None else {
+        baseline: compared
+    }  # fmt: skip
+    for measure in results.measures:
+        lower = results.better(measure) == "lower"
+        means = results.means.loc[results.systems, measure].dropna()
+        means = means.sort_values(ascending=lower, kind="stable")
+        about = _about(measure, results.better(measure))
+        if means.empty:
+            findings = ["It is undefined for every query, so it says nothing here."]
+        elif compared is None or len(means) == 1:
+            findings = [f"{means.index[0]}: {number_text(means.iloc[0])}."]
+        else:
+            best = str(means.index[0])
+            if best not in among:
+                among[best] = results.compare(best, test, None if how == "none" else how)
+            findings = _best(measure, means, among, str(baseline))
+        said.append(MeasureSummary(measure, about, findings))
+    return said
+
+
+def _best(
+    measure: str, means: pd.Series, among: Mapping[str, pd.DataFrame], baseline: str
+) -> list[str]:
+    """Return sentences on the best system, its distance from the baseline, and the next one."""
+    best, following = str(means.index[0]), str(means.index[1])
+    head = f"{best} is best with a mean of {number_text(means.iloc[0])}"
+    if best == baseline:
+        said = [f"{head}; it is the baseline."]
+    else:
+        row = _row(among[baseline], measure, best)
+        distance = _distance(row, f"the baseline {baseline}")
+        said = [f"{head}, {distance} ({_tested(row)}).", *_doubt(row, best, baseline)]
+    if best == baseline or following != baseline:
+        row = _row(among[best], measure, following)
+        said.append(
+            f"Next is {following} with {number_text(means.iloc[1])}, {_distance(row, best)} "
+            f"({_tested(row)})."
+        )
+        said += _doubt(row, following, best)
+    return said
+
+
+def _row(compared: pd.DataFrame, measure: str, system: str) -> dict[str, Any]:
+    rows = compared[(compared["measure"] == measure) & (compared["system"] == system)]
+    return dict(rows.iloc[0])
+
+
+def _distance(row: Mapping[str, Any], other: str) -> str:
+    difference = row["difference"]
+    if math.isnan(difference):
+        return f"on no query that has a value for {other}, too"
+    if difference == 0:
+        return f"the same as {other}"
+    return f"{abs(difference):.4f} {'higher' if difference > 0 else 'lower'} than {other}"
+
+
+def _tested(row: Mapping[str, Any]) -> str:
+    if math.isnan(row["p_corrected"]):
+        return "not tested"
+    p = p_text(row["p_corrected"])
+    return (
+        f"{CONFIDENCE:.0%} interval of the difference {interval(row['low'], row['high'])}, "
+        f"p {f'< {p[1:]}' if p.startswith('<') else f'= {p}'}"
+    )
+
+
+def _doubt(row: Mapping[str, Any], system: str, other: str) -> list[str]:
+    if row["p_corrected"] < LEVEL:
+        return []
+    return [f"These queries do not tell {system} and {other} apart."]
+
+
+def _about(measure: str, better: str) -> str:
+    direction = f"{better.capitalize()} is better."
+    try:
+        parsed = parse(measure)
+    except InputError:  # its groups are not at hand
+        known_names()
+        parsed = ir_measures.measures.registry.get(measure.split("(")[0].split("@")[0])
+        if parsed is None or " * " in measure:
+            return direction
+    inner = getattr(parsed, "inner", parsed) if parsed.NAME == "E" else parsed
+    pretty = str(getattr(inner, "PRETTY_NAME", None) or inner.NAME)
+    short = str(getattr(inner, "SHORT_DESC", None) or "").strip()
+    short = f"{short.rstrip('.')}." if short else ""
+    if parsed.NAME == "E":
+        short = f"{short} In the mean over the sampled rankings of each query.".strip()
+    whom = FOR_WHOM.get(parsed.NAME, READERS)
+    return f"{pretty}, {whom}. {short} {direction}".replace("  ", " ")
+
+
+def tested(baseline: str, test: str, how: str) -> str:
+    """Return how the differences of the summary were tested."""
+    corrected = "not corrected" if how == "none" else f"corrected ({how}) for the systems compared"
+    return (
+        f"Differences are paired by query, from the baseline {baseline} unless another system is "
+        f"named; intervals are at {CONFIDENCE:.0%}, p-values of a two-sided {TESTS[test]}, "
+        f"{corrected}."
+    )
+
+
+def unsaid(results: Reported, found: Mapping[str, SystemRankings]) -> list[str]:
+    """Return what the numbers do not say."""
+    names = {measure.split("(")[0].split("@")[0] for measure in results.measures}
+    sampled = [s.samples for s in found.values() if s.samples not in ("0", "1")]
+    said = [
+        "None of the numbers says that a system is fair: whether documents ought to get equal "
+        "exposure, whether the labels are right, and whether people behind the documents are "
+        "treated alike are other questions.",
+        "Intervals and tests are over these queries. They know nothing of other collections, of "
+        "errors in labels, nor of other seeds and models.",
+        "A small p-value says that a difference is hard to explain by chance, not that it is large "
+        "or matters. The best of several systems, chosen on the queries it is measured on, looks "
+        "somewhat better than it is.",
+    ]
+    if names & {"EE_D", "EE_L"} and sampled:
+        said.append(
+            f"EE_D and EE_L are estimated from {' or '.join(sorted(set(sampled)))} sampled "
+            "rankings. From N rankings EE_D comes out too large by (1 - EE_D) / N in expectation, "
+            "and its floor is the share of documents that a ranking shows, not 0."
+        )
+    if any(
+        "roups" in m or m.startswith(("AWRF", "nDCG_AWRF", "ByGroup")) for m in results.measures
+    ):
+        said.append(
+            "Groups are labels of documents, given by people or rules with known limits, and "
+            "missing for many. The target that exposure is compared with is somebody's choice."
+        )
+    if "EU" in names:
+        said.append(
+            "EU compares strings with a gold answer: it says nothing of truth, tone or harm, nor "
+            "whether an answer rests on the documents that were read."
+        )
+    return said
+
+
+def warned(results: Reported, found: Mapping[str, SystemRankings]) -> list[str]:
+    """Return what a reader should know before believing a table."""
+    said = [str(text) for text in results.config.get("warnings", [])]
+    counts = results.counts
+    for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
+        most = int(part["undefined"].max())
+        said.append(
+            f"{measure} is undefined for up to {_number(most, 'query', 'queries')}, which are left "
+            "out of its means and tests."
+        )
+    if len(results.failures):
+        said.append(
+            f"{_number(len(results.failures), 'result')} failed and count with the worst value of "
+            f"each measure, e.g. {results.failures['system'].iloc[0]}, query "
+            f"{results.failures[QID].iloc[0]}: {results.failures['error'].iloc[0]}"
+        )
+    labeled = set(results.per_query[QID])
+    failed = results.failures.groupby("system")[QID].agg(set).to_dict()
+    for name, system in found.items():
+        missing = len(labeled - system.qids - failed.get(name, set()))
+        if missing:
+            said.append(
+                f"{name} lacks {_number(missing, 'query', 'queries')} that have labels; they count "
+                "with the worst value of each measure."
+            )
+    return said
+
+
+def _number(n: int, one: str, many: str | None = None) -> str:
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -21,12 +21,9 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import FairtkWarning, listed
-from fairtk.experiment.engine import Engine
-from fairtk.experiment.packing import unpack
-from fairtk.frames import as_strings
-from fairtk.frames.columns import DOCNO, QID, RANK, SCORE, require
-from fairtk.frames.rankings import encode_run
-from fairtk.transformers.base import FairTransformer
+from fairtk.experiment import Engine, unpack
+from fairtk.frames import DOCNO, QID, RANK, SCORE, as_strings, encode_run, require
+from fairtk.transformers import FairTransformer
 
 RUN = [QID, DOCNO, SCORE, RANK]
 _RECORD = "record"

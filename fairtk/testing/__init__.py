@@ -11,36 +11,8 @@ is under test:
 fairtk's own measures, transformers, utilities, prompts and data pass the same contracts.
 """
 
-from fairtk.testing.dataset import DatasetContract
-from fairtk.testing.measure import MeasureContract
-from fairtk.testing.prompt import PromptContract, ToyTokenizer
-from fairtk.testing.study_system import StudySystemContract, study_setting
-from fairtk.testing.toys import (
-    toy_answers,
-    toy_documents,
-    toy_groups,
-    toy_qrels,
-    toy_run,
-    toy_samples,
-    toy_topics,
-)
-from fairtk.testing.transformer import TransformerContract
-from fairtk.testing.utility import UtilityContract
+from __future__ import annotations
 
-__all__ = [
-    "DatasetContract",
-    "MeasureContract",
-    "PromptContract",
-    "StudySystemContract",
-    "ToyTokenizer",
-    "TransformerContract",
-    "UtilityContract",
-    "study_setting",
-    "toy_answers",
-    "toy_documents",
-    "toy_groups",
-    "toy_qrels",
-    "toy_run",
-    "toy_samples",
-    "toy_topics",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,9 +1,12 @@
-"""What every system of the study must keep to."""
+"""What every data set, prompt builder, utility and study system must keep to."""
 
 from __future__ import annotations
 
+import copy
+import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -11,13 +14,22 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from fairtk.errors import FairtkWarning, InputError
-from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
-from fairtk.frames.rankings import encode_run
+from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, encode_run
 from fairtk.groups import Groups, Target
+from fairtk.measures import EU, parse
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr import Setting
-from fairtk.testing.agreement import check, check_frames, snapshot
-from fairtk.testing.toys import toy_documents, toy_groups, toy_qrels, toy_run, toy_topics
+from fairtk.testing.toys import (
+    check,
+    check_frames,
+    same_number,
+    snapshot,
+    toy_documents,
+    toy_groups,
+    toy_qrels,
+    toy_run,
+    toy_topics,
+)
 
 _ALLOWED = {QID, QUERY, "question", DOCNO, SCORE, RANK}
 
@@ -153,3 +165,322 @@ def _rank(system: Any, topics: pd.DataFrame) -> pd.DataFrame:
     with warnings.catch_warnings(action="ignore", category=FairtkWarning):
         ranked: pd.DataFrame = system.transform(topics)
     return ranked
+
+
+Gold = str | Sequence[str]
+
+
+class UtilityContract:
+    """Tests of a string utility; subclass it and set `name`.
+
+    Attributes:
+        name: the name it is registered under.
+        options: its options.
+        pairs: answers with their gold answers, so unlike each other that values differ.
+    """
+
+    name: str
+    options: dict[str, Any] = {}
+    pairs: Sequence[tuple[str, Gold]] = (
+        ("a red fox", "a red fox"),
+        ("a fox", "a red fox"),
+        ("the sea", "a red fox"),
+        ("ships cross the sea", ["a lighthouse", "ships cross the sea"]),
+        ("", "a red fox"),
+        ("...", "a red fox"),
+    )
+
+    def make(self) -> Any:
+        """Return the utility under test."""
+        from fairtk import utilities
+
+        return utilities.get(self.name, **self.options)
+
+    def values(self, pairs: Sequence[tuple[str, Gold]]) -> list[float]:
+        """Return the utility's values for pairs of answer and gold answer."""
+        found: list[float] = self.make()([p for p, _ in pairs], [g for _, g in pairs])
+        return found
+
+    def test_declarations(self) -> None:
+        """Name and direction are those of the registered spec."""
+        utility, spec = self.make(), registry.utilities.get(self.name)
+        check(utility.name == self.name, f"{utility!r} is registered as {self.name!r}")
+        check(
+            utility.higher_is_better is spec.higher_is_better,
+            f"{self.name}: its spec says higher_is_better={spec.higher_is_better}, the utility "
+            f"{utility.higher_is_better}",
+        )
+        check(bool(spec.summary), f"{self.name}: its spec has no summary")
+
+    def test_one_finite_float_for_each_answer(self) -> None:
+        """As many values as answers, all finite floats; none for none."""
+        values = self.values(self.pairs)
+        check(isinstance(values, list), f"{self.name} must return a list; found {type(values)}")
+        check(len(values) == len(self.pairs), f"{self.name}: {len(values)} values")
+        for (answer, gold), value in zip(self.pairs, values, strict=True):
+            check(
+                isinstance(value, float) and math.isfinite(value),
+                f"{self.name}: the value of {answer!r} against {gold!r} is {value!r}",
+            )
+        check(self.make()([], []) == [], f"{self.name} must return an empty list for no answers")
+
+    def test_other_answers_do_not_matter(self) -> None:
+        """One by one, and in reverse, the values are the same."""
+        wanted = self.values(self.pairs)
+        alone = [self.values([pair])[0] for pair in self.pairs]
+        back = self.values(self.pairs[::-1])[::-1]
+        for found in (alone, back):
+            agree = all(same_number(a, b) for a, b in zip(found, wanted, strict=True))
+            check(agree, f"{self.name} depends on the other answers: {found} and {wanted}")
+
+    def test_right_answer_is_best(self) -> None:
+        """No answer is better than the gold answer itself."""
+        for _, gold in self.pairs:
+            gold_texts = [gold] if isinstance(gold, str) else list(gold)
+            best = self.values([(gold_texts[0], gold)])[0]
+            for answer, _ in self.pairs:
+                value = self.values([(answer, gold)])[0]
+                gain = value - best if self.make().higher_is_better else best - value
+                check(
+                    not gain > 1e-9,
+                    f"{self.name}: {answer!r} has {value!r} against {gold!r}, better than the gold "
+                    f"answer's {best!r}",
+                )
+
+    def test_best_of_several_gold_answers_counts(self) -> None:
+        """A list of gold answers gives the value of the best match, in any order."""
+        better = max if self.make().higher_is_better else min
+        every = [[gold] if isinstance(gold, str) else gold for _, gold in self.pairs]
+        golds = list(dict.fromkeys(text for texts in every for text in texts))
+        for answer, _ in self.pairs:
+            single = [self.values([(answer, gold)])[0] for gold in golds]
+            for listed in (golds, golds[::-1], tuple(golds)):
+                value = self.values([(answer, listed)])[0]
+                check(
+                    same_number(value, better(single)),
+                    f"{self.name}: {answer!r} against {listed!r} has {value!r}; the best single "
+                    f"value is {better(single)!r}",
+                )
+
+    def test_unequal_lengths_are_an_error(self) -> None:
+        """One gold answer too many or too few is a ValueError."""
+        answer, gold = self.pairs[0]
+        for answers, golds in (([answer], [gold, gold]), ([answer, answer], [gold])):
+            try:
+                self.make()(answers, golds)
+            except ValueError:
+                continue
+            raise AssertionError(
+                f"{self.name} takes {len(answers)} answers and {len(golds)} gold answers"
+            )
+
+    def test_works_in_the_measure(self) -> None:
+        """``EU(utility=...)`` prints itself so that it is read back."""
+        measure = EU(utility=self.make())
+        read = parse(repr(measure))
+        check(
+            read.utility == self.make(),
+            f"{measure!r} is read back with the utility {read.utility!r}; it was {self.make()!r}",
+        )
+        check(repr(self.make()) == repr(self.make()), f"{self.name} prints differently each time")
+
+
+class ToyTokenizer:
+    """A tokenizer whose tokens are words, with the part of Hugging Face's interface in use.
+
+    Args:
+        model_max_length: the window in tokens; one of them is for an end token.
+    """
+
+    def __init__(self, model_max_length: int = 1_000) -> None:
+        self.model_max_length = model_max_length
+
+    def num_special_tokens_to_add(self) -> int:
+        """Return 1: an end token."""
+        return 1
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the words."""
+        return text.split()
+
+    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+        """Return the words with spaces between them."""
+        return " ".join(tokens)
+
+
+class PromptContract:
+    """Tests of a prompt builder; subclass it and set `name`, or define `make`.
+
+    Attributes:
+        name: the name it is registered under.
+        options: its options.
+        question: a question that it takes.
+        keeps_question: whether the question stands whole in the prompt, however long the documents
+            are.
+    """
+
+    name: str
+    options: dict[str, Any] = {}
+    question: str = "Which title fits the article about foxes in winter?"
+    keeps_question: bool = True
+
+    def make(self) -> Any:
+        """Return the builder under test."""
+        from fairtk import prompts
+
+        return prompts.get(self.name, **self.options)
+
+    def documents(self, count: int = 3, words: int = 4) -> list[dict[str, Any]]:
+        """Return documents with the fields that the builder reads, each of so many words."""
+        return [
+            {field: " ".join([f"{field}-of-{i}"] * words) for field in self.make().fields}
+            for i in range(count)
+        ]
+
+    def build(self, documents: list[dict[str, Any]], tokenizer: Any) -> str:
+        """Return the prompt, checked to be a string."""
+        prompt = self.make()(self.question, documents, tokenizer)
+        check(isinstance(prompt, str), f"prompt {self.name}: {type(prompt).__name__}, not a string")
+        return str(prompt)
+
+    def test_declarations(self) -> None:
+        """A builder says its name and the document columns that it reads."""
+        builder = self.make()
+        fields = builder.fields
+        strings = isinstance(fields, tuple) and all(isinstance(f, str) for f in fields)
+        check(strings, f"prompt {builder!r}: fields must be a tuple of columns; found {fields!r}")
+        check(builder.name == self.name, f"prompt {builder!r} is registered as {self.name!r}")
+        check(
+            repr(builder) == repr(self.make()), f"prompt {self.name} prints differently each time"
+        )
+        check(" at 0x" not in repr(builder), f"prompt {self.name} prints an address: {builder!r}")
+        check(builder == self.make(), f"prompt {self.name}: equal settings are not equal builders")
+
+    def test_has_the_question_and_the_documents(self) -> None:
+        """All that fits stands in the prompt, with and without a tokenizer, each time alike."""
+        if self.keeps_question:
+            check(
+                self.build([], ToyTokenizer()) != "",
+                f"prompt {self.name} is empty without documents",
+            )
+        for tokenizer in (ToyTokenizer(), None):
+            prompt = self.build(self.documents(), tokenizer)
+            check(prompt == self.build(self.documents(), tokenizer), f"prompt {self.name} varies")
+            for document in self.documents():
+                for text in document.values():
+                    check(text in prompt, f"prompt {self.name} lacks the text {text!r}: {prompt!r}")
+
+    def test_documents_stay_as_they_are(self) -> None:
+        """The documents are not changed."""
+        documents = self.documents()
+        before = copy.deepcopy(documents)
+        self.build(documents, ToyTokenizer())
+        check(documents == before, f"prompt {self.name} changes the documents")
+
+    def test_order_of_documents_matters(self) -> None:
+        """Another ranking is another prompt."""
+        documents = self.documents(2)
+        if self.make().fields:
+            check(
+                self.build(documents, None) != self.build(documents[::-1], None),
+                f"prompt {self.name} is the same for another order of documents",
+            )
+
+    def test_long_documents_leave_the_question_whole(self) -> None:
+        """A prompt fits the window, and what does not fit is cut from the documents."""
+        if not self.keeps_question:
+            return
+        tokenizer = ToyTokenizer(120)
+        prompt = self.build(self.documents(3, words=500), tokenizer)
+        count = len(tokenizer.tokenize(prompt))
+        check(count < 120, f"prompt {self.name}: {count} tokens and an end token, but 120 fit")
+        bare = self.build([], None)
+        words = set(self.question.split()) & set(bare.split())
+        lost = words - set(prompt.split())
+        check(not lost, f"prompt {self.name} cuts these words of the question: {sorted(lost)}")
+
+
+class DatasetContract:
+    """Tests of a data set in ir_datasets' terms; subclass it, set `id` or define `dataset`.
+
+    Attributes:
+        id: the ir_datasets id.
+        limit: how many documents, queries, candidates and labels are read at most.
+    """
+
+    id: str
+    limit: int = 2_000
+
+    def dataset(self) -> Any:
+        """Return the ``ir_datasets.Dataset`` under test."""
+        import ir_datasets
+
+        return ir_datasets.load(self.id)
+
+    def _read(self, part: str) -> list[Any]:
+        dataset = self.dataset()
+        if not dataset.has(part):
+            return []
+        records = list(islice(getattr(dataset, f"{part}_iter")(), self.limit))
+        again = list(islice(getattr(dataset, f"{part}_iter")(), self.limit))
+        check(bool(records), f"{part}_iter gives nothing")
+        check(records == again, f"{part}_iter gives something else the second time")
+        return records
+
+    def test_something_is_there(self) -> None:
+        """There are documents, queries or both."""
+        dataset = self.dataset()
+        check(dataset.has("docs") or dataset.has("queries"), "neither documents nor queries")
+
+    def test_documents(self) -> None:
+        """Ids are distinct strings, texts are strings, and the store has what the iterator has."""
+        documents = self._read("docs")
+        _check_records(documents, "doc_id")
+        if documents:
+            store = self.dataset().docs_store()
+            for document in (documents[0], documents[-1]):
+                found = store.get(document.doc_id)
+                check(found == document, f"docs_store gives {found!r}, docs_iter {document!r}")
+
+    def test_queries(self) -> None:
+        """Ids are distinct strings, and texts are strings."""
+        _check_records(self._read("queries"), "query_id")
+
+    def test_candidates_and_labels_refer_to_what_is_there(self) -> None:
+        """Every candidate and label has its document, is given once, and has a known query."""
+        queries = {q.query_id for q in self._read("queries")}
+        whole = len(queries) < self.limit
+        for part in ("scoreddocs", "qrels"):
+            records = self._read(part)
+            pairs = [(r.query_id, r.doc_id) for r in records]
+            check(len(set(pairs)) == len(pairs), f"{part}: a query has a document twice")
+            strange = sorted({q for q, _ in pairs} - queries)
+            check(
+                not (whole and queries and strange),
+                f"{part}: unknown queries {strange[:5]}",
+            )
+            if records and self.dataset().has("docs"):
+                wanted = {d for _, d in pairs[:50]}
+                found = set(self.dataset().docs_store().get_many(sorted(wanted)))
+                check(found == wanted, f"{part}: no such documents {sorted(wanted - found)[:5]}")
+
+    def test_says_what_it_is(self) -> None:
+        """The PyTerrier form has the same queries."""
+        import pyterrier as pt
+
+        queries = self._read("queries")
+        if queries and hasattr(self, "id"):
+            topics = pt.get_dataset(f"irds:{self.id}").get_topics()
+            check(
+                list(topics["qid"][: self.limit]) == [q.query_id for q in queries],
+                f"pt.get_dataset('irds:{self.id}') has other topics",
+            )
+
+
+def _check_records(records: list[Any], field: str) -> None:
+    ids = [getattr(record, field) for record in records]
+    check(all(isinstance(i, str) and i for i in ids), f"a {field} is not a string, or empty")
+    check(len(set(ids)) == len(ids), f"a {field} occurs twice")
+    for name, record in zip(ids, records, strict=True):
+        text = record.default_text()
+        check(isinstance(text, str), f"default_text of {field} {name!r} is {text!r}")

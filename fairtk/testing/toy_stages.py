@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fairtk.frames.columns import DOCNO, QID, QUERY, TEXT
+from fairtk.frames import DOCNO, QID, QUERY, TEXT
 from fairtk.testing.toys import toy_documents, toy_run
-from fairtk.transformers.base import FairTransformer
+from fairtk.transformers import FairTransformer
 
 
 class ToyRetriever(FairTransformer):

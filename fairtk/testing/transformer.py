@@ -11,10 +11,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError
-from fairtk.frames.columns import DOCNO, QID, SCORE
-from fairtk.frames.rankings import encode_run
-from fairtk.testing.agreement import check, check_frames, snapshot
-from fairtk.testing.toys import toy_run
+from fairtk.frames import DOCNO, QID, SCORE, encode_run
+from fairtk.testing.toys import check, check_frames, snapshot, toy_run
 
 
 class TransformerContract:

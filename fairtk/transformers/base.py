@@ -8,9 +8,8 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
-from fairtk.documentation import help_address
 from fairtk.errors import ColumnError
-from fairtk.frames.columns import (
+from fairtk.frames import (
     BROWSING,
     CUTOFF,
     DOCNO,
@@ -18,10 +17,14 @@ from fairtk.frames.columns import (
     QID,
     SAMPLE,
     SCORE,
+    ByContent,
+    Rankings,
+    digest,
+    encode_run,
+    identity_name,
     plain_columns,
 )
-from fairtk.frames.content import ByContent, digest, identity_name
-from fairtk.frames.rankings import Rankings, encode_run
+from fairtk.plugins import help_address
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 

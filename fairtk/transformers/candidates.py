@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DataWarning, DuplicateError, InputError, listed
-from fairtk.frames.columns import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT
-from fairtk.frames.ids import encode_ids
-from fairtk.io.dataset_ids import resolve_dataset
+from fairtk.frames import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT, encode_ids
+from fairtk.io import resolve_dataset
 from fairtk.transformers.base import FairTransformer
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)

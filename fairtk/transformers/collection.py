@@ -1,4 +1,4 @@
-"""BM25 over a whole collection, by PISA, from an index that is built once."""
+"""BM25 over a whole collection, by PISA, and what a retriever looks up of a query."""
 
 from __future__ import annotations
 
@@ -10,20 +10,79 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, TextIO
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 
+from fairtk.checks import whole
 from fairtk.errors import FairtkError, InputError, ParameterError
-from fairtk.fair_qr.tokens import Tokens, index_tokens
-from fairtk.files.places import locked
-from fairtk.frames.arrays import BoolArray, IntArray
-from fairtk.frames.columns import DOCNO, QID, QUERY, RANK, SCORE
-from fairtk.frames.rankings import order_by
+from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, BoolArray, IntArray, order_by, words
+from fairtk.io import locked
 from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.settings import whole
+
+Tokens = Callable[[str], list[str]]
+_WORD = re.compile(r"\w+")
+
+
+def index_tokens(retriever: Any) -> Tokens | None:
+    """Return what gives the tokens that a retriever looks up of a text; None: it is not known.
+
+    Known are PISA's and Terrier's (its stop words; words are not stemmed here), alone or first in a
+    pipeline, and those of a retriever with a method ``tokens(text)``, as
+    `fairtk.transformers.CollectionBM25` has.
+    """
+    if isinstance(retriever, pt.Compose):
+        retriever = next(iter(retriever), None)
+    own = getattr(retriever, "tokens", None)
+    if callable(own):
+        tokens: Tokens = own
+        return tokens
+    if type(retriever).__module__.partition(".")[0] == "pyterrier_pisa":
+        return _pisa(retriever)
+    properties = getattr(retriever, "properties", None)
+    if isinstance(properties, Mapping) and "termpipelines" in properties:
+        return _terrier(str(properties["termpipelines"]))
+    return None
+
+
+def _pisa(retriever: Any) -> Tokens | None:
+    from pyterrier_pisa import PisaStopwords, tokenize
+
+    index = getattr(retriever, "index", None)
+    stemmer, stops = getattr(index, "stemmer", None), getattr(retriever, "stops", None)
+    if stemmer is None:
+        return None
+    lists = {PisaStopwords.none: (), PisaStopwords.terrier: _stops("terrier")}
+    words = lists.get(stops, _stops("lucene")) if isinstance(stops, PisaStopwords) else stops or ()
+    # PISA drops what has the stem of a stop word: "hers" and "going", too
+    dropped = frozenset(token for word in words for token in tokenize(word, stemmer))
+    return lambda text: [t for t in tokenize(text.lower(), stemmer) if t not in dropped]
+
+
+def _terrier(pipeline: str) -> Tokens | None:
+    try:
+        dropped = frozenset(_stops("terrier") if "Stopwords" in pipeline else ())
+    except ImportError:  # the list is in pyterrier-pisa
+        return None
+    return lambda text: [t for t in _WORD.findall(text.lower()) if t not in dropped]
+
+
+@lru_cache(maxsize=2)
+def _stops(name: str) -> tuple[str, ...]:
+    from pyterrier_pisa.stopwords import _STOPWORDS
+
+    return tuple(_STOPWORDS[name])
+
+
+def dropped_words(text: str, tokens: Tokens) -> list[str]:
+    """Return the words of a text of which a retriever looks up nothing, in order, each once."""
+    parts = [part for word in words(text.lower()) for part in word.split("-")]
+    return [part for part in dict.fromkeys(parts) if part and not tokens(part)]
+
 
 _BATCH = 10_000  # documents
 _LINE = 100_000  # documents between two lines of progress where there is no terminal

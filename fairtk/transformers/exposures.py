@@ -8,17 +8,23 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from fairtk.checks import depth, exponent
 from fairtk.errors import ParameterError
-from fairtk.exposure import BrowsingModel, RankWeights
-from fairtk.frames.arrays import FloatArray
-from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, EXPOSURE, RANK, SCORE
-from fairtk.frames.qrels import Qrels
-from fairtk.frames.rankings import Rankings
-from fairtk.plackett_luce import expected_attention, score_gaps
-from fairtk.string_forms import as_position_model
+from fairtk.exposure import BrowsingModel, RankWeights, expected_attention, score_gaps
+from fairtk.frames import (
+    ALPHA,
+    BROWSING,
+    CUTOFF,
+    EXPOSURE,
+    RANK,
+    SCORE,
+    FloatArray,
+    Qrels,
+    Rankings,
+)
+from fairtk.plugins import as_position_model
 from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.oracle import useful_first
-from fairtk.transformers.settings import depth, exponent
+from fairtk.transformers.samplers import useful_first
 
 # weights of ranks below which all others together are of no account
 _TAIL = 1e-14
@@ -78,7 +84,7 @@ class PlackettLuceExposure(ExposureTransformer):
     """The exact expected exposure of every document under `FairSampler`'s policy: R -> X.
 
     What sampled rankings estimate, by numerical integration instead (see
-    `fairtk.plackett_luce.exact`; absolute errors below 1e-10): measures of its output have no
+    `fairtk.exposure.exact`; absolute errors below 1e-10): measures of its output have no
     sampling noise and no bias. EE_D, EE_R, EE_L, AWRF and E(nDCG@k) take it, if they are of the
     same browsing model and cutoff. What is not linear in exposure (the chance that two documents
     are seen together, the spread over rankings) cannot be had from it: sample instead. For 1,000

@@ -1,19 +1,25 @@
-"""Answers from rankings: one prompt per ranking, one answer per prompt, on every row."""
+"""A warning for questions that crowd the documents out of a prompt, or do not fit themselves."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike, fspath
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from fairtk.backends import Backend, NoAnswerError, PromptLengthError, as_backend
-from fairtk.backends.adapter import texts
-from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError, such_rows
-from fairtk.frames.arrays import IntArray, ObjectArray
-from fairtk.frames.columns import (
+from fairtk.errors import (
+    ColumnError,
+    DataWarning,
+    DuplicateError,
+    InputError,
+    ParameterError,
+    such_rows,
+)
+from fairtk.frames import (
     DOCNO,
     QANSWER,
     QID,
@@ -21,13 +27,61 @@ from fairtk.frames.columns import (
     QUESTION,
     SAMPLE,
     SCORE,
+    IntArray,
+    ObjectArray,
+    Rankings,
+    encode_run,
     plain_columns,
 )
-from fairtk.frames.rankings import Rankings, encode_run
-from fairtk.llm import ChatBackend, ChatModel
-from fairtk.prompts import PromptBuilder, as_builder
+from fairtk.llm import (
+    SHORTEST_ENTRY,
+    Backend,
+    ChatBackend,
+    ChatModel,
+    HuggingFaceSeq2Seq,
+    NoAnswerError,
+    PromptBuilder,
+    PromptLengthError,
+    as_backend,
+    as_builder,
+    require_packages,
+    texts,
+)
 from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.question_room import warn_of_long_questions
+
+
+def warn_of_long_questions(
+    where: str, prompt: Any, tokenizer: Any, qids: Sequence[str], questions: Sequence[str]
+) -> None:
+    """Warn once, with numbers and the first qid, if questions are cut or leave no room.
+
+    A prompt builder without a method ``room`` is not looked at. Queries may repeat.
+    """
+    measure = getattr(prompt, "room", None)
+    if tokenizer is None or measure is None:
+        return
+    cut: list[str] = []
+    full: list[str] = []
+    for qid, question in dict(zip(qids, questions, strict=True)).items():
+        room = measure(str(question), tokenizer)
+        if room is None:
+            return
+        if room < 0:
+            cut.append(qid)
+        elif room < SHORTEST_ENTRY:
+            full.append(qid)
+    for found, what in (
+        (cut, "are longer than the model's window and are cut at their end"),
+        (full, "fill the model's window and leave no room for documents"),
+    ):
+        if found:
+            warnings.warn(
+                f"{where}: the questions of {len(found)} queries {what} (first: qid "
+                f"{found[0]!r}); their answers cannot depend on the ranking; use a model with a "
+                "longer window or a larger max_prompt_tokens",
+                DataWarning,
+                stacklevel=5,
+            )
 
 
 @dataclass(frozen=True)
@@ -61,7 +115,7 @@ class Generator(FairTransformer):
     once: 100 samples of a peaked policy cost a few answers. On Q the prompt has no documents.
 
     Args:
-        backend: a `fairtk.backends.Backend`, a pyterrier_rag backend, a function from a list of
+        backend: a `fairtk.llm.Backend`, a pyterrier_rag backend, a function from a list of
             prompts to a list of answers, or a model of `fairtk.llm`, alone or behind a ledger
             (``Ledger("answers.sqlite").wrap(...)``): budget, prices and records count here, too.
         prompt: a name (`fairtk.prompts.get`) or a prompt builder.
@@ -283,3 +337,63 @@ def _place(inp: pd.DataFrame, row: int) -> str:
     if DOCNO in inp.columns:
         parts.append(f"docno {str(inp[DOCNO].iloc[row])!r}")
     return ", ".join(parts)
+
+
+class FlanT5(Generator):
+    """Generates answers with a T5: beam search with 4 beams, no sampling, 128 new tokens.
+
+    The frames are `Generator`'s. The model is loaded on first use, from a local folder, the hub's
+    cache or the hub, from safetensors only. It needs the extra ``t5``.
+
+    Args:
+        model: a hub name, or a local folder with config.json, model.safetensors and
+            tokenizer.json; any encoder-decoder model will do.
+        prompt: a name (`fairtk.prompts.get`: ``"rag"``, ``"lamp-1"`` to ``"lamp-7"``, a
+            plugin's) or a prompt builder.
+        cutoff: how many documents a prompt has at most, at least 1.
+        device: ``"auto"`` (CUDA if there is one, else CPU) or a torch device.
+        dtype: ``"auto"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        num_beams: beams per prompt.
+        max_new_tokens: the most tokens of an answer.
+        max_prompt_tokens: the most tokens of a prompt; None for the model's own (512 for T5).
+        batch_tokens: the most tokens of a batch; None for what fits into memory.
+        revision: branch, tag or commit on the hub.
+
+    Raises:
+        MissingExtraError: torch or transformers is not installed.
+        ParameterError: a setting is out of its range.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = (
+        *("model", "prompt", "cutoff"),
+        *HuggingFaceSeq2Seq.SETTINGS[1:],
+    )
+
+    def __init__(
+        self,
+        model: str | PathLike[str] = "google/flan-t5-small",
+        prompt: str | PromptBuilder = "rag",
+        cutoff: int = 5,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        num_beams: int = 4,
+        max_new_tokens: int = 128,
+        max_prompt_tokens: int | None = None,
+        batch_tokens: int | None = None,
+        revision: str | None = None,
+    ) -> None:
+        require_packages("FlanT5")
+        backend = HuggingFaceSeq2Seq(
+            fspath(model),
+            device=device,
+            dtype=dtype,
+            num_beams=num_beams,
+            max_new_tokens=max_new_tokens,
+            max_prompt_tokens=max_prompt_tokens,
+            batch_tokens=batch_tokens,
+            revision=revision,
+        )
+        super().__init__(backend, prompt, cutoff)
+        for name in backend.SETTINGS:
+            setattr(self, name, getattr(backend, name))

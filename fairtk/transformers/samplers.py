@@ -1,4 +1,6 @@
-"""Settings that a person can state, a disparity or a loss of relevance, as an alpha per query."""
+"""Samplers: from a run to the frame S, rankings drawn from a policy; transformers applied to each
+sample or document.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,40 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 
-from fairtk.errors import DataWarning, ParameterError, listed
-from fairtk.exposure import DCG, RankWeights, total
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
-from fairtk.frames.qrels import Qrels
-from fairtk.frames.rankings import Rankings
-from fairtk.plackett_luce import SURE, expected_attention, find_alphas, score_gaps
+from fairtk.checks import depth, exponent, whole
+from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, listed
+from fairtk.exposure import (
+    DCG,
+    METHODS,
+    SURE,
+    Draws,
+    RankWeights,
+    draw_rankings,
+    expected_attention,
+    find_alphas,
+    score_gaps,
+    total,
+)
+from fairtk.frames import (
+    DOCNO,
+    QANSWER,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Qrels,
+    Rankings,
+    Run,
+    order_by,
+    plain_columns,
+    require,
+)
+from fairtk.transformers.base import FairTransformer
 
 _HALF = 5e-4
 """How far from the wanted value the search ends, on a scale of 0 to 1."""
@@ -196,3 +225,405 @@ def _search(
     steep = expected_attention(apart, start, weight)
     ends = worth(even, rows, queries), worth(steep, rows, queries)
     return find_alphas(values, *ends, low, high)
+
+
+class Sampler(FairTransformer):
+    """What samplers share: how many rankings are drawn from which run, and from which numbers."""
+
+    method = "independent"
+    """How rankings are drawn: one of `fairtk.exposure.METHODS`."""
+
+    def __init__(self, n_samples: int, cutoff: int | None, seed: int) -> None:
+        name = type(self).__name__
+        self.n_samples = whole("n_samples", n_samples, name)
+        self.cutoff = depth(cutoff, name)
+        self.seed = whole("seed", seed, name, least=None)
+
+    def drawn(
+        self, inp: pd.DataFrame, run: Rankings, order: IntArray, gaps: FloatArray
+    ) -> pd.DataFrame:
+        """Return rankings of a run; see `sampled_frame` and `fairtk.exposure.score_gaps`."""
+        keys = run.qids[run.ranking_query].tolist()
+        start = run.ranking_start
+        draws = draw_rankings(
+            gaps, start, keys, self.n_samples, self.cutoff, self.seed, self.method
+        )
+        return sampled_frame(inp, run, order, draws)
+
+
+def sampled_frame(inp: pd.DataFrame, run: Rankings, order: IntArray, draws: Draws) -> pd.DataFrame:
+    """Return the drawn rankings as a frame, sorted by query, sample and rank.
+
+    Args:
+        inp: the run R that was sampled from.
+        run: the same run, encoded.
+        order: row number in `inp` of each sorted row; other than `run.order` only within queries.
+        draws: rankings as numbers of sorted rows.
+
+    Returns:
+        The columns of `inp`, of which ``score`` and ``rank`` are set anew, and ``sample``. Scores
+        are n, n - 1, n - 2, ... for a query with n documents: they give the order and nothing else,
+        whatever is cut off, and are positive, since some evaluators take 0 for "not retrieved".
+    """
+    fresh = {
+        SCORE: np.diff(run.ranking_start).astype(np.float64)[run.ranking[draws.row]] - draws.rank,
+        RANK: draws.rank,
+        SAMPLE: draws.sample,
+    }
+    kept = inp.drop(columns=[c for c in fresh if c in inp.columns])
+    # one take for all other columns; the columns then return to their places
+    result = kept.take(order[draws.row]).reset_index(drop=True)
+    for place, column in enumerate([*inp.columns, *(c for c in fresh if c not in inp.columns)]):
+        if column in fresh:
+            result.insert(place, column, fresh[column])
+    return result
+
+
+class FairSampler(Sampler):
+    """Draws rankings from a Plackett-Luce policy: R -> S (*Towards Fair RAG*, Eqs. 1 and 2).
+
+    The scores of each query are min-max scaled to [1, 2], raised to ``alpha``, and used as
+    log-weights: a document is drawn next with probability proportional to exp(scaled ** alpha)
+    among those not drawn yet. That is all it does: exposure is spread by chance and score, and no
+    group of documents is looked after.
+
+    * ``alpha`` is an exponent, the opposite of a temperature: 0 is uniform, larger is closer to the
+      deterministic ranking. It is exact at every size: two tied documents share each other's
+      places evenly, however far they are behind the first.
+    * All scores equal is uniform; fewer documents than ``cutoff`` gives all of them.
+    * The random numbers of a query come from (seed, qid) alone, and its documents are taken in the
+      order of score and docno. The rankings are therefore the same whatever the batch, the order
+      of rows, the ranks given to ties, or the other queries.
+    * ``n_samples`` and ``cutoff`` only truncate: the first 10 of 100 samples are the samples of
+      ``n_samples=10``, and a ranking at ``cutoff=5`` is the top of the one without cutoff.
+    * ``method="stratified"`` spreads the random numbers of a query evenly over its samples
+      (scrambled Sobol points). Each ranking by itself has the same law, so expectations stay, and
+      means over the samples vary less (EE-D most). The samples are no longer independent: their
+      standard errors are mostly too large, and ``EE_D(estimator="unbiased")`` takes away more than
+      sampling added.
+    * ``target_disparity`` or ``max_relevance_loss`` state what is wanted in place of alpha, and the
+      alpha of each query is found from exact values (`calibrated`). What cannot be reached is
+      warned of and the nearest taken; no policy is below a disparity of k / n at cutoff k. Then
+      the cutoff does more than truncate: alpha depends on it.
+
+    Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
+    same columns and ``rank`` and ``sample``; one row per query, sample and rank, in that order.
+    ``score`` becomes n, n - 1, ... by rank, for a query with n documents.
+
+    Args:
+        alpha: exponent on the scaled scores, >= 0; 1 unless a wish below takes its place.
+        n_samples: rankings per query, >= 1; 1 is the setting for serving users.
+        cutoff: documents per ranking, >= 1; None for all.
+        seed: the seed, any integer.
+        method: ``"independent"`` or ``"stratified"``.
+        target_disparity: the wanted EE_D@cutoff (normalized, MU, the paper's bounds), in (0, 1].
+        max_relevance_loss: what share of the run's own nDCG@cutoff may be lost in expectation, in
+            [0, 1); 0.05 is 5 %. The most even policy that keeps the rest is drawn from.
+        relevance: goes with it: labels (``qid``, ``docno``, ``label``), or ``"scores"``, which
+            trusts the scores of the run, scaled to [0, 1] in each query.
+
+    Raises:
+        ParameterError: a setting is out of its range, or settings exclude each other.
+        NotFoundError: there is no such method.
+        InputError: in `transform`, for a missing column, a run that is sampled already, a NaN or
+            infinite score, a duplicate document, or ranks that contradict the scores.
+    """
+
+    SETTINGS = (
+        *("alpha", "n_samples", "cutoff", "seed", "method"),
+        *("target_disparity", "max_relevance_loss", "relevance"),
+    )
+
+    def __init__(
+        self,
+        alpha: float | None = None,
+        n_samples: int = 100,
+        cutoff: int | None = None,
+        seed: int = 42,
+        method: str = "independent",
+        target_disparity: float | None = None,
+        max_relevance_loss: float | None = None,
+        relevance: pd.DataFrame | str | None = None,
+    ) -> None:
+        super().__init__(n_samples, cutoff, seed)
+        if method not in METHODS:
+            raise NotFoundError("method of FairSampler", method, METHODS)
+        self.method = method
+        name = type(self).__name__
+        wishes = {
+            "alpha": alpha,
+            "target_disparity": target_disparity,
+            "max_relevance_loss": max_relevance_loss,
+        }
+        given = [wish for wish, value in wishes.items() if value is not None]
+        if len(given) > 1:
+            raise ParameterError(
+                f"{name}: {' and '.join(given)} exclude each other, as each says how even the "
+                "policy is; give one"
+            )
+        self.alpha: Any = None  # a number unless there is a calibration
+        self.target_disparity = self.max_relevance_loss = self.relevance = None
+        self._calibration: Calibration | None = None
+        if given in ([], ["alpha"]) and relevance is None:
+            self.alpha = exponent(1 if alpha is None else alpha, name)
+        else:
+            found = Calibration(name, self.cutoff, target_disparity, max_relevance_loss, relevance)
+            self._calibration = found
+            self.target_disparity = found.target_disparity
+            self.max_relevance_loss, self.relevance = found.max_relevance_loss, found.relevance
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings, without those that are not used: results kept before stay."""
+        found = super().settings()
+        if self.method == "independent":
+            del found["method"]
+        always = ("n_samples", "cutoff", "seed")
+        return {name: value for name, value in found.items() if value is not None or name in always}
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return `n_samples` rankings per query of the run."""
+        run = self.plain_run(inp)
+        score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
+        order = order_by((-score, run.ranking), lambda rows: (run.doc[rows], run.docnos), False)
+        wanted = self._calibration
+        alpha = self.alpha if wanted is None else wanted.find(run, score).alpha
+        gaps = score_gaps(score, run.ranking_start, alpha)
+        return self.drawn(inp, run, run.order[order], gaps)
+
+    def calibrated(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the alpha of each query of a run, and what it reaches, without drawing.
+
+        Returns:
+            ``qid``, ``alpha``, ``value`` (exact EE_D, or the share of the run's nDCG that is kept),
+            ``wanted`` and ``reached``; of a sampler with a fixed alpha ``qid`` and ``alpha`` alone.
+        """
+        run = self.plain_run(inp)
+        result = pd.DataFrame({QID: run.qids[run.ranking_query]})
+        if self._calibration is None:
+            return result.assign(alpha=self.alpha)
+        score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
+        return result.assign(**vars(self._calibration.find(run, score)))
+
+
+class OracleSampler(Sampler):
+    """Ranks useful documents first, each block uniformly shuffled: R -> S.
+
+    The optimal policy of expected exposure (*Towards Fair RAG*, section 3.3; Diaz et al. 2020):
+    grades in descending order, and within a grade every order equally likely. A document without a
+    label, or with a label of at most 0, is not useful. Scores of the run are not looked at.
+
+    Random numbers come from (seed, qid) alone, as in `FairSampler`, and ``n_samples`` and
+    ``cutoff`` only truncate.
+
+    Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
+    same columns and ``rank`` and ``sample``; ``score`` becomes n, n - 1, ... by rank, for a query
+    with n documents.
+
+    Args:
+        qrels: labels: ``qid``, ``docno``, ``label`` (utility or relevance; larger is better).
+            Other columns are ignored, also for equality of two samplers.
+        n_samples: rankings per query, >= 1.
+        cutoff: documents per ranking, >= 1; None for all.
+        seed: the seed, any integer.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+        InputError: the qrels lack a column, repeat a (qid, docno) or have a label that is not a
+            finite number; in `transform`, the run is broken.
+    """
+
+    SETTINGS = ("qrels", "n_samples", "cutoff", "seed")
+
+    def __init__(
+        self,
+        qrels: pd.DataFrame,
+        n_samples: int = 100,
+        cutoff: int | None = None,
+        seed: int = 42,
+    ) -> None:
+        super().__init__(n_samples, cutoff, seed)
+        # in one form: equal labels, equal samplers
+        self.qrels = Qrels(qrels, type(self).__name__).plain()
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return `n_samples` rankings per query of the run."""
+        run = self.plain_run(inp)
+        within, gaps = useful_first(run, self._labels)
+        return self.drawn(inp, run, run.order[within], gaps)
+
+    @cached_property
+    def _labels(self) -> Qrels:
+        return Qrels(self.qrels, type(self).__name__)
+
+
+def useful_first(run: Rankings, labels: Qrels) -> tuple[IntArray, FloatArray]:
+    """Return the sorted rows of a run, useful ones first, and the gaps between their grades.
+
+    Returns:
+        Sorted rows by query, grade and docno, and `SURE` where a grade ends within a query, 0
+        elsewhere; see `fairtk.exposure.score_gaps`.
+    """
+    grade = np.maximum(np.nan_to_num(labels.labels_of(run)), 0.0)
+    within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)
+    gaps = np.zeros(len(grade))
+    gaps[1:] = np.where(grade[within][1:] < grade[within][:-1], SURE, 0.0)
+    gaps[run.ranking_start[:-1]] = 0.0
+    return within, gaps
+
+
+# between sample and qid of a temporary qid; the digits before the first one are the sample
+_MARK = ":"
+
+
+class PerSample(FairTransformer):
+    """Applies a transformer to each sample of a sampled run on its own: S -> S.
+
+    For rerankers, readers and any other transformer that groups its input by ``qid`` and would mix
+    the samples of a query. The transformer sees plain runs, without the column ``sample``; it may
+    change scores and ranks, drop rows or add columns. Its rows come back in its own order within
+    each (qid, sample). A frame without samples is passed to the transformer as it is. A reader that
+    returns one row per query, as pyterrier_rag's do, has its answer (``qanswer``, and what else it
+    adds) put on every row of the ranking that it read, so that documents are not lost.
+
+    By default the transformer runs once per sample, on all queries, with their own qids: right for
+    every transformer, also for one that looks qids up. ``joint=True`` runs it once in all, with a
+    temporary qid for each (qid, sample). That gives a neural model full batches, but is only right
+    where a qid is nothing but a label.
+
+    Args:
+        transformer: the transformer to apply.
+        joint: whether all samples go through the transformer in one call.
+
+    Raises:
+        ParameterError: `transformer` is not a PyTerrier transformer.
+        InputError: in `transform`, if ``sample`` is not a whole number in every row, or if the
+            transformer returns rows without the ``qid`` they belong to.
+    """
+
+    SETTINGS = ("transformer", "joint")
+
+    def __init__(self, transformer: pt.Transformer, joint: bool = False) -> None:
+        if not isinstance(transformer, pt.Transformer):
+            raise ParameterError(
+                "PerSample needs a PyTerrier transformer; found "
+                f"{type(transformer).__name__} (pt.apply makes one of a function)"
+            )
+        self.transformer = transformer
+        self.joint = bool(joint)
+
+    def __eq__(self, other: object) -> bool:
+        # by the transformers' own equality: what they print may leave settings out
+        return (
+            isinstance(other, PerSample)
+            and type(self) is type(other)
+            and bool(self.transformer == other.transformer)
+            and self.joint == other.joint
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.transformer, self.joint))
+
+    def subtransformers(self) -> dict[str, Any]:
+        """Return the wrapped transformer, for PyTerrier's schematics."""
+        return {"transformer": self.transformer}
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return what the transformer makes of each sample."""
+        plain_columns(inp, "PerSample")
+        if SAMPLE not in inp.columns:
+            return self._applied(inp)
+        self.check_inputs(inp, [QID])
+        sample: Any = Run(inp, "PerSample").samples
+        plain = inp.drop(columns=SAMPLE)
+        if len(inp) == 0:
+            return self._returned(self._applied(plain), 0)
+        qids = pd.Index(inp[QID].unique())
+        if self.joint:
+            result = self._all_at_once(plain, sample, qids)
+        else:
+            parts = []
+            for number in np.unique(sample).tolist():
+                rows = np.flatnonzero(sample == number)
+                part = self._applied(plain.take(rows).reset_index(drop=True))
+                parts.append(self._returned(part, number))
+            filled = [part for part in parts if len(part)] or parts[:1]
+            result = pd.concat(filled, ignore_index=True)
+        unknown = ~result[QID].isin(qids)
+        if unknown.any():
+            raise InputError(
+                f"{self._name()} returned the qid {result[QID][unknown].iloc[0]!r}, which is not "
+                "in its input; PerSample needs a transformer that keeps qids"
+            )
+        place = np.lexsort((result[SAMPLE].to_numpy(), qids.get_indexer(pd.Index(result[QID]))))
+        return result.take(place).reset_index(drop=True)
+
+    def _applied(self, plain: pd.DataFrame) -> pd.DataFrame:
+        """Return the transformer's output; a reader's answers on every row of their rankings."""
+        out: pd.DataFrame = self.transformer.transform(plain)
+        if DOCNO not in plain.columns or DOCNO in out.columns or QANSWER not in out.columns:
+            return out
+        require(out, [QID], f"the output of {self._name()}")
+        twice = out[QID].duplicated().to_numpy()
+        if twice.any():
+            raise InputError(
+                f"{self._name()} gave several answers for the qid {out[QID][twice].iloc[0]!r}; "
+                "a reader gives one for each ranking"
+            )
+        new = [c for c in out.columns if c not in plain.columns or c == QANSWER]
+        kept = plain.drop(columns=QANSWER, errors="ignore")
+        return kept.merge(out[[QID, *new]], on=QID)
+
+    def _all_at_once(self, plain: pd.DataFrame, sample: IntArray, qids: pd.Index) -> pd.DataFrame:
+        """Run the transformer once, with a temporary qid per (qid, sample)."""
+        query = qids.get_indexer(pd.Index(plain[QID]))
+        pairs, first, code = np.unique(
+            np.stack([sample, query]), axis=1, return_index=True, return_inverse=True
+        )
+        names = np.array(
+            [f"{s}{_MARK}{qids[q]}" for s, q in zip(*pairs.tolist(), strict=True)], dtype=object
+        )
+        part = self._applied(plain.assign(**{QID: names[np.ravel(code)]}))
+        require(part, [QID], f"the output of {self._name()}")
+        pair = pd.Index(names).get_indexer(pd.Index(part[QID]))
+        if (pair < 0).any():
+            raise InputError(
+                f"{self._name()} returned the qid {part[QID].iloc[int(np.argmin(pair))]!r}, which "
+                "is not in its input; PerSample(..., joint=True) needs a transformer that keeps "
+                "qids"
+            )
+        restored = part.assign(**{QID: plain[QID].take(first[pair]).array})
+        return self._returned(restored, sample[first[pair]])
+
+    def _returned(self, part: pd.DataFrame, number: Any) -> pd.DataFrame:
+        """Return the transformer's output with the sample it belongs to."""
+        where = f"the output of {self._name()}"
+        require(part, [QID], where)
+        if SAMPLE in part.columns:
+            raise InputError(f"{where} has a column {SAMPLE!r} already; it must not sample again")
+        samples = np.broadcast_to(np.asarray(number, dtype=np.int64), (len(part),))
+        return part.assign(**{SAMPLE: samples.copy()})
+
+    def _name(self) -> str:
+        return f"{type(self.transformer).__name__} in PerSample"
+
+
+class EachDocument(FairTransformer):
+    """R -> S: as many rankings per query as it has documents, each of one document.
+
+    A generator behind it answers from every document alone, which is how *Towards Fair RAG* finds
+    out which documents are useful (appendix B, algorithm 1).
+
+    Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
+    same rows, by query and rank, with ``sample`` = the document's rank in the run, from 0, and
+    ``rank`` = 0.
+
+    Raises:
+        ColumnError: a column is missing, or the run is sampled already.
+        DuplicateError: a document occurs twice for a query.
+    """
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the rankings."""
+        run = self.plain_run(inp)
+        out = inp.take(run.order).reset_index(drop=True)
+        return out.assign(**{RANK: np.int64(0), SAMPLE: run.position.astype(np.int64)})

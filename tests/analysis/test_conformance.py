@@ -11,9 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import fairtk
+from fairtk.analysis import conformance as comparing
+from fairtk.analysis import conformance as definitions
+from fairtk.analysis import plain
+from fairtk.analysis.plain import Query
 from fairtk.cli.group import cli
-from fairtk.conformity import comparing, definitions, plain
-from fairtk.conformity.plain import Query
 from fairtk.errors import InputError, ParameterError
 
 

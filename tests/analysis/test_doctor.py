@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from scipy.spatial.distance import jensenshannon
 
 import fairtk
+from fairtk.analysis.findings import divergence_at_best
 from fairtk.cli.group import cli
-from fairtk.diagnosis.support import divergence_at_best
 from fairtk.errors import InputError, ParameterError
 
 QIDS = ["q1", "q2", "q3"]

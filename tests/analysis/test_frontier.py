@@ -8,9 +8,9 @@ from ir_measures import calc_aggregate
 
 import fairtk
 from fairtk import EE_D, EE_R, FairSampler
+from fairtk.analysis.frontier import dominated, drawn_queries, interval, price
 from fairtk.cli.group import cli
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.robustness.pareto import dominated, drawn_queries, interval, price
 
 DOCS = [f"d{i}" for i in range(8)]
 

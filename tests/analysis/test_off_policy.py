@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import fairtk
 from fairtk import FairSampler, off_policy_utility
-from fairtk.certainty.importance import balanced_means
+from fairtk.analysis.off_policy import balanced_means
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -22,7 +22,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
 )
-from fairtk.plackett_luce import log_step_probabilities, log_weights
+from fairtk.exposure import log_step_probabilities, log_weights
 
 SCORES = [5.0, 4.5, 4.0, 2.0, 1.0, 0.5]
 K = 2

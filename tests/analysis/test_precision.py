@@ -13,9 +13,8 @@ from ir_measures import P, nDCG
 
 import fairtk
 from fairtk import EE_D, EE_L, EE_R, EU, E, FairSampler, precision
-from fairtk.certainty.samples_needed import fewest_samples
+from fairtk.analysis.precision import SampleSpread, _moments, fewest_samples
 from fairtk.errors import InputError, ParameterError
-from fairtk.measures.sample_spread import SampleSpread, _moments
 
 RUN = pd.DataFrame(
     {"qid": "q", "docno": [f"d{i}" for i in range(8)], "score": [8.0, 7, 6, 6, 4, 3, 1, 0]}

@@ -6,10 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 import fairtk
+from fairtk.analysis.sensitivity import compared, judgments
 from fairtk.cli.group import cli
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.robustness.judging import judgments
-from fairtk.robustness.orders import compared
 
 
 def run(rankings):

@@ -17,7 +17,7 @@ def test_docs(fairtk):
 
 @pytest.mark.parametrize("topic", ["ee_d", "measures"])
 def test_docs_where_no_site_is(fairtk, monkeypatch, topic):
-    monkeypatch.setattr("fairtk.documentation.addresses.local_site", lambda: None)
+    monkeypatch.setattr("fairtk.plugins.references.local_site", lambda: None)
     said = fairtk("docs", topic).stderr
     assert "not on the network yet" in said and "FAIRTK_DOCS" in said
     assert ("fairtk measures EE_D" in said) == (topic == "ee_d")

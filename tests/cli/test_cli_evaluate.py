@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 
-from fairtk.evaluation.naming import unique_names
+from fairtk.analysis.evaluate import unique_names
 
 
 def error(result):

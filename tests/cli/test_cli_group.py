@@ -14,7 +14,7 @@ from fairtk.cli.group import COMMANDS, FairtkGroup, main
 from fairtk.cli.options import FORMATS
 from fairtk.cli.output import TABLE
 from fairtk.errors import DataWarning, InputError, ModelError
-from fairtk.files.renderings import RENDERED
+from fairtk.io.renderings import RENDERED
 from fairtk.plugins import registry
 
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from fairtk.cli import progress
-from fairtk.files.content import FOLLOWED
+from fairtk.cli import output as progress
 from fairtk.io import read_run
+from fairtk.io.lines import FOLLOWED
 
 
 class Terminal(io.StringIO):

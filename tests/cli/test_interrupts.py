@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fairtk.starting import interrupts
+from fairtk.plugins import printing as interrupts
 
 
 def test_while_a_command_waits_for_its_input(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairtk.datasets.json_stream import iterate_array
+from fairtk.datasets.fetching import iterate_array
 from fairtk.errors import FormatError
 
 VALUES = st.recursive(
@@ -74,7 +74,7 @@ def test_an_early_error_does_not_read_the_whole_file(tmp_path):
 
 
 def test_elements_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairtk.datasets.json_stream.JSON_ENTRY", 1000)
+    monkeypatch.setattr("fairtk.datasets.fetching.JSON_ENTRY", 1000)
     path = tmp_path / "x.json"
     path.write_text('[1,\n"' + "x" * 10_000)
     with pytest.raises(FormatError, match="x.json:2: element 1 is longer than"):

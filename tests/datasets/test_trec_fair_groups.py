@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 
 from fairtk.datasets import trec_fair
 from fairtk.datasets.trec_fair import metadata
-from fairtk.datasets.trec_fair.metadata import read_pages
-from fairtk.datasets.trec_fair.official import DIMENSIONS
-from fairtk.errors import (
-    DataWarning,
-    FormatError,
-    InputError,
-    NotFoundError,
-    ParameterError,
-)
+from fairtk.datasets.trec_fair.metadata import DIMENSIONS, read_pages
+from fairtk.errors import DataWarning, FormatError, InputError, NotFoundError, ParameterError
 from fairtk.groups import Groups, Target, background
 from fairtk.measures import AWRF, nDCG_TREC
 

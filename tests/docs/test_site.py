@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from fairtk.documentation.topics import known_topics
 from fairtk.plugins import registry
+from fairtk.plugins.references import known_topics
 
 SITE = Path(os.environ.get("FAIRTK_SITE", "docs/_build/html")).resolve()
 AXE = os.environ.get("FAIRTK_AXE", "")

@@ -15,7 +15,7 @@ from demo_model.label import label  # noqa: E402
 
 from fairtk import FairSampler, OracleSampler  # noqa: E402
 from fairtk.demo import study  # noqa: E402
-from fairtk.transformers.bm25 import BM25Scorer  # noqa: E402
+from fairtk.transformers.scorers import BM25Scorer  # noqa: E402
 
 
 def test_files_are_small_and_safe():

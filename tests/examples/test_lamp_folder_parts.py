@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "tutorials" / "lamp_folder.py"
+SCRIPT = Path(__file__).parents[2] / "examples" / "lamp_folder.py"
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,8 @@ from fairtk.errors import (
     StageError,
     WorkerError,
 )
-from fairtk.experiment.chains import LookedUp
-from fairtk.experiment.executors.sessions import RemoteSession
-from fairtk.experiment.executors.worker import answer
+from fairtk.experiment.executors import RemoteSession, answer
+from fairtk.experiment.identity import LookedUp
 
 MEASURES = [EE_D @ 3, EE_R @ 3, E(nDCG @ 3)]
 

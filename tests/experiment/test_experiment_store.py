@@ -18,9 +18,8 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler, Generator, experiment
 from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
-from fairtk.experiment.database import FILE
-from fairtk.experiment.evaluation import Evaluation
-from fairtk.experiment.store import Store
+from fairtk.experiment.saved import Evaluation
+from fairtk.experiment.store import FILE, Store
 
 MEASURES = [EE_D @ 3, E(nDCG @ 3)]
 
@@ -299,7 +298,7 @@ def test_upkeep(data, tmp_path):
 
 
 def test_network_folders_are_refused(tmp_path, monkeypatch):
-    from fairtk.files import places
+    from fairtk.io import atomic as places
 
     mounts = tmp_path / "mounts"
     place = tmp_path / "shared disk"

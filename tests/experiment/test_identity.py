@@ -24,16 +24,34 @@ from fairtk import (
     PerSample,
     demo,
 )
-from fairtk.backends import CTranslate2Seq2Seq, HuggingFaceCausal, HuggingFaceSeq2Seq
 from fairtk.errors import IdentityError, WorkerError
-from fairtk.experiment import adapters, identified, identity
-from fairtk.experiment.adapters import _BY_NAME, _PYTERRIER, _RAG, CHEAP
-from fairtk.experiment.answers import Asker, _by_key
-from fairtk.experiment.executors.worker import _REDUCERS, from_parent, to_worker
-from fairtk.experiment.identity import _owners, describe, describe_stage, differences, key_of
+from fairtk.experiment import identified, identity
+from fairtk.experiment import identity as adapters
+from fairtk.experiment.executors import _REDUCERS, from_parent, to_worker
+from fairtk.experiment.identity import (
+    _BY_NAME,
+    _PYTERRIER,
+    _RAG,
+    CHEAP,
+    _owners,
+    describe,
+    describe_stage,
+    differences,
+    key_of,
+)
+from fairtk.experiment.store import Asker, _by_key
 from fairtk.frames import identity_name
 from fairtk.frames.columns import DOCNO
-from fairtk.llm import ChatBackend, KeywordRefiner, Ledger, LocalChat, OpenAICompatible
+from fairtk.llm import (
+    ChatBackend,
+    CTranslate2Seq2Seq,
+    HuggingFaceCausal,
+    HuggingFaceSeq2Seq,
+    KeywordRefiner,
+    Ledger,
+    LocalChat,
+    OpenAICompatible,
+)
 
 
 def key(stage):

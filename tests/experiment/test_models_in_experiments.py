@@ -7,7 +7,7 @@ from experiment_stages import Retriever, world
 import fairtk
 from fairtk import FairSampler, Generator, PerSample, QueryRefiner
 from fairtk.errors import DataWarning
-from fairtk.experiment.database import FILE
+from fairtk.experiment.store import FILE
 from fairtk.llm import Ledger, OpenAICompatible
 
 TOPICS, _ = world(n_queries=5)

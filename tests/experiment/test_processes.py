@@ -7,9 +7,9 @@ import pyterrier as pt
 import pytest
 
 import fairtk
-from fairtk.experiment.executors import ProcessExecutor
-from fairtk.experiment.executors.processes import VISIBLE, _Pool, gpu_of, gpus
-from fairtk.experiment.threads import cores
+from fairtk.experiment import ProcessExecutor
+from fairtk.experiment.executors import VISIBLE, _Pool, gpu_of, gpus
+from fairtk.experiment.work import cores
 
 
 @pytest.mark.parametrize(

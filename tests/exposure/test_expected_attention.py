@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from fairtk.plackett_luce import SURE, draw_rankings, expected_attention, score_gaps
-from fairtk.plackett_luce.others import weigh_others
+from fairtk.exposure import SURE, draw_rankings, expected_attention, score_gaps
+from fairtk.exposure.exact import weigh_others
 
 
 def enumerated(gaps, weight):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from fairtk.plackett_luce import SURE, Stream, draw_rankings, score_gaps
-from fairtk.plackett_luce.stages import count_heavy
+from fairtk.exposure import SURE, Stream, draw_rankings, score_gaps
+from fairtk.exposure.plackett_luce import count_heavy
 
 # All seeds are fixed, so a p-value below this is a defect and not chance.
 LEAST = 1e-5
@@ -283,7 +283,7 @@ def test_samples_and_cutoff_only_truncate(weights, few, many, cutoff, seed):
 
 
 def test_a_large_query_in_chunks_is_the_same(monkeypatch):
-    from fairtk.plackett_luce import sampling
+    from fairtk.exposure import plackett_luce as sampling
 
     weights = log_weights(np.random.default_rng(0).normal(size=600), 4)
     whole = sample_rankings(weights, 50)

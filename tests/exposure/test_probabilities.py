@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairtk.plackett_luce import SURE, log_step_probabilities, log_weights, score_gaps
+from fairtk.exposure import SURE, log_step_probabilities, log_weights, score_gaps
 
 
 def heights(gaps):

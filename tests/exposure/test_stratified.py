@@ -10,14 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from fairtk.plackett_luce import (
-    SURE,
-    Stream,
-    draw_rankings,
-    log_step_probabilities,
-    score_gaps,
-)
-from fairtk.plackett_luce.stratified import SPREAD, _points, spread_rankings
+from fairtk.exposure import SURE, Stream, draw_rankings, log_step_probabilities, score_gaps
+from fairtk.exposure.draws import SPREAD, _points, spread_rankings
 
 LEAST = 1e-5
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.frames.content import ByContent, digest, digests
+from fairtk.frames.digests import ByContent, digest, digests
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text())
 VALUES = st.recursive(

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.divergence import SparseRows, js_divergence
-from fairtk.groups import UNKNOWN, Groups, Target
+from fairtk.groups import UNKNOWN, Groups, SparseRows, Target, js_divergence
 from fairtk.groups.exposure import jensen_shannon_bounds
 
 

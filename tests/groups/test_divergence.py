@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import jensenshannon
 
-from fairtk.divergence import (
-    SparseRows,
-    js_divergence,
-    js_terms,
-    kl_divergence,
-    log_of,
-)
 from fairtk.errors import ParameterError
+from fairtk.groups import SparseRows, js_divergence, js_terms, kl_divergence, log_of
 
 
 def rows(dense):

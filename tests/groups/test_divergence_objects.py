@@ -8,7 +8,8 @@ import pytest
 
 import fairtk
 from fairtk import plugins
-from fairtk.divergence import (
+from fairtk.errors import NotFoundError, ParameterError
+from fairtk.groups import (
     Divergence,
     JensenShannon,
     KullbackLeibler,
@@ -17,8 +18,7 @@ from fairtk.divergence import (
     js_divergence,
     kl_divergence,
 )
-from fairtk.errors import NotFoundError, ParameterError
-from fairtk.string_forms import as_divergence, read_divergence
+from fairtk.plugins.strings import as_divergence, read_divergence
 
 
 def row(*weights):

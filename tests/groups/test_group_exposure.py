@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairtk.exposure.browsing import GERR, RBP, TREC
 from fairtk.exposure.expected import attention, make_grades
-from fairtk.frames.rankings import encode_run
+from fairtk.frames.runs import encode_run
 from fairtk.groups import Groups, Target
 from fairtk.groups.exposure import (
     Shown,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.exposure.browsing import TREC
-from fairtk.frames.rankings import encode_run
+from fairtk.frames.runs import encode_run
 from fairtk.groups import Groups, Target
 from fairtk.groups.exposure import group_exposure, shown_documents
 

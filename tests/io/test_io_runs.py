@@ -9,13 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pandas.testing import assert_frame_equal
 
-from fairtk.errors import (
-    DataWarning,
-    DuplicateError,
-    FormatError,
-    InputError,
-    ParameterError,
-)
+from fairtk.errors import DataWarning, DuplicateError, FormatError, InputError, ParameterError
 from fairtk.io import read_run, write_run
 
 SAMPLED = """\

@@ -4,7 +4,7 @@ import pandas as pd
 
 import fairtk
 from fairtk import Groups, Target
-from fairtk.files.renderings import frame_html
+from fairtk.io.renderings import frame_html
 
 
 def test_first_rows_and_how_many_more():

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 
-from fairtk.drawing import against, spread
+from fairtk.io import against, spread
 
 
 def test_values_stand_where_they_lie():

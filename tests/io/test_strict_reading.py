@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from fairtk.cli.group import cli
 from fairtk.errors import FormatError, InputError
-from fairtk.files import content
-from fairtk.files.rows import NUMBER, number_of
 from fairtk.groups import Groups, Target
+from fairtk.io import lines as content
 from fairtk.io import read_answers, read_gold_answers, read_qrels, read_run
+from fairtk.io.rows import NUMBER, number_of
 
 RUN = "q1 Q0 d1 1 3 t\nq1 Q0 d2 2 2 t\n"
 TSV = "qid\tdocno\tscore\nq1\td1\t3\nq1\td2\t2\n"
@@ -322,7 +322,7 @@ def test_a_gzip_bomb_is_bounded_while_it_is_unpacked(reader, tmp_path):
 
 
 def test_json_entries_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairtk.files.json_reading.JSON_ENTRY", 1 << 20)
+    monkeypatch.setattr("fairtk.io.lines.JSON_ENTRY", 1 << 20)
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"qid": "1"}\n{"qid": "') + bomb(8))
     with pytest.raises(FormatError, match="x.jsonl.gz:2: this line is longer than 1 MiB"):

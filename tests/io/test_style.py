@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fairtk import drawing
+from fairtk import io as drawing
 from fairtk.errors import InputError, MissingExtraError, ParameterError
 
 pytest.importorskip("matplotlib")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fairtk.cli.group import cli
 from fairtk.errors import ColumnError, DataWarning, FormatError, InputError, ParameterError
 from fairtk.io import read_run, read_task_run, write_task_run
-from fairtk.io.trec_fair import task_of
+from fairtk.io.runs import task_of
 
 TASK1 = "id\tpage_id\n4\t30\n4\t7\n9\t12\n4\t55\n"
 TASK2 = "id\tseq_no\tpage_id\n4\t1\t30\n4\t1\t7\n4\t2\t7\n9\t2\t12\n4\t2\t30\n"

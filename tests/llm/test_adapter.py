@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import tiny_models
 
-from fairtk.backends import CallableBackend, HuggingFaceSeq2Seq, as_backend
 from fairtk.errors import InputError, ParameterError
+from fairtk.llm import CallableBackend, HuggingFaceSeq2Seq, as_backend
 
 
 class Output:

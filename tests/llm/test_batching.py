@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.backends import memory
-from fairtk.backends.batching import cost, plan_batches
+from fairtk.llm import loading as memory
+from fairtk.llm.hugging_face import cost, plan_batches
 
 
 def test_batches_by_hand():
@@ -61,7 +61,7 @@ def test_available_memory_is_plausible():
     assert 2**20 < memory.available_memory() < 2**50
 
 
-@pytest.mark.parametrize("module", ["fairtk.backends", "fairtk.prompts"])
+@pytest.mark.parametrize("module", ["fairtk.llm", "fairtk.prompts"])
 def test_importing_loads_nothing_heavy(module):
     code = (
         f"import {module}, sys; "

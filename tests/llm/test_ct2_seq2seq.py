@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("ctranslate2")
 
 from fairtk import demo
-from fairtk.backends import CTranslate2Seq2Seq, HuggingFaceSeq2Seq
-from fairtk.backends import ct2_conversion as conversion
 from fairtk.errors import MissingExtraError, ModelError, ParameterError
 from fairtk.experiment.identity import describe_stage
+from fairtk.llm import CTranslate2Seq2Seq, HuggingFaceSeq2Seq
+from fairtk.llm import ct2 as conversion
 from fairtk.transformers import Generator
 
 PROMPTS = [f"question {word} for title {other}" for word in ("harbour", "willow", "sparse")

@@ -13,8 +13,8 @@ pytest.importorskip("openai")
 
 from fairtk import Groups, Target
 from fairtk.errors import DataWarning, ParameterError
-from fairtk.fair_qr.transformer import FairQR
 from fairtk.llm import BudgetError, Ledger, LLMError, OfflineError, OpenAICompatible
+from fairtk.transformers.fair_qr.transformer import FairQR
 
 TOPICS = ("ships", "chess", "rivers", "bread")
 DOCS = {f"{t}{i}": (t, "woman" if i > 3 else "man") for t in TOPICS for i in range(6)}

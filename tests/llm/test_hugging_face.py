@@ -12,9 +12,9 @@ import tiny_models
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from fairtk.backends import HuggingFaceCausal, HuggingFaceSeq2Seq, PromptLengthError
-from fairtk.backends.sampling import GumbelNoise
 from fairtk.errors import InputError, ModelError, ParameterError
+from fairtk.llm import HuggingFaceCausal, HuggingFaceSeq2Seq, PromptLengthError
+from fairtk.llm.hugging_face import GumbelNoise
 
 NEW = 8
 
@@ -70,7 +70,7 @@ def test_the_beams_of_a_t5_read_one_copy_of_their_prompt(t5_folder, monkeypatch)
 
 
 def test_what_was_counted_is_not_tokenized_again(t5_folder, monkeypatch):
-    monkeypatch.setattr("fairtk.backends.window.REMEMBERED", 12)
+    monkeypatch.setattr("fairtk.llm.backends.REMEMBERED", 12)
     tokenizer = HuggingFaceSeq2Seq(t5_folder).tokenizer
     asked = []
     inner = tokenizer.wrapped

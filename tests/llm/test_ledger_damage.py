@@ -160,7 +160,7 @@ def test_other_tables_live_beside_the_answers(tmp_path):
 
 
 def test_a_network_file_system_has_one_process_at_a_time(tmp_path, monkeypatch):
-    from fairtk.files import places
+    from fairtk.io import atomic as places
 
     mounts = tmp_path / "mounts"
     mounts.write_text(f"a / ext4 rw 0 0\nserver:/x {tmp_path}/home nfs4 rw 0 0\n")
@@ -168,7 +168,7 @@ def test_a_network_file_system_has_one_process_at_a_time(tmp_path, monkeypatch):
     (tmp_path / "home").mkdir()
     assert places.network_of(tmp_path / "l") == ""
     assert places.network_of(tmp_path / "home" / "l") == "nfs4"
-    monkeypatch.setattr("fairtk.llm.rows._PATIENCE", 0.1)
+    monkeypatch.setattr("fairtk.llm.store._PATIENCE", 0.1)
     with closing(AnswerStore(tmp_path / "home" / "l")) as store:
         store.put("a", MODEL, CHAT, Completion("A"))
         assert not (tmp_path / "home" / "l-wal").exists()

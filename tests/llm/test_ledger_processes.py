@@ -28,8 +28,8 @@ from fairtk.llm import (
     LLMError,
     Message,
     OpenAICompatible,
-    claims,
 )
+from fairtk.llm import budget as claims
 
 PROCESSES = 4
 
@@ -199,7 +199,7 @@ def test_claims_of_the_dead_are_worth_nothing_and_of_the_living_all(tmp_path):
 
 
 def test_signs_of_life(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairtk.llm.claims.BEAT", 0.05)
+    monkeypatch.setattr("fairtk.llm.budget.BEAT", 0.05)
     with serving(lambda prompt, _: {"text": "A", "sleep": 0.5}) as server:
         ledger = Ledger(tmp_path / "l")
         asked = threading.Thread(target=lambda: ledger.wrap(client(server)).complete(chats("a")))
@@ -216,7 +216,7 @@ def test_a_process_that_stands_still_is_named(tmp_path, monkeypatch):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         host = claims.new_owner().rsplit("|", 3)[0]
         claimed(tmp_path / "l", f"{host}|{child.pid}|{claims._started(child.pid)}|x", 0.0)
-        monkeypatch.setattr("fairtk.llm.recorded._STANDSTILL", 0.1)
+        monkeypatch.setattr("fairtk.llm.ledger._STANDSTILL", 0.1)
         threading.Timer(1.0, child.kill).start()
         with (
             Ledger(tmp_path / "l") as ledger,

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairtk.backends.protocol import PromptLengthError
 from fairtk.errors import FormatError, InputError, ParameterError
-from fairtk.fair_qr.parsing import parse_completion
-from fairtk.frames.scripts import words
+from fairtk.frames.ids import words
 from fairtk.llm import (
     Chat,
     Completion,
@@ -22,7 +20,9 @@ from fairtk.llm import (
     Message,
     as_chat_model,
 )
-from fairtk.llm.keywords import PACKAGED, read_table
+from fairtk.llm.backends import PromptLengthError
+from fairtk.llm.local import PACKAGED, read_table
+from fairtk.transformers.fair_qr.parsing import parse_completion
 
 
 def chats(*texts):
@@ -82,7 +82,7 @@ def test_a_long_prompt_fails_alone():
 def test_hugging_face_models(tmp_path):
     pytest.importorskip("transformers")
     demo = pytest.importorskip("fairtk.demo")
-    from fairtk.backends import HuggingFaceSeq2Seq
+    from fairtk.llm import HuggingFaceSeq2Seq
 
     llm = LocalChat(HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8))
     with Ledger(tmp_path / "l") as ledger:
@@ -98,7 +98,7 @@ def test_hugging_face_models(tmp_path):
 def test_a_local_model_samples_at_the_temperature_with_its_seed(tmp_path):
     pytest.importorskip("transformers")
     demo = pytest.importorskip("fairtk.demo")
-    from fairtk.backends import HuggingFaceSeq2Seq
+    from fairtk.llm import HuggingFaceSeq2Seq
 
     backend = HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8, batch_tokens=40)
     greedy = LocalChat(backend)

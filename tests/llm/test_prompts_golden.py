@@ -8,7 +8,7 @@ import pytest
 
 from fairtk import prompts
 from fairtk.errors import InputError
-from fairtk.prompts.truncation import fair_rag
+from fairtk.llm.prompts import fair_rag
 
 
 class Words:

@@ -6,7 +6,7 @@ import pytest
 
 from fairtk import prompts
 from fairtk.errors import ParameterError
-from fairtk.prompts.refine import Refinement, RefinementPromptLike
+from fairtk.llm.refinement import Refinement, RefinementPromptLike
 
 NAMES = ("refine", "refine-few-shot", "refine-chain-of-thought")
 REQUEST = Refinement("nobel prize physics", "nobel physics woman", ("NB",), "gender")

@@ -16,19 +16,11 @@ from chat_server import KEY, error, serving
 pytest.importorskip("openai")
 
 from fairtk.errors import DataWarning, ParameterError
-from fairtk.llm import (
-    Chat,
-    Completion,
-    Failure,
-    Ledger,
-    LLMError,
-    Message,
-    OpenAICompatible,
-    calls,
-    retries,
-)
+from fairtk.llm import Chat, Completion, Failure, Ledger, LLMError, Message, OpenAICompatible
+from fairtk.llm import server as calls
+from fairtk.llm import server as retries
 from fairtk.llm.replies import without_keys
-from fairtk.llm.retries import backoff, retry_after
+from fairtk.llm.server import backoff, retry_after
 
 
 def chats(*texts):

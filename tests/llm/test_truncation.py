@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from fairtk import prompts
 from fairtk.errors import InputError
-from fairtk.prompts.tokens import count, trim, window
-from fairtk.prompts.truncation import SHORTEST_ENTRY, divide
+from fairtk.llm.prompts import SHORTEST_ENTRY, count, divide, trim, window
 
 
 class Halves:

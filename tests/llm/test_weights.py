@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
-from fairtk.backends import HuggingFaceCausal, HuggingFaceSeq2Seq
-from fairtk.backends.weights import find_folder
 from fairtk.errors import ModelError
+from fairtk.llm import HuggingFaceCausal, HuggingFaceSeq2Seq
+from fairtk.llm.loading import find_folder
 
 NAME = "fairtk-tests/not-there"
 

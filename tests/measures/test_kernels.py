@@ -10,8 +10,8 @@ from ir_measures import AP, ERR, RBP, RR, Compat, Judged, P, R, Rprec, Success, 
 
 from fairtk import EE_D, E
 from fairtk.frames import Qrels, from_ir_measures
-from fairtk.measures.evidence import Evidence
-from fairtk.measures.kernels import KERNELS, LabeledRankings, kernel_of
+from fairtk.measures.composed import KERNELS, LabeledRankings, kernel_of
+from fairtk.measures.judged import Evidence
 
 QUERIES, SAMPLES = 500, 20
 MEASURES = [

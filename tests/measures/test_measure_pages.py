@@ -7,9 +7,8 @@ import pytest
 
 import fairtk
 from fairtk import measures
-from fairtk.documentation import citation_keys
 from fairtk.measures.pages import SECTIONS, page_of, plain_text
-from fairtk.plugins import registry
+from fairtk.plugins import citation_keys, registry
 
 OURS = measures.MEASURES
 

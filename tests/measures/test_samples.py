@@ -11,9 +11,9 @@ from ir_measures import AP, RR, P, ScoredDoc, nDCG
 
 from fairtk import EE_D, EE_R, E, Groups
 from fairtk.errors import DuplicateError, InputError
-from fairtk.frames import Run, as_frame
-from fairtk.measures import ByGroup
-from fairtk.measures.samples import refuse_samples
+from fairtk.frames import Run
+from fairtk.measures import ByGroup, as_frame
+from fairtk.measures.foreign import refuse_samples
 
 QRELS = pd.DataFrame({"qid": ["q", "q", "r"], "docno": ["a", "b", "a"], "label": [1, 0, 1]})
 TOPICS = pd.DataFrame({"qid": ["q", "r"], "query": ["x", "y"]})

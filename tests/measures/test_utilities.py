@@ -9,9 +9,8 @@ from hypothesis import given, settings
 
 from fairtk import utilities
 from fairtk.errors import InputError, MissingExtraError, NotFoundError, ParameterError
+from fairtk.measures.utilities import common_words, normalized
 from fairtk.plugins import registry
-from fairtk.utilities.rouge import common_words
-from fairtk.utilities.squad import normalized
 
 NAMES = ["accuracy", "em", "f1", "mae", "rouge1", "rougeL"]
 PACKAGED = [

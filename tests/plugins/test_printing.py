@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from fairtk.starting.printing import load_target, to_stderr
+from fairtk.plugins.printing import load_target, to_stderr
 
 
 def test_a_target_is_imported_and_what_it_prints_goes_to_stderr(tmp_path, monkeypatch, capsys):

@@ -5,10 +5,9 @@ import re
 import pytest
 
 import fairtk
-from fairtk.documentation import bibliography, citation_keys
-from fairtk.documentation.references import TOOLS, entries, keys_of_results
 from fairtk.errors import NotFoundError
-from fairtk.plugins import registry
+from fairtk.plugins import bibliography, citation_keys, registry
+from fairtk.plugins.references import TOOLS, entries, keys_of_results
 
 
 def keys(bibtex):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairtk import testing
-from fairtk.frames.rankings import encode_run
+from fairtk.frames.runs import encode_run
 from fairtk.measures import nDCG_TREC
 from fairtk.testing import (
     toy_answers,

@@ -110,7 +110,7 @@ def test_areas_lie_between_the_heights(seed, queries, settings):
     # a line moves with its points, and areas with their heights
     moved = values(x, 2 * y + 1, resamples=1)
     for name in CURVES:
-        assert moved[name] == pytest.approx(2 * found[name] + ("area" in name), abs=1e-9)
+        assert moved[name] == pytest.approx(2 * found[name] + ("area" in name), rel=1e-9, abs=1e-9)
     order = rng.permutation(queries)
     again = values(x[order][:, ::-1], y[order][:, ::-1], resamples=1)
     assert again == pytest.approx(found)

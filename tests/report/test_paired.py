@@ -181,7 +181,7 @@ def test_cohens_dz():
 
 def test_batches_are_one_draw(monkeypatch):
     whole = [paired_test(LONG_X, LONG_Y, test, resamples=500) for test in TESTS]
-    monkeypatch.setattr("fairtk.statistics.samples._NUMBERS", 200 * 64)
+    monkeypatch.setattr("fairtk.report.statistics._NUMBERS", 200 * 64)
     assert [paired_test(LONG_X, LONG_Y, test, resamples=500) for test in TESTS] == whole
 
 

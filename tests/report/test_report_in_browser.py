@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from report_world import MARKUP, N_SAMPLES
 
-from fairtk.files.renderings import Table
+from fairtk.io.renderings import Table
 from fairtk.report import Section
 
 AXE = os.environ.get("FAIRTK_AXE", "")

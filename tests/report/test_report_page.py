@@ -13,7 +13,7 @@ from report_world import MARKUP
 
 import fairtk
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.files.renderings import Table
+from fairtk.io.renderings import Table
 from fairtk.report import Section, load_sections, page_text, save_sections
 
 

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fairtk.report.svg import inline_svg, svg_text
+from fairtk.report.page import inline_svg, svg_text
 
 HOSTILE = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"
   width="20pt" height="10pt" onload="bad()"><script>bad()</script><style>*{color:red}</style>

@@ -3,7 +3,7 @@
 import pytest
 
 from fairtk.errors import FormatError, InputError
-from fairtk.studies.config import (
+from fairtk.studies.configuration import (
     AMOUNT,
     COUNT,
     FLAG,

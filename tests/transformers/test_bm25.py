@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairtk import BM25Scorer
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
-from fairtk.transformers import bm25
+from fairtk.transformers import scorers as bm25
 from fairtk.transformers.base import TransformerInputError
 
 

@@ -10,7 +10,7 @@ from ir_measures import nDCG
 
 from fairtk import EE_D, E, FairSampler, FixedExposure, PlackettLuceExposure
 from fairtk.errors import DataWarning, InputError, ParameterError
-from fairtk.plackett_luce import find_alphas
+from fairtk.exposure import find_alphas
 
 RNG = np.random.default_rng(7)
 SIZES = {"q1": 12, "q2": 40, "q3": 100, "q4": 15}

@@ -12,7 +12,7 @@ from ir_datasets.indices import Docstore
 
 from fairtk import BM25Scorer, Candidates
 from fairtk.datasets import lamp
-from fairtk.datasets.provider import FairDataset
+from fairtk.datasets.registration import FairDataset
 from fairtk.errors import DataWarning, DuplicateError, InputError, NotFoundError
 from fairtk.transformers.base import TransformerInputError
 

@@ -12,7 +12,6 @@ import pyterrier as pt
 import pytest
 
 from fairtk import AWRF, BM25Scorer, Groups, Target
-from fairtk.divergence import JensenShannon, KullbackLeibler, ReverseKullbackLeibler
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -22,9 +21,10 @@ from fairtk.errors import (
     ParameterError,
 )
 from fairtk.exposure.browsing import GERR, RBP
-from fairtk.fair_qr.transformer import FairQR
+from fairtk.groups import JensenShannon, KullbackLeibler, ReverseKullbackLeibler
 from fairtk.llm import KeywordRefiner, Ledger
 from fairtk.testing import TransformerContract
+from fairtk.transformers.fair_qr.transformer import FairQR
 
 TERMS = {"f": ["woman"], "m": ["man"]}
 # Six documents on ships and six on chess: of each four men (who come first) and two women.
@@ -390,7 +390,7 @@ def test_plot(tmp_path):
 
 
 def test_choosing_by_hand():
-    from fairtk.fair_qr.choosing import under_represented
+    from fairtk.transformers.fair_qr.loop import under_represented
 
     share = np.array([[0.8, 0.2, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.2, 0.4, 0.4, 0.0]])
     target = np.array([[0.3, 0.45, 0.05, 0.2], [0.4, 0.1, 0.3, 0.2], [0.2, 0.4, 0.4, 0.0]])
@@ -406,7 +406,7 @@ def test_choosing_by_hand():
     [
         ({"choose": "most"}, "choose must be one of"),
         ({"divergence": "lk"}, "FairQR: divergence: unknown divergence 'lk'; known: js, kl"),
-        ({"divergence": 3}, "divergence must be a fairtk.divergence.Divergence"),
+        ({"divergence": 3}, "divergence must be a fairtk.groups.Divergence"),
         ({"pool": "all"}, "pool must be one of"),
         ({"failed": "drop"}, "failed must be one of"),
         ({"threshold": -1}, "threshold must be"),
@@ -420,8 +420,6 @@ def test_choosing_by_hand():
         ({"prompt": "rag"}, "refinement prompt"),
         ({"browsing": GERR()}, "does not stop at useful"),
         ({"browsing": "RPB(p=0.8)"}, "unknown browsing model 'RPB'; did you mean 'RBP'"),
-        ({"discount": "RBP(p=0.8)"}, "FairQR: discount is called browsing now"),
-        ({"missing_groups": "drop"}, "FairQR: missing_groups is called unlabeled now"),
     ],
 )
 def test_bad_settings(options, message):

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 import fairtk
 from fairtk import prompts
-from fairtk.backends import HuggingFaceSeq2Seq
 from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
-from fairtk.transformers.flan_t5 import FlanT5
-from fairtk.transformers.generator import Generator
+from fairtk.llm import HuggingFaceSeq2Seq
+from fairtk.transformers.generator import FlanT5, Generator
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -25,7 +24,7 @@ pytest.importorskip("transformers")
 
 @pytest.fixture(scope="module")
 def tiny_models():
-    path = Path(__file__).parents[1] / "backends" / "tiny_models.py"
+    path = Path(__file__).parents[1] / "llm" / "tiny_models.py"
     spec = importlib.util.spec_from_file_location("tiny_models", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -10,12 +10,12 @@ pytest.importorskip("openai")
 from chat_server import KEY, error, serving
 
 from fairtk import Generator
-from fairtk.backends import NoAnswerError
 from fairtk.errors import InputError
 from fairtk.llm import (
     BudgetError,
     Ledger,
     LocalChat,
+    NoAnswerError,
     OfflineError,
     OpenAICompatible,
     as_chat_model,
@@ -93,7 +93,7 @@ def test_answers_of_local_models_are_kept_by_content(tmp_path):
     demo = pytest.importorskip("fairtk.demo")
     import shutil
 
-    from fairtk.backends import HuggingFaceSeq2Seq
+    from fairtk.llm import HuggingFaceSeq2Seq
 
     def backend(folder, **options):
         return HuggingFaceSeq2Seq(str(folder), max_new_tokens=4, num_beams=1, **options)
@@ -131,7 +131,7 @@ def test_a_prompt_that_is_too_long_is_named(tmp_path):
         name, tokenizer = "short", None
 
         def generate(self, prompts):
-            from fairtk.backends import PromptLengthError
+            from fairtk.llm import PromptLengthError
 
             for index, prompt in enumerate(prompts):
                 if "what" in prompt:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from test_fair_qr import GROUPS, HALF, fair_qr, topics
 
 from fairtk import Target
-from fairtk.divergence import SparseRows, js_divergence
 from fairtk.errors import ParameterError
-from fairtk.fair_qr import near_target
-from fairtk.fair_qr.near_target import exposure_order
+from fairtk.groups import SparseRows, js_divergence
 from fairtk.measures import AWRF
+from fairtk.transformers.fair_qr import ordering as near_target
+from fairtk.transformers.fair_qr.ordering import exposure_order
 
 
 def closeness(exposure, target):

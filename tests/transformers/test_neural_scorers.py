@@ -257,7 +257,7 @@ def test_experiments_keep_scores_by_the_model_s_content(folder, copied, tmp_path
         raise AssertionError("encoded again")
 
     with monkeypatch.context() as patched:
-        patched.setattr("fairtk.backends.encoders.Encoder.encode", encode)
+        patched.setattr("fairtk.llm.encoders.Encoder.encode", encode)
         again = Experiment([candidates >> SpladeScorer(copied)], topics, save_dir=store)
         pd.testing.assert_frame_equal(again.rankings(again.systems[0]), wanted)
     config = json.loads((copied / "config.json").read_text())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
-from fairtk.transformers.oracle import OracleSampler
+from fairtk.transformers.samplers import OracleSampler
 
 RUN = pd.DataFrame(
     {

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.fair_qr import AnswerError, parse_keywords
-from fairtk.fair_qr.parsing import changes, parse_completion, same_words
 from fairtk.llm import Completion
+from fairtk.transformers import AnswerError, parse_keywords
+from fairtk.transformers.fair_qr.parsing import changes, parse_completion, same_words
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import pyterrier as pt
 import pytest
 
 from fairtk.errors import ColumnError, InputError, ParameterError
-from fairtk.transformers.per_sample import PerSample
-from fairtk.transformers.sampler import FairSampler
+from fairtk.transformers.samplers import FairSampler, PerSample
 
 RUN = pd.DataFrame(
     {

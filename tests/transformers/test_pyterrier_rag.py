@@ -22,8 +22,7 @@ with warnings.catch_warnings():
     from pyterrier_rag.readers import Reader
 
 from fairtk import EE_D, FairSampler, Generator, PerSample
-from fairtk.backends import NoAnswerError
-from fairtk.llm import Ledger, LocalChat
+from fairtk.llm import Ledger, LocalChat, NoAnswerError
 
 TEXTS = {"a": "apple", "b": "bread", "c": "cheese"}
 

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
-from fairtk.fair_qr.query_refiner import QueryRefiner
 from fairtk.llm import KeywordRefiner
 from fairtk.testing import TransformerContract
+from fairtk.transformers.fair_qr.query_refiner import QueryRefiner
 
 TERMS = {"f": ["she", "woman", "her", "girl"], "m": ["he", "man"]}
 

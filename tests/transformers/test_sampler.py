@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
-from fairtk.transformers.sampler import FairSampler
+from fairtk.transformers.samplers import FairSampler
 
 
 def make_run(scores, qid="q1"):

@@ -11,9 +11,9 @@ import pytest
 from test_fair_qr import Search, answering, fair_qr, topics
 
 from fairtk.errors import DataWarning
-from fairtk.fair_qr.tokens import dropped_words, index_tokens
 from fairtk.llm import KeywordRefiner
-from fairtk.studies.fair_qr import CollectionBM25
+from fairtk.transformers import CollectionBM25
+from fairtk.transformers.collection import dropped_words, index_tokens
 
 pisa = pytest.importorskip("pyterrier_pisa")
 

@@ -12,44 +12,8 @@ the official files:
 Salemi et al.: LaMP: When Large Language Models Meet Personalization. ACL 2024.
 """
 
-from fairtk.datasets.lamp.collection import license_of, task_of, write_folder
-from fairtk.datasets.lamp.dataset import build, from_folder, ids
-from fairtk.datasets.lamp.records import (
-    DOC_TYPES,
-    TASKS,
-    Lamp1Doc,
-    Lamp2Doc,
-    Lamp3Doc,
-    Lamp4Doc,
-    Lamp5Doc,
-    Lamp6Doc,
-    Lamp7Doc,
-    LampQuery,
-    LampQuestion,
-    retrieval_query,
-    to_doc,
-    to_entry,
-)
+from __future__ import annotations
 
-__all__ = [
-    "DOC_TYPES",
-    "TASKS",
-    "Lamp1Doc",
-    "Lamp2Doc",
-    "Lamp3Doc",
-    "Lamp4Doc",
-    "Lamp5Doc",
-    "Lamp6Doc",
-    "Lamp7Doc",
-    "LampQuery",
-    "LampQuestion",
-    "build",
-    "from_folder",
-    "ids",
-    "license_of",
-    "retrieval_query",
-    "task_of",
-    "to_doc",
-    "to_entry",
-    "write_folder",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

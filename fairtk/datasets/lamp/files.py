@@ -1,26 +1,138 @@
-"""Reads and checks LaMP's questions with their profiles.
+"""LaMP's files: where they lie, and questions with their profiles and gold outputs, read and
+checked.
 
 The file is read once to check it and to note where each query lies; documents are then read from
 the file when they are asked for. Memory is about 200 bytes per profile entry plus the questions,
 whatever the size of the profiles' texts.
+
+LaMP's own files are ``{split}_questions.json`` and ``{split}_outputs.json``. The utility labels of
+*Towards Fair RAG* come as ``{task}_user_{split}_inputs.json``, ``{task}_user_{split}_outputs.json``
+and ``{task}_relevance_mapping.tsv`` (``time`` for the split by time), all tasks of a generator in
+one archive.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
+import shutil
+import zipfile
+import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast, get_args
 
-from fairtk.datasets.json_stream import Element, iterate_array
-from fairtk.datasets.lamp.outputs import OutputsFile
-from fairtk.datasets.lamp.reading import ADVICE, LeftOut, OnBad, check_on_bad, mapping
+from fairtk.datasets.fetching import Element, iterate_array
 from fairtk.datasets.lamp.records import check_task, retrieval_query, text_of, to_doc
-from fairtk.datasets.parts import ReadOnce
-from fairtk.errors import FormatError
-from fairtk.files import described
+from fairtk.datasets.registration import ReadOnce
+from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
+from fairtk.io import atomic_write, described, read_json
+
+OnBad = Literal["error", "skip"]
+"""What becomes of malformed entries."""
+
+ADVICE = '; on_bad="skip" leaves such entries out'
+"""What to do about malformed entries."""
+
+
+def check_on_bad(value: Any) -> OnBad:
+    """Return the setting; anything but its two values is a `ParameterError`."""
+    if value not in get_args(OnBad):
+        raise ParameterError(f"on_bad must be one of {list(get_args(OnBad))}; found {value!r}")
+    return cast(OnBad, value)
+
+
+class LeftOut:
+    """What ``on_bad="skip"`` leaves out of a file: why and, as far as known, which ids."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self._reasons: dict[str, list[str]] = {}
+
+    def add(self, what: str, reason: str, name: str) -> None:
+        """Note that one of ``what`` was left out; ``name`` is its id, or ``""``."""
+        self._reasons.setdefault(what, []).append(reason)
+        if name:
+            self.ids.add(name)
+
+    def warn(self, where: str, path: Path) -> None:
+        """Warn once for a file, with counts and the first reasons, if anything was left out."""
+        for what, reasons in self._reasons.items():
+            warn(f"{path}: {where}: {len(reasons)} {what} left out: {listed(reasons, 3)}")
+
+
+def mapping(value: Any, what: str) -> Mapping[str, Any]:
+    """Return an object; anything else is a `FormatError` that says what it is."""
+    if not isinstance(value, dict):
+        raise FormatError(f"{what} must be an object; found {described(value)}")
+    return value
+
+
+class OutputsFile:
+    """A file of gold outputs, read on first use; arguments as `QuestionsFile`."""
+
+    def __init__(self, path: Callable[[], Path], task: int, on_bad: OnBad = "error") -> None:
+        self.task = check_task(task)
+        self.on_bad = check_on_bad(on_bad)
+        self._path = path
+        self._golds = ReadOnce(path, self._read)
+
+    def golds(self) -> Mapping[str, str]:
+        """Return the gold answer of each qid; a malformed file is a `FormatError`."""
+        return self._golds()
+
+    def for_questions(self, questions: Collection[str]) -> Mapping[str, str]:
+        """Return the gold answers; a qid without one is a `FormatError` that names it."""
+        golds = self.golds()
+        missing = [qid for qid in questions if qid not in golds]
+        if missing:
+            raise FormatError(
+                f"no gold output for {len(missing)} of {len(questions)} questions "
+                f"({listed(missing)}); complete the file, or load the questions alone with "
+                "from_folder(..., golds=False)",
+                self._path(),
+            )
+        return golds
+
+    def _read(self, path: Path) -> dict[str, str]:
+        content = read_json(path)
+        if not isinstance(content, dict) or not isinstance(content.get("golds"), list):
+            raise FormatError(
+                "expected an object with the keys 'task' and 'golds' (a list); found "
+                f"{described(content)}",
+                path,
+            )
+        self._check_task(content.get("task"), path)
+        found: dict[str, str] = {}
+        left_out = LeftOut()
+        for index, item in enumerate(content["golds"]):
+            try:
+                gold = mapping(item, "the entry")
+                qid = text_of(gold, "id", "the entry")
+                answer = text_of(gold, "output", f"query {qid!r}")
+                if qid in found:
+                    raise FormatError(f"the id {qid!r} occurs twice")
+            except FormatError as error:
+                place = f"golds entry {index}: {error}"
+                if self.on_bad == "error":
+                    raise FormatError(place + ADVICE, path) from None
+                left_out.add("gold outputs", place, "")
+                continue
+            found[qid] = answer
+        left_out.warn(f"LaMP-{self.task} outputs", path)
+        return found
+
+    def _check_task(self, stated: object, path: Path) -> None:
+        # spelt "LaMP_4"; a suffix such as "LaMP_2M" is left alone
+        digits = "".join(c for c in str(stated or "") if c.isdigit())
+        if digits and digits != str(self.task):
+            raise FormatError(
+                f"the file says that it is of task {stated!r}, but task {self.task} was asked "
+                "for: give the right task, or the right folder",
+                path,
+            )
 
 
 class Question(NamedTuple):
@@ -157,3 +269,134 @@ class QuestionsFile:
                 continue
             seen.add(doc.doc_id)
             yield doc
+
+
+_LARGEST = 16 << 30  # bytes; the largest official file has about 3 GB
+
+
+class Places(NamedTuple):
+    """The files of one task: questions with profiles and, if there are any, outputs and labels."""
+
+    questions: Path
+    outputs: Path | None
+    labels: Path | None
+
+
+def find(path: Path, task: int, split: str, golds: bool) -> Places:
+    """Return where the files in a folder or zip archive are; the latter are unpacked once."""
+    if not path.exists():
+        raise FormatError(
+            f"expected a folder or a zip archive with {split}_questions.json; there is no such "
+            "folder and no such file",
+            path,
+        )
+    place = _Folder(path, split) if path.is_dir() else _Archive(path)
+    own = f"{split}_questions.json", f"{split}_outputs.json"
+    labeled = [
+        (f"{task}_{by}_{split}_inputs.json", f"{task}_{by}_{split}_outputs.json")
+        for by in ("user", "time")
+    ]
+    there = [names for names in (own, *labeled) if place.has(names[0])]
+    if not there:
+        raise FormatError(
+            f"expected {own[0]} (LaMP's name) or {labeled[0][0]} (with utility labels); found "
+            f"{place.names()[:8]}",
+            path,
+        )
+    if len(there) > 1:
+        raise FormatError(
+            f"found {' and '.join(names[0] for names in there)}, and only one can be meant: keep "
+            "each in a folder of its own",
+            path,
+        )
+    questions, outputs = there[0]
+    if golds and not place.has(outputs):
+        raise FormatError(
+            f"expected {outputs} beside it; found {place.names()[:8]}; without gold outputs, load "
+            "it with golds=False",
+            path,
+        )
+    mapping = f"{task}_relevance_mapping.tsv"
+    with_labels = (questions, outputs) != own and place.has(mapping)
+    return Places(
+        place.take(questions),
+        place.take(outputs) if golds else None,
+        place.take(mapping) if with_labels else None,
+    )
+
+
+class _Folder:
+    """Files in a folder or its subfolder for the split."""
+
+    def __init__(self, path: Path, split: str) -> None:
+        self.path = path
+        self._folders = (path, path / split)
+
+    def _found(self, name: str) -> list[Path]:
+        return [folder / name for folder in self._folders if (folder / name).is_file()][:1]
+
+    def has(self, name: str) -> bool:
+        return bool(self._found(name))
+
+    def take(self, name: str) -> Path:
+        return self._found(name)[0]
+
+    def names(self) -> list[str]:
+        return sorted(p.name for p in self.path.iterdir())
+
+
+class _Archive:
+    """A zip archive. Only members that are asked for are unpacked, under names of ours."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with zipfile.ZipFile(path) as archive:
+                self._members = [
+                    member
+                    for member in archive.infolist()
+                    if not member.is_dir() and not member.filename.startswith("__MACOSX/")
+                ]
+        except (zipfile.BadZipFile, OSError) as error:
+            raise FormatError(f"expected a folder or a zip archive ({error})", path) from None
+
+    def _found(self, name: str) -> list[zipfile.ZipInfo]:
+        found = [m for m in self._members if m.filename.rsplit("/", 1)[-1] == name]
+        if len(found) > 1:
+            raise FormatError(
+                f"{name} is in the archive {len(found)} times "
+                f"({', '.join(m.filename for m in found[:3])}): unpack it and give one folder",
+                self.path,
+            )
+        return found
+
+    def has(self, name: str) -> bool:
+        return bool(self._found(name))
+
+    def names(self) -> list[str]:
+        return sorted(m.filename for m in self._members)
+
+    def take(self, name: str) -> Path:
+        import ir_datasets
+
+        member = self._found(name)[0]
+        if member.file_size > _LARGEST:
+            raise FormatError(f"{name} would unpack to {member.file_size:,} bytes", self.path)
+        content = f"{self.path.resolve()}|{member.filename}|{member.CRC}|{member.file_size}"
+        key = hashlib.sha256(content.encode()).hexdigest()[:16]
+        target = Path(ir_datasets.util.home_path()) / "lamp" / "unpacked" / key / name
+        if target.exists():
+            return target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with (
+                zipfile.ZipFile(self.path) as archive,
+                archive.open(member) as source,
+                atomic_write(target) as temporary,
+                temporary.open("wb") as out,
+            ):
+                shutil.copyfileobj(source, out, 1 << 20)
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
+            # a wrong checksum, a method Python lacks, a password
+            raise InputError(f"{self.path}: cannot unpack {member.filename}: {error}") from None
+        return target

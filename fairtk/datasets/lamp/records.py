@@ -15,9 +15,6 @@ In every document ``text`` is the text that is retrieved on, as in the published
 ``date`` is the entry's date, or ``""`` where the file has none.
 """
 
-# No `from __future__ import annotations` here: PyTerrier's text_loader loads the fields whose
-# annotation is the class `str` itself, not a string that names it.
-
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -11,25 +11,8 @@ addresses, or from a local folder with the official files:
 Ekstrand, McDonald, Raj, Johnson: Overview of the TREC 2022 Fair Ranking Track. TREC 2022.
 """
 
-from fairtk.datasets.trec_fair.alignment import dimensions, groups, levels, targets, work_needed
-from fairtk.datasets.trec_fair.dataset import build, from_folder, ids
-from fairtk.datasets.trec_fair.oracle import oracle_run
-from fairtk.datasets.trec_fair.records import TrecFairDoc, TrecFairQuery
-from fairtk.datasets.trec_fair.year_2021 import geography_2021, is_2021, targets_2021
+from __future__ import annotations
 
-__all__ = [
-    "TrecFairDoc",
-    "TrecFairQuery",
-    "build",
-    "dimensions",
-    "from_folder",
-    "geography_2021",
-    "groups",
-    "ids",
-    "is_2021",
-    "levels",
-    "oracle_run",
-    "targets",
-    "targets_2021",
-    "work_needed",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

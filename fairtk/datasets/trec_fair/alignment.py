@@ -1,8 +1,16 @@
-"""Groups and official targets of the articles."""
+"""Groups and official targets of the articles, for 2022 and 2021, and ideal runs.
+
+ir_datasets has the collection (``trec-fair/2021/train`` and ``trec-fair/2021/eval``). What is said
+here follows the track's code (fair-trec/trec2021-fair-public): an article of two continents counts
+fully for both; one without any belongs to no group and is left out; a topic's target is the mean of
+its relevant articles' shares and the world's population. The second attribute of the evaluation,
+gender, was published apart from the files that ir_datasets has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from operator import mul
 from typing import Any
@@ -10,18 +18,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.datasets.trec_fair.dataset import files_of, from_folder, is_folder
-from fairtk.datasets.trec_fair.files import Files, FolderFiles, Part
-from fairtk.datasets.trec_fair.metadata import Pages, load_pages
-from fairtk.datasets.trec_fair.official import DIMENSIONS, Dimension, backgrounds, dimension
-from fairtk.datasets.trec_fair.page_columns import NONE, Column
+from fairtk.datasets.trec_fair.dataset import (
+    Files,
+    FolderFiles,
+    Part,
+    files_of,
+    from_folder,
+    is_folder,
+)
+from fairtk.datasets.trec_fair.metadata import (
+    DIMENSIONS,
+    NONE,
+    Column,
+    Dimension,
+    Pages,
+    backgrounds,
+    dimension,
+    load_pages,
+)
 from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
-from fairtk.frames.columns import DOCNO
-from fairtk.groups import Groups, Target
-from fairtk.groups.attribute import Attribute
-from fairtk.groups.documents import Documents
-from fairtk.io.dataset_ids import labels_of, resolve_dataset
-from fairtk.io.trec_fair_topics import qrels_of
+from fairtk.exposure import TREC
+from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, FloatArray, IntArray, ObjectArray
+from fairtk.groups import Attribute, Documents, Groups, Target, background
+from fairtk.io import labels_of, qrels_of, resolve_dataset
 
 
 def dimensions(source: Any = None) -> tuple[str, ...]:
@@ -208,3 +227,173 @@ def qrels(source: Any, split: str | None, where: str) -> tuple[pd.DataFrame, Fil
     if not dataset.has_qrels():
         raise InputError(f"{where}: {source!r} has no topics; use a data set that has")
     return labels_of(dataset), files
+
+
+_MOST_LEVELS = 1 << 12
+
+
+def oracle_run(
+    source: Any,
+    cutoff: int = 500,
+    groups: Groups | None = None,
+    target: Target | None = None,
+    split: str | None = None,
+) -> pd.DataFrame:
+    """Return a run that ranks relevant articles only, so that its nDCG is 1.
+
+    With groups and a target, each rank gets the relevant article after which the exposure of the
+    groups, with the track's discount, is nearest to the target by Jensen-Shannon divergence. That
+    is greedy: near the best AWRF, not always the best. Without, articles are in the order of the
+    topics file.
+
+    Args:
+        source: a dataset id, a dataset, or a folder with topics.
+        cutoff: ranks per topic; a topic with fewer relevant articles has fewer.
+        groups: the groups of the articles; at most 4096 levels.
+        target: the distribution that exposure should have.
+        split: as in `fairtk.datasets.trec_fair.targets`.
+
+    Returns:
+        A frame R with ``qid``, ``docno``, ``score`` (-rank) and ``rank``.
+
+    Raises:
+        ParameterError: the cutoff is below 1, there are groups without a target (or the other way
+            round), or too many levels.
+    """
+    if cutoff < 1:
+        raise ParameterError(f"oracle_run: cutoff must be 1 or more; found {cutoff!r}")
+    if (groups is None) != (target is None):
+        raise ParameterError("oracle_run: groups and target go together; one is missing")
+    if groups is not None and len(groups.levels) > _MOST_LEVELS:
+        raise ParameterError(
+            f"oracle_run: at most {_MOST_LEVELS} levels; {groups.name!r} has {len(groups.levels)}"
+        )
+    labels, _ = qrels(source, split, "oracle_run")
+    parts = []
+    for qid, part in labels.groupby(QID, sort=False):
+        docnos = part[DOCNO].to_numpy(dtype=object)
+        if groups is not None and target is not None:
+            docnos = docnos[_order(docnos, groups, target, str(qid), cutoff)]
+        docnos = docnos[:cutoff]
+        rank = np.arange(len(docnos))
+        parts.append(
+            pd.DataFrame({QID: qid, DOCNO: docnos, SCORE: -rank.astype(float), RANK: rank})
+        )
+    if not parts:
+        return pd.DataFrame({QID: [], DOCNO: [], SCORE: [], RANK: []})
+    run = pd.concat(parts, ignore_index=True)
+    return run.astype({QID: "str", DOCNO: "str"})
+
+
+def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff: int) -> IntArray:
+    """Return the greedy order of a topic's articles."""
+    wanted = target.for_groups(groups).for_qids([qid]).expanded().dense()[0]
+    found = groups.memberships(docnos)
+    member = np.zeros((len(docnos), found.n_cells))
+    member[found.owner, found.cell] = found.weight
+    # articles of the same groups are interchangeable: compare the kinds
+    kinds, kind = np.unique(member, axis=0, return_inverse=True)
+    waiting = [list(np.flatnonzero(kind == i)[::-1]) for i in range(len(kinds))]
+    left = np.array([len(articles) for articles in waiting])
+    weights = TREC().weights(np.arange(cutoff))
+    exposure = np.zeros(found.n_cells)
+    order: list[int] = []
+    for rank in range(min(cutoff, len(docnos))):
+        after = exposure + weights[rank] * kinds
+        distance = np.where(left > 0, _divergence(after, wanted), np.inf)
+        best = int(np.argmin(distance))
+        exposure = after[best]
+        left[best] -= 1
+        order.append(int(waiting[best].pop()))
+    return np.array(order, dtype=np.int64)
+
+
+def _divergence(rows: FloatArray, wanted: FloatArray) -> FloatArray:
+    """Return the Jensen-Shannon divergence of each row, normalized, from the target; (n_rows,)."""
+    mass = rows.sum(axis=1, keepdims=True)
+    shares = np.divide(rows, mass, out=np.zeros_like(rows), where=mass > 0)
+    middle = _x_log_x((shares + wanted) / 2).sum(axis=1)
+    both = _x_log_x(shares).sum(axis=1) + _x_log_x(wanted).sum()
+    return np.where(mass[:, 0] > 0, both / 2 - middle, np.inf)
+
+
+def _x_log_x(values: FloatArray) -> FloatArray:
+    return values * np.log(np.where(values > 0, values, 1.0))
+
+
+PREFIX = "trec-fair/2021"
+WORLD = "trec-2021-world-population"
+
+
+def geography_2021(source: Any) -> Groups:
+    """Return the continents of the articles of 2021.
+
+    Args:
+        source: a dataset id (``"trec-fair/2021/eval"``) or dataset.
+
+    Raises:
+        InputError: it is another data set, or has a continent that the track does not.
+    """
+    rows: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for docno, places in _places(_of_2021(source, "geography_2021")):
+        if docno not in seen:  # the first record of an article counts
+            seen.add(docno)
+            rows += [(docno, place) for place in dict.fromkeys(places)]
+    frame = pd.DataFrame(rows, columns=[DOCNO, GROUP])
+    levels = list(background(WORLD).index)
+    return Groups.from_frame(frame, "geography", unknown=None, levels=levels, normalize=False)
+
+
+def targets_2021(source: Any) -> Target:
+    """Return the official target of each topic of 2021, Task 1, by geography.
+
+    Args:
+        source: as in `geography_2021`; with topics.
+
+    Raises:
+        InputError: it is another data set, or has no topics.
+    """
+    dataset = _of_2021(source, "targets_2021")
+    if not dataset.has_qrels():
+        raise InputError(f"targets_2021: {source!r} has no topics; use {PREFIX}/train or /eval")
+    # the track drops equal pairs, which a few topics have
+    qrels = labels_of(dataset).drop_duplicates([QID, DOCNO])
+    return Target.from_qrels(qrels, geography_2021(dataset), background=background(WORLD))
+
+
+def is_2021(dataset: Any) -> bool:
+    """Return whether an ir_datasets data set is one of 2021."""
+    return str(dataset.dataset_id()).startswith(PREFIX)
+
+
+def _of_2021(source: Any, where: str) -> Any:
+    dataset = resolve_dataset(source, where)
+    if not is_2021(dataset):
+        raise InputError(f"{where} needs {PREFIX}/train or {PREFIX}/eval; found {source!r}")
+    return dataset
+
+
+def _places(dataset: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield articles and their continents, from the metadata alone.
+
+    ir_datasets' documents would do, but they take hours, and articles without metadata have there
+    those of the article before.
+    """
+    metadata = getattr(dataset.docs_handler(), "_mlc", None)
+    if metadata is None:
+        raise InputError(
+            "this version of ir_datasets keeps the metadata of TREC Fair Ranking 2021 elsewhere: "
+            "install ir_datasets 0.5"
+        )
+    with metadata.stream() as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                record = json.loads(line)
+                yield str(record["page_id"]), list(record["geographic_locations"] or ())
+            except (ValueError, KeyError, TypeError) as error:
+                raise FormatError(
+                    f"expected an article with 'page_id' and 'geographic_locations' ({error!r})",
+                    str(metadata.path()),
+                    number,
+                ) from None

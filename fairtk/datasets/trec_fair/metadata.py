@@ -1,4 +1,14 @@
-"""Reads the metadata of the articles into compact arrays, and keeps what it found as Parquet.
+"""The metadata of the articles: eight fairness dimensions, as compact arrays of levels.
+
+Levels and rules are those of the track's code (fair-trec/trec2022-fair-public, PageAlignments.py
+and MetricInputs.py): a page without a region, source, gender or occupation is ``@UNKNOWN``; the
+four regions of Oceania are one; ``cisgender`` and ``transgender`` are dropped before ``female``
+and ``male``, and every other identity is ``NB``; sources of unknown region (``UNK``) count as
+``@UNKNOWN``. Rows are divided by their sum, but for gender: a page with two genders counts fully
+for both. The guidelines' ninth attribute, the age of the topic, is not evaluated by the track.
+
+A reader is given each record's value and keeps it as numbers in arrays; when all are read, it makes
+the column of the pages that are kept.
 
 The file has 6.5 million records, 4 GB unpacked. What is kept of a record is some 100 bytes: page
 numbers and level numbers in arrays, with distinct lists of values (there are few) numbered. The
@@ -9,28 +19,319 @@ time of change, and is made anew if that changes, or if it is broken: every page
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.datasets.trec_fair.files import derived, stamp, writable
-from fairtk.datasets.trec_fair.official import DIMENSIONS, WORK
-from fairtk.datasets.trec_fair.page_columns import (
-    ABSENT,
-    Column,
-    OneReader,
-    WrongValueError,
-    reader_of,
+from fairtk.datasets.trec_fair.dataset import derived, stamp, writable
+from fairtk.errors import FormatError, NotFoundError
+from fairtk.frames import FloatArray, IntArray
+from fairtk.groups import UNKNOWN, background, spread
+from fairtk.io import JSON_ENTRY, atomic_write, decoded, opened, parse_json
+
+Kind = Literal["list", "counts", "one"]
+
+_GENDER = re.compile(r"(?:cis|trans)gender\s+((?:fe)?male)")
+_OCEANIA = frozenset({"Australia and New Zealand", "Melanesia", "Micronesia", "Polynesia"})
+
+_REGIONS = (
+    UNKNOWN,
+    *("Antarctica", "Caribbean", "Central America", "Central Asia", "Eastern Africa"),
+    *("Eastern Asia", "Eastern Europe", "Middle Africa", "Northern Africa", "Northern America"),
+    *("Northern Europe", "Oceania", "South America", "South-eastern Asia", "Southern Africa"),
+    *("Southern Asia", "Southern Europe", "Western Africa", "Western Asia", "Western Europe"),
 )
-from fairtk.errors import FormatError
-from fairtk.files import JSON_ENTRY, decoded, opened, parse_json
-from fairtk.files.atomic import atomic_write
-from fairtk.frames.arrays import IntArray
+_OCCUPATIONS = (
+    UNKNOWN,
+    *("activist", "agricultural worker", "artist", "athlete", "biologist", "businessperson"),
+    *("chemist", "civil servant", "clergyperson", "computer scientist", "designer"),
+    *("earth scientist", "educator", "engineer", "health professional", "humanities scholar"),
+    *("information professional", "journalist", "jurist", "linguist", "mathematician"),
+    *("media professional", "military personnel", "musician", "performing artist", "physicist"),
+    *("politician", "scientist", "social scientist", "sportsperson (non-athlete)"),
+    *("transportation occupation", "writer"),
+)
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One fairness dimension."""
+
+    name: str  # the track's name of it
+    key: str  # the key in the metadata
+    kind: Kind  # the metadata hold a list of values, counts by value, or one value
+    levels: tuple[str, ...]  # the official levels, the unknown one first
+    summary: str  # what it is
+    background: str | None = None  # the packaged background of the official target, if any
+    normalized: bool = True  # a page's memberships sum to 1
+    open: bool = False  # metadata may have further levels without a warning
+
+    @property
+    def unknown(self) -> int:
+        """The place of the unknown level; -1: there is none."""
+        return 0 if self.levels[0] == UNKNOWN else -1
+
+    def level(self, value: str) -> str:
+        """Return the level of a value of the metadata."""
+        if self.name == "gender":
+            short = _GENDER.sub(r"\1", value)
+            return short if short in self.levels else "NB"
+        if self.levels is _REGIONS:
+            if value in _OCEANIA:
+                return "Oceania"
+            return UNKNOWN if value == "UNK" else value
+        return value
+
+
+_WORLD = "trec-2022-world-population"
+_ALL = (
+    Dimension("sub-geo", "page_subcont_regions", "list", _REGIONS,
+              "regions that the article is about", _WORLD),
+    Dimension("src-geo", "source_subcont_regions", "counts", _REGIONS,
+              "regions of the article's sources", _WORLD),
+    Dimension("gender", "gender", "list", (UNKNOWN, "female", "male", "NB"),
+              "gender of the person the article is about", "trec-2022-gender", normalized=False),
+    Dimension("occ", "occupations", "list", _OCCUPATIONS,
+              "occupations of the person the article is about", open=True),
+    Dimension("alpha", "first_letter_category", "one", ("a-d", "e-k", "l-r", "s-"),
+              "first letter of the title"),
+    Dimension("age", "creation_date_category", "one",
+              ("2001-2006", "2007-2011", "2012-2016", "2017-2022"), "when the article was created"),
+    Dimension("pop", "relative_pageviews_category", "one",
+              ("Low", "Medium-Low", "Medium-High", "High"), "how often the article is read"),
+    Dimension("langs", "num_sitelinks_category", "one",
+              ("English only", "2-4 languages", "5+ languages"), "languages that have the article"),
+)  # fmt: skip
+
+DIMENSIONS: dict[str, Dimension] = {d.name: d for d in _ALL}
+"""The official dimensions by name, in the track's order."""
+
+WORK = "qual_cat"
+"""The key of the article's quality, from which Task 2 tells the work it needs."""
+
+
+def dimension(name: str) -> Dimension:
+    """Return a dimension; an unknown one is a `NotFoundError`."""
+    if name not in DIMENSIONS:
+        raise NotFoundError("dimension of TREC Fair Ranking 2022", name, DIMENSIONS)
+    return DIMENSIONS[name]
+
+
+def backgrounds(names: tuple[str, ...]) -> dict[str, dict[str, float]]:
+    """Return the background shares of those dimensions that have any, by dimension."""
+    found = {}
+    for name in names:
+        of = dimension(name).background
+        if of is not None:
+            found[name] = background(of).to_dict()
+    return found
+
+
+NONE = -1
+"""The number of a value that a page does not have."""
+
+ABSENT = object()
+"""Stands for the value of a record that lacks the key."""
+
+_BLOCK = 1 << 17  # pages whose counts are written out at a time
+
+
+@dataclass(frozen=True)
+class Column:
+    """The levels of all pages in one dimension, in compressed rows."""
+
+    levels: tuple[str, ...]  # the levels, the official ones first
+    start: npt.NDArray[Any]  # first entry of each page, and their number; shape (n_pages + 1,)
+    level: npt.NDArray[Any]  # level of each entry, increasing for each page
+    weight: FloatArray | None  # count of each entry, above 0; None: all are 1
+
+
+class WrongValueError(ValueError):
+    """A record holds something else than it should; the text is for users."""
+
+
+@dataclass
+class OneReader:
+    """Values of which a page has one or none."""
+
+    codes: array[int] = field(default_factory=lambda: array("h"))
+    levels: dict[str, int] = field(default_factory=dict)
+    found: bool = False
+
+    def add(self, value: Any) -> None:
+        """Take the next record's value; what is wrong with it is a `WrongValueError`."""
+        if value is ABSENT or value is None:
+            self.codes.append(NONE)
+            self.found |= value is None
+            return
+        code = self.levels.get(value)
+        if code is None:
+            if type(value) is not str:
+                raise WrongValueError(f"a category must be a string; found {value!r}")
+            code = self.levels[value] = len(self.levels)
+            self.found = True
+        self.codes.append(code)
+
+    def column(self, kept: IntArray, dimension: Dimension) -> Column:
+        """Return the levels of the records at the places `kept`."""
+        levels, place = _places(dimension, self.levels)
+        code = np.frombuffer(self.codes, dtype=np.int16)[kept]
+        has = code != NONE
+        table = np.array([place[name] for name in self.levels], dtype=np.int16)
+        level = table[code[has]] if len(table) else code[has]
+        return Column(levels, _start(has), level, None)
+
+
+@dataclass
+class ListsReader:
+    """Lists of values: each distinct list has a number."""
+
+    dimension: Dimension
+    codes: array[int] = field(default_factory=lambda: array("i"))
+    lists: dict[tuple[str, ...], int] = field(default_factory=dict)
+    found: bool = False
+
+    def add(self, value: Any) -> None:
+        """Take the next record's value; what is wrong with it is a `WrongValueError`."""
+        if value is ABSENT or value is None:
+            value = []
+        else:
+            self.found = True
+        if type(value) is not list:
+            raise WrongValueError(f"{self.dimension.key!r} must be a list; found {value!r}")
+        key = tuple(value)
+        code = self.lists.get(key)
+        if code is None:
+            wrong = [v for v in key if type(v) is not str]
+            if wrong:
+                raise WrongValueError(
+                    f"{self.dimension.key!r} must hold strings; found {wrong[0]!r}"
+                )
+            code = self.lists[key] = len(self.lists)
+        self.codes.append(code)
+
+    def column(self, kept: IntArray, dimension: Dimension) -> Column:
+        """Return the levels of the records at the places `kept`."""
+        levels, place = _places(dimension, (dimension.level(v) for key in self.lists for v in key))
+        size: list[int] = []
+        level: list[int] = []
+        weight: list[float] = []
+        for values in self.lists:
+            counts: dict[str, float] = {}
+            for value in dict.fromkeys(values):
+                name = dimension.level(value)
+                # regions that are merged count each; genders that are merged count once
+                counts[name] = counts.get(name, 0.0) + 1 if dimension.normalized else 1.0
+            entries = sorted((place[name], count) for name, count in counts.items())
+            entries = entries or [(place[UNKNOWN], 1.0)]
+            size.append(len(entries))
+            level += [code for code, _ in entries]
+            weight += [count for _, count in entries]
+        sizes = np.array(size, dtype=np.int32)
+        first = np.cumsum(sizes, dtype=np.int64) - sizes
+        code = np.frombuffer(self.codes, dtype=np.int32)[kept]
+        if not len(code):
+            return Column(levels, _start(code), np.zeros(0, dtype=np.int16), None)
+        _, entry = spread(first[code], sizes[code].astype(np.int64))
+        alike = all(count == 1 for count in weight)
+        counts_of = None if alike else np.array(weight)[entry]
+        return Column(levels, _start(sizes[code]), np.array(level, np.int16)[entry], counts_of)
+
+
+@dataclass
+class CountsReader:
+    """Counts by value."""
+
+    dimension: Dimension
+    size: array[int] = field(default_factory=lambda: array("i"))
+    code: array[int] = field(default_factory=lambda: array("h"))
+    count: array[float] = field(default_factory=lambda: array("d"))
+    levels: dict[str, int] = field(default_factory=dict)
+    found: bool = False
+
+    def add(self, value: Any) -> None:
+        """Take the next record's value; what is wrong with it is a `WrongValueError`."""
+        if value is ABSENT or value is None:
+            value = {}
+        else:
+            self.found = True
+        if type(value) is not dict:
+            raise WrongValueError(f"{self.dimension.key!r} must be an object; found {value!r}")
+        levels = self.levels
+        for name, count in value.items():
+            if type(count) is not int and type(count) is not float or not 0 <= count < 1e15:
+                raise WrongValueError(
+                    f"{self.dimension.key!r}: the count of {name!r} must be 0 or above; found "
+                    f"{count!r}"
+                )
+            self.code.append(levels.setdefault(name, len(levels)))
+            self.count.append(count)
+        self.size.append(len(value))
+
+    def column(self, kept: IntArray, dimension: Dimension) -> Column:
+        """Return the levels of the records at the places `kept`."""
+        levels, place = _places(dimension, map(dimension.level, self.levels))
+        table = [place[dimension.level(value)] for value in self.levels]
+        level_of = np.array(table, dtype=np.int64)
+        codes = np.frombuffer(self.code, dtype=np.int16)
+        counts = np.frombuffer(self.count, dtype=np.float64)
+        sizes = np.frombuffer(self.size, dtype=np.int32)
+        first = np.cumsum(sizes, dtype=np.int64) - sizes
+        size: list[npt.NDArray[Any]] = [np.zeros(0, dtype=np.int32)]
+        level: list[npt.NDArray[Any]] = [np.zeros(0, dtype=np.int16)]
+        weight: list[FloatArray] = [np.zeros(0)]
+        for at in range(0, len(kept), _BLOCK):
+            pages = kept[at : at + _BLOCK]
+            owner, entry = spread(first[pages], sizes[pages].astype(np.int64))
+            entry_level = level_of[codes[entry]] if len(entry) else entry
+            found = _merged(owner, entry_level, counts[entry], len(pages), len(levels))
+            size.append(found[0])
+            level.append(found[1])
+            weight.append(found[2])
+        return Column(
+            levels, _start(np.concatenate(size)), np.concatenate(level), np.concatenate(weight)
+        )
+
+
+def _merged(
+    page: IntArray, level: IntArray, count: FloatArray, n_pages: int, n_levels: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], FloatArray]:
+    """Return entries per page, level and count, with one entry per page and level.
+
+    Level 0 is the unknown one, to which pages without counts belong.
+    """
+    key = page * n_levels + level
+    total = np.bincount(key, weights=count, minlength=n_pages * n_levels)
+    table = total.astype(np.float64).reshape(n_pages, n_levels)
+    table[table.sum(axis=1) == 0, 0] = 1
+    rows, levels = np.nonzero(table)
+    sizes = np.bincount(rows, minlength=n_pages).astype(np.int32)
+    return sizes, levels.astype(np.int16), table[rows, levels]
+
+
+def reader_of(dimension: Dimension) -> OneReader | ListsReader | CountsReader:
+    """Return a reader for a dimension's kind of values."""
+    if dimension.kind == "one":
+        return OneReader()
+    return ListsReader(dimension) if dimension.kind == "list" else CountsReader(dimension)
+
+
+def _places(dimension: Dimension, found: Iterable[str]) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Return the levels, official ones first and further ones by name, and their places."""
+    levels = (*dimension.levels, *sorted(set(found) - set(dimension.levels)))
+    return levels, {level: place for place, level in enumerate(levels)}
+
+
+def _start(sizes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    start = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    return start.astype(np.int32) if start[-1] < 1 << 31 else start
+
 
 _NOTE = b"fairtk"
 _VERSION = 1

@@ -1,19 +1,80 @@
-"""The cells of a study: each system, and each variation of FAIR-QR, for each attribute."""
+"""What tuning tries of each system by default."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
 
 from fairtk.errors import NotFoundError, ParameterError
-from fairtk.fair_qr.ordering import EXPOSURE
-from fairtk.fair_qr.pools import DEEP
-from fairtk.fair_qr.transformer import FairQR
+from fairtk.experiment import combinations
+from fairtk.frames import QID, QUERY, digest, words
+from fairtk.llm import Chat, ChatModel, Completion
 from fairtk.plugins import registry
-from fairtk.studies.fair_qr.grids import tried_settings
 from fairtk.studies.fair_qr.settings import Settings
+from fairtk.transformers import DEEP, EXPOSURE, FairQR, index_tokens
+
+if TYPE_CHECKING:
+    from fairtk.llm import Outcome
+    from fairtk.studies.fair_qr.data import StudyData
+
+_SEARCH = {"k1": (2.0,), "b": (0.4, 0.2, 0.75)}
+"""BM25's, tried inside FAIR-QR, too: else its own tuning would be held against it."""
+_THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.4)
+GRIDS: Mapping[str, Any] = {
+    "bm25": {"k1": (0.9, 0.6, 1.2, 2.0), "b": (0.4, 0.2, 0.75)},
+    "fair-qr": (
+        {
+            "threshold": _THRESHOLDS,
+            "choose": ("difference", "ratio"),
+            "divergence": ("kl", "js"),
+            "k": (20, 50),
+        },
+        {"threshold": _THRESHOLDS, "pool": ("refined",), "k": (20, 50)},
+        {"threshold": _THRESHOLDS, "depth": (10, 50)},
+        {"threshold": _THRESHOLDS, **_SEARCH},
+    ),
+    "fair-qr + exposure re-ranking": (
+        {
+            "weight": (1.0, 0.3, 0.5, 0.7, 1.5, 2.0),
+            "k": (200, 100, 500),
+            "max_iterations": (5, 0),
+        },
+        {"weight": (1.0, 0.5, 2.0), "max_iterations": (5, 0), **_SEARCH},
+    ),
+}
+"""Of this room's systems: name to grids, the first values first where several are best."""
+
+
+def tried_settings(
+    given: Mapping[str, Any] | None, known: Sequence[str]
+) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """Return the settings that tuning tries, by system.
+
+    Args:
+        given: name to grids; None: the defaults of all systems that have some.
+        known: the systems there are.
+
+    Raises:
+        NotFoundError: there is no such system.
+        ParameterError: a grid is empty, or values are not a list.
+    """
+    if given is None:
+        plugins = {e.name: e.value.grid for e in registry.study_systems.entries()}
+        given = {n: g for n, g in {**plugins, **GRIDS}.items() if g and n in known}
+    for name in given:
+        if name not in known:
+            raise NotFoundError("system to tune", name, known)
+    return {n: tuple(combinations(g, f"tuning of {n!r}")) for n, g in given.items()}
+
 
 BM25 = "bm25"
 FAIR_QR = "fair-qr"
@@ -171,3 +232,101 @@ def _refining(
         return {**base, **deep, **own, "rerank": EXPOSURE}
     base = {"k": settings.cutoff, "pool": "last", **base}
     return {**base, "rerank": False} if name == NOT_RERANKED else base
+
+
+READ = 20_000
+"""Documents that are read for words."""
+_FEW, _MANY = 0.01, 0.1  # shares of the documents that a word of middle frequency is in
+_USUAL = 3  # words, where the model was not asked
+
+
+class RandomTerms(ChatModel):
+    """Adds words by chance in place of a model: what of a gain is there without any sense.
+
+    Args:
+        vocabulary: the words.
+        counts: how many words each step adds, by original query; 3 in later steps, or without.
+        seed: with the query, of the draws.
+    """
+
+    free: ClassVar[bool] = True
+    reads_facts: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        counts: Mapping[str, Sequence[int]] | None = None,
+        seed: int = 42,
+    ) -> None:
+        self.vocabulary = tuple(vocabulary)
+        self.counts = dict(counts or {})
+        self.seed = seed
+
+    @property
+    def name(self) -> str:
+        """``"random-terms"``."""
+        return "random-terms"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return digests of words and counts, and the seed."""
+        return {**self._digests, "seed": self.seed}
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        return {"words": digest(self.vocabulary), "counts": digest(self.counts)}
+
+    def __repr__(self) -> str:
+        return f"RandomTerms({len(self.vocabulary)} words #{self._digests['words'][:8]})"
+
+    def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
+        """Yield the keywords of each chat with words by chance, as a JSON list."""
+        for place, chat in enumerate(chats):
+            query = str(chat.facts["query"])
+            keywords = words(str(chat.facts["keywords"]))
+            known = {word.lower() for word in keywords}
+            before = len(known) - len({word.lower() for word in words(query)})
+            own = [max(1, count) for count in self.counts.get(query, ())]
+            step = int(np.searchsorted(np.cumsum(own), before, side="right"))
+            count = own[step] if step < len(own) else _USUAL
+            random = np.random.default_rng(int(digest([self.seed, query, before]), 16))
+            left = [word for word in self.vocabulary if word not in known]
+            added = random.choice(left, min(count, len(left)), replace=False).tolist()
+            yield place, Completion(json.dumps([*keywords, *added]), 0, 0, 0.0)
+
+
+def middle_words(documents: Iterable[Mapping[str, str]], retriever: Any) -> list[str]:
+    """Return words that are neither rare nor frequent in the first documents, sorted.
+
+    In 1 to 10 % of these (where that is no word, in two at least), of three letters or more, and
+    none that the retriever drops.
+    """
+    found: Counter[str] = Counter()
+    number = 0
+    for document in itertools.islice(documents, READ):
+        number += 1
+        found.update({word for word in words(document["text"].lower()) if len(word) > 2})
+    tokens = index_tokens(retriever)
+    good = [w for w in found if w.isalpha() and (tokens is None or tokens(w))]
+    middle = [w for w in good if max(2.0, _FEW * number) <= found[w] <= _MANY * number]
+    return sorted(middle or [w for w in good if found[w] > 1] or good)
+
+
+def random_terms(
+    data: StudyData, retriever: Any, traces: Mapping[Cell, pd.DataFrame], cell: Cell, seed: int
+) -> RandomTerms:
+    """Return what adds as many words as the model added in FAIR-QR's own loop.
+
+    Args:
+        data: the study's.
+        retriever: the study's.
+        traces: what FAIR-QR did, by cell.
+        cell: the placebo's cell.
+        seed: of the draws.
+    """
+    texts = dict(zip(data.topics[QID], data.topics[QUERY], strict=True))
+    counts: dict[str, list[int]] = {}
+    for own, trace in traces.items():
+        if own.system == FAIR_QR and own.attribute == cell.attribute and not own.variation:
+            for row in trace[trace["iteration"] > 0].itertuples() if len(trace) else ():
+                counts.setdefault(texts[row.qid], []).append(len(row.added.split()))
+    return RandomTerms(middle_words(data.documents(), retriever), counts, seed)

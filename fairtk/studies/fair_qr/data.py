@@ -1,14 +1,14 @@
-"""What a study is about: topics, judgments, documents, and the attributes of the documents."""
+"""The texts of a data set's documents, added to rankings."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -20,12 +20,49 @@ from fairtk.errors import (
     ParameterError,
     listed,
 )
-from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, TEXT, require
-from fairtk.frames.content import digest
+from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require
 from fairtk.groups import Groups, Target
-from fairtk.io.dataset_ids import labels_of
-from fairtk.studies.fair_qr.fixed import fixed_targets
-from fairtk.studies.fair_qr.texts import Texts
+from fairtk.io import labels_of
+from fairtk.studies.fair_qr.settings import fixed_targets
+from fairtk.transformers import FairTransformer
+
+
+class Texts(FairTransformer):
+    """R -> R with ``text``: what ir_datasets takes for a document's whole text, title included.
+
+    Args:
+        dataset: an ``ir_datasets.Dataset`` with documents.
+
+    Raises:
+        InputError: later, on use: a document is not in the data set.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = ("dataset_id",)
+
+    def __init__(self, dataset: Any) -> None:
+        super().__init__()
+        self.dataset_id = str(dataset.dataset_id())
+        self._dataset = dataset
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the input with the column ``text``.
+
+        Raises:
+            ColumnError: the column ``docno`` is missing.
+        """
+        self.check_inputs(inp, [DOCNO])
+        docnos = inp[DOCNO].astype(str)
+        distinct = list(dict.fromkeys(docnos))
+        store = self._dataset.docs_store() if distinct else None
+        found = store.get_many(distinct) if store is not None else {}
+        lost = [docno for docno in distinct if docno not in found]
+        if lost:
+            raise InputError(
+                f"Texts: {len(lost)} documents are not in {self.dataset_id}: {listed(lost)}"
+            )
+        texts = {docno: document.default_text() for docno, document in found.items()}
+        return inp.assign(**{TEXT: docnos.map(texts).astype(object)})
+
 
 GEOGRAPHY = {"geography": "sub-geo"}
 """Names of attributes in the paper that the track writes otherwise."""
@@ -138,7 +175,7 @@ def from_trec_fair(
         FormatError: a file is missing or malformed.
     """
     from fairtk.datasets import trec_fair
-    from fairtk.io.dataset_ids import resolve_dataset
+    from fairtk.io import resolve_dataset
 
     if attributes is not None and (
         isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes)
@@ -211,3 +248,37 @@ def _of_2021(
 
 
 _QUERY_FIELDS = ("query", "title", "title_keywords")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a system of the study is built from, for one attribute of the documents.
+
+    Attributes:
+        attribute: the attribute, e.g. ``"gender"``.
+        groups: the groups of the documents.
+        target: the exposure that the groups should have, for every topic. It comes from relevance
+            judgments: a system that reads it at retrieval time uses an oracle.
+        retriever: Q -> R: BM25, much deeper than `candidates`; no texts.
+        texts: R -> R: adds the column ``text``.
+        documents: gives all documents of the collection: mappings with ``docno`` and ``text``.
+        collection: a digest of the collection, for files that are made from it.
+        cutoff: the ranks that are measured.
+        candidates: how many of the retriever's documents a reranker reorders.
+        seed: of everything random.
+        folder: where a system may keep files for later runs, such as an index.
+        options: the settings of the system, as the study's configuration gives them.
+    """
+
+    attribute: str
+    groups: Groups
+    target: Target
+    retriever: Any
+    texts: Any
+    documents: Callable[[], Iterator[Mapping[str, str]]]
+    collection: str
+    cutoff: int
+    candidates: int
+    seed: int
+    folder: Path
+    options: Mapping[str, Any] = field(default_factory=dict)

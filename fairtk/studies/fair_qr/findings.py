@@ -9,21 +9,25 @@ from pathlib import Path
 import pandas as pd
 
 from fairtk.errors import NotFoundError
-from fairtk.frames.columns import QID, RANK
+from fairtk.frames import QID, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, RANDOM, Cell
-from fairtk.studies.fair_qr.controls import control_rows, drift_frame, drift_warning, same_answers
-from fairtk.studies.fair_qr.costs import cost_row, iterations
 from fairtk.studies.fair_qr.data import StudyData
+from fairtk.studies.fair_qr.layout import choices
 from fairtk.studies.fair_qr.settings import Settings
-from fairtk.studies.fair_qr.tuned import choices
 from fairtk.studies.fair_qr.values import (
     FAIRNESS,
     MEASURES,
     NDCG,
     PRODUCT,
+    control_rows,
+    cost_row,
+    drift_frame,
+    drift_warning,
+    iterations,
     measured,
     measures,
+    same_answers,
     summary,
 )
 from fairtk.studies.kept import KeptCell
@@ -142,7 +146,7 @@ class Findings:
 
     @cached_property
     def controls(self) -> pd.DataFrame:
-        """FAIR-QR, its placebo and BM25, paired; see `fairtk.studies.fair_qr.controls`."""
+        """FAIR-QR, its placebo and BM25, paired; see `fairtk.studies.fair_qr.values`."""
         values = self.per_query[self.per_query["variation"] == ""]
         return control_rows(values, list(self.data.attributes), self.settings)
 

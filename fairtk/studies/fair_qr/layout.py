@@ -1,12 +1,14 @@
-"""The layout of a study: its cells, how the system of each is made, where its results are kept."""
+"""What a system of a study makes of topics."""
 
 from __future__ import annotations
 
+import json
 import platform
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from os import PathLike
@@ -16,29 +18,98 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import FairtkWarning, InputError, NotFoundError
-from fairtk.experiment.chains import Tree
-from fairtk.experiment.database import FILE
-from fairtk.experiment.engine import Engine
-from fairtk.experiment.executors import SerialExecutor
-from fairtk.experiment.identity import describe_stage
-from fairtk.experiment.store import Store
-from fairtk.experiment.topics import Topics
-from fairtk.experiment.tuner import folds
-from fairtk.fair_qr.transformer import FairQR
-from fairtk.frames.columns import QID
-from fairtk.frames.content import digest
-from fairtk.llm import Ledger, as_chat_model
+from fairtk.experiment import (
+    FILE,
+    Choice,
+    Engine,
+    SerialExecutor,
+    Store,
+    Topics,
+    Tree,
+    Tuner,
+    describe_stage,
+    folds,
+)
+from fairtk.frames import QID, QUERY, digest
+from fairtk.llm import Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
-from fairtk.prompts.refine import as_refinement_prompt
-from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, OF_BM25, OWN, RANDOM, Cell, all_cells
-from fairtk.studies.fair_qr.data import StudyData
-from fairtk.studies.fair_qr.placebo import random_terms
-from fairtk.studies.fair_qr.refining import Prepared, ranked, ranked_and_timed
-from fairtk.studies.fair_qr.search import CollectionBM25
-from fairtk.studies.fair_qr.setting import Setting
+from fairtk.studies.configuration import file_name, plain, write_json
+from fairtk.studies.fair_qr.cells import (
+    BM25,
+    FAIR_QR,
+    OF_BM25,
+    OWN,
+    RANDOM,
+    Cell,
+    all_cells,
+    random_terms,
+)
+from fairtk.studies.fair_qr.data import Setting, StudyData
 from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.values import PRODUCT, measures
 from fairtk.studies.kept import KeptCell, Ranked, StudyStage, read_cell
-from fairtk.studies.writing import file_name, plain, write_json
+from fairtk.transformers import CollectionBM25, FairQR
+
+_ALONE = 3  # topics that are timed one by one
+_COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
+
+
+class Prepared:
+    """Ranks with a system that is not trained; what has ``prepare()``, an index, is made before.
+
+    Args:
+        system: Q -> R.
+    """
+
+    def __init__(self, system: Any) -> None:
+        self.system = system
+        self._prepare = getattr(system, "prepare", None)
+
+    def __call__(self, topics: pd.DataFrame) -> Ranked:
+        """Return rankings, and the seconds of preparing as those of training."""
+        begin = time.perf_counter()
+        if self._prepare is not None:
+            self._prepare()
+            self._prepare = None
+        seconds = time.perf_counter() - begin
+        return Ranked(self.system.transform(topics), training=seconds)
+
+
+def ranked(system: Any, topics: pd.DataFrame) -> Ranked:
+    """Return what a system makes of topics, with a trace and what is missing if it refines."""
+    if not isinstance(system, FairQR):
+        return Ranked(system.transform(topics))
+    found = system.refine(topics)
+    # counts are integers only where no other query of the same call lacks one
+    numbers = found.trace[_COUNTS].apply(pd.to_numeric).astype(float)
+    trace = found.trace.assign(**dict(numbers.items()))
+    return Ranked(found.run, trace, found.missing, found.waited)
+
+
+def ranked_and_timed(system: FairQR, topics: pd.DataFrame) -> Ranked:
+    """Return what FAIR-QR makes of topics, and how long one of them takes by itself.
+
+    Side by side, queries share retrievals. A few that were answered are done again one by one,
+    with the recorded answers: what a user who asks one query waits for beside the model.
+    """
+    found = ranked(system, topics)
+    trace = found.trace
+    if trace is None:
+        return found
+    refined = trace[trace["iteration"] > 0]
+    answered = set(refined[QID]) - set(refined.loc[refined[QUERY] == "", QID])
+    sample = topics[topics[QID].isin(answered)].head(_ALONE)
+    begin, own = time.perf_counter(), 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said before
+        for place in range(len(sample)):
+            start = time.perf_counter()
+            waited = system.refine(sample.iloc[[place]]).waited
+            own += time.perf_counter() - start - waited
+    measuring = time.perf_counter() - begin
+    alone = own / len(sample) if len(sample) else found.alone
+    return replace(found, alone=alone, measuring=measuring)
+
 
 LEDGER = "ledger.sqlite"
 
@@ -298,3 +369,68 @@ class Layout:
             },
         }
         write_json(self.folder / "study.json", found)
+
+
+_CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
+
+
+def tuned_ranking(study: Layout, cell: Cell, ledger: Ledger) -> Callable[[pd.DataFrame], Ranked]:
+    """Return what ranks topics with the settings that are best on the folds without them."""
+    data, settings = study.data, study.settings
+    least = 3 if study.trained(cell) else 2
+    if len(set(study.folds.values())) < least:
+        raise InputError(
+            f"tuning needs {least} folds and topics at least: some to choose settings on, others "
+            f"to show{', others to train on' * (least > 2)}; leave it out by --no-tuning "
+            "(Settings(tuning={}))"
+        )
+    groups, target = data.attributes[cell.attribute]
+    llm = ledger.wrap(study.llm)
+
+    def build(**chosen: Any) -> Any:
+        own = cell.at(chosen)
+        return study.refiner(own, llm) if cell.refines else study.build(own)
+
+    tuner = Tuner(
+        build,
+        cell.grid,
+        data.topics,
+        data.qrels,
+        measures(groups, target, settings.cutoff, settings.ndcg)[PRODUCT],
+        study.folds,
+        study.trained(cell),
+        cell.system,
+    )
+    made: dict[int, Any] = {}  # the last fold's
+
+    def rank(topics: pd.DataFrame) -> Ranked:
+        parts, chosen, seconds = [], {}, 0.0
+        for number, part in topics.groupby(topics[QID].map(tuner.folds), sort=False):
+            if number not in made:
+                begin, recorded = time.perf_counter(), len(ledger)
+                choice = tuner.choose(int(number))
+                made.clear()
+                made[int(number)] = tuner.made(choice.settings, int(number))
+                seconds += time.perf_counter() - begin
+                chosen[part[QID].iloc[0]] = _row(choice, len(ledger) - recorded)
+            parts.append(ranked(made[int(number)], part))
+        return Ranked.stacked(parts, seconds, chosen)
+
+    return rank
+
+
+def _row(choice: Choice, calls: int) -> dict[str, Any]:
+    settings = json.dumps({name: plain(value) for name, value in choice.settings.items()})
+    return dict(
+        zip(
+            _CHOSEN,
+            (choice.fold, settings, choice.value, choice.topics, choice.seconds, calls),
+            strict=True,
+        )
+    )
+
+
+def choices(kept: KeptCell) -> pd.DataFrame:
+    """Return what was chosen for each fold: `_CHOSEN`; ``calls`` are answers newly recorded."""
+    rows: list[Mapping[str, Any]] = [r["chosen"] for r in kept.records.values() if r.get("chosen")]
+    return pd.DataFrame(rows, columns=_CHOSEN).sort_values("fold", ignore_index=True)

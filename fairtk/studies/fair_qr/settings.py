@@ -1,4 +1,4 @@
-"""The settings of a study: defaults, a TOML file, and what the command line changes."""
+"""Fixed targets of a study: what groups should have whatever the topic, known before the search."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from fairtk.errors import FormatError, NotFoundError, ParameterError
-from fairtk.statistics import CORRECTIONS
-from fairtk.studies.config import (
+from fairtk.checks import whole
+from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
+from fairtk.groups import Groups, Target
+from fairtk.report import CORRECTIONS
+from fairtk.studies.configuration import (
     AMOUNT,
     COUNT,
     FLAG,
@@ -24,8 +26,62 @@ from fairtk.studies.config import (
     number,
     read_config,
 )
-from fairtk.studies.fair_qr.fixed import UNIFORM
-from fairtk.transformers.settings import whole
+
+UNIFORM = "uniform"
+SUFFIX = " (fixed target)"
+
+
+def fixed_targets(
+    targets: Mapping[str, Any] | None, attributes: Mapping[str, tuple[Groups, Target]]
+) -> dict[str, tuple[Groups, Target]]:
+    """Return the attributes once more, with fixed targets, under a name that says so.
+
+    Args:
+        targets: by attribute; see `fixed_target`.
+        attributes: groups and the target from judgments, by name.
+
+    Raises:
+        NotFoundError: there is no such attribute.
+        InputError: the target has no such form, or names groups that no document has.
+    """
+    found = {}
+    for name, target in (targets or {}).items():
+        if name not in attributes:
+            raise NotFoundError("attribute of [targets]", name, attributes)
+        groups = attributes[name][0]
+        found[name + SUFFIX] = (groups, fixed_target(target, groups, name))
+    return found
+
+
+def fixed_target(target: Any, groups: Groups, name: str) -> Target:
+    """Return a target for all topics.
+
+    Args:
+        target: ``"uniform"`` (equal shares of the known levels), shares by level (for crossed
+            attributes by attribute, as if independent), a file as `fairtk.Target.read` reads it,
+            or a `fairtk.Target`.
+        groups: the groups.
+        name: the attribute, for messages.
+
+    Raises:
+        InputError: it has no such form, or names groups that no document has.
+    """
+    if isinstance(target, Target):
+        return target.for_groups(groups)
+    if target == UNIFORM:
+        return Target.uniform(groups, unknown=False)
+    if isinstance(target, Mapping):
+        try:
+            return Target.population(target, groups)
+        except InputError as error:
+            raise InputError(f"the target of {name!r}: {error}") from error
+    if isinstance(target, str) and Path(target).exists():
+        return Target.read(target, groups)
+    raise InputError(
+        f"the target of {name!r} must be {UNIFORM!r}, shares by group or a file that exists; found "
+        f"{target!r}"
+    )
+
 
 NDCG = ("TREC", "trec_eval")
 VARIED = (
@@ -51,14 +107,14 @@ class Settings:
         level: below which p-value a difference is marked.
         confidence: of the bootstrap intervals.
         resamples: of the bootstrap.
-        bm25: settings of `fairtk.studies.fair_qr.CollectionBM25`.
+        bm25: settings of `fairtk.transformers.CollectionBM25`.
         fair_qr: settings of `fairtk.FairQR`, for all systems that refine; re-ranking by exposure
             takes its ``k`` and ``pool`` from `options`.
         variations: values of settings of FAIR-QR that are tried one by one; see `VARIED`.
         options: settings of the other systems, by name.
         tuning: system to values of its settings (several such: a list), of which the best by the
             product are chosen for each fold on the other folds (`fairtk.tune`); None: all systems,
-            with `fairtk.studies.fair_qr.grids`; empty: none.
+            with `fairtk.studies.fair_qr.cells`; empty: none.
     """
 
     systems: tuple[str, ...] = ()

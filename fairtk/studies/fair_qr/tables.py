@@ -8,11 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.files.renderings import Table, latex_text
+from fairtk.io import Table, latex_text
 from fairtk.studies.fair_qr.cells import BM25, RANDOM, TUNED
-from fairtk.studies.fair_qr.controls import LEAST_KEPT, LEAST_OVERLAP
 from fairtk.studies.fair_qr.findings import Findings
-from fairtk.studies.fair_qr.values import MEASURES, PRODUCT
+from fairtk.studies.fair_qr.values import LEAST_KEPT, LEAST_OVERLAP, MEASURES, PRODUCT
 
 _SECONDS = ("model seconds", "own seconds", "alone seconds", "latency")
 UNKNOWN = "-"

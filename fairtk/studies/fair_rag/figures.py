@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.drawing import BLUE, GRAY, INK, LINE, new_figure, open_axes, series
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames.arrays import FloatArray
-from fairtk.frames.columns import DOCNO, QID, RANK, SAMPLE, require
-from fairtk.statistics import mean_intervals
-from fairtk.studies.fair_rag.points import (
+from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
+from fairtk.io import BLUE, GRAY, INK, LINE, new_figure, open_axes, series
+from fairtk.report import mean_intervals
+from fairtk.studies.fair_rag.tables import (
     ALPHA,
     DETERMINISTIC,
     EE_D,
@@ -46,14 +45,14 @@ def plot_trade_off(
     the deterministic run.
 
     Args:
-        values: a frame of values (see `fairtk.studies.fair_rag.points`).
+        values: a frame of values (see `fairtk.studies.fair_rag.tables`).
         x: the measure of the horizontal axis.
         y: the measure of the vertical axis.
         by: what the lines are: ``"retriever"`` or ``"generator"``; the other gives panels.
         points: whether each query under each policy is a dot, too.
 
     Returns:
-        A ``matplotlib.figure.Figure``; `fairtk.drawing.write_figure` writes SVG and PDF.
+        A ``matplotlib.figure.Figure``; `fairtk.io.write_figure` writes SVG and PDF.
 
     Raises:
         ParameterError: `by` is neither.
@@ -102,7 +101,7 @@ def plot_spread(
     be seen.
 
     Args:
-        values: a frame of values (see `fairtk.studies.fair_rag.points`).
+        values: a frame of values (see `fairtk.studies.fair_rag.tables`).
         measures: what is drawn, from the top.
         seed: of the sideways moves.
 
@@ -294,3 +293,45 @@ def _boxes(
     axes.tick_params(labelsize=_SMALL - 1)
     axes.grid(axis="y", color=LINE, linewidth=0.4)
     axes.set_axisbelow(True)
+
+
+def trade_off_words(values: pd.DataFrame, x: str, y: str, said: str) -> str:
+    """Return the text alternative of `plot_trade_off`: the means of each retriever's points.
+
+    Args:
+        values: of one task and generator; see `points`.
+        x: the measure across.
+        y: the measure upward.
+        said: what the figure shows.
+    """
+    lines = [
+        f"{retriever}: " + _at_each_alpha(wide[[x, y]].dropna(), pd.DataFrame.mean)
+        for (_, retriever, _), wide in models(values, "trade_off_words")
+    ]
+    head = f"Line chart of {said}, a line per retriever from alpha to alpha."
+    return f"{head} Means of {x} and {y}. {'. '.join(lines)}."
+
+
+def spread_words(values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, EU)) -> str:
+    """Return the text alternative of `plot_spread`: quartiles of the queries at each alpha.
+
+    Args:
+        values: of one model; see `points`.
+        measures: those that are drawn.
+    """
+    [(_, wide)] = models(values, "spread_words")
+    lines = [
+        f"{measure}: "
+        + _at_each_alpha(wide[[measure]].dropna(), lambda part: part.quantile([0.25, 0.5, 0.75]))
+        for measure in measures
+    ]
+    head = "Boxes of disparity, ranking quality and utility at each alpha, a dot per query."
+    return f"{head} Lower quartile, median and upper quartile of {'. '.join(lines)}."
+
+
+def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -> str:
+    said = []
+    for alpha, part in wide.groupby(ALPHA, sort=False):
+        shown = ", ".join(f"{number:.3f}" for number in numbers(part).to_numpy().ravel())
+        said.append(f"{alpha if isinstance(alpha, str) else f'alpha {alpha:g}'}: {shown}")
+    return "; ".join(said)

@@ -24,10 +24,9 @@ import pandas as pd
 
 from fairtk.errors import DataWarning, InputError, ParameterError, listed
 from fairtk.experiment import Experiment
-from fairtk.frames.columns import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, require
-from fairtk.frames.qrels import Qrels
+from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, Qrels, require
+from fairtk.measures import Utility, get
 from fairtk.transformers import EachDocument, Generator
-from fairtk.utilities import Utility, get
 
 GAIN, UTILITY = "gain", "utility"
 GRADES = ("binary", "gain")

@@ -1,19 +1,157 @@
-"""The settings of a study of Towards Fair RAG."""
+"""Settings, tasks, models and labels of a study of *Towards Fair RAG*."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import combinations
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
-from fairtk.errors import ParameterError
-from fairtk.frames.content import digest
-from fairtk.studies.fair_rag.labels import GRADES
-from fairtk.studies.fair_rag.normalizing import OVER
-from fairtk.studies.fair_rag.points import DETERMINISTIC, ORACLE
-from fairtk.studies.fair_rag.tasks import PUBLISHED_LABELS, UTILITIES, TaskUtility
-from fairtk.transformers.settings import whole
+import pandas as pd
+
+from fairtk.checks import whole
+from fairtk.datasets import get_answers, get_topics, lamp
+from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QID, digest
+from fairtk.io import labels_of, resolve_dataset
+from fairtk.llm import (
+    CTranslate2Seq2Seq,
+    HuggingFaceCausal,
+    Ledger,
+    OpenAICompatible,
+    as_chat_model,
+)
+from fairtk.measures import EU
+from fairtk.studies.configuration import with_nothing
+from fairtk.studies.fair_rag.labels import (
+    GRADES,
+    UtilityLabels,
+    agreement,
+    statistics,
+    utility_labels,
+)
+from fairtk.studies.fair_rag.tables import DETERMINISTIC, ORACLE, OVER
+from fairtk.transformers import (
+    BM25Scorer,
+    Candidates,
+    ContrieverScorer,
+    FlanT5,
+    Generator,
+    SpladeScorer,
+)
+
+
+@dataclass(frozen=True)
+class TaskUtility:
+    """How answers of a task are scored.
+
+    Attributes:
+        name: of the string utility.
+        upper_bound: turns an error u into upper_bound - u; None: more is better already.
+    """
+
+    name: str
+    upper_bound: float | None = None
+
+    @property
+    def measure(self) -> Any:
+        """The expected utility over sampled rankings."""
+        if self.upper_bound is None:
+            return EU(utility=self.name)
+        return EU(utility=self.name, upper_bound=self.upper_bound)
+
+
+ACCURACY, ROUGE = TaskUtility("accuracy"), TaskUtility("rougeL")
+UTILITIES: Mapping[int, TaskUtility] = {
+    1: ACCURACY,
+    2: ACCURACY,
+    3: TaskUtility("mae", 4.0),
+    **dict.fromkeys((4, 5, 6, 7), ROUGE),
+}
+"""What EU of each task is made of, and by default its labels: the measures of LaMP's paper."""
+
+PUBLISHED_LABELS: Mapping[int, TaskUtility] = {**UTILITIES, 3: ACCURACY}
+"""What the published code labels by: LaMP-3 by accuracy, though its EU takes the error."""
+
+
+class LampTask:
+    """One task of the study.
+
+    Args:
+        dataset: a LaMP dataset, or its id.
+        name: how tables call it; None: ``LaMP-4``.
+
+    Raises:
+        NotFoundError: no dataset has the id.
+        InputError: it is not of LaMP.
+    """
+
+    def __init__(self, dataset: Any, name: str | None = None) -> None:
+        self.dataset = resolve_dataset(dataset, "the study")
+        self.number = lamp.task_of(self.dataset)
+        self.name = f"LaMP-{self.number}" if name is None else name
+
+    @cached_property
+    def topics(self) -> pd.DataFrame:
+        """The questions: ``qid``, ``query``, ``question``."""
+        return get_topics(self.dataset)
+
+    @cached_property
+    def answers(self) -> pd.DataFrame:
+        """The gold answers: ``qid``, ``gold_answer``."""
+        return get_answers(self.dataset)
+
+    @cached_property
+    def published(self) -> pd.DataFrame | None:
+        """The labels that came with the data: ``qid``, ``docno``, ``label``; None: no labels."""
+        return labels_of(self.dataset) if self.dataset.has_qrels() else None
+
+    @property
+    def license(self) -> str:
+        """Under which license the data stand."""
+        return str(lamp.license_of(self.dataset))
+
+
+def read_tasks(
+    source: str | PathLike[str], numbers: tuple[int, ...] = (), split: str = "dev"
+) -> list[LampTask]:
+    """Return the tasks in a folder, or of a dataset's id.
+
+    Args:
+        source: an id such as ``lamp/4/dev``, or a folder (or zip) with LaMP's files; for several
+            tasks one with a folder ``LaMP_4`` each, or an archive of published labels.
+        numbers: the tasks, for a folder.
+        split: in the names of a folder's files.
+
+    Raises:
+        InputError: a folder without a task, or an id with one.
+    """
+    from pathlib import Path
+
+    place = Path(source).expanduser()
+    if not place.exists():
+        if numbers:
+            raise InputError(
+                f"the id {str(source)!r} says which task it is; tasks are chosen for folders, and "
+                "there is no such folder"
+            )
+        return [LampTask(str(source))]
+    if not numbers:
+        raise InputError(
+            f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. --task 4"
+        )
+    if len(set(numbers)) < len(numbers):
+        raise ParameterError(f"the study: a task is given twice; found {list(numbers)}")
+    found = []
+    for number in numbers:
+        own = [p for p in (place / f"LaMP_{number}", place / f"lamp-{number}") if p.is_dir()]
+        found.append(LampTask(lamp.from_folder(own[0] if own else place, task=number, split=split)))
+    return found
+
 
 LABELS = ("published", "own")
 LABEL_UTILITIES = ("paper", "code")
@@ -103,3 +241,184 @@ def _alphas(alphas: Any) -> tuple[float, ...]:
     if twice:
         raise ParameterError(f"the study: alpha {twice[0]:g} is given twice; found {alphas!r}")
     return values
+
+
+AGREEMENT = ["task", "generator", "other", "pairs", "flipped", "share", "kappa"]
+"""Columns of `label_agreement`."""
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """A task's labels for a generator.
+
+    Attributes:
+        qrels: of the queries that are kept: ``qid``, ``docno``, ``label``, ``gold_answer``.
+        queries: how many were looked at.
+        facts: where the labels are from, Tables 13 to 15, agreement with published ones.
+        own: gains, answers and utilities; None for published labels.
+    """
+
+    qrels: pd.DataFrame
+    queries: int
+    facts: dict[str, Any]
+    own: UtilityLabels | None
+
+
+def label_task(
+    task: LampTask,
+    generator: Generator,
+    settings: RagSettings,
+    folder: Path,
+    engine: Mapping[str, Any],
+) -> Labeled:
+    """Return a task's labels for a generator.
+
+    Args:
+        task: the task.
+        generator: made for it.
+        settings: whose labels, and by which utility.
+        folder: of the store.
+        engine: arguments of `fairtk.Experiment`.
+    """
+    topics = task.topics[: settings.limit]
+    published = task.published
+    if published is not None:
+        published = published[published[QID].isin(set(topics[QID]))]
+    if settings.labels == "published" and published is not None:
+        useful = (published[LABEL] > 0).groupby(published[QID]).transform("sum")
+        kept = published[useful >= settings.min_useful].reset_index(drop=True)
+        golds = task.answers.set_index(QID)[GOLD_ANSWER]
+        qrels = kept.assign(**{GOLD_ANSWER: kept[QID].map(golds)})
+        return Labeled(qrels, len(topics), _facts("published", qrels, len(topics)), None)
+    utility = settings.utility_of_labels(task.number)
+    own = utility_labels(
+        topics,
+        Candidates(task.dataset),
+        task.answers,
+        generator,
+        utility.name,
+        upper_bound=utility.upper_bound,
+        grades=settings.grades,
+        save_dir=folder,
+        **engine,
+    )
+    qrels = own.qrels(settings.min_useful)
+    facts = _facts(f"gains in {utility.name}", qrels, len(topics))
+    if published is not None:
+        found = agreement(own.documents[[QID, DOCNO, LABEL]], published)
+        facts |= {f"published: {key}": value for key, value in found.items()}
+    return Labeled(qrels, len(topics), facts, own)
+
+
+def _facts(source: str, qrels: pd.DataFrame, queries: int) -> dict[str, Any]:
+    found = statistics(qrels)
+    left_out = queries - int(found["queries"])
+    return {"labels": source, "looked at": queries, "left out": left_out, **found}
+
+
+def label_agreement(found: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
+    """Return how far generators' own labels agree, e.g. those of one model in two dtypes.
+
+    Args:
+        found: labels by task and generator.
+
+    Returns:
+        One row per task and pair of generators: ``task``, ``generator``, ``other``, ``pairs``
+        (documents that both labeled), ``flipped`` (those that one alone finds useful), ``share``
+        of equal labels, Cohen's ``kappa``.
+    """
+    own = {key: labeled.own.documents for key, labeled in found.items() if labeled.own is not None}
+    rows = []
+    for (task, first), (other_task, second) in combinations(own, 2):
+        if task != other_task:
+            continue
+        sides = [own[task, name][[QID, DOCNO, LABEL]] for name in (first, second)]
+        said = agreement(*sides)
+        flipped = round(said["pairs"] * (1 - said["share"])) if said["pairs"] else 0
+        rows.append((task, first, second, said["pairs"], flipped, said["share"], said["kappa"]))
+    return pd.DataFrame(rows, columns=AGREEMENT)
+
+
+def nothing_useful(task: LampTask, generator: str, labeled: Labeled, settings: RagSettings) -> str:
+    """Return why a task cannot be measured with a generator, and what to do."""
+    head = (
+        f"{task.name}, {generator}: no query of {labeled.queries} has {settings.min_useful} useful"
+    )
+    if labeled.own is None:
+        return (
+            f"{head} documents by the published labels. Take more queries (limit), min_useful=1, "
+            "or labels='own'"
+        )
+    useful = labeled.own.documents[labeled.own.documents[LABEL] > 0]
+    return (
+        f"{head} documents ({useful[QID].nunique()} have one or more): the generator answers no "
+        "better with a document than without. Take a generator that was made for the task, more "
+        "queries (limit), or min_useful=1"
+    )
+
+
+RETRIEVERS: Mapping[str, Callable[..., Any]] = {
+    "bm25": BM25Scorer,
+    "contriever": ContrieverScorer,
+    "splade": SpladeScorer,
+}
+GENERATORS = ("t5", "ct2", "causal", "openai")
+
+SERVER = "openai:"
+"""What generators begin with that a server answers for."""
+
+MakeGenerator = Callable[[int, int], Generator]
+"""From the number of a LaMP task and the cutoff to its generator."""
+
+
+def make_retriever(text: str, **options: Any) -> Any:
+    """Return the scorer for ``bm25``, ``contriever[:MODEL]`` or ``splade[:MODEL]``.
+
+    Args:
+        text: what the user wrote.
+        **options: settings of the scorer.
+
+    Raises:
+        NotFoundError: there is no such retriever.
+        ParameterError: a setting is wrong.
+    """
+    name, _, model = text.partition(":")
+    if name not in RETRIEVERS:
+        raise NotFoundError("retriever", name, RETRIEVERS)
+    if model and name == "bm25":
+        raise ParameterError(f"bm25 has no model; found {text!r}")
+    return RETRIEVERS[name](**({"model": model} if model else {}), **options)
+
+
+def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -> MakeGenerator:
+    """Return what makes a generator for a task, with LaMP's prompt of the task.
+
+    Args:
+        text: ``t5:MODEL`` (an encoder-decoder model: a hub name or a folder), ``ct2:MODEL`` (the
+            same by CTranslate2), ``causal:MODEL``, or ``openai:MODEL`` (any server that speaks
+            OpenAI's chat protocol). With a dtype, ``t5-bfloat16:MODEL``, a study can have the same
+            model twice, and says how many labels differ.
+        ledger: keeps the answers of ``openai`` models, and their budget; None: the study's store.
+        **options: settings of `fairtk.FlanT5`, `fairtk.llm.CTranslate2Seq2Seq`,
+            `fairtk.llm.HuggingFaceCausal` or `fairtk.llm.OpenAICompatible`.
+
+    Raises:
+        NotFoundError: there is no such kind of generator.
+        ParameterError: the model's name is missing, or a setting is wrong.
+    """
+    kind, _, model = text.partition(":")
+    kind, _, dtype = kind.partition("-")
+    if kind not in GENERATORS:
+        raise NotFoundError("generator", kind, GENERATORS)
+    options = {"dtype": dtype, **options} if dtype else options
+    if not model:
+        raise ParameterError(f"expected {kind}:MODEL, e.g. t5:google/flan-t5-small; found {text!r}")
+    if kind == "t5":
+        settings = {"dtype": "float32", **options}  # labels are signs of small differences
+        return lambda task, cutoff: FlanT5(model, f"lamp-{task}", cutoff, **settings)
+    if kind == "openai":
+        server = as_chat_model(OpenAICompatible(model, **with_nothing(options)))
+        backend: Any = server if ledger is None else ledger.wrap(server)
+    else:
+        backend = {"ct2": CTranslate2Seq2Seq, "causal": HuggingFaceCausal}[kind](model, **options)
+    return lambda task, cutoff: Generator(backend, f"lamp-{task}", cutoff)

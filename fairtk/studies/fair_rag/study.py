@@ -1,8 +1,12 @@
-"""The study: tasks x retrievers x (alphas, oracle, deterministic) x generators, on the engine."""
+"""How long each stage of a study took."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,19 +16,38 @@ from ir_measures import nDCG
 from pyterrier._ops import RankCutoff
 
 from fairtk import measures
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.experiment import Experiment, Results
-from fairtk.frames.columns import QID, SAMPLE
+from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE
+from fairtk.llm import Ledger
 from fairtk.measures import E
-from fairtk.studies.fair_rag.labeling import (
+from fairtk.studies.configuration import (
+    NAMES,
+    NUMBERS,
+    TEXT,
+    beside,
+    check_keys,
+    check_kinds,
+    kind_of_source,
+    read_config,
+)
+from fairtk.studies.fair_rag.labels import label_systems, names_repeat
+from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults, model_folder
+from fairtk.studies.fair_rag.settings import (
+    SERVER,
+    UTILITIES,
     Labeled,
+    LampTask,
+    MakeGenerator,
+    RagSettings,
     label_agreement,
     label_task,
+    make_generator,
+    make_retriever,
     nothing_useful,
+    read_tasks,
 )
-from fairtk.studies.fair_rag.labels import names_repeat
-from fairtk.studies.fair_rag.normalizing import normalized_utility
-from fairtk.studies.fair_rag.points import (
+from fairtk.studies.fair_rag.tables import (
     ALPHA,
     DETERMINISTIC,
     EE_D,
@@ -37,15 +60,28 @@ from fairtk.studies.fair_rag.points import (
     RETRIEVER,
     TASK,
     VALUE,
+    normalized_utility,
     sizes,
 )
-from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults, model_folder
-from fairtk.studies.fair_rag.settings import RagSettings
-from fairtk.studies.fair_rag.specs import MakeGenerator
-from fairtk.studies.fair_rag.stage_clock import StageClock
-from fairtk.studies.fair_rag.tasks import UTILITIES, LampTask
 from fairtk.studies.kept import hearing
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
+
+
+class StageClock:
+    """Seconds of each stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the block's time to a stage."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            took = time.perf_counter() - began
+            self.seconds[name] = self.seconds.get(name, 0.0) + took
 
 
 class RagStudy:
@@ -260,3 +296,328 @@ class RagStudy:
         drawn = drawn[drawn[MEASURE].map(names) == UTILITY]
         drawn = drawn.assign(**{ALPHA: drawn["system"].map(self.settings.systems)})
         return values.drop(columns="system"), drawn[[ALPHA, QID, SAMPLE, VALUE]]
+
+
+OUTPUT = "fair-rag-study"
+_NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
+_ENGINE = ("executor", "workers", "threads", "batch_size")
+_LEDGER = ("path", "offline", "max_calls", "max_cost", "prices", "retry_unusable")
+_KINDS = {
+    **dict.fromkeys(("datasets", "retrievers", "generators"), NAMES),
+    **dict.fromkeys(("folder", "output", "split"), TEXT),
+    "tasks": NUMBERS,
+}
+_SETTINGS = tuple(f.name for f in fields(RagSettings))
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a study is made of.
+
+    Attributes:
+        folder: with LaMP's files; None: `datasets` say where the data are.
+        datasets: ids, e.g. ``lamp/4/dev``.
+        tasks: numbers of the tasks in `folder`.
+        split: in the names of the folder's files.
+        retrievers: as `make_retriever` takes them.
+        generators: as `make_generator` takes them.
+        settings: how the study is done.
+        options: settings of retrievers and generators, by what they are called above.
+        engine: ``executor``, ``workers``, ``threads``, ``batch_size``.
+        ledger: of a server's answers: arguments of `fairtk.llm.Ledger`.
+        output: where results go.
+    """
+
+    folder: str | None = None
+    datasets: tuple[str, ...] = ()
+    tasks: tuple[int, ...] = ()
+    split: str = "dev"
+    retrievers: tuple[str, ...] = ("bm25",)
+    generators: tuple[str, ...] = ("t5:google/flan-t5-small",)
+    settings: RagSettings = field(default_factory=RagSettings)
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    ledger: Mapping[str, Any] = field(default_factory=dict)
+    output: str = OUTPUT
+
+    def study(self, ledger: Ledger | None = None) -> RagStudy:
+        """Return the study.
+
+        Args:
+            ledger: of a server's answers; None: the study's store, without a budget.
+
+        Raises:
+            ParameterError: a setting is out of its range, or something is given twice.
+            NotFoundError: there is no such dataset, retriever, generator, or option's owner.
+        """
+        for owner in self.options:
+            if owner not in (*self.retrievers, *self.generators):
+                known = [*self.retrievers, *self.generators]
+                raise NotFoundError("retriever or generator with [options]", owner, known)
+        return RagStudy(
+            self._tasks(),
+            _made("retriever", self.retrievers, make_retriever, self.options),
+            _made(
+                "generator", self.generators, partial(make_generator, ledger=ledger), self.options
+            ),
+            self.output,
+            self.settings,
+            **self.engine,
+        )
+
+    def at(self, **server: Any) -> Configuration:
+        """Return the configuration with a server's settings for its generators; None: as before.
+
+        Raises:
+            InputError: a setting is given, and no generator is a server's.
+        """
+        given = {key: value for key, value in server.items() if value is not None}
+        if not given:
+            return self
+        served = self.need_server(given)
+        return replace(
+            self,
+            options={**self.options, **{n: {**self.options.get(n, {}), **given} for n in served}},
+        )
+
+    def need_server(self, given: Mapping[str, Any]) -> list[str]:
+        """Return the generators that a server answers for.
+
+        Raises:
+            InputError: there are none, and settings for them were given.
+        """
+        served = [name for name in self.generators if name.startswith(SERVER)]
+        if given and not served:
+            raise InputError(
+                f"{', '.join(given)}: for generators that a server answers for, openai:MODEL; "
+                f"found {', '.join(self.generators)}"
+            )
+        return served
+
+    def _tasks(self) -> list[LampTask]:
+        if self.folder is None and self.tasks:
+            raise InputError(
+                f"{', '.join(self.datasets)}: tasks are chosen for a folder, and there is none of "
+                "that name; the ids of datasets name their task, e.g. lamp/4/dev"
+            )
+        found = [task for name in self.datasets for task in read_tasks(name)]
+        if self.folder is not None:
+            found += read_tasks(self.folder, self.tasks, self.split)
+        return found
+
+    def changed(self, settings: Mapping[str, Any], **given: Any) -> Configuration:
+        """Return the configuration with what is not None in place of what it has.
+
+        Args:
+            settings: of `RagSettings`.
+            **given: other fields.
+        """
+        chosen = {key: value for key, value in settings.items() if value is not None}
+        there = {key: value for key, value in given.items() if value not in (None, ())}
+        return replace(self, settings=replace(self.settings, **chosen), **there)
+
+
+def _made(
+    what: str,
+    names: Sequence[str],
+    make: Callable[..., Any],
+    options: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what is made of each name, by a short name for tables."""
+    twice = [name for name in names if list(names).count(name) > 1]
+    if twice:
+        raise ParameterError(f"the study: the {what} {twice[0]!r} is given twice")
+    short = [_short(name) for name in names]
+    shown = [s if short.count(s) == 1 else name for s, name in zip(short, names, strict=True)]
+    found = {}
+    for name, label in zip(names, shown, strict=True):
+        try:
+            found[label] = make(name, **options.get(name, {}))
+        except TypeError as error:
+            raise ParameterError(f"settings of the {what} {name!r}: {error}") from None
+    return found
+
+
+def _short(name: str) -> str:
+    kind, _, model = name.partition(":")
+    if kind in _NAMES:
+        return _NAMES[kind]  # as the paper calls it, so that its numbers are found
+    return Path(model).name or name
+
+
+def of_source(source: str) -> Configuration:
+    """Return the configuration that a source is, or that a folder or an id stands for.
+
+    Raises:
+        InputError: there is no such file or folder.
+    """
+    kind = kind_of_source(source)
+    path = Path(source).expanduser()
+    if kind == "file":
+        return read_configuration(path)
+    return (
+        Configuration(folder=str(path)) if kind == "folder" else Configuration(datasets=(source,))
+    )
+
+
+def read_configuration(path: str | PathLike[str]) -> Configuration:
+    """Read a configuration: TOML, with the keys that ``fairtk rag --help`` names.
+
+    Relative paths in it are relative to the file.
+
+    Raises:
+        FormatError: the file cannot be read, a key is unknown, or a value is of the wrong kind.
+    """
+    place = Path(path)
+    plain = [f.name for f in fields(Configuration) if f.name != "settings"]
+    found = read_config(place, (*plain, *_SETTINGS), ("options", "engine", "ledger"))
+    if not all(isinstance(value, dict) for value in found.get("options", {}).values()):
+        raise FormatError("'options' must be a table: [options]", place)
+    check_keys(found.get("engine", {}), _ENGINE, place, "engine")
+    check_keys(found.get("ledger", {}), _LEDGER, place, "ledger")
+    check_kinds(found, _KINDS, place)
+    if ("folder" in found) == ("datasets" in found):
+        raise FormatError("give either 'folder' (and 'tasks') or 'datasets'", place)
+    own = found.get("ledger", {})
+    beside(place, (found, "folder"), (found, "output"), (own, "path"), (own, "prices"))
+    given: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in found.items() if key in plain
+    }
+    try:
+        settings = RagSettings(**{key: found[key] for key in _SETTINGS if key in found})
+    except ParameterError as error:
+        raise FormatError(str(error), place) from None
+    return Configuration(settings=settings, **given)
+
+
+LOOKED_AT = 20
+"""From so many queries the number of distinct rankings is estimated."""
+LABELS = "labels"
+PLAN = [TASK, RETRIEVER, GENERATOR, "queries", "rankings", "prompts"]
+STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
+
+
+@dataclass(frozen=True)
+class RagPlan:
+    """What a study takes.
+
+    Attributes:
+        rows: per task, generator and retriever, labels first: ``queries``, ``rankings``,
+            distinct ``prompts`` (estimated from the first queries; the oracle's at most).
+        status: per task, generator and stage: ``queries``, ``done``, ``failed`` (tried again by a
+            run), ``missing``; what waits for labels is missing.
+        speed: prompts per second; None: unknown.
+    """
+
+    rows: pd.DataFrame
+    status: pd.DataFrame
+    speed: float | None
+
+    @property
+    def missing(self) -> float:
+        """How many prompts are still to be answered, about."""
+        total = self.status.groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
+        share = total["missing"] / total["queries"].clip(lower=1)
+        kind = self.rows[RETRIEVER]
+        keys = zip(self.rows[TASK], self.rows[GENERATOR], kind, strict=True)
+        return float(sum(n * share[key] for n, key in zip(self.rows["prompts"], keys, strict=True)))
+
+    @property
+    def hours(self) -> float | None:
+        """How long generation takes, about; None where the speed is unknown."""
+        return None if self.speed is None else self.missing / self.speed / 3600
+
+
+def make_plan(study: RagStudy, speed: float | None = None) -> RagPlan:
+    """Return what a study takes.
+
+    Args:
+        study: the study.
+        speed: prompts per second; None: unknown.
+
+    Raises:
+        ParameterError: the speed is not above 0.
+    """
+    if speed is not None and not speed > 0:
+        raise ParameterError(
+            f"the study: speed (prompts per second) must be above 0; found {speed}"
+        )
+    rows: list[tuple[Any, ...]] = []
+    for task in study.tasks:
+        topics = task.topics[: study.settings.limit]
+        frame = Candidates(task.dataset)(topics[[QID]])
+        published = study.settings.labels == "published" and task.published is not None
+        for generator in study.generators:
+            if not published:
+                asked = len(topics) + len(frame)
+                rows.append((task.name, LABELS, generator, len(topics), 0, asked))
+            for retriever in study.retrievers:
+                per_query = study.settings.n_samples * (len(study.settings.alphas) + 1) + 1
+                distinct = _distinct(study, task, retriever, topics[:LOOKED_AT])
+                rows.append(
+                    (task.name, retriever, generator, len(topics), per_query * len(topics),
+                     round(distinct * len(topics)))
+                )  # fmt: skip
+    return RagPlan(pd.DataFrame(rows, columns=PLAN), status(study), speed)
+
+
+def _distinct(study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame) -> float:
+    """Return how many distinct rankings a query has, in the mean of some queries.
+
+    What the oracle draws is unknown before documents are labeled: all of its rankings count.
+    """
+    nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: [""], LABEL: [0]})
+    systems = study.systems(task, retriever, nothing)
+    del systems[ORACLE]
+    found: set[tuple[str, ...]] = set()
+    results = Experiment(systems, topics)
+    for name in systems:
+        frame = results.rankings(name).sort_values(RANK)
+        keys = [QID] if name == DETERMINISTIC else [QID, SAMPLE]
+        found.update(frame.groupby(keys)[DOCNO].agg(tuple))
+    return len(found) / len(topics) + study.settings.n_samples
+
+
+def status(study: RagStudy) -> pd.DataFrame:
+    """Return what of a study is done, as `RagPlan.status`."""
+    rows: list[list[Any]] = []
+    for task in study.tasks:
+        topics = task.topics[: study.settings.limit]
+        for name, make in study.generators.items():
+            generator = make(task.number, study.settings.cutoff)
+            published = study.settings.labels == "published" and task.published is not None
+            labeled = published
+            if not published:
+                plan = Experiment(
+                    label_systems(Candidates(task.dataset), generator),
+                    topics,
+                    save_dir=study.folder,
+                    dry_run=True,
+                )
+                rows += _cells(task, name, LABELS, plan.cells)
+                labeled = not plan.cells["missing"].any()
+            rows += _groups(study, task, name, generator, labeled)
+    return pd.DataFrame(rows, columns=[*STATUS, "kind"])
+
+
+def _groups(
+    study: RagStudy, task: LampTask, name: str, generator: Generator, labeled: bool
+) -> list[list[Any]]:
+    qrels = study.labeled(task, generator).qrels if labeled else None
+    rows: list[list[Any]] = []
+    for retriever in study.retrievers:
+        if qrels is None:
+            n = len(task.topics[: study.settings.limit])
+            for system in study.settings.systems:
+                rows.append([task.name, name, f"{retriever}, {system}", n, 0, 0, n, retriever])
+        elif len(qrels):
+            plan = study.experiment(task, retriever, generator, qrels, dry_run=True)
+            rows += _cells(task, name, retriever, plan.cells)
+    return rows
+
+
+def _cells(task: LampTask, generator: str, kind: str, cells: pd.DataFrame) -> list[list[Any]]:
+    rows = cells[["system", "queries", "there", "failed", "missing"]].to_numpy(object).tolist()
+    return [
+        [task.name, generator, f"{kind}, {system}", *numbers, kind] for system, *numbers in rows
+    ]

@@ -1,31 +1,175 @@
-"""Utility by level of exposure, beside the deterministic run: Tables 1 and 6 to 12."""
+"""Values of the study, and Tables 1 and 3 to 12: utility by level of exposure, slopes and areas
+of the trade-offs.
+
+A frame of values has the columns
+
+==============  ==================================================================================
+``task``        ``"LaMP-1"`` to ``"LaMP-7"``, or a name of one's own
+``retriever``   ``"BM25"``, ``"SPLADE"``, ``"Contriever"``, or another; any word for the oracle
+``generator``   ``"flan-t5-small"``, ``"flan-t5-base"``, ``"flan-t5-xxl"``, or another
+``alpha``       of the sampled policies a number, else `DETERMINISTIC` or `ORACLE`
+``qid``         the query
+``measure``     `EE_D` and `EE_R` (normalized), `EU` (normalized: `normalized_utility`)
+``value``       the number; NaN where it is undefined
+==============  ==================================================================================
+
+A model is a retriever with a generator on a task. A frame of sizes has ``task``, ``generator``,
+``qid``, ``documents`` (candidates) and ``useful`` (of them; labels belong to a generator).
+
+``paper.tsv`` has Tables 3 to 15 of *Towards Fair RAG* (the version reviewed for ICLR 2025): table,
+task, retriever, generator, statistic, value. Table 1 repeats rows of Tables 6 and 9.
+"""
 
 from __future__ import annotations
 
+import functools
+import warnings
+from collections.abc import Iterator
+from importlib import resources
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, ParameterError
-from fairtk.frames.arrays import FloatArray, IntArray
-from fairtk.frames.columns import QID, require
-from fairtk.statistics import correct, paired_test
-from fairtk.studies.fair_rag.points import (
-    ALPHA,
-    DETERMINISTIC,
-    DOCUMENTS,
-    EE_D,
-    EU,
-    GENERATOR,
-    MODEL,
-    TASK,
-    VALUE,
-    models,
-    needed,
-    sampled,
+from fairtk.errors import (
+    DuplicateError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    UndefinedWarning,
+    listed,
 )
-from fairtk.studies.fair_rag.published import BASELINE, FAIRNESS_TABLES, TABLE, beside_paper
+from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require
+from fairtk.report import CURVES, correct, curve_values, paired_test
+
+TASK, RETRIEVER, GENERATOR, ALPHA = "task", "retriever", "generator", "alpha"
+MEASURE, VALUE = "measure", "value"
+DOCUMENTS, USEFUL = "documents", "useful"
+DETERMINISTIC, ORACLE = "deterministic", "oracle"
+EE_D, EE_R, EU = "EE_D", "EE_R", "EU"
+MODEL = [TASK, RETRIEVER, GENERATOR]
+
+
+def sampled(alpha: pd.Series) -> pd.Series:
+    """Return where a policy is a sampled one: its alpha is a number.
+
+    Raises:
+        InputError: an alpha is neither a number nor one of the two words.
+    """
+    number = alpha.map(lambda a: isinstance(a, Real) and not isinstance(a, bool) and a == a)
+    bad = alpha[~number & ~alpha.isin([DETERMINISTIC, ORACLE])]
+    if len(bad):
+        raise InputError(
+            f"alpha must be a number, {DETERMINISTIC!r} or {ORACLE!r}; found {bad.iloc[0]!r}"
+        )
+    return number.astype(bool)
+
+
+def models(values: pd.DataFrame, where: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Yield each model and its values: one row per (alpha, qid), one column per measure.
+
+    The rows are in the order of alphas, the deterministic policy last, then of qids; oracles are
+    left out.
+
+    Args:
+        values: a frame of values.
+        where: who asks, for messages.
+
+    Raises:
+        ColumnError: a column is missing.
+        DuplicateError: a query has two values of a measure under one policy.
+        InputError: there are no values.
+    """
+    keys = [*MODEL, ALPHA, QID, MEASURE]
+    require(values, [*keys, VALUE], where)
+    values = values.reset_index(drop=True)  # parts that were put together repeat their indices
+    number = sampled(values[ALPHA])
+    kept = values[number | (values[ALPHA] == DETERMINISTIC)]
+    if kept.empty:
+        raise InputError(f"{where}: there are no values of sampled or deterministic policies")
+    twice = kept.duplicated(keys)
+    if twice.any():
+        found = dict(zip(keys, kept.loc[twice, keys].iloc[0], strict=True))
+        raise DuplicateError(f"{where}: two values for {found}")
+    place = kept[ALPHA].where(number, float("inf")).astype(float)
+    for model, part in kept.assign(place=place).groupby(MODEL, sort=False):
+        wide = part.pivot(index=["place", ALPHA, QID], columns=MEASURE, values=VALUE)
+        wide = wide.sort_index(level=["place", QID]).droplevel("place")
+        yield model, wide.astype(float)
+
+
+def needed(wide: pd.DataFrame, measures: tuple[str, ...], where: str) -> None:
+    """Raise unless there are values of some measures.
+
+    Raises:
+        NotFoundError: there are none.
+    """
+    for measure in measures:
+        if measure not in wide.columns:
+            raise NotFoundError(f"{where}: measure", measure, list(wide.columns))
+
+
+def sizes(qrels: pd.DataFrame, task: str, generator: str) -> pd.DataFrame:
+    """Return a frame of sizes from labels of all candidates.
+
+    Args:
+        qrels: ``qid``, ``docno``, ``label``: a row per candidate.
+        task: of these queries.
+        generator: that the labels are for.
+    """
+    require(qrels, [QID, DOCNO, LABEL], "sizes")
+    counts = (qrels[LABEL] > 0).groupby(qrels[QID], sort=False).agg(["size", "sum"])
+    counts = counts.set_axis([DOCUMENTS, USEFUL], axis=1).reset_index()
+    return counts.assign(**{TASK: task, GENERATOR: generator})[
+        [TASK, GENERATOR, QID, DOCUMENTS, USEFUL]
+    ]
+
+
+STATISTIC, TABLE = "statistic", "table"
+PAPER, APART = "paper", "from paper"
+BASELINE, SLOPE, AREA = "baseline", "slope", "area"
+FAIRNESS_TABLES = {f"LaMP-{task}": 5 + task for task in range(1, 8)}
+"""Where the intervals of each task are printed."""
+
+
+@functools.cache
+def _read() -> pd.DataFrame:
+    path = resources.files(__package__) / "paper.tsv"
+    with path.open("r", encoding="utf-8") as stream:
+        return pd.read_csv(
+            stream, sep="\t", dtype={VALUE: float, TABLE: int}, keep_default_na=False
+        )
+
+
+def paper_numbers() -> pd.DataFrame:
+    """Return all printed numbers.
+
+    Returns:
+        ``table`` (3 to 15), ``task``, ``retriever`` (empty in Tables 13 to 15), ``generator``,
+        ``statistic`` and ``value``. Statistics are ``"slope"`` and ``"area"`` in Tables 3 to 5;
+        ``"baseline"`` and intervals such as ``"[0.2, 0.4)"`` (a difference from it) in 6 to 12;
+        ``"queries"``, ``"documents"``, ``"documents std"``, ``"useful"``, ``"useful std"`` and
+        ``"percent useful"`` in 13 to 15.
+    """
+    return _read().copy()
+
+
+def beside_paper(rows: pd.DataFrame, printed_as: pd.Series) -> pd.DataFrame:
+    """Return rows with the columns ``paper`` and ``from paper`` (value - paper).
+
+    NaN where the paper prints nothing: another task, retriever or generator.
+
+    Args:
+        rows: with ``table``, ``task``, ``retriever``, ``generator`` and ``value``.
+        printed_as: the paper's name for each row's statistic.
+    """
+    keys = [TABLE, *MODEL, STATISTIC]
+    printed = _read().set_index(keys)[VALUE]
+    asked = pd.MultiIndex.from_frame(rows.assign(**{STATISTIC: printed_as})[keys])
+    paper = printed.reindex(asked).to_numpy()
+    return rows.assign(**{PAPER: paper, APART: rows[VALUE].to_numpy() - paper})
+
 
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 INTERVAL = "interval"
@@ -185,3 +329,182 @@ def _intervals(
     table = pd.DataFrame(rows)
     table.insert(table.columns.get_loc("p") + 1, "p_corrected", correct(table["p"], correction))
     return table
+
+
+TRADE_OFFS = {3: (EE_D, EE_R), 4: (EE_R, EU), 5: (EE_D, EU)}
+"""What the paper's tables set against what: x and y."""
+
+
+def trade_offs(
+    values: pd.DataFrame,
+    *,
+    deterministic: bool = False,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 42,
+) -> pd.DataFrame:
+    """Return slopes and areas of quality and utility against exposure, for each model.
+
+    The paper says neither whether lines are fitted to queries or means, nor how areas are closed:
+    `fairtk.statistics.curve_values` has both kinds of both, areas over [0, 1].
+
+    Args:
+        values: a frame of values (see `points`); trade-offs without their measures are left out.
+        deterministic: whether the deterministic run is a point of the curves. The paper gathers
+            "the four repeated runs", and reads it off their right end.
+        confidence: of the bootstrap intervals over queries.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        One row per trade-off, model and statistic: ``table``, ``task``, ``retriever``,
+        ``generator``, ``x``, ``y``, ``statistic``, ``value``, ``low``, ``high``, ``queries``,
+        ``covered`` (the share of [0, 1] between the smallest and the largest mean x: the rest of
+        an area is a guess), ``paper``, ``from paper``.
+    """
+    rows = []
+    for model, wide in models(values, "trade_offs"):
+        if not deterministic:
+            wide = wide[wide.index.get_level_values(ALPHA) != DETERMINISTIC]
+        for table, (x, y) in TRADE_OFFS.items():
+            if not {x, y} <= set(wide.columns):
+                continue
+            defined = wide[[x, y]].dropna()
+            if defined.empty:
+                continue
+            first, second = (_by_query(defined[name]) for name in (x, y))
+            found = curve_values(
+                first, second, confidence=confidence, resamples=resamples, seed=seed
+            )
+            covered = float(np.ptp(np.clip(np.nanmean(first, axis=0), 0.0, 1.0)))
+            for name in CURVES:
+                one = found[name]
+                ends = [one.value, one.low, one.high, len(first), covered]
+                rows.append([table, *model, x, y, name, *ends])
+    columns = [TABLE, *MODEL, "x", "y", STATISTIC, VALUE, "low", "high", "queries", "covered"]
+    result = pd.DataFrame(rows, columns=columns)
+    of_slope = result[STATISTIC].astype(str).str.startswith(SLOPE)
+    printed = pd.Series(np.where(of_slope, SLOPE, AREA), index=result.index)
+    return beside_paper(result, printed)
+
+
+def _by_query(points: pd.Series) -> FloatArray:
+    """Return values of shape (queries, policies), queries in order; NaN where there is none."""
+    table = points.unstack(ALPHA).sort_index()
+    return np.asarray(table.to_numpy(dtype=np.float64))
+
+
+def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd.DataFrame:
+    """Return what quality a uniform policy has, beside what the most even run shows.
+
+    The paper reads the left end of its curves as the share of useful documents. That is the
+    normalized EE-R of a uniform policy where there are more useful documents than ranks; with m
+    useful ones of n and k ranks it is (k^2 / n) / (m + (k - m)^2 / (n - m)) else. And that policy
+    has a normalized EE-D of k / n, not 0.
+
+    Args:
+        values: a frame of values (see `points`) with EE_D and EE_R.
+        sizes: a frame of sizes.
+        cutoff: k of the rankings.
+
+    Returns:
+        One row per model: ``share of useful`` (mean of m / n over the queries), ``uniform EE_R``
+        and ``uniform EE_D`` (exact means), ``alpha`` (the smallest that was run), ``EE_R`` and
+        ``EE_D`` (its means: with samples a little off where alpha is 0, and apart where it is
+        larger), ``queries``.
+    """
+    where = "uniform_end"
+    require(sizes, [TASK, GENERATOR, QID, DOCUMENTS, USEFUL], f"{where} (sizes)")
+    rows = []
+    for model, wide in models(values, where):
+        needed(wide, (EE_D, EE_R), where)
+        smallest = wide.index.get_level_values(ALPHA)[0]
+        run = wide[wide.index.get_level_values(ALPHA) == smallest].droplevel(ALPHA)
+        own = sizes[(sizes[TASK] == model[0]) & (sizes[GENERATOR] == model[2])].set_index(QID)
+        n, m = (own[name].reindex(run.index).to_numpy(dtype=float) for name in (DOCUMENTS, USEFUL))
+        known = m > 0  # without a useful document EE-R is undefined
+        relevance = _uniform_relevance(n[known], m[known], cutoff)
+        disparity = np.minimum(cutoff, n[known]) / n[known]
+        means = [np.mean(v) if len(v) else np.nan for v in (m[known] / n[known], relevance)]
+        ends = [np.mean(disparity) if len(disparity) else np.nan, smallest]
+        found = [run[name][known].mean() for name in (EE_R, EE_D)]
+        rows.append([*model, *means, *ends, *found, int(known.sum())])
+    shown = ["share of useful", "uniform EE_R", "uniform EE_D", ALPHA, EE_R, EE_D, "queries"]
+    return pd.DataFrame(rows, columns=[*MODEL, *shown])
+
+
+def _uniform_relevance(n: FloatArray, m: FloatArray, cutoff: int) -> FloatArray:
+    """Return a uniform policy's EE-R, normalized (Eqs. 6 and 24); arrays: (queries,)."""
+    k = np.minimum(cutoff, n)
+    rest = np.where(n > m, (k - m) ** 2 / np.maximum(n - m, 1.0), 0.0)
+    bound = np.where(m <= k, m + rest, k**2 / m)
+    return np.asarray(k**2 / n / bound, dtype=np.float64)
+
+
+OVER = ("retriever", "generator")
+BEST = "best"
+
+
+def normalized_utility(
+    utilities: pd.DataFrame,
+    *,
+    over: str = "retriever",
+    deterministic: bool = False,
+    nothing: float = 1.0,
+) -> pd.DataFrame:
+    """Return each query's expected utility over the best utility of a single ranking.
+
+    *Towards Fair RAG*, Eqs. 25 and 26: EU_q / u_max, where u_max is the largest utility of any
+    sampled ranking of the query, the oracle's among them. That is a maximum over rankings, not over
+    means; it depends on how many were drawn.
+
+    Args:
+        utilities: ``task``, ``retriever``, ``generator``, ``alpha``, ``qid``, ``sample`` and
+            ``value``: the utility of each answer, higher better (of an error, 4 minus it: LaMP-3).
+            A row with alpha "oracle" counts for all retrievers of its task and generator.
+        over: whose rankings count beside the oracle's: ``"retriever"`` (one retriever's, as Eq. 25
+            and the published code) or ``"generator"`` (all runs with a generator, as section
+            3.3.3 says).
+        deterministic: whether the deterministic run counts, too. In the published code it does
+            not, so that its value can exceed 1.
+        nothing: the value where u_max is 0: 1 in the published code; NaN says undefined.
+
+    Returns:
+        ``task``, ``retriever``, ``generator``, ``alpha``, ``qid``, ``EU`` (the mean), ``best``
+        (u_max) and ``value``. In [0, 1] where utilities are at least 0, but for the deterministic
+        run. NaN, with a warning, for queries without an answer of the oracle.
+
+    Raises:
+        ParameterError: `over` is neither.
+        ColumnError: a column is missing.
+        InputError: an alpha is neither a number nor one of the two words.
+    """
+    where = "normalized_utility"
+    if over not in OVER:
+        raise ParameterError(f"{where}: over must be one of {OVER}; found {over!r}")
+    require(utilities, [*MODEL, ALPHA, QID, SAMPLE, VALUE], where)
+    counted = sampled(utilities[ALPHA])
+    if deterministic:
+        counted |= utilities[ALPHA] == DETERMINISTIC
+    place = [TASK, GENERATOR, QID]
+    own = place if over == "generator" else [*MODEL, QID]
+    highest = utilities[counted].groupby(own)[VALUE].max().rename("_own").reset_index()
+    oracle = utilities[utilities[ALPHA] == ORACLE].groupby(place)[VALUE].max()
+    means = utilities.groupby([*MODEL, ALPHA, QID], sort=False)[VALUE].mean().rename("EU")
+    table = means.reset_index().merge(highest, on=own, how="left")
+    table = table.merge(oracle.rename("_oracle").reset_index(), on=place, how="left")
+    lacking = table["_oracle"].isna()
+    best = table["_own"].fillna(-np.inf).clip(lower=table["_oracle"])  # the oracle's own rows
+    table[BEST] = best.where(~lacking)
+    # the published code: 1 wherever the best is 0, whatever the mean
+    ratio = table["EU"] / table[BEST].where(table[BEST] != 0)
+    table[VALUE] = ratio.where(table[BEST] != 0, nothing).where(~lacking)
+    if lacking.any():
+        qids = list(dict.fromkeys(table.loc[lacking, QID]))
+        warnings.warn(
+            f"{where}: no answer of the oracle for {len(qids)} queries ({listed(qids)}): their "
+            "largest utility is unknown, so their values are undefined",
+            UndefinedWarning,
+            stacklevel=2,
+        )
+    return table[[*MODEL, ALPHA, QID, "EU", BEST, VALUE]]

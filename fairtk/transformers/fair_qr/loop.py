@@ -6,19 +6,344 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from tqdm import tqdm
 
-from fairtk.fair_qr.asking import Refined
-from fairtk.fair_qr.choosing import under_represented
-from fairtk.fair_qr.parsing import same_words
-from fairtk.fair_qr.progress import SHARE, Progress, Step
-from fairtk.fair_qr.shares import ShareMeter, Shares
-from fairtk.fair_qr.tokens import Tokens
-from fairtk.frames.arrays import IntArray, ObjectArray
-from fairtk.prompts.refine import Refinement
+from fairtk.errors import DuplicateError, InputError
+from fairtk.exposure import BrowsingModel, attention, normalized_gain, total
+from fairtk.frames import (
+    DOCNO,
+    QID,
+    QUERY,
+    RANK,
+    SCORE,
+    BoolArray,
+    FloatArray,
+    Ids,
+    IntArray,
+    ObjectArray,
+    Qrels,
+    encode_ids,
+    encode_run,
+    require,
+)
+from fairtk.groups import (
+    Divergence,
+    Groups,
+    Memberships,
+    Target,
+    group_exposure,
+    rank_fairness,
+    shown_documents,
+)
+from fairtk.llm import (
+    ChatModel,
+    Estimate,
+    Failure,
+    Prices,
+    Recorded,
+    Refinement,
+    RefinementPromptLike,
+    estimate,
+)
+from fairtk.transformers.collection import Tokens
+from fairtk.transformers.fair_qr.parsing import AnswerError, changes, parse_completion, same_words
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What rankings show, one row per query.
+
+    Attributes:
+        share: of each group, summing to 1, or all 0 where no document has a group; shape
+            (n_queries, n_groups).
+        divergence: of the shares from the target, 0 or above; NaN: no target, or no document with
+            a group; shape (n_queries,).
+        awrf: 1 - the Jensen-Shannon divergence of the unsplit exposure from the target, as
+            `fairtk.AWRF`; same shape.
+        retrieved: number of documents at the top; same shape.
+    """
+
+    share: FloatArray
+    divergence: FloatArray
+    awrf: FloatArray
+    retrieved: IntArray
+
+
+@dataclass(frozen=True)
+class ShareMeter:
+    """Measures rankings against a target.
+
+    Attributes:
+        groups: the groups.
+        target: over the levels of `groups`.
+        depth: how many ranks count.
+        browsing: attention of each rank.
+        divergence: of the shares from the target.
+        unlabeled: what becomes of documents without a row; see `fairtk.Groups.memberships`.
+        split: whether a document of several groups is divided among them.
+    """
+
+    groups: Groups
+    target: Target
+    depth: int
+    browsing: BrowsingModel
+    divergence: Divergence
+    unlabeled: str
+    split: bool
+
+    def measure(self, run: pd.DataFrame, qids: ObjectArray) -> Shares:
+        """Return the shares that a run shows for some queries.
+
+        Args:
+            run: R, with qids as strings.
+            qids: the queries, with or without rows in the run; shape (n_queries,).
+        """
+        ranked = encode_run(run[run[RANK] < self.depth], "FairQR")
+        weight = attention(ranked, self.browsing, self.depth)
+        memberships = self.groups.memberships(ranked.docnos, self.unlabeled)
+        shown = shown_documents(ranked, weight)
+        place = pd.Index(ranked.qids, dtype=object).get_indexer(qids).astype(np.int64)
+        raw = group_exposure(shown, memberships).take(place)
+        parts = _split(memberships) if self.split else memberships
+        exposure = group_exposure(shown, parts).take(place).normalized()
+        wanted = self.target.for_qids(qids)
+        in_top = np.bincount(ranked.query[ranked.position < self.depth], minlength=len(ranked.qids))
+        return Shares(
+            exposure.dense(),
+            self.divergence.between(exposure, wanted),
+            rank_fairness(raw, wanted),
+            np.append(in_top, 0)[place].astype(np.int64),
+        )
+
+    def targets(self, qids: ObjectArray) -> FloatArray:
+        """Return the target of each query, 0 everywhere where there is none."""
+        return self.target.for_qids(qids).expanded().normalized().dense()
+
+
+def _split(memberships: Memberships) -> Memberships:
+    """Return memberships that sum to 1 at most for each document."""
+    owner = memberships.owner
+    sums = total(owner, memberships.weight, len(memberships.size))
+    return replace(memberships, weight=memberships.weight / np.maximum(sums, 1.0)[owner])
+
+
+class RelevanceMeter:
+    """nDCG of TREC Fair Ranking 2022 for frames of rankings; see `fairtk.exposure.expected`.
+
+    Args:
+        qrels: ``qid``, ``docno``, ``label``; above 0 is relevant.
+        depth: how many ranks count.
+        browsing: attention of each rank.
+    """
+
+    def __init__(self, qrels: pd.DataFrame, depth: int, browsing: BrowsingModel) -> None:
+        self.qrels = Qrels(qrels, "FairQR: qrels")
+        self.depth = depth
+        self.browsing = browsing
+
+    def measure(self, run: pd.DataFrame, qids: ObjectArray) -> FloatArray:
+        """Return each query's nDCG; NaN where no document is relevant; shape (n_queries,)."""
+        ranked = encode_run(run, "FairQR")
+        relevant = self.qrels.query[self.qrels.labels > 0]
+        counts = np.append(np.bincount(relevant, minlength=len(self.qrels.qids)), 0)
+        value = normalized_gain(
+            ranked,
+            self.qrels.labels_of(ranked) > 0,
+            pd.Index(qids, dtype=object).get_indexer(ranked.qids),
+            counts[self.qrels.queries.find(Ids(qids))],
+            self.browsing,
+            attention(ranked, self.browsing, self.depth),
+            self.depth,
+        )
+        return value
+
+
+SHARE = "share:"
+"""Prefix of the trace's columns with the groups' shares of exposure."""
+
+
+@dataclass
+class Step:
+    """One retrieval of one query, or the failed attempt at one.
+
+    Attributes:
+        iteration: 0 for the original query.
+        query: the keywords; empty if there are none.
+        before: the keywords that were refined; empty at iteration 0.
+        group: the group that was asked for; empty at iteration 0.
+        values: measured values by column of the trace.
+        kept: whether the list is kept.
+        note: why the loop ended here, or what went wrong.
+    """
+
+    iteration: int
+    query: str
+    before: str = ""
+    group: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    kept: bool = False
+    note: str = ""
+
+
+@dataclass
+class Progress:
+    """The state of one query's loop.
+
+    Attributes:
+        qid: the query.
+        original: its text.
+        keywords: the keywords of the list that is kept.
+        steps: what was done, in order.
+        kept: iterations whose lists are kept.
+        active: whether the loop goes on.
+        missing: why the query has no result; empty: it has one.
+    """
+
+    qid: str
+    original: str
+    keywords: str
+    steps: list[Step] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+    active: bool = True
+    missing: str = ""
+
+    def at(self, iteration: int) -> Step:
+        """Return the step whose list an iteration has: the last one of that number."""
+        return next(step for step in reversed(self.steps) if step.iteration == iteration)
+
+    def stop(self, note: str) -> None:
+        """End the loop, with a note at the last step."""
+        self.active = False
+        self.steps[-1].note = note
+
+
+def trace_frame(queries: Sequence[Progress], columns: Sequence[str]) -> pd.DataFrame:
+    """Return one row per query and iteration.
+
+    Args:
+        queries: the loops.
+        columns: the measured values that steps have.
+    """
+    rows = []
+    for query in queries:
+        for step in query.steps:
+            added, dropped = changes(step.before, step.query) if step.before else ([], [])
+            rows.append(
+                {
+                    "qid": query.qid,
+                    "iteration": step.iteration,
+                    "query": step.query,
+                    "added": " ".join(added),
+                    "dropped": " ".join(dropped if step.query else []),
+                    "group": step.group,
+                    **{column: step.values.get(column, np.nan) for column in columns},
+                    "kept": step.kept,
+                    "note": step.note,
+                }
+            )
+    names = ["qid", "iteration", "query", "added", "dropped", "group", *columns, "kept", "note"]
+    return pd.DataFrame(rows, columns=names)
+
+
+@dataclass(frozen=True)
+class Refined:
+    """The outcome of one step for one query.
+
+    Attributes:
+        query: the refined keywords; None if there are none.
+        reason: why there are none, else empty.
+        prompt_tokens: tokens of the prompt; None: unknown.
+        completion_tokens: tokens of the answer; None: unknown.
+        seconds: that the answer took.
+    """
+
+    query: str | None
+    reason: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds: float = 0.0
+
+
+def refine(
+    llm: ChatModel, prompt: RefinementPromptLike, requests: Sequence[Refinement]
+) -> list[Refined]:
+    """Return one outcome for each request; calls overlap as far as the model allows.
+
+    On a terminal, how many calls are answered is shown after two seconds.
+
+    Raises:
+        LLMError: no call to the model would succeed.
+        BudgetError: the ledger's budget does not allow the next call.
+    """
+    chats = [prompt(request) for request in requests]
+    shown: Any = {"desc": f"asking {llm.name}", "unit": " calls", "delay": 2, "leave": False}
+    outcomes = dict(tqdm(llm.outcomes(chats), total=len(chats), disable=None, **shown))
+    results = []
+    for place, (request, chat) in enumerate(zip(requests, chats, strict=True)):
+        outcome = outcomes.get(place, Failure("the model gave no answer"))
+        if isinstance(outcome, Failure):
+            results.append(Refined(None, outcome.reason))
+            continue
+        counts = (outcome.prompt_tokens, outcome.completion_tokens, outcome.seconds)
+        try:
+            query = parse_completion(outcome, prompt.answer(outcome.text), request.keywords)
+            results.append(Refined(query, "", *counts))
+        except AnswerError as error:
+            llm.reject(chat)
+            results.append(Refined(None, str(error), *counts))
+    return results
+
+
+def estimate_at_most(
+    llm: ChatModel, prompt: RefinementPromptLike, requests: Sequence[Refinement], rounds: int
+) -> Estimate:
+    """Return what some rounds of requests take at most, without any call.
+
+    Args:
+        llm: the model; behind a ledger, the ledger's prices count.
+        prompt: the prompt.
+        requests: the first round's requests, or ones as long.
+        rounds: how often each query is refined at most.
+    """
+    inner, prices = (llm.llm, llm.ledger.prices) if isinstance(llm, Recorded) else (llm, Prices())
+    chats = [prompt(request) for request in requests] * rounds
+    return estimate(inner, chats, 0, prices)
+
+
+RULES = ("difference", "ratio")
+
+
+def under_represented(
+    share: FloatArray, target: FloatArray, known: BoolArray, rule: str
+) -> IntArray:
+    """Return the most under-represented group of each row, -1 where none is.
+
+    A group lacks exposure if its share is below its target. The unknown level is never chosen: no
+    keyword asks for it. Equal groups: the first one.
+
+    Args:
+        share: exposure of the groups, each row summing to 1; shape (n_rows, n_groups).
+        target: what the groups should have; same shape.
+        known: whether a group can be asked for; shape (n_groups,).
+        rule: ``"difference"``: the largest target - share; ``"ratio"``: the largest target / share,
+            which always prefers groups without any exposure, however small their target (of
+            several such groups, the one with the largest target).
+    """
+    lack = np.where(known, target - share, 0.0)
+    lack = np.where(lack > 1e-12, lack, 0.0)
+    if rule == "ratio":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(lack > 0, target / share, 0.0)
+        best = ratio.max(axis=1, initial=0.0, keepdims=True)
+        lack = np.where((ratio == best) & (lack > 0), target, 0.0)
+    chosen = lack.argmax(axis=1)
+    return np.where(lack.max(axis=1, initial=0.0) > 0, chosen, -1).astype(np.int64)
+
 
 _ROUNDING = 1e-12  # a smaller fall of the divergence is none
 _UNSEEN = "the index sees no new keywords: asked again"
@@ -199,3 +524,73 @@ def label_texts(meter: ShareMeter) -> list[str]:
 
 def _qids(queries: Sequence[Progress]) -> ObjectArray:
     return np.array([query.qid for query in queries], dtype=object)
+
+
+def topics_by_qid(inp: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Return the queries of a frame, indexed by qid as a string.
+
+    Raises:
+        DuplicateError: a qid occurs twice.
+        InputError: a qid is none, or a query is missing.
+    """
+    topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
+    topics.index = pd.Index(qids_of(inp, where), dtype=object)
+    for qid, text in zip(topics.index, topics[QUERY].tolist(), strict=True):
+        if not isinstance(text, str):
+            raise InputError(f"{where}: qid {qid!r} needs a text as 'query'; found {text!r}")
+    return topics
+
+
+def qids_of(topics: pd.DataFrame, where: str) -> list[str]:
+    """Return the qid of each query as text.
+
+    Raises:
+        DuplicateError: a qid occurs twice.
+        InputError: a qid is none.
+    """
+    code, distinct = encode_ids(topics[QID], QID, where)
+    qids: list[str] = distinct[code].tolist()
+    twice = pd.Series(code).duplicated()
+    if twice.any():
+        raise DuplicateError(
+            f"{where}: qid {qids[int(twice.argmax())]!r} occurs twice; one row per query is needed"
+        )
+    return qids
+
+
+def asked(topics: pd.DataFrame, qids: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:
+    """Return the topics of some queries, with other texts."""
+    frame = topics.loc[list(qids)].reset_index(drop=True)
+    frame[QUERY] = pd.Series(list(texts), dtype=topics[QUERY].dtype)
+    return frame
+
+
+def bare_rankings(
+    found: pd.DataFrame, topics: pd.DataFrame, where: str, most: int | None = None
+) -> pd.DataFrame:
+    """Return rankings in order, with ranks from 0 and qids as strings, without topics' columns.
+
+    Args:
+        found: what a retriever or reranker returned (R).
+        topics: the queries.
+        where: who returned it, for messages.
+        most: how many documents of each query are kept; None: all.
+
+    Raises:
+        InputError: the rankings are broken.
+    """
+    require(found, [QID, DOCNO, SCORE], where)
+    run = encode_run(found, where)
+    known = {*topics.columns, QID, RANK, QUERY}
+    own = [c for c in found.columns if c not in known and not c.startswith("query_")]
+    kept = slice(None) if most is None else run.position < most
+    out = found[own].iloc[run.order[kept]].reset_index(drop=True)
+    out.insert(0, QID, run.qids[run.query[kept]])
+    out[RANK] = run.position[kept]
+    return out
+
+
+def with_topics(ranked: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
+    """Return rankings with the columns of their topics before them."""
+    left = topics.iloc[topics.index.get_indexer(ranked[QID])].reset_index(drop=True)
+    return pd.concat([left, ranked.drop(columns=QID).reset_index(drop=True)], axis=1)

@@ -1,13 +1,18 @@
-"""Rankings that are relevant, and whose exposure of the groups is near its target."""
+"""How the documents that a loop found are pooled and ordered in the end."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.fair_qr.shares import ShareMeter
-from fairtk.frames.arrays import BoolArray, FloatArray, IntArray
-from fairtk.frames.columns import DOCNO, QID, RANK, SCORE
+from fairtk.errors import InputError, ParameterError, listed
+from fairtk.frames import DOCNO, QID, RANK, SCORE, BoolArray, FloatArray, IntArray
+from fairtk.transformers.fair_qr.loop import ShareMeter, bare_rankings, with_topics
 
 _SAME = 1e-12  # values nearer than this are ties
 _ROUNDING = 1e-9  # of a bound
@@ -113,7 +118,7 @@ def exposure_order(
 
 
 class _Closeness:
-    """1 - JSD(exposure, target), as `fairtk.divergence.js_divergence`, after one more document.
+    """1 - JSD(exposure, target), as `fairtk.groups.js_divergence`, after one more document.
 
     A document moves the exposure of its own groups, and all shares by the new sum. Where documents
     have few groups of all, the rest of the shares is looked at once for each sum, which few
@@ -231,3 +236,164 @@ def _scaled(score: FloatArray) -> FloatArray:
     low, high = np.nanmin(score), np.nanmax(score)
     scaled = (score - low) / (high - low) if high > low else np.ones_like(score)
     return np.asarray(np.nan_to_num(scaled, nan=0.0))
+
+
+POOLS = ("last", "refined", "union")
+DEEP = 200  # documents of each list that a re-ranking by exposure chooses from
+
+
+def chosen_lists(kept: Sequence[int], pool: str) -> list[int]:
+    """Return which of a query's lists are pooled.
+
+    Args:
+        kept: iterations whose lists were kept, in order; the first retrieval is 0.
+        pool: ``"last"``: the last one; ``"refined"``: all but the first retrieval's (or that, if
+            there is no other); ``"union"``: all.
+    """
+    if pool == "last":
+        return list(kept[-1:])
+    if pool == "refined":
+        return [i for i in kept if i > 0] or list(kept)
+    return list(kept)
+
+
+def pooled(
+    runs: Sequence[pd.DataFrame], lists: Mapping[str, Sequence[int]], k: int
+) -> pd.DataFrame:
+    """Return the pooled documents of each query: those of the latest list first, by rank.
+
+    Args:
+        runs: the retrieved rankings of each iteration (R, ranks from 0).
+        lists: the iterations to pool, by qid.
+        k: how many documents of each list.
+    """
+    parts = [runs[0].iloc[:0]]
+    for iteration, run in enumerate(runs):
+        if wanted := [qid for qid, found in lists.items() if iteration in found]:
+            parts.append(run[(run[RANK] < k) & run[QID].isin(wanted)])
+    whole = pd.concat(parts[::-1], ignore_index=True)
+    query = pd.Index(list(lists), dtype=object).get_indexer(whole[QID])
+    order = np.argsort(query, kind="stable")  # the latest list is first, and by rank, already
+    return _ranked(whole.iloc[order].drop_duplicates([QID, DOCNO]))
+
+
+def _ranked(whole: pd.DataFrame) -> pd.DataFrame:
+    """Return rows, those of each query together, with the ranks that their order says."""
+    query = pd.factorize(whole[QID])[0]
+    whole = whole.reset_index(drop=True)
+    whole[RANK] = np.arange(len(query)) - np.searchsorted(query, query)
+    return whole
+
+
+def by_first_scores(
+    pool: pd.DataFrame, first: pd.DataFrame, unknown: float | None = None
+) -> pd.DataFrame:
+    """Return a pool in the order of the first retrieval, with its scores.
+
+    Documents that the first retrieval did not return come last, in the pool's order, with scores
+    below the others'.
+
+    Args:
+        pool: the pooled documents, in order.
+        first: the rankings of the original queries.
+        unknown: the score of documents that the first retrieval did not return, in place of those.
+    """
+    known = first[[QID, DOCNO, SCORE, RANK]].rename(columns={SCORE: "_score", RANK: "_rank"})
+    both = pool.merge(known, on=[QID, DOCNO], how="left")  # a document is once in each
+    score, rank = both["_score"].to_numpy(), both["_rank"].fillna(np.inf).to_numpy()
+    query = pd.factorize(both[QID])[0]
+    lowest = np.full(len(both), np.inf)
+    np.fmin.at(lowest, query, score)
+    below = np.where(lowest == np.inf, 0.0, lowest)[query] - 1.0 - both[RANK].to_numpy()
+    out = both.drop(columns=["_score", "_rank"])
+    out[SCORE] = np.where(rank < np.inf, score, below if unknown is None else unknown)
+    return _ranked(out.iloc[np.lexsort((both[RANK], rank, query))])
+
+
+def in_pool_order(pool: pd.DataFrame) -> pd.DataFrame:
+    """Return a pool of several lists with scores that say its order: 0, -1, -2, ..."""
+    return pool.assign(**{SCORE: -pool[RANK].astype(np.float64)})
+
+
+EXPOSURE = "exposure"
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """Orders pools; see `fairtk.FairQR` for the settings.
+
+    Attributes:
+        rerank: ``"relevance"``, ``"exposure"`` or False.
+        pool: one of `fairtk.transformers.fair_qr.ordering.POOLS`.
+        reranker: R -> R, or None.
+        weight: of closeness.
+        floor: share of the expected relevance that is kept.
+    """
+
+    rerank: str | bool
+    pool: str
+    reranker: Any
+    weight: float
+    floor: float
+
+    def __post_init__(self) -> None:
+        if self.rerank is not False and self.rerank not in ("relevance", EXPOSURE):
+            raise ParameterError(
+                "FairQR: rerank must be True, False, 'relevance' or 'exposure'; found "
+                f"{self.rerank!r}"
+            )
+        if self.pool not in POOLS:
+            raise ParameterError(f"FairQR: pool must be one of {POOLS}; found {self.pool!r}")
+        for name, number, most in (("weight", self.weight, math.inf), ("floor", self.floor, 1.0)):
+            good = isinstance(number, int | float) and not isinstance(number, bool)
+            if not (good and 0 <= number <= most and number < math.inf):
+                wanted = "in [0, 1]" if most == 1 else "a finite number of 0 or above"
+                raise ParameterError(f"FairQR: {name} must be {wanted}; found {number!r}")
+
+    @property
+    def no_op(self) -> bool:
+        """Whether the pool's order gives back the first ranking."""
+        return self.pool == "union" and self.rerank == "relevance" and self.reranker is None
+
+    def order(
+        self,
+        runs: Sequence[pd.DataFrame],
+        k: int,
+        topics: pd.DataFrame,
+        meter: ShareMeter,
+        lists: Mapping[str, Sequence[int]],
+    ) -> pd.DataFrame:
+        """Return pooled lists in their final order.
+
+        Args:
+            runs: the rankings of each iteration, those of the original queries first.
+            k: documents of each list that are pooled.
+            topics: the queries.
+            meter: what exposure is measured with.
+            lists: the iterations whose lists are pooled, by qid.
+
+        Raises:
+            InputError: the reranker loses a query, or its rankings are broken.
+        """
+        pool = pooled(runs, lists, k)
+        if self.rerank is False:
+            return pool if self.pool == "last" else in_pool_order(pool)
+        near = self.rerank == EXPOSURE
+        ordered = (
+            by_first_scores(pool, runs[0], math.nan if near else None)
+            if self.reranker is None
+            else self._reranked(pool, topics)
+        )
+        return by_exposure(ordered, meter, self.weight, self.floor) if near else ordered
+
+    def _reranked(self, pool: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
+        where = f"FairQR: the output of {self.reranker!r}"
+        found = self.reranker.transform(with_topics(in_pool_order(pool), topics))
+        out = bare_rankings(found, topics, where)
+        lost = set(pool[QID]) - set(out[QID])
+        if lost:
+            raise InputError(
+                f"{where} has no documents for the qids {listed(sorted(lost))}; a reranker must "
+                "keep every query"
+            )
+        return out

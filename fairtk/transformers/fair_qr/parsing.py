@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from fairtk.errors import InputError
-from fairtk.frames.scripts import words as words_of
-from fairtk.llm.chat import Completion
+from fairtk.frames import words as words_of
+from fairtk.llm import Completion
 
 MOST_WORDS = 64
 """Longer answers are no keyword list, whatever they are."""

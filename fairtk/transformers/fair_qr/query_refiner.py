@@ -9,19 +9,17 @@ from typing import Any, ClassVar
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.errors import (
-    ColumnError,
-    DataWarning,
-    InputError,
-    ParameterError,
-    listed,
+from fairtk.errors import ColumnError, DataWarning, InputError, ParameterError, listed
+from fairtk.frames import DOCNO, GROUP, QID, QUERY
+from fairtk.llm import (
+    ChatModel,
+    Refinement,
+    RefinementPromptLike,
+    as_chat_model,
+    as_refinement_prompt,
 )
-from fairtk.fair_qr.asking import refine
-from fairtk.fair_qr.frames import qids_of
-from fairtk.frames.columns import DOCNO, GROUP, QID, QUERY
-from fairtk.llm import ChatModel, as_chat_model
-from fairtk.prompts.refine import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.transformers.base import FairTransformer
+from fairtk.transformers.fair_qr.loop import qids_of, refine
 
 
 class QueryRefiner(FairTransformer):

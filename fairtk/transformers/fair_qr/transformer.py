@@ -1,37 +1,244 @@
-"""FAIR-QR: queries are refined until the groups' exposure is near its target."""
+"""What FAIR-QR returns: rankings, the trace of the loop, and the queries without a result."""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
-from fairtk.divergence import Divergence
-from fairtk.errors import DataWarning, ParameterError
-from fairtk.exposure.browsing import BrowsingModel
-from fairtk.fair_qr.asking import estimate_at_most, refine
-from fairtk.fair_qr.choosing import RULES
-from fairtk.fair_qr.frames import asked, bare_rankings, topics_by_qid, with_topics
-from fairtk.fair_qr.looking_back import LookingBack
-from fairtk.fair_qr.loop import Loop, label_texts
-from fairtk.fair_qr.ordering import EXPOSURE, Ordering
-from fairtk.fair_qr.outcome import Outcome, missing_frame, warn_of_dropped, warn_of_gaps
-from fairtk.fair_qr.plot import plot_trace
-from fairtk.fair_qr.pools import DEEP, chosen_lists
-from fairtk.fair_qr.progress import trace_frame
-from fairtk.fair_qr.shares import ShareMeter
-from fairtk.fair_qr.tokens import index_tokens
-from fairtk.frames.columns import DOCNO, LABEL, QID, QUERY, require
-from fairtk.groups import Groups, Target
-from fairtk.llm import ChatModel, Estimate, as_chat_model
-from fairtk.prompts.refine import Refinement, RefinementPromptLike, as_refinement_prompt
-from fairtk.renamed import refuses_old_words
-from fairtk.string_forms import as_divergence, as_position_model
+from fairtk.checks import whole
+from fairtk.errors import DataWarning, NotFoundError, ParameterError, listed
+from fairtk.exposure import BrowsingModel
+from fairtk.frames import DOCNO, LABEL, QID, QUERY, require
+from fairtk.groups import Divergence, Groups, Target
+from fairtk.io import frame_html, new_figure, open_axes, series
+from fairtk.llm import (
+    ChatModel,
+    Estimate,
+    Refinement,
+    RefinementPromptLike,
+    as_chat_model,
+    as_refinement_prompt,
+)
+from fairtk.plugins import as_divergence, as_position_model
 from fairtk.transformers.base import FairTransformer
-from fairtk.transformers.settings import whole
+from fairtk.transformers.collection import Tokens, dropped_words, index_tokens
+from fairtk.transformers.fair_qr.loop import (
+    RULES,
+    SHARE,
+    Loop,
+    Progress,
+    RelevanceMeter,
+    ShareMeter,
+    asked,
+    bare_rankings,
+    estimate_at_most,
+    label_texts,
+    refine,
+    topics_by_qid,
+    trace_frame,
+    with_topics,
+)
+from fairtk.transformers.fair_qr.ordering import DEEP, EXPOSURE, Ordering, chosen_lists
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one call.
+
+    Attributes:
+        run: one ranking per query (R); queries that are missing have none.
+        missing: the queries without a result: ``qid``, ``iteration``, ``reason``.
+        waited: seconds of waiting for the model; calls overlap.
+        look: measures what was done: who does not ask for the trace does not wait for it.
+    """
+
+    run: pd.DataFrame
+    missing: pd.DataFrame
+    waited: float
+    look: Callable[[], pd.DataFrame]
+
+    @cached_property
+    def trace(self) -> pd.DataFrame:
+        """What was done; see `fairtk.FairQR.trace`."""
+        return self.look()
+
+    def __repr__(self) -> str:
+        n, lost = self.trace["qid"].nunique(), len(self.missing)
+        return f"<FAIR-QR of {n} queries, {lost} of them missing: .run, .trace, .missing>"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.trace, repr(self))
+
+
+def missing_frame(queries: Sequence[Progress]) -> pd.DataFrame:
+    """Return the queries without a result, and why."""
+    rows = [(q.qid, q.steps[-1].iteration, q.missing) for q in queries if q.missing]
+    return pd.DataFrame(rows, columns=["qid", "iteration", "reason"])
+
+
+def warn_of_dropped(queries: Sequence[Progress], tokens: Tokens | None) -> None:
+    """Warn of added words that the retriever drops."""
+    if tokens is None:
+        return
+    found: dict[str, list[str]] = {}
+    for query in queries:
+        texts = " ".join(step.query for step in query.steps if step.iteration)
+        original = set(dropped_words(query.original, tokens))
+        for word in dropped_words(texts, tokens):
+            if word not in original:
+                found.setdefault(word, []).append(query.qid)
+    if found:
+        qids = {qid for own in found.values() for qid in own}
+        warnings.warn(
+            f"FairQR: the retriever drops words that were added for {len(qids)} of {len(queries)} "
+            f"queries, mostly as stop words: {listed(sorted(found))}; they find nothing, so leave "
+            "them out of the table of terms or the prompt",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_gaps(queries: Sequence[Progress], missing: pd.DataFrame, depth: int) -> None:
+    """Warn of queries without a result, and of those that could not be measured."""
+    told = []
+    if len(missing):
+        reasons = [f"{q}: {r}" for q, r in zip(missing["qid"], missing["reason"], strict=True)]
+        told.append(
+            f"{len(missing)} of {len(queries)} queries have no result, because they could not be "
+            f"refined ({listed(reasons, 5)}); see .missing"
+        )
+    for what, who, ids in (
+        (f"no document of the top {depth} has a group", "groups and retriever", "docnos"),
+        ("there is no target", "target and topics", "qids"),
+    ):
+        kept = [q.qid for q in queries if len(q.steps) == 1 and q.steps[0].note == what]
+        if kept:
+            told.append(
+                f"{what} for {len(kept)} of {len(queries)} queries ({listed(kept)}), which keep "
+                f"their first ranking; check that {who} use the same {ids}"
+            )
+    for text in told:
+        warnings.warn(f"FairQR: {text}", DataWarning, stacklevel=5)
+
+
+_CALL = ("prompt_tokens", "completion_tokens", "seconds")
+
+
+@dataclass(frozen=True)
+class LookingBack:
+    """Measures the lists of a loop.
+
+    Attributes:
+        meter: measures the groups' shares.
+        qrels: for nDCG; None: it is not measured.
+        again: whether lists are measured as they would be returned, too.
+    """
+
+    meter: ShareMeter
+    qrels: pd.DataFrame | None
+    again: bool
+
+    @property
+    def columns(self) -> list[str]:
+        """The measured values of each step, as columns of the trace."""
+        shares = [f"{SHARE}{level}" for level in label_texts(self.meter)]
+        judged = ["nDCG"] if self.qrels is not None else []
+        after = ["AWRF_reranked", *(f"{name}_reranked" for name in judged)] if self.again else []
+        return ["divergence", "AWRF", *judged, *after, "retrieved", *shares, *_CALL]
+
+    def back(
+        self,
+        queries: Sequence[Progress],
+        runs: Sequence[pd.DataFrame],
+        pool: str,
+        returned: Callable[[dict[str, list[int]]], pd.DataFrame],
+    ) -> pd.DataFrame:
+        """Return the trace, with the values of each iteration's lists in the steps of its queries.
+
+        Args:
+            queries: the loops.
+            runs: the rankings of each iteration.
+            pool: which lists are returned.
+            returned: the rankings that lists, by qid, are returned as.
+        """
+        judge = None
+        if self.qrels is not None:
+            judge = RelevanceMeter(self.qrels, self.meter.depth, self.meter.browsing)
+        for iteration, run in enumerate(runs):
+            reached = [q for q in queries if q.steps[-1].iteration >= iteration]
+            there = [q for q in reached if q.at(iteration).query]
+            qids = np.array([q.qid for q in there], dtype=object)
+            found: dict[str, Any] = {}
+            if judge is not None:
+                found["nDCG"] = judge.measure(run, qids)
+            if self.again:
+                kept = {q.qid: [i for i in q.kept if i < iteration] for q in there}
+                lists = {
+                    q: chosen_lists([*earlier, iteration], pool) for q, earlier in kept.items()
+                }
+                ranked = returned(lists)
+                found["AWRF_reranked"] = self.meter.measure(ranked, qids).awrf
+                if judge is not None:
+                    found["nDCG_reranked"] = judge.measure(ranked, qids)
+            for name, values in found.items():
+                for query, value in zip(there, values.tolist(), strict=True):
+                    values_of = query.at(iteration).values
+                    if not math.isnan(values_of.get("AWRF", math.nan)):
+                        values_of[name] = value
+        return trace_frame(queries, self.columns)
+
+
+_NAMES = {"nDCG_reranked": "nDCG re-ranked"}
+
+
+def plot_trace(trace: pd.DataFrame, qid: str, most_groups: int = 8) -> Any:
+    """Return a figure: divergence, AWRF and nDCG above, the groups' shares below, by iteration.
+
+    Lists that were not kept are hollow.
+
+    Args:
+        trace: `fairtk.FairQR.trace`.
+        qid: the query.
+        most_groups: how many groups are drawn: those with the largest shares.
+
+    Raises:
+        NotFoundError: the trace does not have the query.
+        MissingExtraError: matplotlib is not installed.
+    """
+    figure = new_figure((8.5, 6), "plot_trace")
+    rows = trace[(trace["qid"] == str(qid)) & trace["retrieved"].notna()]
+    if rows.empty:
+        raise NotFoundError("query of the trace", qid, trace["qid"].unique())
+    above, below = figure.subplots(2, 1, sharex=True)
+    names = [n for n in ("divergence", "AWRF", "nDCG", "nDCG_reranked") if n in rows.columns]
+    shares = [c for c in rows.columns if c.startswith(SHARE)]
+    largest = rows[shares].max().fillna(0.0).nlargest(most_groups).index
+    for axis, columns in ((above, names), (below, list(largest))):
+        for place, column in enumerate(columns):
+            label = _NAMES.get(column, column.removeprefix(SHARE))
+            own = series(place)
+            axis.plot(rows["iteration"], rows[column], ls=own.dash, color=own.color, label=label)
+            for kept, fill in ((True, own.color), (False, "white")):
+                part = rows[rows["kept"] == kept]
+                axis.plot(
+                    *(part["iteration"], part[column], "o"),
+                    **{"color": own.color, "markerfacecolor": fill},
+                )
+        axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    open_axes(above, below)
+    above.set_title(f"query {qid}: {rows['query'].iloc[0]}", fontsize="medium")
+    below.set_ylabel("share of exposure")
+    below.set_xlabel("iteration (hollow: not kept)")
+    below.set_xticks(rows["iteration"].tolist())
+    return figure
+
 
 _MOST_GROUPS = 1 << 10
 
@@ -62,7 +269,7 @@ class FairQR(FairTransformer):
         choose: ``"difference"``: the largest target - share, never the unknown group; ``"ratio"``:
             the largest target / share, which takes tiny groups without exposure first.
         divergence: ``"kl"``, KL(shares || target), as the paper writes its arguments;
-            ``"reverse-kl"``; ``"js"``; a plugin's; or a `fairtk.divergence.Divergence`.
+            ``"reverse-kl"``; ``"js"``; a plugin's; or a `fairtk.groups.Divergence`.
         smoothing: share in [0, 1) of a uniform distribution mixed into both before KL, so that no
             group makes it infinite; 0.01 moves no share by more.
         pool: ``"last"``: the kept list, which fits the paper's numbers best; ``"refined"``: all
@@ -71,10 +278,10 @@ class FairQR(FairTransformer):
         rerank: ``"relevance"`` (or True): the pool is ordered by the original query; False: not;
             ``"exposure"``, not the paper's: by relevance to it times closeness to the target.
         reranker: R -> R; None: the scores of the first retrieval, what it lacks last.
-        weight: by exposure: of closeness, 0 or above; see `fairtk.fair_qr.near_target`.
+        weight: by exposure: of closeness, 0 or above; see `fairtk.transformers.fair_qr.ordering`.
         floor: by exposure: the share of the expected relevance of the order by relevance, 0 to 1,
             that is never given up.
-        prompt: a name or a refinement prompt; see `fairtk.prompts.refine`.
+        prompt: a name or a refinement prompt; see `fairtk.llm.refinement`.
         qrels: ``qid``, ``docno``, ``label``: adds nDCG to the trace, and changes nothing else.
         browsing: attention of each rank, without a cascade: ``"RBP(p=0.8)"``; the track's.
         unlabeled: what becomes of documents without groups; see `fairtk.Groups.memberships`.
@@ -93,7 +300,6 @@ class FairQR(FairTransformer):
         *("prompt", "qrels", "browsing", "unlabeled", "split", "failed"),
     )
 
-    @refuses_old_words
     def __init__(
         self,
         retriever: Any,

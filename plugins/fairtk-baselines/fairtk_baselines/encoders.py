@@ -14,8 +14,8 @@ from filelock import FileLock
 from pyterrier_dr import BiEncoder, SBertBiEncoder
 
 from fairtk.errors import FormatError, ModelError, ParameterError
-from fairtk.files import folder_digest
 from fairtk.frames import identity_name
+from fairtk.io import folder_digest
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.lsa import FOLDER, LsaEncoder, lsa_settings
 from fairtk_baselines.model_folder import LOCK

@@ -12,9 +12,9 @@ import torch
 from pyterrier_dr import BiEncoder
 from sklearn.utils.extmath import randomized_svd
 
+from fairtk.checks import whole
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import ByContent, digest
-from fairtk.transformers import whole
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.model_folder import Arrays, Float32Array, ModelFolder
 from fairtk_baselines.words import tfidf_vectorizer

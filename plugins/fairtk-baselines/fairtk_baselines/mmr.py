@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk.checks import depth as cutoff_setting
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -19,9 +20,7 @@ from fairtk.frames import (
     encode_run,
     texts_of,
 )
-from fairtk.renamed import refuses_old_words
 from fairtk.transformers import FairTransformer
-from fairtk.transformers import depth as cutoff_setting
 from fairtk_baselines.scaling import min_max
 from fairtk_baselines.settings import choice, share
 from fairtk_baselines.vectors import DOC_VEC, stacked, unit_rows
@@ -59,7 +58,6 @@ class MMR(FairTransformer):
 
     SETTINGS = ("lambda_", "normalize", "vectors", "cutoff")
 
-    @refuses_old_words
     def __init__(
         self,
         lambda_: float = 0.5,

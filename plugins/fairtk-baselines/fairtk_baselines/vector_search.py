@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 from pyterrier_dr import BiEncoder, FlexIndex
 
+from fairtk.checks import whole
 from fairtk.errors import DataWarning, FormatError, ParameterError, listed
 from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, digest, topics_of
-from fairtk.transformers import FairTransformer, whole
+from fairtk.transformers import FairTransformer
 from fairtk_baselines import encoders, vector_index
 from fairtk_baselines.collection import Collection, Documents
 from fairtk_baselines.nearest import check_search, nearest_documents

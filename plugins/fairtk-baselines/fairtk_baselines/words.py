@@ -13,8 +13,8 @@ import pandas as pd
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
-from fairtk.divergence import SparseRows
 from fairtk.frames import FloatArray, IntArray
+from fairtk.groups import SparseRows
 
 _WORDS = {"strip_accents": "unicode", "token_pattern": r"(?u)\b\w\w+\b"}
 

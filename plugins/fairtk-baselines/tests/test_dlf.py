@@ -19,7 +19,7 @@ from scipy import stats
 from fairtk import AWRF, Groups, Target
 from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
 from fairtk.testing import TransformerContract
-from fairtk.testing.agreement import check_frames
+from fairtk.testing.toys import check_frames
 
 QUICK = {"epochs": 8, "batch_size": 4}
 

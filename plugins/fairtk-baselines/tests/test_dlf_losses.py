@@ -9,8 +9,8 @@ from fairtk_baselines.dlf import losses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.divergence import SparseRows, js_divergence, kl_divergence
 from fairtk.exposure import DCG, MU, RBP, TREC
+from fairtk.groups import SparseRows, js_divergence, kl_divergence
 
 
 def row(*values):

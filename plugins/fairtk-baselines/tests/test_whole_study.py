@@ -19,9 +19,10 @@ from fairtk_baselines import DELTR, DLF
 
 from fairtk.cli.group import cli
 from fairtk.errors import FairtkError, FairtkWarning
+from fairtk.experiment import folds
 from fairtk.llm import KeywordRefiner
 from fairtk.plugins import registry
-from fairtk.studies.fair_qr import Settings, Study, folds, from_trec_fair
+from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
 
 BASELINES = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}

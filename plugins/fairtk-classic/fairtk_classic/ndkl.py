@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fairtk.divergence import log_of
 from fairtk.frames import FloatArray
+from fairtk.groups import log_of
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, GroupMeasure, Scored
 from fairtk_classic.listing import Listing, make_listing, ratio

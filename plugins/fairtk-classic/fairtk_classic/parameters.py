@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fairtk.exposure import BrowsingModel
-from fairtk.measures import CUTOFF, GROUPS, TARGET, ObjectParam, Param, read_browsing
+from fairtk.measures import CUTOFF, GROUPS, TARGET, ObjectParam, Param
+from fairtk.plugins import read_browsing
 
 __all__ = [
     "BASE",

@@ -16,9 +16,10 @@ from fairtk import identified
 from fairtk.cli.group import cli
 from fairtk.errors import FairtkError, IdentityError, InputError, NotFoundError, ParameterError
 from fairtk.llm import KeywordRefiner
-from fairtk.studies.fair_qr import CollectionBM25, Study, read_study
-from fairtk.studies.fair_qr.axes import make_retriever, names_of
+from fairtk.studies.fair_qr import Study, read_study
+from fairtk.studies.fair_qr.systems import make_retriever, names_of
 from fairtk.studies.fair_qr.tables import comparison
+from fairtk.transformers import CollectionBM25
 
 ONLY = {**qr_world.SMALL, "systems": ("fair-qr",), "variations": {}, "tuning": {}}
 

@@ -28,7 +28,8 @@ from fairtk.errors import (
 )
 from fairtk.experiment import prune
 from fairtk.llm import KeywordRefiner
-from fairtk.studies.fair_qr import CollectionBM25, Settings, StudyData, read_study
+from fairtk.studies.fair_qr import Settings, StudyData, read_study
+from fairtk.transformers import CollectionBM25
 
 
 def run(data, folder, **changed):
@@ -374,7 +375,7 @@ def test_packages_that_are_missing(gender, tmp_path, monkeypatch, package, kind,
 
 
 def test_figures_without_matplotlib(gender, tmp_path, monkeypatch):
-    from fairtk.studies.fair_qr.plots import need_matplotlib
+    from fairtk.studies.fair_qr.report import need_matplotlib
 
     really = builtins.__import__
 

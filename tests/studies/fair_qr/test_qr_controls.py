@@ -12,10 +12,9 @@ import qr_world
 
 from fairtk.errors import DataWarning
 from fairtk.llm import Chat, KeywordRefiner, Message
-from fairtk.studies.fair_qr.cells import Cell
-from fairtk.studies.fair_qr.controls import drift_warning, overlap, same_answers, words_kept
-from fairtk.studies.fair_qr.placebo import RandomTerms, middle_words
+from fairtk.studies.fair_qr.cells import Cell, RandomTerms, middle_words
 from fairtk.studies.fair_qr.tables import all_tables
+from fairtk.studies.fair_qr.values import drift_warning, overlap, same_answers, words_kept
 from fairtk.studies.kept import KeptCell
 
 SYSTEMS = ("fair-qr", "fair-qr + exposure re-ranking", "random-terms")

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from fairtk.cli.group import cli
 from fairtk.errors import DataWarning, NotFoundError, ParameterError
 from fairtk.llm import Ledger, LLMError, OpenAICompatible
-from fairtk.studies.fair_qr.models import make_model, parse_model
+from fairtk.studies.fair_qr.systems import make_model, parse_model
 from fairtk.studies.fair_qr.tables import comparison
 
 

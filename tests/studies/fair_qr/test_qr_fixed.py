@@ -7,7 +7,7 @@ import pytest
 from fairtk.errors import FormatError, InputError, NotFoundError
 from fairtk.groups import Target
 from fairtk.studies.fair_qr import from_trec_fair, read_study
-from fairtk.studies.fair_qr.fixed import fixed_target
+from fairtk.studies.fair_qr.settings import fixed_target
 
 
 def shares(target):

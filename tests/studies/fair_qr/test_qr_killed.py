@@ -172,7 +172,8 @@ def wait_for(happened, process, most):
 INDEXER = """
 import sys, time
 import pandas as pd
-from fairtk.studies.fair_qr import CollectionBM25, search
+from fairtk.studies.fair_qr import search
+from fairtk.transformers import CollectionBM25
 
 search._BATCH = 5  # so that PISA writes before it has all documents
 

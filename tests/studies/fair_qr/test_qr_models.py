@@ -14,8 +14,8 @@ pytest.importorskip("openai")
 from fairtk import hookimpl, plugins
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.llm import KeywordRefiner
+from fairtk.llm.refinement import RefinementPrompt
 from fairtk.plugins.registry import PromptSpec
-from fairtk.prompts.refine import RefinementPrompt
 
 ONLY = {"systems": ("fair-qr",), "variations": {}, "tuning": {}}
 

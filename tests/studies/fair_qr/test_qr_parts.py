@@ -16,18 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtk.errors import ColumnError, NotFoundError, ParameterError
-from fairtk.experiment.chains import Tree
-from fairtk.experiment.engine import Engine
-from fairtk.experiment.executors import SerialExecutor
+from fairtk.experiment import SerialExecutor, folds
+from fairtk.experiment.engine import Engine, Topics
+from fairtk.experiment.identity import Tree
 from fairtk.experiment.store import Store
-from fairtk.experiment.topics import Topics
+from fairtk.io.renderings import Table
 from fairtk.llm import KeywordRefiner
-from fairtk.studies.fair_qr import CollectionBM25, folds
-from fairtk.studies.fair_qr.costs import iterations
-from fairtk.studies.fair_qr.search import SeenNames
-from fairtk.studies.fair_qr.tables import Table, latex
+from fairtk.studies.configuration import file_name
+from fairtk.studies.fair_qr.tables import latex
+from fairtk.studies.fair_qr.values import iterations
 from fairtk.studies.kept import Ranked, StudyStage, gathered, read_cell
-from fairtk.studies.writing import file_name
+from fairtk.transformers import CollectionBM25
+from fairtk.transformers.collection import SeenNames
 
 QIDS = st.lists(st.text(max_size=8), min_size=1, max_size=40, unique=True)
 
@@ -268,7 +268,7 @@ def test_settings_decide_equality_and_share_a_folder(bm25, tmp_path):
 def test_plots_of_what_was_not_done_are_refused(gender, tmp_path):
     pytest.importorskip("matplotlib")
     from fairtk.errors import InputError
-    from fairtk.studies.fair_qr.plots import plot_iterations, plot_variation
+    from fairtk.studies.fair_qr.report import plot_iterations, plot_variation
 
     results = qr_world.study(gender, tmp_path, KeywordRefiner(), systems=("bm25",)).run()
     with pytest.raises(InputError, match="did not vary 'depth'"):

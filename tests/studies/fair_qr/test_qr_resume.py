@@ -18,7 +18,7 @@ pytest.importorskip("openai")
 
 from fairtk.errors import DataWarning
 from fairtk.llm import BudgetError, KeywordRefiner, Ledger, LLMError, OfflineError
-from fairtk.studies.fair_qr import CollectionBM25
+from fairtk.transformers import CollectionBM25
 
 VARIED = {"max_iterations": (1, 10)}
 

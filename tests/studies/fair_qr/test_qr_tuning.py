@@ -10,11 +10,13 @@ import qr_toys
 import qr_world
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.experiment.evaluation import Evaluation
+from fairtk.experiment import folds
+from fairtk.experiment.saved import Evaluation
 from fairtk.llm import KeywordRefiner
-from fairtk.studies.fair_qr import CollectionBM25, Settings, folds
+from fairtk.studies.fair_qr import Settings
 from fairtk.studies.fair_qr.cells import all_cells
 from fairtk.studies.fair_qr.tables import all_tables
+from fairtk.transformers import CollectionBM25
 
 TRIED = (0, 1, 5)
 EXPOSED = "fair-qr + exposure re-ranking"

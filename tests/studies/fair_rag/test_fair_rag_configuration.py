@@ -4,8 +4,8 @@ import pytest
 
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.studies.fair_rag import RagSettings, read_configuration, read_tasks
-from fairtk.studies.fair_rag.configuration import Configuration, of_source
-from fairtk.studies.fair_rag.specs import make_generator, make_retriever
+from fairtk.studies.fair_rag.settings import make_generator, make_retriever
+from fairtk.studies.fair_rag.study import Configuration, of_source
 
 
 def test_the_defaults_are_the_paper():
@@ -131,7 +131,7 @@ def test_what_is_made_has_short_names(tmp_path):
     given = Configuration(
         folder=str(tmp_path), generators=("t5:a/small", "t5:b/small", "t5:c/base")
     )
-    from fairtk.studies.fair_rag.configuration import _made
+    from fairtk.studies.fair_rag.study import _made
 
     found = _made("generator", given.generators, make_generator, {})
     assert list(found) == ["t5:a/small", "t5:b/small", "base"]

@@ -8,8 +8,8 @@ import pytest
 from values_of_models import study
 
 from fairtk import FairSampler
-from fairtk.drawing import write_figure
 from fairtk.errors import ColumnError, InputError, NotFoundError, ParameterError
+from fairtk.io import write_figure
 from fairtk.studies.fair_rag import plot_requests, plot_spread, plot_trade_off
 
 pytest.importorskip("matplotlib")

@@ -8,7 +8,6 @@ from fairtk import Candidates, FlanT5, Generator, demo
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, ParameterError
 from fairtk.studies.fair_rag import make_generator
-from fairtk.studies.fair_rag.labeling import Labeled, label_agreement
 from fairtk.studies.fair_rag.labels import (
     Score,
     UtilityLabels,
@@ -16,6 +15,7 @@ from fairtk.studies.fair_rag.labels import (
     statistics,
     utility_labels,
 )
+from fairtk.studies.fair_rag.settings import Labeled, label_agreement
 
 FACTS = {"x": "red", "y": "green", "z": "blue"}
 

@@ -16,7 +16,7 @@ from fairtk.studies.fair_rag import (
     make_generator,
     make_plan,
 )
-from fairtk.studies.fair_rag.study import Labeled
+from fairtk.studies.fair_rag.settings import Labeled
 
 pytestmark = pytest.mark.slow  # a model answers some hundred prompts
 

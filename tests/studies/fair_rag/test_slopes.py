@@ -9,7 +9,7 @@ from values_of_models import ALPHAS, sizes_of, study
 
 from fairtk import EE_D, EE_R
 from fairtk.studies.fair_rag import paper_numbers, trade_offs, uniform_end
-from fairtk.studies.fair_rag.points import sizes
+from fairtk.studies.fair_rag.tables import sizes
 
 QUICK = {"resamples": 20}
 

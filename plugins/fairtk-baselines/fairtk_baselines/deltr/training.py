@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.divergence import spread
 from fairtk.errors import DataWarning, InputError, listed
 from fairtk.frames import (
     DOCNO,
@@ -22,7 +21,7 @@ from fairtk.frames import (
     Rankings,
     encode_run,
 )
-from fairtk.groups import Groups
+from fairtk.groups import Groups, spread
 from fairtk_baselines.deltr.division import as_features, divide, neutral_shares
 from fairtk_baselines.deltr.loss import TOP_ATTENTION, Lists, LossSides, Problem
 from fairtk_baselines.deltr.model import LinearModel

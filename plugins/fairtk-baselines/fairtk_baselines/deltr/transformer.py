@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from fairtk.checks import whole
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import GROUP, QID, RANK, SCORE, FloatArray, Rankings, encode_run
 from fairtk.groups import Groups
-from fairtk.transformers import FairTransformer, whole
+from fairtk.transformers import FairTransformer
 from fairtk_baselines.deltr.division import ALL_BUT_MOST, protected_setting
 from fairtk_baselines.deltr.loss import Lists, LossSides
 from fairtk_baselines.deltr.model import LinearModel, read, write

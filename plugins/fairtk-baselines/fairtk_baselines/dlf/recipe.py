@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fairtk.checks import whole
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
 from fairtk.frames import BoolArray, FloatArray, ObjectArray
 from fairtk.groups import Groups, Target
-from fairtk.string_forms import as_position_model
-from fairtk.transformers import whole
+from fairtk.plugins import as_position_model
 from fairtk_baselines.dlf.losses import DIVERGENCES, RELEVANCE_LOSSES
 from fairtk_baselines.settings import choice, number
 

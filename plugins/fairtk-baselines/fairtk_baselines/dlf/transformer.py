@@ -15,7 +15,6 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, QID, RANK, SCORE, digest
 from fairtk.groups import Groups, Target
-from fairtk.renamed import refuses_old_words
 from fairtk.transformers import FairTransformer
 from fairtk_baselines.dlf.examples import NEEDED, pairs_of
 from fairtk_baselines.dlf.models import FOLDER, Models
@@ -61,7 +60,6 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         *("components", "drop"),
     )
 
-    @refuses_old_words
     def __init__(
         self,
         groups: Groups | Sequence[Groups],

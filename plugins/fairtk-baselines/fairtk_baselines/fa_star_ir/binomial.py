@@ -15,9 +15,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from fairtk.checks import whole
 from fairtk.errors import ParameterError
 from fairtk.frames import IntArray
-from fairtk.transformers import whole
 from fairtk_baselines.fa_star_ir.distribution import ADJUST, ROUNDING, Correction, CountBoxes
 from fairtk_baselines.settings import choice, number, share
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from fairtk.divergence import SparseRows, spread
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import TREC, attention, total
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray, Rankings
@@ -19,9 +18,11 @@ from fairtk.groups import (
     Level,
     LevelSpace,
     Memberships,
+    SparseRows,
     Target,
     group_exposure,
     shown_documents,
+    spread,
 )
 from fairtk_baselines.settings import checked_groups, levels_of, number_of_known, share, shown
 

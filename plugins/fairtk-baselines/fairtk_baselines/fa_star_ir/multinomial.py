@@ -9,9 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from fairtk.checks import whole
 from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray, IntArray
-from fairtk.transformers import whole
 from fairtk_baselines.fa_star_ir.distribution import ADJUST, Correction, CountBoxes, shared_cdf
 from fairtk_baselines.settings import choice, number
 from fairtk_baselines.settings import share as share_setting

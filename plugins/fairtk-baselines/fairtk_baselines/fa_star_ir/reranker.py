@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from fairtk.checks import whole
 from fairtk.errors import DataWarning, ParameterError, listed
 from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Rankings, encode_run
 from fairtk.groups import Groups, Level, Target
-from fairtk.renamed import refuses_old_words
-from fairtk.transformers import FairTransformer, whole
+from fairtk.transformers import FairTransformer
 from fairtk_baselines.fa_star_ir import counting, merging
 from fairtk_baselines.fa_star_ir.binomial import MTable, mtable
 from fairtk_baselines.fa_star_ir.distribution import ADJUST
@@ -53,7 +53,6 @@ class FAStarIR(FairTransformer):
         *("merge_below", "samples", "seed"),
     )
 
-    @refuses_old_words
     def __init__(
         self,
         groups: Groups,

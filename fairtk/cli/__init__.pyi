@@ -1,0 +1,2 @@
+from .group import FairtkGroup as FairtkGroup
+from .group import main as main

@@ -1,0 +1,14 @@
+from .alignment import dimensions as dimensions
+from .alignment import geography_2021 as geography_2021
+from .alignment import groups as groups
+from .alignment import is_2021 as is_2021
+from .alignment import levels as levels
+from .alignment import oracle_run as oracle_run
+from .alignment import targets as targets
+from .alignment import targets_2021 as targets_2021
+from .alignment import work_needed as work_needed
+from .dataset import build as build
+from .dataset import from_folder as from_folder
+from .dataset import ids as ids
+from .records import TrecFairDoc as TrecFairDoc
+from .records import TrecFairQuery as TrecFairQuery

@@ -1,0 +1,15 @@
+from .contracts import DatasetContract as DatasetContract
+from .contracts import PromptContract as PromptContract
+from .contracts import StudySystemContract as StudySystemContract
+from .contracts import ToyTokenizer as ToyTokenizer
+from .contracts import UtilityContract as UtilityContract
+from .contracts import study_setting as study_setting
+from .measure import MeasureContract as MeasureContract
+from .toys import toy_answers as toy_answers
+from .toys import toy_documents as toy_documents
+from .toys import toy_groups as toy_groups
+from .toys import toy_qrels as toy_qrels
+from .toys import toy_run as toy_run
+from .toys import toy_samples as toy_samples
+from .toys import toy_topics as toy_topics
+from .transformer import TransformerContract as TransformerContract
