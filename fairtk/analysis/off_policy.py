@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.checks import exponent, whole
+from fairtk import checks
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -459,12 +459,12 @@ def off_policy_utility(
     """
     if estimator not in ESTIMATORS:
         raise NotFoundError("estimator", estimator, ESTIMATORS)
-    cutoff = whole("cutoff", cutoff, WHERE)
+    cutoff = checks.whole("cutoff", cutoff, WHERE)
     if not isinstance(answers, Mapping) or not answers:
         raise ParameterError(
             f"{WHERE}: answers must be a dict of alpha to frame; found {answers!r}"
         )
-    sources = {exponent(alpha, WHERE): frame for alpha, frame in answers.items()}
+    sources = {checks.exponent(alpha, WHERE): frame for alpha, frame in answers.items()}
     wanted = _exponents(alphas)
     measure = utility if isinstance(utility, ExpectedUtility) else EU(utility=utility)
     labels = Qrels(qrels, WHERE, [GOLD_ANSWER])
@@ -473,7 +473,7 @@ def off_policy_utility(
     given = read_generated(named, candidates, labels, measure, cutoff)
     each = list(zip(named, sources, given, strict=True))
     if seed is not None:
-        seed = whole("seed", seed, WHERE, None)
+        seed = checks.whole("seed", seed, WHERE, None)
         for where, alpha, found in each:
             refuse_other_draws(found, candidates, alpha, cutoff, seed, where)
     table = _estimates(given, candidates, list(sources), wanted, estimator, measure.bounds)
@@ -489,7 +489,7 @@ def off_policy_utility(
 def _exponents(alphas: Any) -> list[float]:
     if isinstance(alphas, str) or not isinstance(alphas, Iterable):
         raise ParameterError(f"{WHERE}: alphas must be a list of exponents; found {alphas!r}")
-    wanted = list(dict.fromkeys(exponent(alpha, WHERE) for alpha in alphas))
+    wanted = list(dict.fromkeys(checks.exponent(alpha, WHERE) for alpha in alphas))
     if not wanted:
         raise ParameterError(f"{WHERE}: alphas is empty; give the exponents to estimate EU at")
     return wanted

@@ -17,7 +17,7 @@ import pandas as pd
 import pyterrier as pt
 from tqdm import tqdm
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import (
     FairtkError,
     FairtkWarning,
@@ -185,7 +185,7 @@ def as_folds(
         if len(set(found.values())) < 2:
             raise ParameterError(f"{where}: the topics must be in two folds at least")
         return found
-    if whole("folds", given, where, least=2) > len(qids):
+    if checks.whole("folds", given, where, least=2) > len(qids):
         raise ParameterError(
             f"{where}: {len(qids)} topics cannot be split into {given} folds; ask for at most "
             f"{len(qids)}"

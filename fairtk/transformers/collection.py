@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, BoolArray, IntArray, order_by, words
 from fairtk.io import locked
@@ -124,12 +124,12 @@ class CollectionBM25(FairTransformer):
         super().__init__()
         self.folder = str(folder)
         self.documents = documents
-        self.num_results = whole("num_results", num_results, "CollectionBM25")
+        self.num_results = checks.whole("num_results", num_results, "CollectionBM25")
         for name, value, most in (("k1", k1, np.inf), ("b", b, 1.0)):
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not (number and 0 <= value <= most):
                 raise ParameterError(f"CollectionBM25: {name} is out of its range; found {value!r}")
-        self.threads = whole("threads", threads, "CollectionBM25")
+        self.threads = checks.whole("threads", threads, "CollectionBM25")
         self.k1 = float(k1)
         self.b = float(b)
         self._search: Any = None

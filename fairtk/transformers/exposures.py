@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from fairtk.checks import depth, exponent
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.exposure import BrowsingModel, RankWeights, expected_attention, score_gaps
 from fairtk.frames import (
@@ -41,7 +41,7 @@ class ExposureTransformer(FairTransformer):
 
     def __init__(self, cutoff: int | None = 5, browsing: str | BrowsingModel = "MU") -> None:
         name = type(self).__name__
-        self.cutoff = depth(cutoff, name)
+        self.cutoff = checks.cutoff(cutoff, name)
         self.browsing = as_position_model(browsing, name)
         if self.browsing.needs_cutoff and self.cutoff is None:
             raise ParameterError(
@@ -114,11 +114,11 @@ class PlackettLuceExposure(ExposureTransformer):
         name = type(self).__name__
         self.alpha: float | list[float]
         if isinstance(alpha, list | tuple | np.ndarray):
-            self.alpha = [exponent(one, name) for one in alpha]
+            self.alpha = [checks.exponent(one, name) for one in alpha]
             if len(set(self.alpha)) < max(1, len(self.alpha)):
                 raise ParameterError(f"{name}: alpha must be different numbers; found {alpha!r}")
         else:
-            self.alpha = exponent(alpha, name)
+            self.alpha = checks.exponent(alpha, name)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the exact exposure of each document of the run."""

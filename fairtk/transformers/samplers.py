@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.checks import depth, exponent, whole
+from fairtk import checks
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, listed
 from fairtk.exposure import (
     DCG,
@@ -235,9 +235,9 @@ class Sampler(FairTransformer):
 
     def __init__(self, n_samples: int, cutoff: int | None, seed: int) -> None:
         name = type(self).__name__
-        self.n_samples = whole("n_samples", n_samples, name)
-        self.cutoff = depth(cutoff, name)
-        self.seed = whole("seed", seed, name, least=None)
+        self.n_samples = checks.whole("n_samples", n_samples, name)
+        self.cutoff = checks.cutoff(cutoff, name)
+        self.seed = checks.whole("seed", seed, name, least=None)
 
     def drawn(
         self, inp: pd.DataFrame, run: Rankings, order: IntArray, gaps: FloatArray
@@ -365,7 +365,7 @@ class FairSampler(Sampler):
         self.target_disparity = self.max_relevance_loss = self.relevance = None
         self._calibration: Calibration | None = None
         if given in ([], ["alpha"]) and relevance is None:
-            self.alpha = exponent(1 if alpha is None else alpha, name)
+            self.alpha = checks.exponent(1 if alpha is None else alpha, name)
         else:
             found = Calibration(name, self.cutoff, target_disparity, max_relevance_loss, relevance)
             self._calibration = found

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.groups import Groups, Target
 from fairtk.report import CORRECTIONS
@@ -149,9 +149,9 @@ class Settings:
                 f"the study: systems must be a list of names; found {self.systems!r}"
             )
         for name in ("cutoff", "candidates", "resamples"):
-            whole(name, getattr(self, name), "the study")
-        whole("folds", self.folds, "the study", least=2)
-        whole("seed", self.seed, "the study", least=0)
+            checks.whole(name, getattr(self, name), "the study")
+        checks.whole("folds", self.folds, "the study", least=2)
+        checks.whole("seed", self.seed, "the study", least=0)
         if self.candidates < self.cutoff:
             raise ParameterError(
                 f"the study: candidates ({self.candidates}) must not be below cutoff "

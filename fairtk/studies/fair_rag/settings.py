@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QID, digest
@@ -194,10 +194,10 @@ class RagSettings:
         """Check the values."""
         object.__setattr__(self, "alphas", _alphas(self.alphas))
         for name in ("n_samples", "cutoff", "min_useful"):
-            whole(name, getattr(self, name), "the study")
-        whole("seed", self.seed, "the study", least=None)
+            checks.whole(name, getattr(self, name), "the study")
+        checks.whole("seed", self.seed, "the study", least=None)
         if self.limit is not None:
-            whole("limit", self.limit, "the study")
+            checks.whole("limit", self.limit, "the study")
         for name, known in (
             ("labels", LABELS),
             ("label_utility", LABEL_UTILITIES),

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import DataWarning, NotFoundError, ParameterError, listed
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, require
@@ -360,11 +360,11 @@ class FairQR(FairTransformer):
             )
         model = as_chat_model(llm)
         self.llm: ChatModel = model if temperature is None else model.at_temperature(temperature)
-        self.depth = whole("depth", depth, "FairQR")
+        self.depth = checks.whole("depth", depth, "FairQR")
         deep = max(DEEP, self.depth) if exposed else self.depth
-        self.k = deep if k is None else whole("k", k, "FairQR")
+        self.k = deep if k is None else checks.whole("k", k, "FairQR")
         self.threshold = float(threshold)
-        self.max_iterations = whole("max_iterations", max_iterations, "FairQR", least=0)
+        self.max_iterations = checks.whole("max_iterations", max_iterations, "FairQR", least=0)
         self.temperature = temperature
         self.choose = choose
         self.divergence = as_divergence(divergence, "FairQR", smoothing=smoothing)

@@ -12,7 +12,7 @@ import torch
 from pyterrier_dr import BiEncoder
 from sklearn.utils.extmath import randomized_svd
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import ByContent, digest
 from fairtk_baselines.collection import Collection, Documents
@@ -190,8 +190,8 @@ def lsa_settings(
 ) -> dict[str, int]:
     """Return the checked settings of a fit by name; a `ParameterError` if one is out of range."""
     sizes = {"dimensions": dimensions, "max_terms": max_terms, "min_documents": min_documents}
-    settings = {name: whole(name, value, "LsaEncoder") for name, value in sizes.items()}
-    settings["seed"] = whole("seed", seed, "LsaEncoder", least=0)
+    settings = {name: checks.whole(name, value, "LsaEncoder") for name, value in sizes.items()}
+    settings["seed"] = checks.whole("seed", seed, "LsaEncoder", least=0)
     if settings["seed"] >= 2**32:
         raise ParameterError(f"LsaEncoder: seed must be below 2**32; found {seed!r}")
     return settings

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.checks import depth as cutoff_setting
+from fairtk import checks
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -22,7 +22,6 @@ from fairtk.frames import (
 )
 from fairtk.transformers import FairTransformer
 from fairtk_baselines.scaling import min_max
-from fairtk_baselines.settings import choice, share
 from fairtk_baselines.vectors import DOC_VEC, stacked, unit_rows
 from fairtk_baselines.words import weigh
 
@@ -66,10 +65,10 @@ class MMR(FairTransformer):
         cutoff: int | None = None,
     ) -> None:
         super().__init__()
-        self.lambda_ = share("lambda_", lambda_, "MMR")
-        self.normalize = choice("normalize", normalize, _NORMALIZE, "MMR")
-        self.vectors = choice("vectors", vectors, _VECTORS, "MMR")
-        self.cutoff = cutoff_setting(cutoff, "MMR")
+        self.lambda_ = checks.share("lambda_", lambda_, "MMR")
+        self.normalize = checks.choice("normalize", normalize, _NORMALIZE, "MMR")
+        self.vectors = checks.choice("vectors", vectors, _VECTORS, "MMR")
+        self.cutoff = checks.cutoff(cutoff, "MMR")
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the run (R with ``doc_vec`` or ``text``) in the order of marginal relevance."""

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 from pyterrier_dr import FlexIndex
 
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray, IntArray
-from fairtk_baselines.settings import choice
 from fairtk_baselines.vector_index import Record
 
 SEARCHES = ("numpy", "torch", "faiss", "faiss-hnsw")
@@ -23,7 +23,10 @@ _MARGIN = 16  # documents beyond those wanted, among which ties at the end are d
 
 def check_search(name: str, where: str) -> str:
     """Return the name of a way to search, if there is one of it, and it is installed."""
-    if choice("search", name, SEARCHES, where).startswith("faiss") and find_spec("faiss") is None:
+    if (
+        checks.choice("search", name, SEARCHES, where).startswith("faiss")
+        and find_spec("faiss") is None
+    ):
         raise ParameterError(
             f"{where}: search={name!r} needs the package faiss, which is not installed: pip "
             "install faiss-cpu, or use search='numpy' or 'torch'"

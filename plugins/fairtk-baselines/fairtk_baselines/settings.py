@@ -3,50 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fairtk.errors import InputError, ParameterError, listed, suggestion
 from fairtk.groups import Groups, Level
-
-
-def choice(name: str, value: Any, known: Collection[str], where: str) -> str:
-    """Return a setting that is one of some words; of another, the nearest is suggested."""
-    if not isinstance(value, str) or value not in known:
-        near = suggestion(value, known) if isinstance(value, str) else ""
-        raise ParameterError(
-            f"{where}: {name} must be one of {', '.join(map(repr, known))}; found {value!r}{near}"
-        )
-    return value
-
-
-def number(
-    name: str, value: Any, where: str, least: float = 0.0, most: float = math.inf, ends: str = "[]"
-) -> float:
-    """Return a setting that is a finite number of a range; round `ends` leave the end itself out.
-
-    `name` and `where`, the transformer, are for the message.
-    """
-    try:
-        if isinstance(value, str | bool):
-            raise TypeError
-        found = float(value)
-    except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    above = found > least if ends[0] == "(" else found >= least
-    below = found < most if ends[1] == ")" else found <= most
-    if not (math.isfinite(found) and above and below):
-        if math.isfinite(most):
-            wanted = f"lie in {ends[0]}{least:g}, {most:g}{ends[1]}"
-        else:
-            wanted = f"be a finite number {'above' if ends[0] == '(' else 'of at least'} {least:g}"
-        raise ParameterError(f"{where}: {name} must {wanted}; found {value!r}")
-    return found
-
-
-def share(name: str, value: Any, where: str) -> float:
-    """Return a setting that is a share, from 0 to 1."""
-    return number(name, value, where, 0, 1)
 
 
 def checked_groups(groups: Any, where: str) -> Groups:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pyterrier_dr import BiEncoder, FlexIndex
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import DataWarning, FormatError, ParameterError, listed
 from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, digest, topics_of
 from fairtk.transformers import FairTransformer
@@ -67,10 +67,10 @@ class VectorSearch(FairTransformer):
     ) -> None:
         super().__init__()
         self.encoder = encoder if encoder == "lsa" else encoders.get(encoder)
-        self.num_results = whole("num_results", num_results, "VectorSearch")
+        self.num_results = checks.whole("num_results", num_results, "VectorSearch")
         # not self.search, which is PyTerrier's method for one query
         self._way = check_search(search, "VectorSearch")
-        self.seed = whole("seed", seed, "VectorSearch", least=0)
+        self.seed = checks.whole("seed", seed, "VectorSearch", least=0)
         self.verbose = verbose
         self._place = _Place(folder)
         if documents is None:

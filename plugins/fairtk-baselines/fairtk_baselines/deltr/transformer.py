@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import GROUP, QID, RANK, SCORE, FloatArray, Rankings, encode_run
 from fairtk.groups import Groups
@@ -21,7 +21,7 @@ from fairtk_baselines.deltr.loss import Lists, LossSides
 from fairtk_baselines.deltr.model import LinearModel, read, write
 from fairtk_baselines.deltr.training import NAME, NEEDED, TrainingSet, exposure_scale, learn
 from fairtk_baselines.scaling import strictly_falling
-from fairtk_baselines.settings import checked_groups, choice, number
+from fairtk_baselines.settings import checked_groups
 from fairtk_baselines.vectors import feature_matrix
 
 PUBLISHED: Mapping[str, Any] = MappingProxyType(
@@ -107,22 +107,24 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
             )
         self.groups = checked_groups(groups, NAME)
         self.protected = protected_setting(protected, groups, NAME)
-        self.gamma = number("gamma", gamma, NAME)
-        self.groups_apart = choice("groups_apart", groups_apart, ("pooled", "each"), NAME)
+        self.gamma = checks.number("gamma", gamma, NAME)
+        self.groups_apart = checks.choice("groups_apart", groups_apart, ("pooled", "each"), NAME)
         self.protected_as_feature = bool(protected_as_feature)
-        self.exposure = choice("exposure", exposure, ("top-one", "relative"), NAME)
-        self.unknown = choice("unknown", unknown, ("neither", "unprotected"), NAME)
-        self.labels = choice("labels", labels, ("softmax", "share"), NAME)
-        self.normalize_by = choice("normalize_by", normalize_by, ("query", "all"), NAME)
-        self.average = choice("average", average, ("queries", "documents"), NAME)
-        self.standardize = choice("standardize", standardize, ("feature", "global", "none"), NAME)
-        self.l2 = number("l2", l2, NAME)
-        self.optimizer = choice("optimizer", optimizer, ("lbfgs", "gd"), NAME)
-        self.gradient = choice("gradient", gradient, ("exact", "published"), NAME)
-        self.learning_rate = number("learning_rate", learning_rate, NAME, ends="(]")
-        self.max_iterations = whole("max_iterations", max_iterations, NAME)
-        self.init_range = number("init_range", init_range, NAME)
-        self.seed = whole("seed", seed, NAME, least=0)
+        self.exposure = checks.choice("exposure", exposure, ("top-one", "relative"), NAME)
+        self.unknown = checks.choice("unknown", unknown, ("neither", "unprotected"), NAME)
+        self.labels = checks.choice("labels", labels, ("softmax", "share"), NAME)
+        self.normalize_by = checks.choice("normalize_by", normalize_by, ("query", "all"), NAME)
+        self.average = checks.choice("average", average, ("queries", "documents"), NAME)
+        self.standardize = checks.choice(
+            "standardize", standardize, ("feature", "global", "none"), NAME
+        )
+        self.l2 = checks.number("l2", l2, NAME)
+        self.optimizer = checks.choice("optimizer", optimizer, ("lbfgs", "gd"), NAME)
+        self.gradient = checks.choice("gradient", gradient, ("exact", "published"), NAME)
+        self.learning_rate = checks.number("learning_rate", learning_rate, NAME, ends="(]")
+        self.max_iterations = checks.whole("max_iterations", max_iterations, NAME)
+        self.init_range = checks.number("init_range", init_range, NAME)
+        self.seed = checks.whole("seed", seed, NAME, least=0)
         self.model: LinearModel | None = None
         if self.gradient == "published" and (self.optimizer, self.exposure) != ("gd", "top-one"):
             raise ParameterError(

@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
 from fairtk.frames import BoolArray, FloatArray, ObjectArray
 from fairtk.groups import Groups, Target
 from fairtk.plugins import as_position_model
 from fairtk_baselines.dlf.losses import DIVERGENCES, RELEVANCE_LOSSES
-from fairtk_baselines.settings import choice, number
 
 INPUTS = ("query", "document", "product")
 MOST_GROUPS = 1 << 10
@@ -110,13 +109,13 @@ def _widths(setting: str, hidden: Any, where: str) -> tuple[int, ...]:
             f"{where}: {setting} must list the width of each hidden layer, e.g. (32,); found "
             f"{hidden!r}"
         )
-    return tuple(whole("the width of a hidden layer", width, where) for width in hidden)
+    return tuple(checks.whole("the width of a hidden layer", width, where) for width in hidden)
 
 
 def _inputs(setting: str, inputs: Any, where: str) -> tuple[str, ...]:
     names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
     for name in names:
-        choice(setting, name, INPUTS, where)
+        checks.choice(setting, name, INPUTS, where)
     if not names or len(set(names)) < len(names):
         raise ParameterError(
             f"{where}: {setting} must name some of {INPUTS}, once; found {inputs!r}"
@@ -129,7 +128,7 @@ def _browsing(name: str, value: Any, where: str) -> BrowsingModel:
 
 
 def _cutoff(name: str, value: Any, where: str) -> int | None:
-    return None if value is None else whole(name, value, where)
+    return None if value is None else checks.whole(name, value, where)
 
 
 def _checked(check: Callable[..., Any], **settings: Any) -> Any:
@@ -144,22 +143,22 @@ class Recipe:
     fairness_hidden: tuple[int, ...] = _checked(_widths)
     inputs: tuple[str, ...] = _checked(_inputs)
     fairness_inputs: tuple[str, ...] = _checked(_inputs)
-    cosine: float = _checked(number)
-    relevance_loss: str = _checked(choice, known=RELEVANCE_LOSSES)
-    exposure: str = _checked(choice, known=("soft-rank", "top-one"))
-    temperature: float = _checked(number, ends="(]")
+    cosine: float = _checked(checks.number)
+    relevance_loss: str = _checked(checks.choice, choices=RELEVANCE_LOSSES)
+    exposure: str = _checked(checks.choice, choices=("soft-rank", "top-one"))
+    temperature: float = _checked(checks.number, ends="(]")
     browsing: BrowsingModel = _checked(_browsing)
     cutoff: int | None = _checked(_cutoff)
-    train_on: str = _checked(choice, known=("alone", "blend"))
-    divergence: str = _checked(choice, known=DIVERGENCES)
+    train_on: str = _checked(checks.choice, choices=("alone", "blend"))
+    divergence: str = _checked(checks.choice, choices=DIVERGENCES)
     # at 0, a group that no candidate belongs to makes the divergence infinite
-    smoothing: float = _checked(number, least=0, most=1, ends="()")
-    epochs: int = _checked(whole, least=0)
-    learning_rate: float = _checked(number, least=0, most=1, ends="(]")
-    weight_decay: float = _checked(number)
-    batch_size: int = _checked(whole)
-    patience: int = _checked(whole)
-    seed: int = _checked(whole, least=None)
+    smoothing: float = _checked(checks.number, least=0, most=1, ends="()")
+    epochs: int = _checked(checks.whole, least=0)
+    learning_rate: float = _checked(checks.number, least=0, most=1, ends="(]")
+    weight_decay: float = _checked(checks.number)
+    batch_size: int = _checked(checks.whole)
+    patience: int = _checked(checks.whole)
+    seed: int = _checked(checks.whole, least=None)
 
     @classmethod
     def checked(cls, given: Mapping[str, Any]) -> Recipe:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, QID, RANK, SCORE, digest
@@ -21,7 +22,6 @@ from fairtk_baselines.dlf.models import FOLDER, Models
 from fairtk_baselines.dlf.recipe import UNKNOWN, UNLABELED, Aim, Recipe, checked_aims
 from fairtk_baselines.dlf.training import Blend, Lesson, fitted_or_recent
 from fairtk_baselines.scaling import NORMALIZATIONS, fused, normalized, ranked
-from fairtk_baselines.settings import choice, share
 
 NAME = "DLF"
 RELEVANCE = "dlf_relevance"
@@ -94,8 +94,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     ) -> None:
         given = dict(locals())  # a recipe's settings are arguments of the same names
         super().__init__()
-        self.unlabeled = choice("unlabeled", unlabeled, UNLABELED, NAME)
-        self.unknown = choice("unknown", unknown, UNKNOWN, NAME)
+        self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED, NAME)
+        self.unknown = checks.choice("unknown", unknown, UNKNOWN, NAME)
         self.aims: tuple[Aim, ...] = checked_aims(groups, target, unlabeled, unknown)
         self.groups = tuple(aim.groups.key for aim in self.aims)
         self.target = tuple(aim.target.key for aim in self.aims)
@@ -107,9 +107,9 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     def _set_ranking(
         self, weight: float, fuse_bm25: float, normalize: str, components: bool, drop: Sequence[str]
     ) -> None:
-        self.weight = share("weight", weight, NAME)
-        self.fuse_bm25 = share("fuse_bm25", fuse_bm25, NAME)
-        self.normalize = choice("normalize", normalize, NORMALIZATIONS, NAME)
+        self.weight = checks.share("weight", weight, NAME)
+        self.fuse_bm25 = checks.share("fuse_bm25", fuse_bm25, NAME)
+        self.normalize = checks.choice("normalize", normalize, NORMALIZATIONS, NAME)
         self.components = bool(components)
         self.drop = (drop,) if isinstance(drop, str) else tuple(str(name) for name in drop)
         kept = [c for c in (QID, DOCNO, SCORE, RANK) if c in self.drop]
@@ -198,8 +198,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             loaded.aims = ()
             loaded.groups = tuple(str(key) for key in settings["groups"])
             loaded.target = tuple(str(key) for key in settings["target"])
-            loaded.unlabeled = choice("unlabeled", settings["unlabeled"], UNLABELED, NAME)
-            loaded.unknown = choice("unknown", settings["unknown"], UNKNOWN, NAME)
+            loaded.unlabeled = checks.choice("unlabeled", settings["unlabeled"], UNLABELED, NAME)
+            loaded.unknown = checks.choice("unknown", settings["unknown"], UNKNOWN, NAME)
             loaded.recipe = Recipe.checked(settings)
             names = ("weight", "fuse_bm25", "normalize", "components", "drop")
             loaded._set_ranking(**{name: settings[name] for name in names})

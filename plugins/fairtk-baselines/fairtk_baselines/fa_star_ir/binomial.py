@@ -15,11 +15,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import IntArray
 from fairtk_baselines.fa_star_ir.distribution import ADJUST, ROUNDING, Correction, CountBoxes
-from fairtk_baselines.settings import choice, number, share
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,10 @@ def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTa
     """
     where = "mtable"
     return _mtable(
-        whole("k", k, where),
-        share("p", p, where),
-        number("alpha", alpha, where, 0, 1, "()"),
-        choice("adjust", adjust, ADJUST, where),
+        checks.whole("k", k, where),
+        checks.share("p", p, where),
+        checks.number("alpha", alpha, where, 0, 1, "()"),
+        checks.choice("adjust", adjust, ADJUST, where),
     )
 
 
@@ -112,8 +111,8 @@ def fail_probability(needed: Sequence[int] | MTable, p: float) -> float:
     entries = needed.needed if isinstance(needed, MTable) else list(needed)
     if not len(entries):
         raise ParameterError(f"{where} needs an m-table with at least one entry")
-    table = [whole("an entry of the m-table", m, where, least=0) for m in entries]
-    return _failing(np.array(table, dtype=np.int64), share("p", p, where))
+    table = [checks.whole("an entry of the m-table", m, where, least=0) for m in entries]
+    return _failing(np.array(table, dtype=np.int64), checks.share("p", p, where))
 
 
 def _failing(needed: IntArray, p: float) -> float:

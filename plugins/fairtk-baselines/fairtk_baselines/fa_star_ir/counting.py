@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import TREC, attention, total
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray, Rankings
@@ -24,7 +25,7 @@ from fairtk.groups import (
     shown_documents,
     spread,
 )
-from fairtk_baselines.settings import checked_groups, levels_of, number_of_known, share, shown
+from fairtk_baselines.settings import checked_groups, levels_of, number_of_known, shown
 
 _HALF = 0.5 - 1e-12
 
@@ -50,13 +51,13 @@ class Protection:
                     f"{where}: shares by level say what is protected; give protected=None with them"
                 )
             levels = _known_levels(groups, list(p), where, "p")
-            p = {level: share(f"p[{level!r}]", p[level], where) for level in levels}
+            p = {level: checks.share(f"p[{level!r}]", p[level], where) for level in levels}
             if (whole := math.fsum(p.values())) > 1 + 1e-9:
                 raise ParameterError(
                     f"{where}: the shares in p must be at most 1 in sum; found {whole:g}"
                 )
         else:
-            p = share("p", p, where)
+            p = checks.share("p", p, where)
         known = number_of_known(groups)
         if levels is None and known < 2:
             raise InputError(

@@ -9,12 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray, IntArray
 from fairtk_baselines.fa_star_ir.distribution import ADJUST, Correction, CountBoxes, shared_cdf
-from fairtk_baselines.settings import choice, number
-from fairtk_baselines.settings import share as share_setting
 
 MOST_COUNTS = 1_000_000  # over all prefixes; up to so many, the fail probability is exact
 MOST_NODES = 100_000  # of a level of the tree
@@ -70,18 +68,18 @@ def multinomial_test(
         ParameterError: an argument is out of its range.
     """
     where = "multinomial_test"
-    shares = tuple(share_setting("p", share, where) for share in p)
+    shares = tuple(checks.share("p", share, where) for share in p)
     if not shares or math.fsum(shares) > 1 + 1e-9:
         raise ParameterError(
             f"{where}: p must be the shares of at least one group, at most 1 in sum; found {p!r}"
         )
     return _multinomial_test(
-        whole("k", k, where),
+        checks.whole("k", k, where),
         shares,
-        number("alpha", alpha, where, 0, 1, "()"),
-        choice("adjust", adjust, ADJUST, where),
-        whole("samples", samples, where, least=100),
-        whole("seed", seed, where, least=0),
+        checks.number("alpha", alpha, where, 0, 1, "()"),
+        checks.choice("adjust", adjust, ADJUST, where),
+        checks.whole("samples", samples, where, least=100),
+        checks.whole("seed", seed, where, least=0),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.checks import whole
+from fairtk import checks
 from fairtk.errors import DataWarning, ParameterError, listed
 from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Rankings, encode_run
 from fairtk.groups import Groups, Level, Target
@@ -18,7 +18,6 @@ from fairtk_baselines.fa_star_ir import counting, merging
 from fairtk_baselines.fa_star_ir.binomial import MTable, mtable
 from fairtk_baselines.fa_star_ir.distribution import ADJUST
 from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest, multinomial_test
-from fairtk_baselines.settings import choice, number, share
 
 
 class FAStarIR(FairTransformer):
@@ -71,15 +70,15 @@ class FAStarIR(FairTransformer):
         self._protection = counting.Protection.of(groups, p, protected, name)
         self.groups = groups
         self.p = self._protection.p
-        self.cutoff = whole("cutoff", cutoff, name)
-        self.alpha = number("alpha", alpha, name, 0, 1, "()")
+        self.cutoff = checks.whole("cutoff", cutoff, name)
+        self.alpha = checks.number("alpha", alpha, name, 0, 1, "()")
         self.protected = None if isinstance(self.p, dict) else self._protection.levels
-        self.test = choice("test", test, ("binomial", "multinomial"), name)
-        self.adjust = choice("adjust", adjust, ADJUST, name)
-        least = None if merge_below is None else share("merge_below", merge_below, name)
+        self.test = checks.choice("test", test, ("binomial", "multinomial"), name)
+        self.adjust = checks.choice("adjust", adjust, ADJUST, name)
+        least = None if merge_below is None else checks.share("merge_below", merge_below, name)
         self.merge_below = least
-        self.samples = whole("samples", samples, name, least=100)
-        self.seed = whole("seed", seed, name, least=0)
+        self.samples = checks.whole("samples", samples, name, least=100)
+        self.seed = checks.whole("seed", seed, name, least=0)
         if test == "multinomial" and isinstance(self.p, float):
             raise ParameterError(
                 f"{name}: the multinomial test needs a minimum share for each level: give p by "
