@@ -58,6 +58,10 @@ class Found:
     disparity_has_n: bool = False  # whether EE-D depends on them, too
 
 
+RESTRICTED = {"complete": "expeval", "bounds": "paper", "estimator": "paper"}
+"""The one variant that has a parameter."""
+
+
 class Form:
     """One definition of the three measures, with its settings; a subclass defines `find`.
 
@@ -75,10 +79,9 @@ class Form:
         self.graded: bool = measure.settings["graded"]
         self.rel: float | None = measure.settings["rel"]
         variant = measure.settings["variant"]
-        values = {"bounds": "='exact'", "estimator": "='unbiased'"}
-        for name, only in (("complete", "expeval"), ("bounds", "paper"), ("estimator", "paper")):
+        for name, only in RESTRICTED.items():
             if name in measure.params and variant != only:
-                value = values.get(name, "")
+                value = "" if name == "complete" else f"={measure.settings[name]!r}"
                 raise ParameterError(f"{self.name}: {name}{value} goes with variant={only!r} only")
         few = self.cutoff is not None and self.cutoff <= DEEPEST
         self._ranks = RankWeights.of(self.model, self.cutoff, self.cutoff or 0) if few else None
@@ -274,11 +277,8 @@ class PaperForm(Form):
         depth = n if self.cutoff is None else np.minimum(n, self.cutoff)
         short = np.diff(ranked.ranking_start) < depth[query]
         wanted = "n" if self.cutoff is None else f"min({self.cutoff}, n)"
-        reason = (
-            f"a ranking has fewer than {wanted} documents, so that the exact bounds, those of full "
-            "rankings, do not hold"
-        )
-        return ((reason, counts(query, short, len(n)) > 0),)
+        reason = f"a ranking has fewer than {wanted} documents, so that the exact bounds, "
+        return ((f"{reason}those of full rankings, do not hold", counts(query, short, len(n)) > 0),)
 
 
 class ExpevalForm(Form):
@@ -375,26 +375,21 @@ class Task2Form(Form):
 
     def __init__(self, measure: FairMeasure) -> None:
         super().__init__(measure)
-        given = measure.params
-        if (
-            measure.settings["variant"] != "paper"
-            or measure.settings["bounds"] != "paper"
-            or "n" in given
-        ):
+        settings = measure.settings
+        if settings["variant"] != "paper" or settings["bounds"] != "paper" or "n" in measure.params:
             raise ParameterError(
                 f"{self.name}: groups go with variant='paper' (TREC's form) or 'expeval', and "
                 "without bounds and n"
             )
-        if measure.settings["normalize"]:
+        if settings["normalize"]:
             raise ParameterError(
                 f"{self.name}: normalize=True is not defined for groups: the official score is "
                 "not normalized"
             )
-        self.groups = measure.settings["groups"]
-        self.target = measure.settings["target"]
+        self.groups, self.target = settings["groups"], settings["target"]
         if self.target is not None:
             self.target = self.target.for_groups(self.groups)
-        self.useful_only: bool = measure.settings["useful_only"]
+        self.useful_only: bool = settings["useful_only"]
         self.disparity_needs_useful = self.useful_only
         if self.target is None and measure.PART != "disparity":
             self.lacking = (
@@ -525,7 +520,6 @@ class ExpectedExposure(FairMeasure):
     PART: ClassVar[str]  # the field of ExposureValues
 
     takes_exposure = True
-
     form: Form
 
     def special_defaults(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -546,13 +540,12 @@ class ExpectedExposure(FairMeasure):
         self._shared = ("exposure", tuple({**self.params, "normalize": None}.items()))
 
     def _found(self, evidence: Evidence) -> Found:
-        found: Found | None = evidence.cache.get(self._shared)
-        if found is None:
+        if self._shared not in evidence.cache:
             found = self.form.find(evidence)
             if self.params.get("estimator") == "unbiased":
                 found = self.form.without_sampling(evidence, found)
             evidence.cache[self._shared] = found
-        return found
+        return evidence.cache[self._shared]  # type: ignore[no-any-return]
 
     def scales(self, evidence: Evidence) -> FloatArray:
         """Return what raw values are multiplied by in each query; NaN where that is undefined."""
@@ -570,12 +563,12 @@ class ExpectedExposure(FairMeasure):
         if self.form.lacking:
             raise ParameterError(self.form.lacking)
         found = self._found(evidence)
-        n_decides = found.disparity_has_n or self.PART != "disparity"
+        part: Bounded = getattr(found.values, self.PART)
+        present, whole = evidence.present, self.PART == "disparity"
+        n_decides = found.disparity_has_n or not whole
         if found.n is not None and n_decides and "sizes compared" not in evidence.cache:
             evidence.cache["sizes compared"] = True
             self._compare_sizes(evidence, found.n)
-        part: Bounded = getattr(found.values, self.PART)
-        present, whole = evidence.present, self.PART == "disparity"
         reasons = []
         if not whole and found.untargeted is not None:
             reasons.append(("there is no target", found.untargeted))
@@ -703,8 +696,4 @@ class ExpectedExposureLoss(ExpectedExposure):
     PART: ClassVar[str] = "loss"
 
 
-EE_D, EE_R, EE_L = (
-    ExpectedExposureDisparity(),
-    ExpectedExposureRelevance(),
-    ExpectedExposureLoss(),
-)
+EE_D, EE_R, EE_L = ExpectedExposureDisparity(), ExpectedExposureRelevance(), ExpectedExposureLoss()
