@@ -6,9 +6,6 @@ through to the disk and only then renamed. A lock keeps other processes from the
 
 The environment variables of ir_datasets hold: ``IR_DATASETS_HOME`` (the folder),
 ``IR_DATASETS_DL_TRIES``, ``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``.
-
-LaMP's files are single JSON arrays of up to a few GB; `json.load` would hold one whole, several
-times over. Memory here is a buffer of about twice the largest element.
 """
 
 from __future__ import annotations
@@ -17,13 +14,18 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from mmap import ACCESS_READ, mmap
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from fairtk.errors import DownloadError, FormatError
 from fairtk.io import JSON_ENTRY, locked, put_in_place, read_json
@@ -255,131 +257,102 @@ def _progress(part: Path, start: int, total: int | None) -> Iterator[Callable[[i
         yield bar.update
 
 
-_WHITESPACE = " \t\n\r"
-_CHUNK = 1 << 20
-# Where an element is cut off by the end of the buffer, the decoder stops within this many
-# characters of it (inside a number, a word or an escape); an earlier stop is a real error.
-_NEAR_END = 16
-
-
 class Element(NamedTuple):
-    """One element of the array."""
+    """One element of the array that a JSON file is, at its 0-based `number`."""
 
-    number: int  # its 0-based number
+    number: int
     start: int  # its first byte in the file
     end: int  # the byte behind its last
-    line: int  # the 1-based line it starts on
-    value: Any  # what it is
+    value: Any
 
 
-def iterate_array(path: str | PathLike[str], chunk: int = _CHUNK) -> Iterator[Element]:
-    """Yield the elements of the JSON array that the file is; errors name line and element."""
-    with open(path, encoding="utf-8", newline="") as stream:
-        yield from _Scanner(path, stream, chunk).elements()
+def iterate_array(path: str | PathLike[str]) -> Iterator[Element]:
+    """Yield the elements of the JSON array that a file is, each with the bytes where it lies.
 
+    LaMP's files are single arrays of up to a few GB: the file is mapped, and checked as a whole
+    before the first element is given; one element at a time is in memory.
 
-class _Scanner:
-    def __init__(self, path: str | PathLike[str], stream: Any, chunk: int) -> None:
-        self.path = path
-        self.stream = stream
-        self.chunk = chunk
-        self.buffer = ""
-        self.at = 0  # position in the buffer
-        self.byte = 0  # the same position, in bytes of the file
-        self.line = 1
-        self.ended = False
-        self.decoder = json.JSONDecoder()
+    Raises:
+        FormatError: it is no JSON array, which names line and element, or an element is longer
+            than `JSON_ENTRY` bytes.
+    """
+    import msgspec
 
-    def elements(self) -> Iterator[Element]:
-        if self._peek() == "\ufeff":  # a byte order mark
-            self._advance(1)
-        self._expect("[", "a JSON array ('[')")
-        index = 0
-        if self._peek() == "]":
-            self._advance(1)
-        else:
-            while True:
-                yield self._element(index)
-                index += 1
-                if self._expect(",]", f"',' or ']' behind element {index - 1}") == "]":
-                    break
-        if self._peek():
-            self._fail(f"expected the end of the file behind the array; found {self._here()}")
-
-    def _element(self, index: int) -> Element:
-        if not self._peek():
-            self._fail(f"the file ends where element {index} should start; it is incomplete")
-        while True:
-            try:
-                value, end = self.decoder.raw_decode(self.buffer, self.at)
-            except RecursionError:
-                self._fail(f"element {index} is nested too deep")
-            except json.JSONDecodeError as error:
-                cut = error.msg.startswith("Unterminated string")
-                if self.ended or not (cut or error.pos > len(self.buffer) - _NEAR_END):
-                    line = self.line + self.buffer.count("\n", self.at, error.pos)
-                    whole = "; the file ends inside it" if self.ended and self._ends(error) else ""
-                    raise FormatError(
-                        f"element {index} is not valid JSON: {error.msg}{whole}", self.path, line
-                    ) from None
-                self._fill(len(self.buffer) - self.at)  # twice as much: linear in all
-                if len(self.buffer) - self.at > JSON_ENTRY and not self.ended:
-                    self._fail(f"element {index} is longer than {JSON_ENTRY >> 20} MiB")
-                continue
-            except ValueError:
-                self._fail(f"element {index} has a number with thousands of digits")
-            # the buffer may end inside a number ("1", "1.", "1e+" of "1e+5")
-            near = not self.ended and end > len(self.buffer) - _NEAR_END
-            if near and isinstance(value, int | float):
-                self._fill(self.chunk)
-                continue
-            start, line = self.byte, self.line
-            self._advance(end - self.at)
-            return Element(index, start, self.byte, line, value)
-
-    def _ends(self, error: json.JSONDecodeError) -> bool:
-        cut = error.msg.startswith("Unterminated string")
-        return cut or error.pos >= len(self.buffer.rstrip(_WHITESPACE))
-
-    def _fill(self, least: int) -> None:
+    with open(path, "rb") as stream:
+        # an empty file cannot be mapped; what is mapped is closed with its last element
+        content = (
+            mmap(stream.fileno(), 0, access=ACCESS_READ)
+            if os.fstat(stream.fileno()).st_size
+            else b""
+        )
+    whole = np.frombuffer(content, np.uint8)
+    first = 3 if content[:3] == BOM_UTF8 else 0
+    try:
+        elements = msgspec.json.decode(memoryview(content)[first:], type=list[msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _explained(path, content, str(error)) from None
+    for number, raw in enumerate(elements):
+        piece = np.frombuffer(raw, np.uint8)
+        start = piece.ctypes.data - whole.ctypes.data
+        if len(piece) > JSON_ENTRY:
+            reason = f"element {number} is longer than {JSON_ENTRY >> 20} MiB"
+            raise FormatError(reason, path, line_of(path, start))
         try:
-            more = self.stream.read(max(self.chunk, least))
-        except UnicodeDecodeError as error:
-            raise FormatError(f"the file is not UTF-8 text ({error.reason})", self.path) from None
-        self.ended = not more
-        self.buffer = self.buffer[self.at :] + more
-        self.at = 0
+            value = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            raise _explained(path, content, f"element {number}: {error}") from None
+        yield Element(number, start, start + len(piece), value)
 
-    def _peek(self) -> str:
-        """Skip white space and return the next character, or ``""`` at the end of the file."""
-        while True:
-            stop = self.at
-            while stop < len(self.buffer) and self.buffer[stop] in _WHITESPACE:
-                stop += 1
-            self._advance(stop - self.at)
-            if self.at < len(self.buffer):
-                return self.buffer[self.at]
-            if self.ended:
-                return ""
-            self._fill(self.chunk)
 
-    def _expect(self, allowed: str, what: str) -> str:
-        found = self._peek()
-        if not found or found not in allowed:
-            self._fail(f"expected {what}; found {self._here()}")
-        self._advance(1)
-        return found
+def line_of(path: str | PathLike[str], place: int) -> int:
+    """Return the 1-based line of a byte of a file."""
+    with open(path, "rb") as stream:
+        blocks = iter(lambda: stream.read(min(1 << 20, place - stream.tell())), b"")
+        return 1 + sum(block.count(b"\n") for block in blocks)
 
-    def _advance(self, count: int) -> None:
-        if count:
-            passed = self.buffer[self.at : self.at + count]
-            self.byte += len(passed) if passed.isascii() else len(passed.encode())
-            self.line += passed.count("\n")
-            self.at += count
 
-    def _here(self) -> str:
-        rest = self.buffer[self.at : self.at + 30]
-        return repr(rest) if rest else "the end of the file"
+def _explained(path: str | PathLike[str], content: mmap | bytes, reason: str) -> FormatError:
+    """Return why a file is no JSON array: looked for element by element, once it is known."""
+    try:
+        text = content[:].decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return FormatError(f"the file is not UTF-8 text ({error.reason})", path)
+    decoder, at, number = json.JSONDecoder(), 0, 0
 
-    def _fail(self, message: str) -> NoReturn:
-        raise FormatError(message, self.path, self.line)
+    def skip(place: int) -> int:
+        blanks = re.compile(r"[ \t\n\r]*").match(text, place)
+        return blanks.end() if blanks else place
+
+    def fails(message: str, place: int) -> FormatError:
+        return FormatError(message, path, 1 + text.count("\n", 0, place))
+
+    def there(place: int) -> str:
+        return repr(text[place : place + 30]) if place < len(text) else "the end of the file"
+
+    at = skip(0)
+    if text[at : at + 1] != "[":
+        return fails(f"expected a JSON array ('['); found {there(at)}", at)
+    at = skip(at + 1)
+    while text[at : at + 1] != "]" or number:
+        if at == len(text):
+            return fails(f"the file ends where element {number} should start; it is incomplete", at)
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except RecursionError:
+            return fails(f"element {number} is nested too deep", at)
+        except json.JSONDecodeError as error:
+            cut = error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip())
+            inside = "; the file ends inside it" if cut else ""
+            return fails(f"element {number} is not valid JSON: {error.msg}{inside}", error.pos)
+        except ValueError:
+            return fails(f"element {number} has a number with thousands of digits", at)
+        at = skip(end)
+        if text[at : at + 1] == "]":
+            break
+        if text[at : at + 1] != ",":
+            return fails(f"expected ',' or ']' behind element {number}; found {there(at)}", at)
+        at, number = skip(at + 1), number + 1
+    at = skip(at + 1)
+    if at < len(text):
+        return fails(f"expected the end of the file behind the array; found {there(at)}", at)
+    return FormatError(f"the file is not valid JSON: {reason}", path)

@@ -24,8 +24,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-from fairtk.datasets.fetching import Element, iterate_array
-from fairtk.datasets.lamp.records import check_task, retrieval_query, text_of, to_doc
+from fairtk.datasets.fetching import Element, iterate_array, line_of
+from fairtk.datasets.lamp.records import (
+    Bad,
+    check_task,
+    object_of,
+    profile_docs,
+    retrieval_query,
+    text_of,
+)
 from fairtk.datasets.registration import ReadOnce
 from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
 from fairtk.io import atomic_write, described, read_json
@@ -63,13 +70,6 @@ class LeftOut:
             warn(f"{path}: {where}: {len(reasons)} {what} left out: {listed(reasons, 3)}")
 
 
-def mapping(value: Any, what: str) -> Mapping[str, Any]:
-    """Return an object; anything else is a `FormatError` that says what it is."""
-    if not isinstance(value, dict):
-        raise FormatError(f"{what} must be an object; found {described(value)}")
-    return value
-
-
 class OutputsFile:
     """A file of gold outputs, read on first use; arguments as `QuestionsFile`."""
 
@@ -105,14 +105,14 @@ class OutputsFile:
                 path,
             )
         self._check_task(content.get("task"), path)
-        found: dict[str, str] = {}
+        golds: dict[str, str] = {}
         left_out = LeftOut()
         for index, item in enumerate(content["golds"]):
             try:
-                gold = mapping(item, "the entry")
+                gold = object_of(item, "the entry")
                 qid = text_of(gold, "id", "the entry")
                 answer = text_of(gold, "output", f"query {qid!r}")
-                if qid in found:
+                if qid in golds:
                     raise FormatError(f"the id {qid!r} occurs twice")
             except FormatError as error:
                 place = f"golds entry {index}: {error}"
@@ -120,9 +120,9 @@ class OutputsFile:
                     raise FormatError(place + ADVICE, path) from None
                 left_out.add("gold outputs", place, "")
                 continue
-            found[qid] = answer
+            golds[qid] = answer
         left_out.warn(f"LaMP-{self.task} outputs", path)
-        return found
+        return golds
 
     def _check_task(self, stated: object, path: Path) -> None:
         # spelt "LaMP_4"; a suffix such as "LaMP_2M" is left alone
@@ -190,7 +190,8 @@ class QuestionsFile:
                 question = questions[qid]
                 stream.seek(question.start)
                 entry = json.loads(stream.read(question.end - question.start))
-                yield from self._profile(qid, entry["profile"], LeftOut())
+                bad: Bad | None = None if self.on_bad == "error" else []
+                yield from profile_docs(self.task, qid, entry["profile"], self.use_date, bad)
 
     def numbered_docs(self, rows: range | None = None) -> Iterator[Any]:
         """Yield the documents with some numbers, increasing and counted from 0 (default: all)."""
@@ -209,13 +210,13 @@ class QuestionsFile:
         golds = None
         if self.on_bad == "skip" and self._outputs is not None:
             golds = self._outputs.golds()
-        found: dict[str, Question] = {}
+        questions: dict[str, Question] = {}
         for element in iterate_array(path):
             qid = ""
             try:
-                entry = mapping(element.value, "the entry")
+                entry = object_of(element.value, "the entry")
                 qid = text_of(entry, "id", "the entry")
-                if qid in found:
+                if qid in questions:
                     raise FormatError(f"the id {qid!r} occurs twice")
                 question = self._question(qid, entry, element)
                 if golds is not None and qid not in golds:
@@ -223,14 +224,15 @@ class QuestionsFile:
             except FormatError as error:
                 place = f"entry {element.number} (LaMP-{self.task} questions): {error}"
                 if self.on_bad == "error":
-                    raise FormatError(place + ADVICE, path, element.line) from None
-                self._left_out.add("queries", place, "" if qid in found else qid)
+                    line = line_of(path, element.start)
+                    raise FormatError(place + ADVICE, path, line) from None
+                self._left_out.add("queries", place, "" if qid in questions else qid)
                 continue
-            found[question.qid] = question
-        if not found:
+            questions[question.qid] = question
+        if not questions:
             raise FormatError("the file has no questions", path)
         self._left_out.warn(f"LaMP-{self.task} questions", path)
-        return found
+        return questions
 
     def _question(self, qid: str, entry: Mapping[str, Any], element: Element) -> Question:
         if "/" in qid:
@@ -245,30 +247,11 @@ class QuestionsFile:
             query = retrieval_query(self.task, question)
         except FormatError as error:
             raise FormatError(f"query {qid!r}: {error}") from None
-        docnos = tuple(doc.doc_id for doc in self._profile(qid, profile, self._left_out))
+        bad: Bad | None = None if self.on_bad == "error" else []
+        docnos = tuple(d.doc_id for d in profile_docs(self.task, qid, profile, self.use_date, bad))
+        for reason, docno in bad or ():
+            self._left_out.add("profile entries", reason, docno)
         return Question(qid, query, question, docnos, element.start, element.end)
-
-    def _profile(self, qid: str, profile: list[Any], left_out: LeftOut) -> Iterator[Any]:
-        """Yield the documents of a profile; what is wrong is an error, or left out."""
-        seen: set[str] = set()
-        for number, item in enumerate(profile):
-            docno = ""
-            try:
-                entry = mapping(item, f"query {qid!r}, profile entry number {number}")
-                docno = f"{qid}/{entry.get('id')}"
-                doc = to_doc(self.task, qid, entry, self.use_date)
-                if doc.doc_id in seen:
-                    raise FormatError(
-                        f"query {qid!r} has profile entries with the same id: {doc.doc_id!r} (as "
-                        "qid/pid)"
-                    )
-            except FormatError as error:
-                if self.on_bad == "error":
-                    raise
-                left_out.add("profile entries", str(error), "" if docno in seen else docno)
-                continue
-            seen.add(doc.doc_id)
-            yield doc
 
 
 _LARGEST = 16 << 30  # bytes; the largest official file has about 3 GB
@@ -332,14 +315,14 @@ class _Folder:
         self.path = path
         self._folders = (path, path / split)
 
-    def _found(self, name: str) -> list[Path]:
+    def _named(self, name: str) -> list[Path]:
         return [folder / name for folder in self._folders if (folder / name).is_file()][:1]
 
     def has(self, name: str) -> bool:
-        return bool(self._found(name))
+        return bool(self._named(name))
 
     def take(self, name: str) -> Path:
-        return self._found(name)[0]
+        return self._named(name)[0]
 
     def names(self) -> list[str]:
         return sorted(p.name for p in self.path.iterdir())
@@ -360,18 +343,18 @@ class _Archive:
         except (zipfile.BadZipFile, OSError) as error:
             raise FormatError(f"expected a folder or a zip archive ({error})", path) from None
 
-    def _found(self, name: str) -> list[zipfile.ZipInfo]:
-        found = [m for m in self._members if m.filename.rsplit("/", 1)[-1] == name]
-        if len(found) > 1:
+    def _named(self, name: str) -> list[zipfile.ZipInfo]:
+        members = [m for m in self._members if m.filename.rsplit("/", 1)[-1] == name]
+        if len(members) > 1:
             raise FormatError(
-                f"{name} is in the archive {len(found)} times "
-                f"({', '.join(m.filename for m in found[:3])}): unpack it and give one folder",
+                f"{name} is in the archive {len(members)} times "
+                f"({', '.join(m.filename for m in members[:3])}): unpack it and give one folder",
                 self.path,
             )
-        return found
+        return members
 
     def has(self, name: str) -> bool:
-        return bool(self._found(name))
+        return bool(self._named(name))
 
     def names(self) -> list[str]:
         return sorted(m.filename for m in self._members)
@@ -379,7 +362,7 @@ class _Archive:
     def take(self, name: str) -> Path:
         import ir_datasets
 
-        member = self._found(name)[0]
+        member = self._named(name)[0]
         if member.file_size > _LARGEST:
             raise FormatError(f"{name} would unpack to {member.file_size:,} bytes", self.path)
         content = f"{self.path.resolve()}|{member.filename}|{member.CRC}|{member.file_size}"

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fairtk.errors import FormatError, InputError, NotFoundError
+from fairtk.io import described
 
 TASKS = (1, 2, 3, 4, 5, 6, 7)
 """The numbers of LaMP's tasks."""
@@ -214,6 +215,53 @@ def to_doc(task: int, qid: str, entry: Mapping[str, Any], use_date: bool = False
     return DOC_TYPES[task](doc_id=f"{qid}/{pid}", date=date, **{**values, "text": text})
 
 
+Bad = list[tuple[str, str]]
+"""Why entries are left out, each with its docno; ``""`` where another entry has that docno."""
+
+
+def profile_docs(
+    task: int, qid: str, profile: list[Any], use_date: bool = False, bad: Bad | None = None
+) -> list[Any]:
+    """Return the documents of a profile, in file order.
+
+    Args:
+        task: 1 to 7.
+        qid: the query whose profile it is.
+        profile: its raw entries.
+        use_date: as in `to_doc`.
+        bad: takes what is wrong, instead of raising it.
+
+    Raises:
+        FormatError: an entry is malformed, or has the id of another one.
+    """
+    docs: dict[str, Any] = {}
+    for number, item in enumerate(profile):
+        docno = ""
+        try:
+            entry = object_of(item, f"query {qid!r}, profile entry number {number}")
+            docno = f"{qid}/{entry.get('id')}"
+            doc = to_doc(task, qid, entry, use_date)
+            if doc.doc_id in docs:
+                raise FormatError(
+                    f"query {qid!r} has profile entries with the same id: {doc.doc_id!r} (as "
+                    "qid/pid)"
+                )
+        except FormatError as error:
+            if bad is None:
+                raise
+            bad.append((str(error), "" if docno in docs else docno))
+            continue
+        docs[doc.doc_id] = doc
+    return list(docs.values())
+
+
+def object_of(value: Any, what: str) -> Mapping[str, Any]:
+    """Return a JSON object; anything else is a `FormatError` that says what it is."""
+    if not isinstance(value, dict):
+        raise FormatError(f"{what} must be an object; found {described(value)}")
+    return value
+
+
 def to_entry(task: int, doc: Any) -> dict[str, str]:
     """Turn a task's document back into a raw profile entry: what `to_doc` undoes.
 
@@ -238,19 +286,19 @@ def retrieval_query(task: int, question: str) -> str:
             very different kind, so there is no fallback.
     """
     task = check_task(task)
-    shown = question if len(question) <= 80 else question[:77] + "..."
+    start = question if len(question) <= 80 else question[:77] + "..."
     if task == 1:
         quoted = _QUOTED.findall(question)
         if len(quoted) < 3:
             raise FormatError(
                 "a LaMP-1 input quotes the user's paper and two references; found "
-                f"{len(quoted)} quoted titles in {shown!r}"
+                f"{len(quoted)} quoted titles in {start!r}"
             )
         return f"{quoted[1]} {quoted[2]}".strip()
-    _, found, rest = question.partition(_MARKERS[task])
-    if not found:
+    _, marker, rest = question.partition(_MARKERS[task])
+    if not marker:
         raise FormatError(
-            f"a LaMP-{task} input has its text behind {_MARKERS[task]!r}; found {shown!r}"
+            f"a LaMP-{task} input has its text behind {_MARKERS[task]!r}; found {start!r}"
         )
     return rest.strip()
 
