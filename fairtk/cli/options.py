@@ -8,13 +8,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairtk.cli.output import STDIN, STDIN_KEPT, TABLE
 from fairtk.errors import InputError
-from fairtk.llm import Ledger
+
+if TYPE_CHECKING:
+    from fairtk.llm import Ledger
 
 FORMATS = (TABLE, "csv", "json", "latex", "markdown")
 
@@ -234,6 +236,8 @@ def open_ledger(
 
     Options that were given win over what is configured; a dry run writes nothing.
     """
+    from fairtk.llm import Ledger
+
     options = dict(configured)
     options |= {
         key: given[key] for key in LEDGER if given[key] is not None and given[key] is not False

@@ -310,5 +310,5 @@ class TestInstalledScript:
         loaded = re.findall(r"^import '([\w.]+)'", done.stderr, re.MULTILINE)
         assert not {"numpy", "pandas", "scipy", "torch", "ir_measures", "pyterrier"} & {*loaded}
         late = [name[11:] for name in loaded if name.startswith("fairtk.cli.")]
-        assert sorted(late) == sorted([*ours, "failures", "group", "output"])
+        assert sorted(late) == sorted([*ours, "group", "output"])
         assert "Usage: fairtk" in done.stdout
