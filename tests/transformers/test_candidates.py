@@ -11,8 +11,7 @@ from ir_datasets.formats import BaseDocs, BaseQueries, BaseScoredDocs, GenericDo
 from ir_datasets.indices import Docstore
 
 from fairtk import BM25Scorer, Candidates
-from fairtk.datasets import lamp
-from fairtk.datasets.registration import FairDataset
+from fairtk.datasets import FairDataset, lamp
 from fairtk.errors import DataWarning, DuplicateError, InputError, NotFoundError
 from fairtk.transformers.base import TransformerInputError
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -71,12 +71,11 @@ class LampDocstore(Docstore):  # type: ignore[misc]
 
     def get_many_iter(self, doc_ids: Iterable[str]) -> Iterator[Any]:
         """Yield the documents that exist, query by query."""
-        wanted = set(doc_ids)
+        asked = set(doc_ids)
         questions = self._file.questions()
         qids = dict.fromkeys(docno.partition("/")[0] for docno in doc_ids)
-        for doc in self._file.docs(qid for qid in qids if qid in questions):
-            if doc.doc_id in wanted:
-                yield doc
+        profiles = self._file.profiles(qid for qid in qids if qid in questions)
+        return chain.from_iterable([d for d in docs if d.doc_id in asked] for docs in profiles)
 
     def count(self) -> int:
         """Return the number of documents."""
@@ -118,9 +117,11 @@ class LampScoredDocs(BaseScoredDocs):  # type: ignore[misc]
 
     def scoreddocs_iter(self) -> Iterator[GenericScoredDoc]:
         """Yield the candidates, query by query, in file order."""
-        for qid, question in self._file.questions().items():
-            for docno in question.docnos:
-                yield GenericScoredDoc(qid, docno, 0.0)
+        questions = self._file.questions().items()
+        return chain.from_iterable(
+            [GenericScoredDoc(qid, docno, 0.0) for docno in question.docnos]
+            for qid, question in questions
+        )
 
     def scoreddocs_count(self) -> int:
         """Return the number of candidates of all queries."""

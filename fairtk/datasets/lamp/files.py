@@ -184,6 +184,10 @@ class QuestionsFile:
 
     def docs(self, qids: Iterable[str] | None = None) -> Iterator[Any]:
         """Yield the documents of queries in the file (default: all), query by query."""
+        return itertools.chain.from_iterable(self.profiles(qids))
+
+    def profiles(self, qids: Iterable[str] | None = None) -> Iterator[list[Any]]:
+        """Yield the profile of each query in the file (default: all), as a list of documents."""
         questions = self.questions()
         with open(self.path(), "rb") as stream:
             for qid in questions if qids is None else qids:
@@ -191,7 +195,7 @@ class QuestionsFile:
                 stream.seek(question.start)
                 entry = json.loads(stream.read(question.end - question.start))
                 bad: Bad | None = None if self.on_bad == "error" else []
-                yield from profile_docs(self.task, qid, entry["profile"], self.use_date, bad)
+                yield profile_docs(self.task, qid, entry["profile"], self.use_date, bad)
 
     def numbered_docs(self, rows: range | None = None) -> Iterator[Any]:
         """Yield the documents with some numbers, increasing and counted from 0 (default: all)."""
