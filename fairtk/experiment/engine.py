@@ -438,7 +438,8 @@ class Engine:
             errors = outcome.errors[step.node]
             table, spans = outcome.tables.get(step.node, (None, []))
             if step.keep and (spans or errors):
-                made.append(Made(self._chain(step.node), table, spans, errors))
+                notes = outcome.notes.get(step.node, {})
+                made.append(Made(self._chain(step.node), table, spans, errors, notes))
             if step.ask:
                 prompts = outcome.prompts[step.node]
                 self._prompts.setdefault(step.node, []).append(prompts)
@@ -489,7 +490,7 @@ class Engine:
                 errors[qid] = f"{node.stage.name}: {reason}"
         table = with_answers(table, [found.get(text) for text in prompts.texts], prompts.rows)
         spans = [span for span in spans if span[0] not in errors]
-        made = Made(self._chain(node.number), table, spans, errors)
+        made = Made(self._chain(node.number), table, spans, errors, {})
         self.store.commit([made], self.topics.digests)
 
     def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table]:

@@ -311,6 +311,11 @@ class Identified(pt.Transformer):  # type: ignore[misc]
         """What the transformer says of queries without a result, if it says so."""
         return getattr(self.transformer, "missing", None)
 
+    @property
+    def transform_with_notes(self) -> Any:
+        """The transformer's own, if it leaves notes; else there is no such attribute."""
+        return self.transformer.transform_with_notes
+
     def subtransformers(self) -> dict[str, Any]:
         """Return the transformer, for PyTerrier's schematics."""
         return {"transformer": self.transformer}
@@ -548,6 +553,11 @@ class Stage:
         return identity_name(type(self.transformer)) in CHEAP
 
     @property
+    def leaves_notes(self) -> bool:
+        """Whether it says something of its queries that is to be kept beside its rows."""
+        return hasattr(self.transformer, "transform_with_notes")
+
+    @property
     def name(self) -> str:
         """The stage's class, for messages."""
         if isinstance(self.transformer, Identified):
@@ -650,7 +660,7 @@ class Tree:
     def _kept(self, node: Node) -> bool:
         generates = node.stage.generator is not None
         asked = any(child.stage.generator is not None for child in node.children)
-        if node.systems or generates or asked:
+        if node.systems or generates or asked or node.stage.leaves_notes:
             return True
         return self._durable and (len(node.children) > 1 or not node.stage.cheap)
 

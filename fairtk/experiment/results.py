@@ -138,6 +138,7 @@ class Results:
         self,
         rows: SystemRows,
         evaluation: Evaluation | saved.SavedEvaluation,
+        notes: Callable[[str], pd.DataFrame],
         per_query: pd.DataFrame,
         means: pd.DataFrame,
         failures: pd.DataFrame,
@@ -154,6 +155,7 @@ class Results:
         self.environment = dict(environment)
         self._rows = rows
         self._evaluation = evaluation
+        self._notes = notes
         self._means = means
 
     @property
@@ -219,6 +221,21 @@ class Results:
             )
         keys = [c for c in (QID, SAMPLE) if c in frame.columns]
         return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
+
+    def notes(self, name: str) -> pd.DataFrame:
+        """Return what the stages of a system noted of its queries, of failed ones, too.
+
+        A transformer leaves notes by a method ``transform_with_notes(frame)``, which returns the
+        rows that its ``transform`` gives and a dict of any JSON value by qid: seconds, a trace.
+
+        Returns:
+            ``qid``, ``stage`` (its class), ``note``; queries in the order of the topics.
+
+        Raises:
+            NotFoundError: there is no such system.
+        """
+        self._check(name)
+        return self._notes(name)
 
     def better(self, measure: str) -> str:
         """Return ``"higher"`` or ``"lower"``: what is better, of one of the `measures`."""
@@ -355,9 +372,12 @@ class Results:
             StoreError: the folder cannot be written.
         """
         tables = {"per_query": self.per_query, "failures": self.failures, "means": self.counts}
-        notes = {"baseline": self.baseline, "experiment": self.config}
-        rows, evaluation = self._rows, self._evaluation
-        saved.save(Path(folder), self.systems, rows, evaluation, tables, self.environment, notes)
+        more = {"baseline": self.baseline, "experiment": self.config}
+        notes = [self._notes(name).assign(system=name) for name in self.systems]
+        saved.save(
+            Path(folder), self.systems, self._rows, self._evaluation,
+            pd.concat(notes, ignore_index=True), tables, self.environment, more,
+        )  # fmt: skip
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Results:

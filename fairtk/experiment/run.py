@@ -21,7 +21,15 @@ from fairtk.experiment.executors import Executor, as_executor
 from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
 from fairtk.experiment.results import Results, as_texts
-from fairtk.experiment.saved import COLUMNS, CONFIG, MEANS, SETTINGS, Evaluation, stored_rows
+from fairtk.experiment.saved import (
+    COLUMNS,
+    CONFIG,
+    MEANS,
+    SETTINGS,
+    Evaluation,
+    stored_notes,
+    stored_rows,
+)
 from fairtk.experiment.store import FILE, Store, stored_systems
 from fairtk.frames import QID, as_strings, require
 from fairtk.io import Table, aligned_lines, html_text
@@ -219,11 +227,16 @@ def _results(
         values, means = evaluation.all_values(
             content, lambda name: rows(name, evaluation.inputs, codes=True), engine.store
         )
+    chains = {
+        name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
+        for name, node in engine.tree.ends.items()
+    }
     labels = list(evaluation.labels.values())
     index = pd.Index(order, name="system")
     return Results(
         rows=rows,
         evaluation=evaluation,
+        notes=stored_notes(engine.store, chains, engine.topics.digests),
         per_query=values,
         means=pd.DataFrame.from_dict(means, orient="index", columns=labels).reindex(index),
         failures=failures,

@@ -51,6 +51,7 @@ from fairtk.io import atomic_text, read_parquet, write_parquet
 from fairtk.measures import FairEvaluator, FairMeasure, parse, refuse_samples, written
 
 COLUMNS = ["system", QID, "measure", "value"]
+NOTES = [QID, "stage", "note"]
 _OURS = {theirs: ours for ours, theirs in TO_IR_MEASURES.items()}
 _listening = threading.Lock()  # who hears warnings is the process, not the thread
 
@@ -306,6 +307,28 @@ def stored_rows(
     return rows
 
 
+def stored_notes(
+    store: Store,
+    chains: Mapping[str, Sequence[tuple[str, int | None]]],
+    topics: Mapping[str, str],
+) -> Callable[[str], pd.DataFrame]:
+    """Return what gives the notes of a system: ``qid``, ``stage``, ``note``.
+
+    `chains` has the stages that leave some, with the chains that they end, by system; topics are
+    digests by qid.
+    """
+
+    def notes(system: str) -> pd.DataFrame:
+        rows = [
+            (qid, stage, note)
+            for stage, chain in chains.get(system, ())
+            for qid, note in store.notes(chain, topics).items()
+        ]
+        return pd.DataFrame(rows, columns=NOTES)
+
+    return notes
+
+
 def saved_rows(files: Mapping[str, Path]) -> SystemRows:
     """Return what gives the rows of Parquet files, by system."""
 
@@ -327,6 +350,7 @@ FORM = 2
 """Version of the folder's form."""
 
 CONFIG, ENVIRONMENT, MEANS = "config.json", "environment.json", "means.parquet"
+_NOTES = "notes.parquet"
 SETTINGS = "settings"
 """Where a study puts the results of each of its settings, by the setting's name."""
 
@@ -349,13 +373,15 @@ def save(
     systems: Sequence[str],
     rows: SystemRows,
     evaluation: Evaluation | SavedEvaluation,
+    notes: pd.DataFrame,
     tables: dict[str, pd.DataFrame],
     environment: dict[str, Any],
-    notes: dict[str, Any],
+    more: dict[str, Any],
 ) -> None:
     """Write results to a folder; each file appears in one step, the configuration last.
 
-    Takes tidy frames by file name, and further parts of the configuration as notes.
+    Takes the notes of all systems, tidy frames by file name, and what more there is for the
+    configuration.
     """
     files = {name: f"rankings/{i:03}.parquet" for i, name in enumerate(systems)}
     try:
@@ -364,6 +390,11 @@ def save(
             write_parquet(rows(name), folder / file)
         for name, table in tables.items():
             write_parquet(table, folder / f"{name}.parquet")
+        if len(notes):
+            texts = [json.dumps(note, ensure_ascii=False) for note in notes["note"]]
+            write_parquet(notes.assign(note=texts), folder / _NOTES)
+        else:
+            (folder / _NOTES).unlink(missing_ok=True)  # of an earlier save
         if evaluation.qrels is not None:
             write_parquet(evaluation.qrels, folder / "qrels.parquet")
         _write_json(environment, folder / ENVIRONMENT)
@@ -372,7 +403,7 @@ def save(
             "systems": files,
             "measures": evaluation.texts,
             "better": evaluation.directions,
-            **notes,
+            **more,
         }
         _write_json(config, folder / CONFIG)
     except OSError as error:
@@ -409,9 +440,14 @@ def _arguments(folder: Path, config: Any) -> dict[str, Any]:
     measures = list(config["measures"])
     means = counts.pivot(index="system", columns="measure", values="mean").rename_axis(columns=None)
     qrels = _read(folder / "qrels.parquet") if measures else None
+    notes = pd.DataFrame(columns=["system", *NOTES])
+    if (folder / _NOTES).exists():
+        notes = _read(folder / _NOTES)
+        notes["note"] = notes["note"].map(json.loads).astype(object)
     return {
         "rows": saved_rows({name: folder / file for name, file in config["systems"].items()}),
         "evaluation": SavedEvaluation(config["measures"], config["better"], qrels),
+        "notes": lambda name: notes.loc[notes["system"] == name, NOTES].reset_index(drop=True),
         "per_query": per_query,
         "means": means.reindex(index=pd.Index(systems, name="system"), columns=measures),
         "failures": _read(folder / "failures.parquet"),

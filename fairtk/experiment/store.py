@@ -182,6 +182,7 @@ CREATE TABLE IF NOT EXISTS cells (
     first INTEGER NOT NULL,
     size INTEGER NOT NULL,
     error TEXT,
+    notes TEXT,
     PRIMARY KEY (chain, qid, topic)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS evaluations (
@@ -219,6 +220,9 @@ class StoreFile:
                 self._database.execute("PRAGMA journal_mode=WAL")
                 self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_TABLES)
+        with self.transaction() as database:  # a store of 0.2 and before has no notes
+            if "notes" not in [row[1] for row in database.execute("PRAGMA table_info(cells)")]:
+                database.execute("ALTER TABLE cells ADD COLUMN notes TEXT")
 
     def select(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows that a statement finds."""
@@ -303,6 +307,7 @@ class Made(NamedTuple):
     table: Table | None
     spans: Sequence[Span]
     errors: Mapping[str, str]  # why queries failed, those with rows among them
+    notes: Mapping[str, str]  # what is kept beside rows and errors: JSON, by query
 
 
 class Store(StoreFile):
@@ -367,19 +372,30 @@ class Store(StoreFile):
     def commit(self, made: Iterable[Made], topics: Mapping[str, str]) -> None:
         """Keep results in one step; a result that is there stays, a failure gives way."""
         with self.transaction() as database:
-            for chain, table, spans, errors in made:
+            for chain, table, spans, errors, notes in made:
                 frame = self._keep(database, table) if spans else None
                 cells: dict[str, tuple[int | None, int, int]]
                 cells = dict.fromkeys(errors, (None, 0, 0))
                 cells |= {qid: (frame, first, size) for qid, first, size in spans}
-                rows = [(chain, q, topics[q], *cell, errors.get(q)) for q, cell in cells.items()]
+                rows = [
+                    (chain, q, topics[q], *cell, errors.get(q), notes.get(q))
+                    for q, cell in cells.items()
+                ]
                 database.executemany(
-                    "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?) "
+                    "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
                     "ON CONFLICT (chain, qid, topic) DO UPDATE SET frame = excluded.frame, "
-                    "first = excluded.first, size = excluded.size, error = excluded.error "
-                    "WHERE cells.error IS NOT NULL",
+                    "first = excluded.first, size = excluded.size, error = excluded.error, "
+                    "notes = excluded.notes WHERE cells.error IS NOT NULL",
                     rows,
                 )
+
+    def notes(self, chain: int | None, topics: Mapping[str, str]) -> dict[str, Any]:
+        """Return what the last stage of a chain noted, of failed queries, too, as JSON values."""
+        rows = self.select(
+            "SELECT qid, topic, notes FROM cells WHERE chain = ? AND notes IS NOT NULL", (chain,)
+        )
+        texts = {qid: text for qid, topic, text in rows if topics.get(qid) == topic}
+        return {qid: json.loads(texts[qid]) for qid in topics if qid in texts}
 
     def read(
         self, cells: Iterable[StoredCell], columns: Sequence[str] | None = None

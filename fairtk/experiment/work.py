@@ -8,6 +8,7 @@ batch: the batch is halved until what fails stands alone.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,6 +90,7 @@ class TaskResult:
     tables: dict[int, tuple[Table, list[Span]]] = field(default_factory=dict)
     prompts: dict[int, Prompts] = field(default_factory=dict)
     errors: dict[int, dict[str, str]] = field(default_factory=dict)
+    notes: dict[int, dict[str, str]] = field(default_factory=dict)  # JSON, by node and query
 
 
 @dataclass(frozen=True)
@@ -187,8 +189,11 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
             inp = frames.get(step.parent, _NO_ROWS)
             if ordered.get(step.parent) != qids:
                 inp = _rows_of(inp, qids)
-            parts = _stage_parts(stages[step.stage], step, inp, qids, task.fail_fast, errors)
+            notes: dict[str, Any] = {}
+            parts = _stage_parts(stages[step.stage], step, inp, qids, task.fail_fast, errors, notes)
             outcome.errors.setdefault(step.node, {}).update(errors)
+            if notes:
+                outcome.notes[step.node] = _notes_as_json(notes, qids, step.name)
             if step.ask:
                 outcome.prompts[step.node] = _prompts(parts, stages[step.stage].backend.tokenizer)
                 continue
@@ -216,18 +221,26 @@ def _stage_parts(
     qids: list[str],
     fail_fast: bool,
     errors: dict[str, str],
+    notes: dict[str, Any],
 ) -> list[tuple[list[str], Any]]:
     """Return what a stage makes of the queries, in parts where some of them fail.
 
     A stage says in ``missing`` (``qid``, ``reason``; as `fairtk.FairQR` does) which queries of its
-    last call have no result: they failed, whatever rows about them it returns.
+    last call have no result: they failed, whatever rows about them it returns. One that has
+    ``transform_with_notes`` gives rows and, by qid, what is to be kept beside them: `notes` gets
+    it, of failed queries, too.
     """
+    with_notes = getattr(stage, "transform_with_notes", None)
 
     def attempt(some: list[str]) -> Any:
         rows = inp if some is qids else _rows_of(inp, some)
         if step.ask:
             return stage.asked(rows)
-        out = stage.transform(rows)
+        if with_notes is None:
+            out = stage.transform(rows)
+        else:
+            out, beside = with_notes(rows)
+            notes.update(beside)
         missing = getattr(stage, "missing", None)
         if isinstance(missing, pd.DataFrame):
             errors.update(zip(missing[QID], missing["reason"], strict=True))
@@ -244,6 +257,20 @@ def _stage_parts(
     parts = _in_parts(qids, attempt, blame, reasons)
     errors.update({qid: f"{step.name}: {reason}" for qid, reason in reasons.items()})
     return parts
+
+
+def _notes_as_json(notes: Mapping[str, Any], qids: Sequence[str], name: str) -> dict[str, str]:
+    """Return a stage's notes as JSON, by qid."""
+    odd = notes.keys() - set(qids)
+    if odd:
+        raise InputError(f"{name} gave notes of the qid {min(odd)!r}, which is not in its input")
+    texts = {}
+    for qid, note in notes.items():
+        try:
+            texts[qid] = json.dumps(note, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name}: the note of qid {qid!r} is not JSON ({error})") from None
+    return texts
 
 
 def _in_parts(

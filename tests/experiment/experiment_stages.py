@@ -113,3 +113,25 @@ def note(log, lines):
     if log is not None:
         with open(log, "a", encoding="utf-8") as stream:
             stream.writelines(f"{line}\n" for line in lines)
+
+
+class Noting(FairTransformer):
+    """Passes rows on, with a note of each query; those without a result say so, too."""
+
+    SETTINGS = ()
+
+    def __init__(self, lost=(), log=None):
+        self.lost, self.log = lost, log
+
+    def transform(self, inp):
+        return self.transform_with_notes(inp)[0]
+
+    def transform_with_notes(self, inp):
+        note(self.log, inp["qid"].unique())
+        there = [qid for qid in self.lost if qid in set(inp["qid"])]
+        self.missing = pd.DataFrame({"qid": there, "reason": "no result today"})
+        notes = {}
+        for qid, size in inp["qid"].value_counts().items():
+            trace = [{"qid": qid, "size": int(size), "share": float("nan")}]
+            notes[qid] = {"seconds": 0.25, "trace": trace}
+        return inp[~inp["qid"].isin(there)], notes
