@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairtk import plugins
-from fairtk.plugins import DatasetSpec, PromptSpec, TransformerSpec, UtilitySpec, hookimpl, registry
+from fairtk.plugins import (
+    BackendSpec,
+    ChatModelSpec,
+    DatasetSpec,
+    PromptSpec,
+    TransformerSpec,
+    UtilitySpec,
+    hookimpl,
+    registry,
+)
 
 _LAMP = {
     1: "citation identification",
@@ -101,6 +110,59 @@ def fairtk_prompts() -> Iterable[PromptSpec]:
         *(
             PromptSpec(f"lamp-{number}", f"fairtk.llm.prompts:Lamp{number}", f"LaMP: {task}")
             for number, task in _LAMP.items()
+        ),
+    ]
+
+
+@hookimpl
+def fairtk_backends() -> Iterable[BackendSpec]:
+    """Return the built-in backends, all of this machine."""
+    flan = "google/flan-t5-small"
+    return [
+        BackendSpec(
+            "t5",
+            "fairtk.llm:HuggingFaceSeq2Seq",
+            "an encoder-decoder model (a hub name or a folder)",
+            extra="t5",
+            example=flan,
+            stage="fairtk.transformers:FlanT5",
+            exact={"dtype": "float32"},
+        ),
+        BackendSpec(
+            "ct2",
+            "fairtk.llm:CTranslate2Seq2Seq",
+            "an encoder-decoder model by CTranslate2, sooner on a CPU",
+            extra="fast",
+            example=flan,
+        ),
+        BackendSpec(
+            "causal",
+            "fairtk.llm:HuggingFaceCausal",
+            "a decoder-only model (a hub name or a folder)",
+            extra="t5",
+            example="Qwen/Qwen2.5-0.5B-Instruct",
+        ),
+    ]
+
+
+@hookimpl
+def fairtk_chat_models() -> Iterable[ChatModelSpec]:
+    """Return the built-in chat models: servers, and rules in place of a model."""
+    return [
+        ChatModelSpec(
+            "openai",
+            "fairtk.llm:OpenAICompatible",
+            "any server that speaks OpenAI's chat protocol",
+            extra="llm",
+            example="gpt-4o",
+            server=True,
+        ),
+        ChatModelSpec(
+            "keyword",
+            "fairtk.llm:KeywordRefiner",
+            "no model: terms from a table",
+            example="terms.tsv",
+            uses=("refinement",),
         ),
     ]
 

@@ -225,6 +225,25 @@ paying_options = all_of(
 """The options of `SERVER` and `LEDGER`, the same for all commands."""
 
 
+class ModelOption(click.Option):
+    """An option ``KIND:MODEL``; its help lists the kinds that plugins give, when it is shown."""
+
+    def __init__(self, *names: Any, use: str, default_text: str, **settings: Any) -> None:
+        super().__init__(*names, metavar="KIND:MODEL", **settings)
+        self.use, self.default_text = use, default_text
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its help."""
+        from fairtk import plugins
+        from fairtk.llm import kinds_of_models
+
+        plugins.loaded()
+        kinds = [f"{name} ({spec.summary})" for name, spec in kinds_of_models(self.use).items()]
+        repeated = " Repeatable." * self.multiple
+        self.help = f"KIND is {', '.join(kinds)}.{repeated}  [default: {self.default_text}]"
+        return super().get_help_record(ctx)
+
+
 def open_ledger(
     configured: Mapping[str, Any],
     given: Mapping[str, Any],

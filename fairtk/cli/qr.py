@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import format_option, paying_options
+from fairtk.cli.options import ModelOption, format_option, paying_options
 
 
 @click.command("qr")
@@ -19,9 +19,7 @@ from fairtk.cli.options import format_option, paying_options
               "'*'. Repeatable.  [default: gender, geography]")  # fmt: skip
 @click.option("-s", "--system", "systems", multiple=True,
               help="A system to compare; BM25 always is. Repeatable.  [default: all]")  # fmt: skip
-@click.option("--llm", "model", metavar="BACKEND:MODEL",
-              help="keyword (no model), openai:MODEL, causal:MODEL or seq2seq:MODEL (a hub name "
-              "or a folder).  [default: keyword]")  # fmt: skip
+@click.option("--llm", "model", cls=ModelOption, use="refinement", default_text="keyword")
 @paying_options
 @click.option("--split", type=click.Choice(["train", "eval"]), help="The topics of a FOLDER.")
 @click.option("--variations/--no-variations", default=True, show_default=True,
@@ -68,7 +66,7 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
       [[retriever]]                      # several, the first BM25: kind = bm25, vector or
       kind = "bm25"                      # module:factory; a name, threads, other settings
       [llm]                              # or several [[llm]], each with a name
-      backend = "openai"                 # keyword, causal, seq2seq
+      backend = "openai"                 # or another kind of --llm
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...
       [ledger]                           # path, offline, max_calls, max_cost, prices,
                                          # retry_unusable

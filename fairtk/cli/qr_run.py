@@ -15,6 +15,7 @@ import click
 from fairtk.cli.options import open_ledger
 from fairtk.cli.output import echo_frame, echo_table, said_command
 from fairtk.errors import DataWarning, InputError, ParameterError
+from fairtk.llm import takes_temperature
 from fairtk.plugins import on_terminal
 from fairtk.studies import kind_of_source
 from fairtk.studies.fair_qr import (
@@ -27,6 +28,7 @@ from fairtk.studies.fair_qr import (
     change_table,
     comparison,
     from_trec_fair,
+    kind_of_settings,
     make_model,
     make_retriever,
     names_of,
@@ -136,7 +138,7 @@ def _models(file: StudyFile, given: SimpleNamespace, settings: Settings) -> tupl
         fits = tables[0] if tables[0].get("backend") == chosen["backend"] else {}
         tables = [{**fits, **chosen}]
     for table in tables if given.base_url or given.api_key_env is not None else ():
-        if table.get("backend") == "openai" or len(tables) == 1:
+        if len(tables) == 1 or kind_of_settings(table).server:
             table |= {"base_url": given.base_url} if given.base_url else {}
             table |= {} if given.api_key_env is None else {"api_key_env": given.api_key_env}
     refining = dict(settings.fair_qr)
@@ -149,7 +151,7 @@ def _models(file: StudyFile, given: SimpleNamespace, settings: Settings) -> tupl
     made = {}
     for name, table in zip(names_of(tables, "llm", "model"), tables, strict=True):
         own = {key: value for key, value in table.items() if key != "name"}
-        if own.get("backend", "keyword") != "keyword":
+        if takes_temperature(kind_of_settings(own)):
             own.setdefault("temperature", warm)
         made[name] = make_model(own)
     # each model has its own

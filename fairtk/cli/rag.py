@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import SERVER, format_option, open_ledger, paying_options
+from fairtk.cli.options import SERVER, ModelOption, format_option, open_ledger, paying_options
 from fairtk.cli.output import echo_frame, echo_table, said_command
 
 
@@ -21,10 +21,8 @@ from fairtk.cli.output import echo_frame, echo_table, said_command
 @click.option("-r", "--retriever", "retrievers", multiple=True,
               help="bm25, contriever[:MODEL], splade[:MODEL] (a hub name or a folder). "
               "Repeatable.  [default: bm25]")  # fmt: skip
-@click.option("-g", "--generator", "generators", multiple=True, metavar="KIND:MODEL",
-              help="t5:MODEL, ct2:MODEL (the same by CTranslate2), causal:MODEL or "
-              "openai:MODEL. Repeatable.  "
-              "[default: t5:google/flan-t5-small]")  # fmt: skip
+@click.option("-g", "--generator", "generators", multiple=True, cls=ModelOption, use="answers",
+              default_text="t5:google/flan-t5-small")  # fmt: skip
 @click.option("-a", "--alpha", "alphas", type=float, multiple=True,
               help="Of the sampler. Repeatable.  [default: 1, 2, 4, 8]")  # fmt: skip
 @click.option("-n", "--samples", type=int, help="Rankings per query and alpha.  [default: 100]")

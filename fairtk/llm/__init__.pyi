@@ -36,6 +36,15 @@ from .local import ChatBackend as ChatBackend
 from .local import KeywordRefiner as KeywordRefiner
 from .local import LocalChat as LocalChat
 from .local import as_chat_model as as_chat_model
+from .models import ANSWERS as ANSWERS
+from .models import REFINEMENT as REFINEMENT
+from .models import build_chat_model as build_chat_model
+from .models import build_model as build_model
+from .models import check_settings as check_settings
+from .models import kind_of_model as kind_of_model
+from .models import kinds_of_models as kinds_of_models
+from .models import parse_model as parse_model
+from .models import takes_temperature as takes_temperature
 from .prompts import SHORTEST_ENTRY as SHORTEST_ENTRY
 from .prompts import Entry as Entry
 from .prompts import Prompt as Prompt

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -25,7 +26,6 @@ from fairtk.errors import FairtkError, MissingExtraError, ModelError, ParameterE
 from fairtk.io import ENDED, Interpreter
 from fairtk.llm import loading
 from fairtk.llm.hugging_face import GumbelNoise, HuggingFaceSeq2Seq
-from fairtk.llm.loading import CPU_MOST, GPU_MOST
 
 NEEDED = "4.8"
 """The minor version whose converter and scores are known; others are refused."""
@@ -70,10 +70,11 @@ def converted(folder: str, digest: str, name: str) -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     import torch
-    from transformers import AutoModelForSeq2SeqLM
 
     tokenizer = loading.load_tokenizer(folder, name)
-    model = loading.load_model(AutoModelForSeq2SeqLM, folder, name, torch.device("cpu"), "float32")
+    model = loading.load_model(
+        "AutoModelForSeq2SeqLM", folder, name, torch.device("cpu"), "float32"
+    )
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".converting-") as scratch:
         made = Path(scratch) / "model"
         _convert(model, tokenizer, folder, name, made)
@@ -230,6 +231,7 @@ def _end(interpreter: Interpreter, said: IO[str]) -> None:
     said.close()
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
     """An encoder-decoder model that CTranslate2 runs in float32; settings of `HuggingFaceSeq2Seq`.
 
@@ -252,13 +254,16 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
     samples: ClassVar[bool] = False
     LIBRARIES: ClassVar[tuple[str, ...]] = (*HuggingFaceSeq2Seq.LIBRARIES, "ctranslate2")
 
-    def __init__(self, model: str, *, dtype: str = "float32", **settings: Any) -> None:
-        if dtype not in ("auto", "float32"):
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("auto", "float32"):
             raise ParameterError(
-                f"CTranslate2Seq2Seq: dtype must be 'float32'; found {dtype!r} (use "
+                f"CTranslate2Seq2Seq: dtype must be 'float32'; found {self.dtype!r} (use "
                 "HuggingFaceSeq2Seq for half precision)"
             )
-        super().__init__(model, dtype="float32", **settings)
+        self.dtype = "float32"
+        super().__post_init__()
         require_ctranslate2("CTranslate2Seq2Seq")
 
     @cached_property
@@ -278,10 +283,6 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
     def _vocabulary(self) -> list[str]:
         found: list[str] = self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer)))
         return found
-
-    def _fitting_tokens(self) -> int:
-        # no shape to estimate from; a batch that memory does not hold is halved
-        return GPU_MOST if self._device.type == "cuda" else CPU_MOST
 
     def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
         del noise  # `stream` refuses a temperature

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from fairtk.errors import ModelError, ParameterError
 from fairtk.frames import FloatArray, IntArray
-from fairtk.llm import loading
 from fairtk.llm.backends import declared_window
-from fairtk.llm.hugging_face import HuggingFaceModel, in_batches, optional, padded
-from fairtk.llm.loading import encoder_tokens, is_pickled
+from fairtk.llm.hugging_face import HuggingFaceModel, padded
 
 _PAIRS = 1 << 14
 """How many inner products are computed at a time."""
 
 
+@dataclass(eq=False, repr=False)
 class Encoder(HuggingFaceModel, ABC):
     """A Hugging Face encoder that turns each text into one vector, in batches of similar length.
 
@@ -32,7 +30,8 @@ class Encoder(HuggingFaceModel, ABC):
         device: ``"auto"`` (CUDA if there is one, else CPU) or a torch device.
         dtype: ``"auto"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         max_tokens: the most tokens of a text, special ones included; None for the model's own.
-        batch_tokens: the most tokens of a batch; None for what fits into memory.
+        batch_tokens: the most tokens of a batch; None: 4,096 on a CPU, on CUDA
+            262,144 (32,768 where a vector has the vocabulary's size).
         revision: branch, tag or commit on the hub; None for its default.
         allow_pickled_weights: whether weights that are there as pickles only are read.
 
@@ -41,40 +40,24 @@ class Encoder(HuggingFaceModel, ABC):
         MissingExtraError: torch or transformers is not installed.
     """
 
-    SETTINGS: ClassVar[tuple[str, ...]] = (
-        "model",
-        "device",
-        "dtype",
-        "max_tokens",
-        "batch_tokens",
-        "revision",
-        "allow_pickled_weights",
-    )
+    COUNTS = ("max_tokens", "batch_tokens")
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        device: str = "auto",
-        dtype: str = "float32",
-        max_tokens: int | None = None,
-        batch_tokens: int | None = None,
-        revision: str | None = None,
-        allow_pickled_weights: bool = False,
-    ) -> None:
-        super().__init__(model, device, dtype, batch_tokens, revision)
-        where = type(self).__name__
-        self.max_tokens = optional(max_tokens, "max_tokens", where)
-        if not isinstance(allow_pickled_weights, bool):
+    model: str
+    _: KW_ONLY
+    device: str = "auto"
+    dtype: str = "float32"
+    max_tokens: int | None = None
+    batch_tokens: int | None = None
+    revision: str | None = None
+    allow_pickled_weights: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.allow_pickled_weights, bool):
             raise ParameterError(
-                f"{where}: allow_pickled_weights must be True or False; found "
-                f"{allow_pickled_weights!r}"
+                f"{type(self).__name__}: allow_pickled_weights must be True or False; found "
+                f"{self.allow_pickled_weights!r}"
             )
-        self.allow_pickled_weights = allow_pickled_weights
-
-    @property
-    def _pickled(self) -> bool:  # type: ignore[override]
-        return self.allow_pickled_weights
 
     def encode(self, texts: Sequence[str]) -> Any:
         """Return one vector per text: the rows of an array, or of a sparse one (CSR).
@@ -93,13 +76,10 @@ class Encoder(HuggingFaceModel, ABC):
         # a text without tokens has the vector 0
         places, known = [np.flatnonzero(lengths == 0)], np.flatnonzero(lengths)
         parts = [self._kept(np.zeros((len(places[0]), self._size), dtype=np.float32))]
-        for batch, vectors in in_batches(
+        for batch, vectors in self._in_batches(
             lengths[known],
-            self.batch_tokens or self._fitting,
             0,
             lambda batch: self._vectors([tokens[i] for i in known[batch]]),
-            self._device,
-            self.model,
             "use a smaller model or a smaller max_tokens",
         ):
             places.append(known[batch])
@@ -117,19 +97,10 @@ class Encoder(HuggingFaceModel, ABC):
 
     # What a kind of encoder decides -----------------------------------------------------------
 
-    @abstractmethod
-    def _auto_class(self) -> Any:
-        """Return the class of transformers that loads the model."""
-
     @property
     @abstractmethod
     def _size(self) -> int:
         """The numbers of a vector."""
-
-    @property
-    @abstractmethod
-    def _fitting(self) -> int:
-        """The tokens of a batch that fit into memory."""
 
     @abstractmethod
     def _pool(self, output: Any, mask: Any) -> Any:
@@ -160,23 +131,12 @@ class Encoder(HuggingFaceModel, ABC):
         return tokens
 
     def _vectors(self, rows: list[list[int]]) -> Any:
-        import torch
+        ids, mask = padded(rows, self._tokenizer.pad_token_id, False, self._device)
+        output = self._model(input_ids=ids, attention_mask=mask)
+        return self._kept(self._pool(output, mask.bool().unsqueeze(-1)).cpu().numpy())
 
-        ids, mask = padded(rows, self._tokenizer.pad_token_id, left=False)
-        there = torch.from_numpy(mask).to(self._device)
-        output = self._model(input_ids=torch.from_numpy(ids).to(self._device), attention_mask=there)
-        return self._kept(self._pool(output, there.bool().unsqueeze(-1)).cpu().numpy())
 
-    @cached_property
-    def _model(self) -> Any:
-        return loading.load_model(
-            self._auto_class(),
-            self._folder,
-            self.model,
-            self._device,
-            self.dtype,
-            pickled=is_pickled(Path(self._folder)),
-        )
+Encoder.SETTINGS = tuple(field.name for field in fields(Encoder))
 
 
 class MeanEncoder(Encoder):
@@ -186,18 +146,11 @@ class MeanEncoder(Encoder):
     with Contrastive Learning".
     """
 
-    def _auto_class(self) -> Any:
-        from transformers import AutoModel
-
-        return AutoModel
+    AUTO = "AutoModel"
 
     @property
     def _size(self) -> int:
         return int(self._config.hidden_size)
-
-    @property
-    def _fitting(self) -> int:
-        return encoder_tokens(self._model, self._device, 0)
 
     def _pool(self, output: Any, mask: Any) -> Any:
         hidden = output.last_hidden_state.float().masked_fill(~mask, 0.0)
@@ -216,18 +169,12 @@ class SpladeEncoder(Encoder):
     See `Encoder` for the settings. Formal et al. 2021, "SPLADE v2", equation 6 (max pooling).
     """
 
-    def _auto_class(self) -> Any:
-        from transformers import AutoModelForMaskedLM
-
-        return AutoModelForMaskedLM
+    AUTO = "AutoModelForMaskedLM"
+    GPU_MOST = 2**15  # a score for each word of the vocabulary and token: 4 GB
 
     @property
     def _size(self) -> int:
         return int(self._config.vocab_size)
-
-    @property
-    def _fitting(self) -> int:
-        return encoder_tokens(self._model, self._device, self._size)
 
     def _pool(self, output: Any, mask: Any) -> Any:
         # log(1 + relu) grows with the score, so the largest score decides: one pass, not three

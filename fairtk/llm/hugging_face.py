@@ -8,7 +8,9 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +26,6 @@ from fairtk.llm.backends import (
     longer_than,
 )
 from fairtk.llm.beams import shared, shares_beams
-from fairtk.llm.loading import batch_tokens as fitting_tokens
 from fairtk.llm.loading import find_folder, is_out_of_memory, model_digest
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -33,34 +34,46 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 class HuggingFaceModel:
     """A model on the hub or in a folder, loaded on first use; code of a repository is never run.
 
-    A subclass names its settings in `SETTINGS`, keeps each as an attribute of that name, and says
-    what they mean.
+    A subclass is a dataclass whose fields are its settings, and says what they mean.
 
     Raises:
         ParameterError: a setting is out of its range.
         MissingExtraError: torch or transformers is not installed.
     """
 
-    SETTINGS: ClassVar[tuple[str, ...]] = ()
+    SETTINGS: ClassVar[tuple[str, ...]]
+    """Names of the settings, in the order in which they are printed."""
+
+    COUNTS: ClassVar[tuple[str, ...]]
+    """The settings that are integers from 1, or None where that is their default."""
 
     LIBRARIES: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
     """The packages on whose versions the numbers depend."""
 
-    _pickled: bool | None = None
-    """Whether pickled weights may be read; None: never, and there is no setting for it."""
+    AUTO: ClassVar[str]
+    """The class of transformers that loads the model."""
 
-    def __init__(
-        self, model: str, device: str, dtype: str, batch_tokens: int | None, revision: str | None
-    ) -> None:
+    CPU_MOST: ClassVar[int] = 2**12
+    GPU_MOST: ClassVar[int] = 2**18
+    """Tokens of a batch. Larger ones are no faster: on a CPU the scores fall out of the cache."""
+
+    model: str
+    device: str
+    dtype: str
+    batch_tokens: int | None
+    revision: str | None
+
+    def __post_init__(self) -> None:
         where = type(self).__name__
         loading.require_packages(where)
-        if dtype not in DTYPES:
-            raise ParameterError(f"{where}: unknown dtype {dtype!r}{suggestion(dtype, DTYPES)}")
-        self.model = str(model)
-        self.device = str(device)
-        self.dtype = dtype
-        self.batch_tokens = optional(batch_tokens, "batch_tokens", where)
-        self.revision = revision
+        self.model, self.device = str(self.model), str(self.device)
+        if self.dtype not in DTYPES:
+            raise ParameterError(
+                f"{where}: unknown dtype {self.dtype!r}{suggestion(str(self.dtype), DTYPES)}"
+            )
+        for name in self.COUNTS:
+            check = optional if getattr(type(self), name) is None else at_least_one
+            setattr(self, name, check(getattr(self, name), name, where))
 
     @property
     def name(self) -> str:
@@ -69,11 +82,15 @@ class HuggingFaceModel:
 
     def content_digest(self) -> str:
         """Return a digest of the model's files, wherever they are."""
-        return model_digest(find_folder(self.model, self.revision, self._pickled))
+        return model_digest(Path(self._folder))
+
+    @property
+    def _pickled(self) -> bool | None:
+        """Whether pickled weights may be read; None: never, and there is no setting for it."""
+        return getattr(self, "allow_pickled_weights", None)
 
     @cached_property
     def _folder(self) -> str:
-        loading.require_packages(type(self).__name__)
         return str(find_folder(self.model, self.revision, self._pickled))
 
     @cached_property
@@ -88,19 +105,73 @@ class HuggingFaceModel:
     def _device(self) -> Any:
         return loading.pick_device(self.device, type(self).__name__)
 
+    @cached_property
+    def _model(self) -> Any:
+        return loading.load_model(
+            self.AUTO, self._folder, self.model, self._device, self.dtype, self._pickled
+        )
+
     @property
     def _positions(self) -> int | None:
         """Absolute positions of the model; None where positions are relative (T5)."""
-        found = getattr(self._config, "max_position_embeddings", None)
-        return int(found) if found else None
+        return getattr(self._config, "max_position_embeddings", None) or None
+
+    @cached_property
+    def _most(self) -> int:
+        """The largest `cost` of a batch so far: the setting, halved where memory ran out."""
+        return self.batch_tokens or (
+            self.GPU_MOST if self._device.type == "cuda" else self.CPU_MOST
+        )
+
+    def _in_batches(
+        self, lengths: IntArray, new_tokens: int, run: Callable[[IntArray], Any], remedy: str
+    ) -> Iterator[tuple[IntArray, Any]]:
+        """Yield the numbers of each batch's texts and what `run` made of them.
+
+        A batch that memory does not hold is halved, and no batch as large is tried again.
+
+        Args:
+            lengths: tokens of each text; shape (n,).
+            new_tokens: tokens that each answer may have; 0 where nothing is generated.
+            run: does a batch; never returns None.
+            remedy: what to do where memory does not hold one text.
+
+        Raises:
+            ModelError: memory does not hold one text.
+        """
+        from tqdm import tqdm
+
+        waiting = plan_batches(lengths, self._most, new_tokens)[::-1]
+        # disable=None: a bar on a terminal only; delay: only for work that takes a while
+        with tqdm(
+            total=len(lengths), desc=self.model, unit="text", delay=2, disable=None, leave=False
+        ) as bar:
+            while waiting:
+                batch = waiting.pop()
+                price = cost(len(batch), int(lengths[batch].max()), new_tokens)
+                output = None
+                if len(batch) == 1 or price <= self._most:
+                    output = _unless_memory_runs_out(run, batch, self._device)
+                if output is not None:
+                    yield batch, output
+                    bar.update(len(batch))
+                elif len(batch) == 1:
+                    raise ModelError(
+                        f"memory on {self._device} does not hold one prompt of "
+                        f"{lengths[batch[0]]} tokens for {self.model!r}: {remedy}"
+                    )
+                else:
+                    self._most = min(self._most, max(1, price // 2))
+                    middle = len(batch) // 2
+                    waiting += [batch[middle:], batch[:middle]]
 
     def __getstate__(self) -> dict[str, Any]:
         # A loaded model does not travel to other processes; each loads its own.
         return {name: getattr(self, name) for name in self.SETTINGS}
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.SETTINGS)
-        return f"{type(self).__name__}({shown})"
+        settings = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.SETTINGS)
+        return f"{type(self).__name__}({settings})"
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and repr(self) == repr(other)
@@ -148,14 +219,17 @@ def plan_batches(lengths: IntArray, batch_tokens: int, new_tokens: int) -> list[
     return batches
 
 
-def padded(rows: list[list[int]], filler: int | None, left: bool) -> tuple[IntArray, IntArray]:
-    """Return token ids and attention mask; both of shape (n_prompts, longest).
+def padded(rows: list[list[int]], filler: int | None, left: bool, device: Any) -> tuple[Any, Any]:
+    """Return token ids and attention mask as tensors on a device, of shape (n_prompts, longest).
 
     Args:
         rows: the token ids of prompts.
         filler: the id of padding; None: 0.
         left: whether the padding stands before the prompts.
+        device: the torch device.
     """
+    import torch
+
     longest = max(len(row) for row in rows)
     ids = np.full((len(rows), longest), filler or 0, dtype=np.int64)
     mask = np.zeros((len(rows), longest), dtype=np.int64)
@@ -163,57 +237,7 @@ def padded(rows: list[list[int]], filler: int | None, left: bool) -> tuple[IntAr
         place = slice(longest - len(row), None) if left else slice(None, len(row))
         ids[number, place] = row
         mask[number, place] = 1
-    return ids, mask
-
-
-def in_batches(
-    lengths: IntArray,
-    most: int,
-    new_tokens: int,
-    run: Callable[[IntArray], Any],
-    device: Any,
-    name: str,
-    remedy: str,
-) -> Iterator[tuple[IntArray, Any]]:
-    """Yield the numbers of each batch's texts and what `run` made of them.
-
-    Args:
-        lengths: tokens of each text; shape (n,).
-        most: the largest `cost` of a batch; halved, and the batch tried again, when memory runs
-            out.
-        new_tokens: tokens that each answer may have; 0 where nothing is generated.
-        run: does a batch; never returns None.
-        device: the torch device that `run` uses.
-        name: the model's, for messages.
-        remedy: what to do where memory does not hold one text.
-
-    Raises:
-        ModelError: memory does not hold one text.
-    """
-    from tqdm import tqdm
-
-    waiting = plan_batches(lengths, most, new_tokens)[::-1]
-    # disable=None: a bar on a terminal only; delay: only for work that takes a while
-    bar = tqdm(total=len(lengths), desc=name, unit="text", delay=2, disable=None, leave=False)
-    with bar:
-        while waiting:
-            batch = waiting.pop()
-            price = cost(len(batch), int(lengths[batch].max()), new_tokens)
-            output = None
-            if len(batch) == 1 or price <= most:
-                output = _unless_memory_runs_out(run, batch, device)
-            if output is not None:
-                yield batch, output
-                bar.update(len(batch))
-            elif len(batch) == 1:
-                raise ModelError(
-                    f"memory on {device} does not hold one prompt of {lengths[batch[0]]} tokens "
-                    f"for {name!r}: {remedy}"
-                )
-            else:
-                most = min(most, max(1, price // 2))
-                middle = len(batch) // 2
-                waiting += [batch[middle:], batch[:middle]]
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
 
 def _unless_memory_runs_out(run: Callable[[IntArray], Any], batch: IntArray, device: Any) -> Any:
@@ -272,6 +296,7 @@ _NO_SAMPLING: dict[str, Any] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class HuggingFaceBackend(HuggingFaceModel, ABC):
     """A Hugging Face model that generates without sampling, in batches of similar length.
 
@@ -290,45 +315,32 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         max_new_tokens: the most tokens of an answer, at least 1.
         max_prompt_tokens: the most tokens of a prompt, special ones included; None for what the
             tokenizer's ``model_max_length`` or the model's configuration says.
-        batch_tokens: the most tokens of a batch, padding and room for the answers included; None
-            for what fits into memory. Halved, and the batch tried again, when memory runs out.
+        batch_tokens: the most tokens of a batch, padding and room for the answers included; None:
+            4,096 on a CPU, 262,144 on CUDA. Halved, and the batch tried again, when memory runs
+            out.
         revision: branch, tag or commit on the hub; None for its default.
 
     Raises:
         ParameterError: a setting is out of its range.
     """
 
-    SETTINGS: ClassVar[tuple[str, ...]] = (
-        "model",
-        "device",
-        "dtype",
-        "num_beams",
-        "max_new_tokens",
-        "max_prompt_tokens",
-        "batch_tokens",
-        "revision",
-    )
+    COUNTS = ("num_beams", "max_new_tokens", "max_prompt_tokens", "batch_tokens")
 
     samples: ClassVar[bool] = True
     """Whether `stream` takes a temperature."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        device: str = "auto",
-        dtype: str = "auto",
-        num_beams: int = 4,
-        max_new_tokens: int = 128,
-        max_prompt_tokens: int | None = None,
-        batch_tokens: int | None = None,
-        revision: str | None = None,
-    ) -> None:
-        super().__init__(model, device, dtype, batch_tokens, revision)
-        where = type(self).__name__
-        self.num_beams = at_least_one(num_beams, "num_beams", where)
-        self.max_new_tokens = at_least_one(max_new_tokens, "max_new_tokens", where)
-        self.max_prompt_tokens = optional(max_prompt_tokens, "max_prompt_tokens", where)
+    PADDED: ClassVar[str]
+    """The side of prompts where padding stands: answers go on where a decoder's prompts end."""
+
+    model: str
+    _: KW_ONLY
+    device: str = "auto"
+    dtype: str = "auto"
+    num_beams: int = 4
+    max_new_tokens: int = 128
+    max_prompt_tokens: int | None = None
+    batch_tokens: int | None = None
+    revision: str | None = None
 
     @cached_property
     def tokenizer(self) -> PromptTokenizer:
@@ -398,22 +410,15 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
                 rows, GumbelNoise(temperature, seed, rows) if temperature else None
             )
 
-        for batch, texts in in_batches(
+        for batch, texts in self._in_batches(
             lengths,
-            self.batch_tokens or self._fitting_tokens(),
             self.max_new_tokens,
             lambda batch: run([tokens[i] for i in batch]),
-            self._device,
-            self.model,
             "use a smaller model, fewer beams, a smaller max_new_tokens, or dtype='bfloat16'",
         ):
             yield [(i, text.strip()) for i, text in zip(batch.tolist(), texts, strict=True)]
 
     # What a kind of model decides -------------------------------------------------------------
-
-    @abstractmethod
-    def _auto_class(self) -> Any:
-        """Return the class of transformers that loads the model."""
 
     @abstractmethod
     def _longest_prompt(self, declared: int | None) -> int | None:
@@ -423,17 +428,9 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
     def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
         """Return the token ids of prompts, special tokens included, never cut."""
 
-    @abstractmethod
-    def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
-        """Return ids and attention mask, padded to one length."""
-
     def _inputs(self, ids: Any, mask: Any) -> dict[str, Any]:
         """Return what the model generates from, for padded prompts as tensors."""
         return {"input_ids": ids, "attention_mask": mask}
-
-    @abstractmethod
-    def _answers_of(self, output: Any, padded: int) -> Any:
-        """Return the ids of the answers alone; ``padded`` is the prompts' padded length."""
 
     # Loading ----------------------------------------------------------------------------------
 
@@ -441,9 +438,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
     def _model(self) -> Any:
         from transformers import GenerationConfig
 
-        model = loading.load_model(
-            self._auto_class(), self._folder, self.model, self._device, self.dtype
-        )
+        model = super()._model
         # On the model, not in the call: what a call leaves out is filled in from the model's.
         model.generation_config = GenerationConfig.from_dict(
             model.generation_config.to_dict()
@@ -458,24 +453,25 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
     # Generating -------------------------------------------------------------------------------
 
-    def _fitting_tokens(self) -> int:
-        return fitting_tokens(self._model, self._device, self.num_beams, self.max_new_tokens)
-
     def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
-        import torch
         from transformers import LogitsProcessorList
 
-        ids, mask = (torch.from_numpy(each).to(self._device) for each in self._pad(rows))
+        left = self.PADDED == "left"
+        ids, mask = padded(rows, self._tokenizer.pad_token_id, left, self._device)
         sampling: dict[str, Any] = {}
         if noise is not None:
             sampling = {"num_beams": 1, "logits_processor": LogitsProcessorList([noise])}
         output = self._model.generate(**self._inputs(ids, mask), **sampling)
         texts: list[str] = self._tokenizer.batch_decode(
-            self._answers_of(output, ids.shape[1]).cpu(), skip_special_tokens=True
+            output[:, ids.shape[1] if left else 0 :].cpu(), skip_special_tokens=True
         )
         return texts
 
 
+HuggingFaceBackend.SETTINGS = tuple(field.name for field in fields(HuggingFaceBackend))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class HuggingFaceCausal(HuggingFaceBackend):
     """A decoder-only model from the hub or a folder; greedy by default (``num_beams=1``).
 
@@ -490,33 +486,10 @@ class HuggingFaceCausal(HuggingFaceBackend):
     identity_name: ClassVar[str] = "fairtk.backends.causal.HuggingFaceCausal"
     """As in the keys of answers that are kept; never changed."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        device: str = "auto",
-        dtype: str = "auto",
-        num_beams: int = 1,
-        max_new_tokens: int = 128,
-        max_prompt_tokens: int | None = None,
-        batch_tokens: int | None = None,
-        revision: str | None = None,
-    ) -> None:
-        super().__init__(
-            model,
-            device=device,
-            dtype=dtype,
-            num_beams=num_beams,
-            max_new_tokens=max_new_tokens,
-            max_prompt_tokens=max_prompt_tokens,
-            batch_tokens=batch_tokens,
-            revision=revision,
-        )
+    AUTO = "AutoModelForCausalLM"
+    PADDED = "left"
 
-    def _auto_class(self) -> Any:
-        from transformers import AutoModelForCausalLM
-
-        return AutoModelForCausalLM
+    num_beams: int = 1
 
     def _longest_prompt(self, declared: int | None) -> int | None:
         known = [size for size in (declared, self._positions) if size]
@@ -576,13 +549,6 @@ class HuggingFaceCausal(HuggingFaceBackend):
         )
         return text
 
-    def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
-        # Answers go on where prompts end, so the padding stands before them.
-        return padded(rows, self._tokenizer.pad_token_id, left=True)
-
-    def _answers_of(self, output: Any, padded: int) -> Any:
-        return output[:, padded:]
-
 
 class HuggingFaceSeq2Seq(HuggingFaceBackend):
     """An encoder-decoder model from the hub or a folder; beam search with 4 beams.
@@ -597,10 +563,8 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
     identity_name: ClassVar[str] = "fairtk.backends.seq2seq.HuggingFaceSeq2Seq"
     """As in the keys of answers that are kept; never changed."""
 
-    def _auto_class(self) -> Any:
-        from transformers import AutoModelForSeq2SeqLM
-
-        return AutoModelForSeq2SeqLM
+    AUTO = "AutoModelForSeq2SeqLM"
+    PADDED = "right"
 
     def _longest_prompt(self, declared: int | None) -> int | None:
         positions = self._positions or getattr(self._config, "n_positions", None)
@@ -608,9 +572,6 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
 
     def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
         return self.tokenizer.encode(prompts)
-
-    def _pad(self, rows: list[list[int]]) -> tuple[Any, Any]:
-        return padded(rows, self._tokenizer.pad_token_id, left=False)
 
     @cached_property
     def _shares_beams(self) -> bool:
@@ -620,6 +581,3 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
         if not self._shares_beams:
             return super()._inputs(ids, mask)
         return shared(self._model, ids, mask)
-
-    def _answers_of(self, output: Any, padded: int) -> Any:
-        return output

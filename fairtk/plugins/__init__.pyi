@@ -27,7 +27,10 @@ from .references import known_topics as known_topics
 from .references import local_site as local_site
 from .references import page_for as page_for
 from .registry import GROUPS as GROUPS
+from .registry import BackendSpec as BackendSpec
+from .registry import ChatModelSpec as ChatModelSpec
 from .registry import DatasetSpec as DatasetSpec
+from .registry import ModelSpec as ModelSpec
 from .registry import PromptSpec as PromptSpec
 from .registry import StudySystemSpec as StudySystemSpec
 from .registry import TransformerSpec as TransformerSpec

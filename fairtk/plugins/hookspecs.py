@@ -52,6 +52,20 @@ def fairtk_prompts() -> Iterable[Any]:  # type: ignore[empty-body]
 
 
 @hookspec
+def fairtk_backends() -> Iterable[Any]:  # type: ignore[empty-body]
+    """Return kinds of backends: ``[BackendSpec("lab", "pkg.lab:Lab", "our models")]``.
+
+    ``fairtk rag -g lab:MODEL`` then calls ``Lab(model="MODEL")``, with the settings of a
+    configuration as further keywords (``device``, ``dtype``, ``revision``, whatever it takes).
+    """
+
+
+@hookspec
+def fairtk_chat_models() -> Iterable[Any]:  # type: ignore[empty-body]
+    """Return kinds of chat models: ``[ChatModelSpec("lab", "pkg.lab:Lab", "our server")]``."""
+
+
+@hookspec
 def fairtk_study_systems() -> Iterable[Any]:  # type: ignore[empty-body]
     """Return systems for ``fairtk qr``: ``[StudySystemSpec("mmr", "pkg:mmr", "then MMR")]``."""
 

@@ -25,16 +25,14 @@ import pluggy
 from fairtk.errors import BrokenPluginError, PluginError, PluginWarning, install_hint, suggestion
 from fairtk.plugins import hookspecs, registry
 from fairtk.plugins.printing import to_stderr
-from fairtk.plugins.registry import (
-    Registry,
-)
+from fairtk.plugins.registry import Registry
 
 RESTRICT = "FAIRTK_PLUGINS"
 STRICT = "FAIRTK_STRICT_PLUGINS"
 BUILTIN = "fairtk"
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("fairtk_"))
 ALL: dict[str, Registry[Any]] = {
-    f"fairtk_{name}": value for name, value in vars(registry).items() if isinstance(value, Registry)
+    hook: value for hook in HOOKS if (value := vars(registry).get(hook.removeprefix("fairtk_")))
 }  # what each hook that returns values fills
 
 

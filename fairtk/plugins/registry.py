@@ -49,6 +49,40 @@ class PromptSpec(Spec):
 
 
 @dataclass(frozen=True)
+class ModelSpec(Spec):
+    """A kind of language model, written ``KIND:MODEL``: the base of the two that follow.
+
+    The target is called with keywords alone: its first parameter is the model (a name, a folder;
+    one without a default must be given), the others are its settings.
+
+    `example`: of a model. `uses`: what it is good for: ``"answers"`` to any prompt,
+    ``"refinement"`` of queries. `server`: answers come from one, and are paid for; else local.
+    """
+
+    extra: str | None = None
+    example: str = "NAME"
+    uses: tuple[str, ...] = ("answers", "refinement")
+    server: bool = False
+
+
+@dataclass(frozen=True)
+class BackendSpec(ModelSpec):
+    """A kind of `fairtk.llm.Backend`: prompts in, answers out, the same each time.
+
+    `stage`: its own transformer of (model, prompt, cutoff, settings), if `Generator` is not it.
+    `exact`: settings in which small differences between answers count, as they do for labels.
+    """
+
+    stage: str | None = None
+    exact: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class ChatModelSpec(ModelSpec):
+    """A kind of `fairtk.llm.ChatModel`: chats in, completions out, behind a ledger."""
+
+
+@dataclass(frozen=True)
 class TransformerSpec(Spec):
     """A PyTerrier transformer: its class, the frames it takes (``"R|S|Q"``) and gives (``"S"``)."""
 
@@ -163,6 +197,8 @@ divergences: Registry[Any] = Registry("divergence", "fairtk.groups:Divergence", 
 transformers: Registry[TransformerSpec] = Registry("transformer", TransformerSpec)
 datasets: Registry[DatasetSpec] = Registry("dataset", DatasetSpec)
 prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)
+# one registry for both hooks: a string such as "t5:MODEL" means one thing
+backends = chat_models = models = Registry[ModelSpec]("model", ModelSpec)
 study_systems: Registry[StudySystemSpec] = Registry("system of the study", StudySystemSpec)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.llm import loading as memory
+from fairtk.llm import HuggingFaceSeq2Seq
 from fairtk.llm.hugging_face import cost, plan_batches
 
 
@@ -38,27 +38,13 @@ def test_every_prompt_once_and_no_batch_too_dear(lengths, batch_tokens, new_toke
         assert len(batch) == 1 or price <= batch_tokens
 
 
-def test_memory_decides_the_batch(t5_folder, monkeypatch):
-    from transformers import AutoModelForSeq2SeqLM
-
-    model = AutoModelForSeq2SeqLM.from_pretrained(t5_folder)
-    cpu = SimpleNamespace(type="cpu")
-    # keys and values: 2 * 2 * 4 beams * 2 layers * (4 * 8) inner * 4 bytes = 4096
-    # activations: (8 * 32 + 2 * 64) * 4 + 4 heads * 512 * 4 = 9728
-    # scores: 16 * 4 beams * vocabulary / 128
-    vocabulary = model.config.vocab_size
-    assert memory.bytes_per_token(model, 4, 128) == 4096 + 9728 + 16 * 4 * vocabulary / 128
-    sizes = []
-    for available in (0, 2**27, 2**28, 2**50):
-        monkeypatch.setattr(memory, "available_memory", lambda available=available: available)
-        sizes.append(memory.batch_tokens(model, cpu, 4, 128))
-    assert sizes[0] == memory.LEAST and sizes[-1] == memory.CPU_MOST
-    assert sizes[2] == 2 * sizes[1]
-    assert all(size & (size - 1) == 0 for size in sizes)
-
-
-def test_available_memory_is_plausible():
-    assert 2**20 < memory.available_memory() < 2**50
+def test_a_batch_has_as_many_tokens_on_every_machine(t5_folder):
+    backend = HuggingFaceSeq2Seq(t5_folder)
+    assert backend._most == backend.CPU_MOST
+    assert HuggingFaceSeq2Seq(t5_folder, batch_tokens=77)._most == 77
+    backend = HuggingFaceSeq2Seq(t5_folder)
+    backend._device = SimpleNamespace(type="cuda")
+    assert backend._most == backend.GPU_MOST > backend.CPU_MOST
 
 
 @pytest.mark.parametrize("module", ["fairtk.llm", "fairtk.prompts"])

@@ -9,6 +9,7 @@ from .settings import StudyFile as StudyFile
 from .settings import read_study as read_study
 from .study import Plan as Plan
 from .study import Study as Study
+from .systems import kind_of_settings as kind_of_settings
 from .systems import make_model as make_model
 from .systems import make_retriever as make_retriever
 from .systems import names_of as names_of

@@ -16,8 +16,9 @@ from typing import Any
 
 from fairtk.errors import FairtkError, IdentityError, InputError, NotFoundError, ParameterError
 from fairtk.experiment import describe_stage
-from fairtk.llm import ChatModel, KeywordRefiner, LocalChat, OpenAICompatible
-from fairtk.plugins import registry
+from fairtk.llm import REFINEMENT, ChatModel, build_chat_model, kind_of_model
+from fairtk.llm import parse_model as read_model
+from fairtk.plugins import ModelSpec, registry
 from fairtk.studies.configuration import file_name, with_nothing
 from fairtk.studies.fair_qr.cells import BM25, OF_BM25, REFINING, Cell, systems
 from fairtk.studies.fair_qr.data import Setting, StudyData
@@ -204,62 +205,39 @@ def _from_factory(
     return made
 
 
-BACKENDS = ("keyword", "openai", "causal", "seq2seq")
+DEFAULT_KIND = "keyword"
+"""The kind of model that a study has if it is told none: it costs nothing."""
+
+
+def kind_of_settings(settings: Mapping[str, Any]) -> ModelSpec:
+    """Return the kind of model that settings are for; see `make_model`."""
+    return kind_of_model(settings.get("backend", DEFAULT_KIND), REFINEMENT, "backend of [llm]")
 
 
 def make_model(settings: Mapping[str, Any]) -> ChatModel:
     """Return the model.
 
     Args:
-        settings: ``backend``: ``"keyword"`` (the default: rules, no model), ``"openai"`` (any
-            server that speaks OpenAI's chat protocol), ``"causal"`` or ``"seq2seq"`` (local
-            Hugging Face models); and the settings of `fairtk.llm.KeywordRefiner`,
-            `fairtk.llm.OpenAICompatible`, `fairtk.llm.HuggingFaceCausal` or
-            `fairtk.llm.HuggingFaceSeq2Seq` (these two with ``temperature`` and ``seed`` of
-            `fairtk.llm.LocalChat`). Keys are never settings: they stay in the environment;
-            ``api_key_env = ""`` is for servers without, ``temperature = "none"`` and ``max_tokens =
-            "none"`` for those that take none.
+        settings: ``backend``: one of the kinds that `fairtk.llm.kinds_of_models` lists, by default
+            ``"keyword"`` (rules, no model); and its settings (local ones with ``temperature`` and
+            ``seed`` of `fairtk.llm.LocalChat`). Keys are never settings: they stay in the
+            environment; ``api_key_env = ""`` is for servers without, ``temperature = "none"`` and
+            ``max_tokens = "none"`` for those that take none.
 
     Raises:
         NotFoundError: there is no such backend or setting.
         ParameterError: a setting is missing or out of its range.
     """
-    given = dict(settings)
-    backend = given.pop("backend", "keyword")
-    if backend not in BACKENDS:
-        raise NotFoundError("backend of [llm]", backend, BACKENDS)
-    if backend == "keyword":
-        return KeywordRefiner(**_checked(KeywordRefiner, given))
-    if backend == "openai":
-        return OpenAICompatible(**_checked(OpenAICompatible, with_nothing(given)))
-    from fairtk.llm import HuggingFaceCausal, HuggingFaceSeq2Seq
-
-    kind = HuggingFaceCausal if backend == "causal" else HuggingFaceSeq2Seq
-    sampling = {name: given.pop(name) for name in ("temperature", "seed") if name in given}
-    return LocalChat(kind(**_checked(kind, given)), **sampling)
+    own = {name: value for name, value in settings.items() if name != "backend"}
+    return build_chat_model(kind_of_settings(settings), with_nothing(own))
 
 
 def parse_model(text: str) -> dict[str, Any]:
-    """Return the settings for what a user writes: ``keyword``, ``openai:gpt-4o``, ``causal:PATH``.
+    """Return the settings for what a user writes, ``KIND:MODEL``, e.g. ``openai:gpt-4o``.
 
     Raises:
         NotFoundError: there is no such backend.
         ParameterError: the model's name is missing.
     """
-    backend, _, model = text.partition(":")
-    if backend not in BACKENDS:
-        raise NotFoundError("backend", backend, BACKENDS)
-    if backend != "keyword" and not model:
-        raise ParameterError(f"expected {backend}:MODEL, e.g. openai:gpt-4o; found {text!r}")
-    name = {"keyword": "table"}.get(backend, "model")
-    return {"backend": backend} | ({name: model} if model else {})
-
-
-def _checked(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    known = list(inspect.signature(kind).parameters)
-    for name in given:
-        if name not in known:
-            raise NotFoundError(f"setting of {kind.__name__}", name, known)
-    if "model" in known and "model" not in given:
-        raise ParameterError(f"[llm] needs the name of the model: model = '...' ({kind.__name__})")
-    return dict(given)
+    spec, settings = read_model(text, REFINEMENT, "backend")
+    return {"backend": spec.name, **settings}

@@ -18,14 +18,9 @@ from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QID, digest
 from fairtk.io import labels_of, resolve_dataset
-from fairtk.llm import (
-    CTranslate2Seq2Seq,
-    HuggingFaceCausal,
-    Ledger,
-    OpenAICompatible,
-    as_chat_model,
-)
+from fairtk.llm import ANSWERS, ChatModel, Ledger, build_model, check_settings, parse_model
 from fairtk.measures import EU
+from fairtk.plugins import BackendSpec, load_target
 from fairtk.studies.configuration import with_nothing
 from fairtk.studies.fair_rag.labels import (
     GRADES,
@@ -35,14 +30,7 @@ from fairtk.studies.fair_rag.labels import (
     utility_labels,
 )
 from fairtk.studies.fair_rag.tables import DETERMINISTIC, ORACLE, OVER
-from fairtk.transformers import (
-    BM25Scorer,
-    Candidates,
-    ContrieverScorer,
-    FlanT5,
-    Generator,
-    SpladeScorer,
-)
+from fairtk.transformers import BM25Scorer, Candidates, ContrieverScorer, Generator, SpladeScorer
 
 
 @dataclass(frozen=True)
@@ -362,11 +350,6 @@ RETRIEVERS: Mapping[str, Callable[..., Any]] = {
     "contriever": ContrieverScorer,
     "splade": SpladeScorer,
 }
-GENERATORS = ("t5", "ct2", "causal", "openai")
-
-SERVER = "openai:"
-"""What generators begin with that a server answers for."""
-
 MakeGenerator = Callable[[int, int], Generator]
 """From the number of a LaMP task and the cutoff to its generator."""
 
@@ -394,31 +377,30 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
     """Return what makes a generator for a task, with LaMP's prompt of the task.
 
     Args:
-        text: ``t5:MODEL`` (an encoder-decoder model: a hub name or a folder), ``ct2:MODEL`` (the
-            same by CTranslate2), ``causal:MODEL``, or ``openai:MODEL`` (any server that speaks
-            OpenAI's chat protocol). With a dtype, ``t5-bfloat16:MODEL``, a study can have the same
-            model twice, and says how many labels differ.
-        ledger: keeps the answers of ``openai`` models, and their budget; None: the study's store.
-        **options: settings of `fairtk.FlanT5`, `fairtk.llm.CTranslate2Seq2Seq`,
-            `fairtk.llm.HuggingFaceCausal` or `fairtk.llm.OpenAICompatible`.
+        text: ``KIND:MODEL``, of the kinds that `fairtk.llm.kinds_of_models` lists, e.g.
+            ``t5:google/flan-t5-small``. With a dtype, ``t5-bfloat16:MODEL``, a study can have the
+            same model twice, and says how many labels differ.
+        ledger: keeps the answers of chat models, and their budget; None: the study's store.
+        **options: settings of the kind.
 
     Raises:
-        NotFoundError: there is no such kind of generator.
+        NotFoundError: there is no such kind of generator, or it has no such setting.
         ParameterError: the model's name is missing, or a setting is wrong.
     """
-    kind, _, model = text.partition(":")
-    kind, _, dtype = kind.partition("-")
-    if kind not in GENERATORS:
-        raise NotFoundError("generator", kind, GENERATORS)
-    options = {"dtype": dtype, **options} if dtype else options
-    if not model:
-        raise ParameterError(f"expected {kind}:MODEL, e.g. t5:google/flan-t5-small; found {text!r}")
-    if kind == "t5":
-        settings = {"dtype": "float32", **options}  # labels are signs of small differences
-        return lambda task, cutoff: FlanT5(model, f"lamp-{task}", cutoff, **settings)
-    if kind == "openai":
-        server = as_chat_model(OpenAICompatible(model, **with_nothing(options)))
-        backend: Any = server if ledger is None else ledger.wrap(server)
-    else:
-        backend = {"ct2": CTranslate2Seq2Seq, "causal": HuggingFaceCausal}[kind](model, **options)
-    return lambda task, cutoff: Generator(backend, f"lamp-{task}", cutoff)
+    spec, chosen = parse_model(text, ANSWERS, "generator")
+    settings = {**chosen, **with_nothing(options)}
+    if isinstance(spec, BackendSpec):
+        settings = {**spec.exact, **settings}  # labels are signs of small differences
+        if spec.stage is not None:
+            check_settings(spec, settings)
+            stage = load_target(spec.stage)
+            return lambda task, cutoff: stage(prompt=f"lamp-{task}", cutoff=cutoff, **settings)
+    model = build_model(spec, settings)
+    if ledger is not None and isinstance(model, ChatModel):
+        model = ledger.wrap(model)
+    return lambda task, cutoff: Generator(model, f"lamp-{task}", cutoff)
+
+
+def is_served(text: str) -> bool:
+    """Return whether a server answers for a generator, ``KIND:MODEL``."""
+    return parse_model(text, ANSWERS, "generator")[0].server

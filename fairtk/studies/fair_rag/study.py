@@ -19,7 +19,7 @@ from fairtk import measures
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.experiment import Experiment, Results
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE
-from fairtk.llm import Ledger
+from fairtk.llm import ANSWERS, Ledger, kinds_of_models
 from fairtk.measures import E
 from fairtk.studies.configuration import (
     NAMES,
@@ -34,12 +34,12 @@ from fairtk.studies.configuration import (
 from fairtk.studies.fair_rag.labels import label_systems, names_repeat
 from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults, model_folder
 from fairtk.studies.fair_rag.settings import (
-    SERVER,
     UTILITIES,
     Labeled,
     LampTask,
     MakeGenerator,
     RagSettings,
+    is_served,
     label_agreement,
     label_task,
     make_generator,
@@ -386,10 +386,12 @@ class Configuration:
         Raises:
             InputError: there are none, and settings for them were given.
         """
-        served = [name for name in self.generators if name.startswith(SERVER)]
+        served = [name for name in self.generators if is_served(name)]
         if given and not served:
+            specs = kinds_of_models(ANSWERS).items()
+            kinds = ", ".join(f"{kind}:MODEL" for kind, spec in specs if spec.server)
             raise InputError(
-                f"{', '.join(given)}: for generators that a server answers for, openai:MODEL; "
+                f"{', '.join(given)}: for generators that a server answers for, {kinds}; "
                 f"found {', '.join(self.generators)}"
             )
         return served

@@ -1,0 +1,104 @@
+"""Models by strings, ``KIND:MODEL``, and by settings: the kinds that plugins give."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from fairtk.errors import NotFoundError, ParameterError
+from fairtk.llm.chat import ChatModel
+from fairtk.llm.local import LocalChat
+from fairtk.plugins import BackendSpec, ModelSpec, load_target, registry
+
+ANSWERS, REFINEMENT = "answers", "refinement"
+"""What a model can be good for."""
+
+_SAMPLING = ("temperature", "seed")
+
+
+def kinds_of_models(use: str) -> dict[str, ModelSpec]:
+    """Return the kinds of models that are good for a use, `ANSWERS` or `REFINEMENT`, by name."""
+    entries = registry.models.entries()
+    return {entry.name: entry.value for entry in entries if use in entry.value.uses}
+
+
+def kind_of_model(name: Any, use: str, what: str) -> ModelSpec:
+    """Return the kind of a name; another is a `NotFoundError` of `what`, with the nearest name."""
+    kinds = kinds_of_models(use)
+    if name not in kinds:
+        raise NotFoundError(what, name, kinds)
+    return kinds[name]
+
+
+def parse_model(text: str, use: str, what: str) -> tuple[ModelSpec, dict[str, Any]]:
+    """Return kind and settings of ``KIND:MODEL``, or ``KIND-DTYPE:MODEL``, e.g. ``t5:my/model``.
+
+    Args:
+        text: what the user wrote; kinds that need no model stand alone.
+        use: what the model must be good for.
+        what: how messages call it, e.g. ``"generator"``.
+
+    Raises:
+        NotFoundError: there is no such kind; the nearest is suggested.
+        ParameterError: the model's name is missing.
+    """
+    name, _, model = text.partition(":")
+    settings: dict[str, Any] = {}
+    plain, _, dtype = name.rpartition("-")
+    if name not in registry.models and plain in registry.models:
+        name, settings = plain, {"dtype": dtype}
+    spec = kind_of_model(name, use, what)
+    first = next(iter(_parameters(spec).values()))
+    if not model and first.default is first.empty:
+        raise ParameterError(f"expected {name}:MODEL, e.g. {name}:{spec.example}; found {text!r}")
+    return spec, {first.name: model, **settings} if model else settings
+
+
+def check_settings(spec: ModelSpec, settings: Mapping[str, Any]) -> None:
+    """Raise unless a kind of models has all of the settings, and the model is among them.
+
+    Raises:
+        NotFoundError: the kind has no such setting; the nearest is suggested.
+        ParameterError: the model's name is missing.
+    """
+    name, parameters = load_target(spec.target).__name__, _parameters(spec)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for setting in settings:
+        if setting not in parameters and not takes_any:
+            raise NotFoundError(f"setting of {name}", setting, parameters)
+    first = next(iter(parameters.values()))
+    if first.default is first.empty and first.name not in settings:
+        raise ParameterError(
+            f"{spec.name} needs the name of the model: {first.name} = '...' ({name})"
+        )
+
+
+def build_model(spec: ModelSpec, settings: Mapping[str, Any]) -> Any:
+    """Return a backend or chat model of a kind.
+
+    Raises:
+        NotFoundError, ParameterError: as `check_settings`, or a setting is out of its range.
+        MissingExtraError: a package is not installed.
+    """
+    check_settings(spec, settings)
+    return load_target(spec.target)(**settings)
+
+
+def build_chat_model(spec: ModelSpec, settings: Mapping[str, Any]) -> ChatModel:
+    """Return a chat model; a backend becomes a `LocalChat`, whose settings go with its own."""
+    if not isinstance(spec, BackendSpec):
+        chat_model: ChatModel = build_model(spec, settings)
+        return chat_model
+    own = {name: value for name, value in settings.items() if name not in _SAMPLING}
+    sampling = {name: settings[name] for name in _SAMPLING if name in settings}
+    return LocalChat(build_model(spec, own), **sampling)
+
+
+def takes_temperature(spec: ModelSpec) -> bool:
+    """Return whether a chat model of a kind can be given a temperature."""
+    return isinstance(spec, BackendSpec) or "temperature" in _parameters(spec)
+
+
+def _parameters(spec: ModelSpec) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(load_target(spec.target)).parameters

@@ -1,0 +1,164 @@
+"""Models by strings: the kinds that plugins give, and nothing else lists them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import fairtk
+from fairtk import Generator, demo, hookimpl, plugins
+from fairtk.cli import main
+from fairtk.errors import NotFoundError, ParameterError, PluginError
+from fairtk.llm import (
+    ANSWERS,
+    REFINEMENT,
+    KeywordRefiner,
+    LocalChat,
+    OpenAICompatible,
+    build_chat_model,
+    build_model,
+    kinds_of_models,
+    parse_model,
+)
+from fairtk.plugins import BackendSpec, ChatModelSpec
+from fairtk.studies.fair_qr import make_model
+from fairtk.studies.fair_rag import make_generator
+
+KEPT = {"t5", "ct2", "causal", "openai"}
+
+
+class Lab:
+    """A plugin's backend: the model's name stands before each prompt."""
+
+    tokenizer = None
+
+    def __init__(self, model, *, device="cpu", dtype="float32", revision=None, cutoff=5):
+        self.name = model
+        self.device, self.dtype, self.revision, self.cutoff = device, dtype, revision, cutoff
+
+    def generate(self, prompts):
+        return [f"{self.name}: {prompt}" for prompt in prompts]
+
+    def digest(self):
+        return f"{self.name} {self.device} {self.dtype} {self.revision} {self.cutoff}"
+
+
+class LabPlugin:
+    @staticmethod
+    @hookimpl
+    def fairtk_backends():
+        return [BackendSpec("lab", f"{__name__}:Lab", "the lab's models", example="tiny")]
+
+    @staticmethod
+    @hookimpl
+    def fairtk_chat_models():
+        return [
+            ChatModelSpec("lab-server", "fairtk.llm:OpenAICompatible", "the lab's", server=True)
+        ]
+
+
+@pytest.fixture
+def lab():
+    plugin = LabPlugin()
+    plugins.register(plugin, "fairtk-lab")
+    yield
+    plugins.unregister(plugin)
+
+
+def test_what_the_built_in_kinds_are_good_for():
+    assert set(kinds_of_models(ANSWERS)) == KEPT
+    assert set(kinds_of_models(REFINEMENT)) == KEPT | {"keyword"}
+    servers = [name for name, spec in kinds_of_models(ANSWERS).items() if spec.server]
+    assert servers == ["openai"]
+
+
+def test_strings():
+    spec, settings = parse_model("t5-bfloat16:a/b:c", ANSWERS, "generator")
+    assert (spec.name, settings) == ("t5", {"model": "a/b:c", "dtype": "bfloat16"})
+    assert parse_model("keyword:my.tsv", REFINEMENT, "model")[1] == {"table": "my.tsv"}
+    assert parse_model("keyword", REFINEMENT, "model")[1] == {}
+    with pytest.raises(ParameterError, match="expected openai:MODEL, e.g. openai:gpt-4o; found"):
+        parse_model("openai:", ANSWERS, "generator")
+    with pytest.raises(NotFoundError, match="unknown generator 'casual'; did you mean 'causal'"):
+        parse_model("casual:x", ANSWERS, "generator")
+    with pytest.raises(NotFoundError, match="unknown generator 'keyword'"):  # it refines queries
+        parse_model("keyword", ANSWERS, "generator")
+    with pytest.raises(NotFoundError, match="unknown generator 'no-such:thing'|'no-such'"):
+        parse_model("no-such:thing", ANSWERS, "generator")
+
+
+def test_models_from_settings():
+    kinds = kinds_of_models(REFINEMENT)
+    assert isinstance(build_chat_model(kinds["keyword"], {}), KeywordRefiner)
+    assert isinstance(build_model(kinds["openai"], {"model": "m"}), OpenAICompatible)
+    chat = build_chat_model(kinds["causal"], {"model": "never/loaded", "temperature": 0.5})
+    assert isinstance(chat, LocalChat) and chat.temperature == 0.5
+    with pytest.raises(NotFoundError, match="setting of HuggingFaceCausal 'num_beam'; did you"):
+        build_model(kinds["causal"], {"model": "never/loaded", "num_beam": 2})
+    with pytest.raises(NotFoundError, match="setting of CTranslate2Seq2Seq 'temprature'"):
+        build_model(kinds["ct2"], {"model": "never/loaded", "temprature": 2})
+    with pytest.raises(ParameterError, match="openai needs the name of the model: model = '...'"):
+        build_model(kinds["openai"], {})
+
+
+def test_a_plugin_adds_a_kind(lab):
+    settings = {"device": "cuda:0", "dtype": "bfloat16", "revision": "main", "cutoff": 3}
+    generator = make_generator("lab:x", **settings)(2, 4)
+    assert type(generator) is Generator and generator.cutoff == 4
+    assert {name: getattr(generator.backend, name) for name in settings} == settings
+    assert generator.backend.generate(["a"]) == ["x: a"]
+    assert make_generator("lab-float16:x")(2, 4).backend.dtype == "float16"
+    assert make_model({"backend": "lab", "model": "x"}).name == "x"
+    assert make_model({"backend": "lab-server", "model": "x"}).name == "x"
+    with pytest.raises(ParameterError, match="expected lab:MODEL, e.g. lab:tiny; found 'lab'"):
+        make_generator("lab")
+    with pytest.raises(NotFoundError, match="did you mean 'lab'"):
+        make_generator("labb:x")
+    with pytest.raises(NotFoundError, match="setting of Lab 'devise'; did you mean 'device'"):
+        make_generator("lab:x", devise="cpu")
+    [mine] = [plugin for plugin in plugins.loaded() if plugin.name == "fairtk-lab"]
+    assert mine.gave == {"fairtk_backends": ["lab"], "fairtk_chat_models": ["lab-server"]}
+
+
+def test_a_kind_means_one_thing(lab):
+    class Other:
+        @staticmethod
+        @hookimpl
+        def fairtk_chat_models():
+            return [ChatModelSpec("lab", "fairtk.llm:OpenAICompatible", "another")]
+
+    with pytest.raises(PluginError, match="'lab' is given by two plugins, fairtk-lab and fairtk-o"):
+        plugins.register(Other(), "fairtk-other")
+
+
+def run(monkeypatch, capsys, *words):
+    monkeypatch.setattr("sys.argv", ["fairtk", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return end.value.code, " ".join(capsys.readouterr().out.split())
+
+
+def test_studies_use_a_plugins_kind(lab, monkeypatch, capsys, tmp_path):
+    folder = Path(demo.__file__).parent / "collection_files"
+    monkeypatch.chdir(tmp_path)
+    words = ("rag", folder, "-t", 2, "-g", "lab:X", "--limit", 4, "-n", 2, "-o", "o")
+    code, out = run(monkeypatch, capsys, *words, "--dry-run")
+    assert code in (None, 0) and "lab:X" in out or "X" in out
+    assert not (tmp_path / "o").exists()
+    for command in ("rag", "qr"):
+        code, out = run(monkeypatch, capsys, command, "--help")
+        assert "lab (the lab's models)" in out and "openai (any server" in out
+
+
+def test_nothing_else_lists_the_kinds():
+    """No other file of the package has the words of two kinds beside each other."""
+    package = Path(fairtk.__file__).parent
+    pair = re.compile(r"\b(t5|ct2|causal|openai|keyword)\b\W+(t5|ct2|causal|openai|keyword)\b")
+    listing = [
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if path.name != "builtin.py" and pair.search(path.read_text(encoding="utf-8"))
+    ]
+    assert listing == []
