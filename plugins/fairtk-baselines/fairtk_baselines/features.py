@@ -26,9 +26,7 @@ from fairtk.frames import (
 )
 from fairtk.transformers import FairTransformer
 from fairtk_baselines import encoders
-from fairtk_baselines.scaling import min_max
-from fairtk_baselines.vectors import FEATURES, row_cosines, unit_rows
-from fairtk_baselines.words import weigh
+from fairtk_baselines.vectors import FEATURES, min_max, row_cosines, unit_rows, weigh
 
 
 class Features(FairTransformer):
@@ -38,7 +36,7 @@ class Features(FairTransformer):
 
     * ``score``: the first-stage score, min-max scaled inside the query; 0.5 where all are equal.
     * ``tfidf_cosine`` of query and text, 0 to 1; document frequencies are those among the query's
-      own documents in the frame. Words are what `fairtk_baselines.words` says.
+      own documents in the frame. Words are what `fairtk_baselines.vectors` says.
     * ``query_words``: share of the query's distinct words that the text has, 0 to 1.
     * ``log_length``: ln(1 + number of words of the text).
     * ``dense_cosine``, with an encoder, -1 to 1; 0 where query or text has no direction.

@@ -21,9 +21,7 @@ from fairtk.frames import (
     texts_of,
 )
 from fairtk.transformers import FairTransformer
-from fairtk_baselines.scaling import min_max
-from fairtk_baselines.vectors import DOC_VEC, stacked, unit_rows
-from fairtk_baselines.words import weigh
+from fairtk_baselines.vectors import DOC_VEC, min_max, stacked, unit_rows, weigh
 
 _NORMALIZE = ("min-max", "none")
 _VECTORS = ("auto", DOC_VEC, TEXT)

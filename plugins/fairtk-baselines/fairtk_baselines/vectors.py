@@ -1,15 +1,25 @@
-"""Vectors as the rows of an array."""
+"""Vectors as the rows of an array, weighted words among them; scores inside each query.
+
+Words, for all of this plugin: two or more letters or digits, lower case, no accents. There is no
+stemming and no list of stop words: document frequencies do what such a list would do. Scores are
+scaled, blended, and made to fall: the rows of a query are together; `start` is the first row of
+each query, and the number of rows.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from fairtk.errors import InputError
 from fairtk.frames import FloatArray, IntArray, ObjectArray, Rankings, describe
+from fairtk.groups import SparseRows
 
 DOC_VEC = "doc_vec"
 QUERY_VEC = "query_vec"  # the columns that pyterrier_dr's encoders add
@@ -87,3 +97,136 @@ def _problem(vector: Any, dimension: int) -> str | None:
         return f"{len(array)} numbers"
     bad = np.flatnonzero(~np.isfinite(array))
     return f"{array[bad[0]]} at place {bad[0]}" if len(bad) else None
+
+
+NORMALIZATIONS = ("min-max", "z-score")
+_DIGITS = 12  # rounding noise of different batch sizes is far below
+_STEP = 1e-9
+_SMALLEST = float(np.finfo(np.float64).tiny)  # below it, some processors' settings make it zero
+
+
+def min_max(score: FloatArray, start: IntArray, when_equal: float) -> FloatArray:
+    """Return finite scores scaled to [0, 1] inside each query, or `when_equal` where all are."""
+    if not len(score):
+        return score.copy()
+    # halved, so that the range of very large scores of both signs does not overflow
+    half = score / 2
+    low = np.repeat(np.minimum.reduceat(half, start[:-1]), np.diff(start))
+    high = np.repeat(np.maximum.reduceat(half, start[:-1]), np.diff(start))
+    spread = high - low
+    out = np.full(len(score), when_equal)
+    np.divide(half - low, spread, out=out, where=spread > 0)
+    return out
+
+
+def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
+    """Return values scaled inside each query, equal ones to 0; shape (n_rows,).
+
+    ``"min-max"``: to [0, 1]; ``"z-score"``: mean 0, standard deviation 1.
+    """
+    found = min_max(values, start, when_equal=0.0)
+    if how == "min-max" or not len(values):
+        return found
+    # of the scaled values, so that no square over- or underflows
+    size = np.diff(start)
+    off = found - np.repeat(np.add.reduceat(found, start[:-1]) / size, size)
+    unit = np.repeat(np.sqrt(np.add.reduceat(off**2, start[:-1]) / size), size)
+    return np.asarray(np.divide(off, unit, out=np.zeros_like(values), where=unit > 0))
+
+
+def fused(
+    relevance: FloatArray, score: FloatArray, fuse: float, start: IntArray, how: str
+) -> FloatArray:
+    """Return two scores, each scaled, blended by the share `fuse` of the second, scaled again."""
+    ours, theirs = normalized(relevance, start, how), normalized(score, start, how)
+    return normalized((1 - fuse) * ours + fuse * theirs, start, how)
+
+
+def ranked(blend: FloatArray, start: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return how rows are ordered by a blend of scores, highest first: order, 0-based rank, score.
+
+    Blends equal to 12 digits keep their order. The score is the blend, minus 1e-9 times the rank.
+    """
+    size = np.diff(start)
+    query = np.repeat(np.arange(len(size)), size)
+    rounded = np.round(blend, _DIGITS)
+    order: IntArray = np.lexsort((-rounded, query)).astype(np.int64)
+    rank = np.arange(len(blend), dtype=np.int64) - np.repeat(start[:-1], size)
+    return order, rank, rounded[order] - _STEP * rank
+
+
+def strictly_falling(score: FloatArray, query: IntArray) -> FloatArray:
+    """Return scores that do not rise, with ties undone in the last bit: order and scores agree."""
+    falling = score + 0.0
+    same = query[1:] == query[:-1]
+    while len(late := np.flatnonzero(same & (falling[1:] >= falling[:-1]))):
+        before = falling[late]
+        falling[late + 1] = np.minimum(np.nextafter(before, -np.inf), before - _SMALLEST)
+    return falling
+
+
+_WORDS = {"strip_accents": "unicode", "token_pattern": r"(?u)\b\w\w+\b"}
+
+
+def tfidf_vectorizer(**settings: Any) -> TfidfVectorizer:
+    """Return scikit-learn's vectorizer that weighs words: (1 + ln tf) * idf, to length 1."""
+    return TfidfVectorizer(**_WORDS, sublinear_tf=True, dtype=np.float32, **settings)
+
+
+@dataclass(frozen=True)
+class CandidateTerms:
+    """Weighted words of candidates and of their queries, the same whatever other queries there are.
+
+    The weight of a word is (1 + ln tf) * idf, with idf = ln((1 + n) / (1 + df)) + 1 over the n
+    candidates of the *query* (scikit-learn's smooth form), scaled to length 1. A text without words
+    has no weights; words of a query that no candidate has take part in its length, with df = 0.
+    """
+
+    documents: sparse.csr_array  # shape (n_rows, n_terms)
+    queries: sparse.csr_array  # shape (n_queries, n_terms)
+    lengths: IntArray  # words of each candidate, with repetitions
+    known: FloatArray  # share of the query's distinct words that a candidate has; 0 without any
+
+
+def weigh(texts: list[str], query: IntArray, queries: list[str]) -> CandidateTerms:
+    """Return the weighted words of candidates and queries, given the index of each one's query."""
+    counts = _counts([*texts, *queries])
+    own, searched = counts[: len(texts)], counts[len(texts) :]
+    asker, term = np.repeat(query, np.diff(own.indptr)), own.indices.astype(np.int64)
+    df = SparseRows.collect(asker, term, np.ones(own.nnz), len(queries), max(1, own.shape[1]))
+    size = np.bincount(query, minlength=len(queries))
+    has = (own > 0).multiply((searched > 0)[query])
+    distinct = np.diff(searched.indptr)[query]
+    return CandidateTerms(
+        _weighted(own, query, df, size),
+        _weighted(searched, np.arange(len(queries)), df, size),
+        np.asarray(own.sum(axis=1), dtype=np.int64),
+        np.asarray(has.sum(axis=1), dtype=np.float64) / np.maximum(distinct, 1),
+    )
+
+
+def _counts(texts: list[str]) -> sparse.csr_array:
+    code, distinct = pd.factorize(np.array([*texts, ""], dtype=object))
+    try:
+        found = CountVectorizer(**_WORDS, dtype=np.int64).fit_transform(distinct)
+    except ValueError as error:  # not one word in all the texts
+        if "empty vocabulary" not in str(error):
+            raise
+        return sparse.csr_array((len(texts), 0), dtype=np.int64)
+    counts = sparse.csr_array(found)
+    counts.sort_indices()  # columns are in the order of the alphabet, so sums do not depend on
+    return counts[code[:-1]]  # which other texts there are
+
+
+def _weighted(
+    counts: sparse.csr_array, query: IntArray, df: SparseRows, size: IntArray
+) -> sparse.csr_array:
+    row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    asker = query[row]
+    candidates = df.lookup(asker, counts.indices.astype(np.int64))
+    idf = np.log((1.0 + size[asker]) / (1.0 + candidates)) + 1.0
+    weight = (1.0 + np.log(counts.data)) * idf
+    length = np.sqrt(np.bincount(row, weights=weight * weight, minlength=counts.shape[0]))
+    return sparse.csr_array(
+        (weight / length[row], counts.indices, counts.indptr), shape=counts.shape
+    )

@@ -8,7 +8,7 @@ import pyterrier as pt
 import pytest
 from deltr_data import frame, groups, labels, made_up
 from fairtk_baselines import DELTR
-from fairtk_baselines.scaling import strictly_falling
+from fairtk_baselines.vectors import strictly_falling
 from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import nDCG

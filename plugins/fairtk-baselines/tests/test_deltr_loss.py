@@ -6,8 +6,7 @@ import torch
 from deltr_data import made_up
 from fairtk_baselines import DELTR
 from fairtk_baselines.deltr import PUBLISHED
-from fairtk_baselines.deltr.loss import Lists, LossSides, Problem
-from fairtk_baselines.deltr.training import exposure_scale, wanted_top
+from fairtk_baselines.deltr.training import Lists, LossSides, Problem, exposure_scale, wanted_top
 from hypothesis import given
 from hypothesis import strategies as st
 

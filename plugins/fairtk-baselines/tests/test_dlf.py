@@ -11,7 +11,7 @@ import torch
 from dlf_collection import make_collection
 from fairtk_baselines import DLF
 from fairtk_baselines.dlf import training
-from fairtk_baselines.dlf.examples import pairs_of
+from fairtk_baselines.dlf.models import pairs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from fairtk_baselines.dlf import losses
+from fairtk_baselines.dlf import models, training
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,17 +29,17 @@ distinct = st.lists(
 class TestStandardized:
     def test_by_hand(self):
         # 1, 2, 3: mean 2, variance 2 / 3; (1 - 2) / sqrt(2 / 3) = -1.224745
-        found = losses.standardized(row(1.0, 2.0, 3.0), full(row(1, 2, 3)))
+        found = training.standardized(row(1.0, 2.0, 3.0), full(row(1, 2, 3)))
         assert found[0].tolist() == pytest.approx([-1.224745, 0, 1.224745], abs=1e-5)
 
     def test_padding_counts_nowhere(self):
         mask = torch.tensor([[True, True, True, False]])
-        found = losses.standardized(row(1.0, 2.0, 3.0, 900.0), mask)
+        found = training.standardized(row(1.0, 2.0, 3.0, 900.0), mask)
         assert found[0].tolist() == pytest.approx([-1.224745, 0, 1.224745, 0], abs=1e-5)
 
     def test_equal_scores_are_zero_with_finite_gradients(self):
         scores = row(4.0, 4.0, 4.0).requires_grad_()
-        found = losses.standardized(scores, full(scores))
+        found = training.standardized(scores, full(scores))
         found[0, 0].backward()
         assert found[0].tolist() == [0, 0, 0]
         assert torch.isfinite(scores.grad).all()
@@ -51,7 +51,7 @@ class TestSoftRanks:
         # so the first has mean rank 0.268941 and the second 0.731059; both have the variance
         # 0.268941 * 0.731059 = 0.196612
         scores = row(1.0, 0.0)
-        mean, variance = losses.rank_moments(scores, full(scores), 1.0)
+        mean, variance = training.rank_moments(scores, full(scores), 1.0)
         assert mean[0].tolist() == pytest.approx([0.268941, 0.731059], abs=1e-6)
         assert variance[0].tolist() == pytest.approx([0.196612, 0.196612], abs=1e-6)
 
@@ -61,14 +61,14 @@ class TestSoftRanks:
         # = 0.698849 for the first, and 1 - 0.698849 for the second
         scores = row(1.0, 0.0)
         weights = torch.ones(1, dtype=torch.float64)
-        found = losses.soft_rank_exposure(scores, full(scores), weights, 1.0)
+        found = training.soft_rank_exposure(scores, full(scores), weights, 1.0)
         assert found[0].tolist() == pytest.approx([0.698849, 0.301151], abs=2e-6)
 
     @given(distinct, st.sampled_from([MU(), DCG(), RBP(0.7), TREC()]), st.integers(1, 14))
     def test_low_temperature_is_the_ranking_itself(self, values, discount, depth):
         scores = row(*map(float, values))
-        weights = losses.rank_weights(discount, depth, len(values)).double()
-        found = losses.soft_rank_exposure(scores, full(scores), weights, 0.01)
+        weights = training.rank_weights(discount, depth, len(values)).double()
+        found = training.soft_rank_exposure(scores, full(scores), weights, 0.01)
         rank = np.argsort(np.argsort(-np.array(values)))
         wanted = np.where(rank < depth, discount.weights(rank), 0.0)
         assert found[0].numpy() == pytest.approx(wanted, abs=1e-6)
@@ -77,7 +77,7 @@ class TestSoftRanks:
     def test_mean_ranks_sum_to_what_ranks_sum_to(self, values, temperature):
         # for each pair one is above the other: the sum is the number of pairs
         scores = row(*map(float, values))
-        mean, variance = losses.rank_moments(scores, full(scores), temperature)
+        mean, variance = training.rank_moments(scores, full(scores), temperature)
         n = len(values)
         assert float(mean.sum()) == pytest.approx(n * (n - 1) / 2)
         assert float(variance.min()) >= 0
@@ -85,31 +85,33 @@ class TestSoftRanks:
     @given(distinct, st.floats(0.05, 5), st.sampled_from([DCG(), TREC()]))
     def test_a_higher_score_gets_no_less(self, values, temperature, discount):
         scores = row(*sorted(map(float, values), reverse=True))
-        weights = losses.rank_weights(discount, None, len(values)).double()
-        found = losses.soft_rank_exposure(scores, full(scores), weights, temperature)[0]
+        weights = training.rank_weights(discount, None, len(values)).double()
+        found = training.soft_rank_exposure(scores, full(scores), weights, temperature)[0]
         # one document among others, n - 1 coins: the normal approximation may be off by little
         assert (found[:-1] - found[1:] >= -0.02).all()
 
     def test_padding_changes_nothing_and_gets_nothing(self):
         scores, weights = row(3.0, 1.0, 2.0), torch.tensor([1.0, 0.5], dtype=torch.float64)
-        alone = losses.soft_rank_exposure(scores, full(scores), weights, 0.7)
+        alone = training.soft_rank_exposure(scores, full(scores), weights, 0.7)
         padded = row(3.0, 1.0, 2.0, 99.0)
         mask = torch.tensor([[True, True, True, False]])
-        found = losses.soft_rank_exposure(padded, mask, weights, 0.7)
+        found = training.soft_rank_exposure(padded, mask, weights, 0.7)
         assert found[0].tolist() == pytest.approx([*alone[0].tolist(), 0.0])
 
     def test_gradient_agrees_with_differences(self):
         generator = torch.Generator().manual_seed(3)
         scores = torch.randn(2, 5, dtype=torch.float64, generator=generator, requires_grad=True)
         mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-        weights = losses.rank_weights(TREC(), 3, 5).double()
+        weights = training.rank_weights(TREC(), 3, 5).double()
         member = torch.rand(2, 5, 3, dtype=torch.float64, generator=generator) * mask[..., None]
         target = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], dtype=torch.float64)
 
         def loss(s):
-            z = losses.standardized(s, mask)
-            shares = losses.group_shares(losses.soft_rank_exposure(z, mask, weights, 0.4), member)
-            return losses.divergence(shares, target, "reverse-kl", 0.01).sum()
+            z = training.standardized(s, mask)
+            shares = training.group_shares(
+                training.soft_rank_exposure(z, mask, weights, 0.4), member
+            )
+            return training.divergence(shares, target, "reverse-kl", 0.01).sum()
 
         assert torch.autograd.gradcheck(loss, (scores,))
 
@@ -117,8 +119,8 @@ class TestSoftRanks:
         # ranks 1 and 2 weigh the same and nothing counts below: the discount at the mean rank has
         # no slope there, the expected one has
         scores = row(3.0, 2.0, 1.0, 0.0).requires_grad_()
-        weights = losses.rank_weights(TREC(), 2, 4).double()
-        losses.soft_rank_exposure(scores, full(scores), weights, 0.5)[0, 3].backward()
+        weights = training.rank_weights(TREC(), 2, 4).double()
+        training.soft_rank_exposure(scores, full(scores), weights, 0.5)[0, 3].backward()
         assert float(scores.grad[0, 3]) > 1e-4
 
 
@@ -127,30 +129,30 @@ class TestOtherExposure:
         # softmax of log 3 and log 1: 3 / 4 and 1 / 4
         scores = row(math.log(3), 0.0, 5.0)
         mask = torch.tensor([[True, True, False]])
-        found = losses.top_one_exposure(scores, mask, 1.0)
+        found = training.top_one_exposure(scores, mask, 1.0)
         assert found[0].tolist() == pytest.approx([0.75, 0.25, 0.0])
 
     def test_group_shares_by_hand(self):
         # exposure 1, 0.5, 0.5; the second document is half in each group, the third in none:
         # 1 + 0.25 and 0.25 of 1.5
         member = torch.tensor([[[1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]], dtype=torch.float64)
-        found = losses.group_shares(row(1.0, 0.5, 0.5), member)
+        found = training.group_shares(row(1.0, 0.5, 0.5), member)
         assert found[0].tolist() == pytest.approx([5 / 6, 1 / 6])
 
     def test_no_group_at_all_is_zero(self):
-        found = losses.group_shares(row(1.0, 0.5), torch.zeros(1, 2, 3, dtype=torch.float64))
+        found = training.group_shares(row(1.0, 0.5), torch.zeros(1, 2, 3, dtype=torch.float64))
         assert found.tolist() == [[0.0, 0.0, 0.0]]
 
     def test_min_max(self):
         mask = torch.tensor([[True, True, True, False]])
-        found = losses.min_max(row(2.0, 6.0, 4.0, -99.0), mask)
+        found = training.min_max(row(2.0, 6.0, 4.0, -99.0), mask)
         assert found[0].tolist() == [0.0, 1.0, 0.5, 0.0]
-        assert losses.min_max(row(2.0, 2.0), full(row(2, 2)))[0].tolist() == [0.0, 0.0]
+        assert training.min_max(row(2.0, 2.0), full(row(2, 2)))[0].tolist() == [0.0, 0.0]
 
     def test_rank_weights(self):
-        assert losses.rank_weights(TREC(), 3, 9).tolist() == pytest.approx([1, 1, 0.63093])
-        assert len(losses.rank_weights(TREC(), None, 9)) == 9
-        assert len(losses.rank_weights(TREC(), 20, 9)) == 9
+        assert training.rank_weights(TREC(), 3, 9).tolist() == pytest.approx([1, 1, 0.63093])
+        assert len(training.rank_weights(TREC(), None, 9)) == 9
+        assert len(training.rank_weights(TREC(), 20, 9)) == 9
 
 
 class TestDivergence:
@@ -161,7 +163,7 @@ class TestDivergence:
         # with m = (5/8, 3/8): KL(e || m) = 0.75 ln 1.2 + 0.25 ln(2/3) = 0.035375 and
         # KL(e* || m) = 0.5 ln 0.8 + 0.5 ln(4/3) = 0.032269; their mean is 0.033822
         e, wanted = row(0.75, 0.25), row(0.5, 0.5)
-        found = {k: float(losses.divergence(e, wanted, k, 1e-9)) for k in losses.DIVERGENCES}
+        found = {k: float(training.divergence(e, wanted, k, 1e-9)) for k in models.DIVERGENCES}
         assert found == pytest.approx(
             {"kl": 0.130812, "reverse-kl": 0.143841, "js": 0.033822}, abs=1e-6
         )
@@ -169,7 +171,7 @@ class TestDivergence:
     def test_smoothing_by_hand(self):
         # 0.1 of (1/2, 1/2) into (1, 0) gives (0.95, 0.05), into (0.5, 0.5) nothing changes:
         # KL(e || e*) = 0.95 ln 1.9 + 0.05 ln 0.1 = 0.494631
-        found = losses.divergence(row(1.0, 0.0), row(0.5, 0.5), "kl", 0.1)
+        found = training.divergence(row(1.0, 0.0), row(0.5, 0.5), "kl", 0.1)
         assert float(found) == pytest.approx(0.494631, abs=1e-6)
 
     @given(
@@ -182,11 +184,11 @@ class TestDivergence:
         ours = [torch.from_numpy(x)[None] for x in (p, q)]
         forward = kl_divergence(*rows, smoothing=0.05)[0]
         backward = kl_divergence(rows[1], rows[0], smoothing=0.05)[0]
-        assert float(losses.divergence(*ours, "kl", 0.05)) == pytest.approx(forward, abs=1e-12)
-        assert float(losses.divergence(*ours, "reverse-kl", 0.05)) == pytest.approx(
+        assert float(training.divergence(*ours, "kl", 0.05)) == pytest.approx(forward, abs=1e-12)
+        assert float(training.divergence(*ours, "reverse-kl", 0.05)) == pytest.approx(
             backward, abs=1e-12
         )
-        assert float(losses.divergence(*ours, "js", 1e-9)) == pytest.approx(
+        assert float(training.divergence(*ours, "js", 1e-9)) == pytest.approx(
             js_divergence(*rows)[0], abs=1e-6
         )
 
@@ -196,7 +198,7 @@ class TestRelevanceLosses:
         # scores ln 2 and 0: softmax 2/3 and 1/3. Gains 1 and 3: wanted 1/4 and 3/4.
         # -(1/4 ln(2/3) + 3/4 ln(1/3)) = 0.101366 + 0.823959 = 0.925326
         scores, gains = row(math.log(2), 0.0), row(1.0, 3.0)
-        assert float(losses.listwise(scores, gains, full(scores))) == pytest.approx(
+        assert float(training.listwise(scores, gains, full(scores))) == pytest.approx(
             0.925326, abs=1e-6
         )
 
@@ -204,7 +206,7 @@ class TestRelevanceLosses:
         scores = torch.tensor([[math.log(2), 0.0, 7.0], [1.0, 2.0, 3.0]])
         gains = torch.tensor([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]])
         mask = torch.tensor([[True, True, False], [True, True, True]])
-        found = losses.listwise(scores, gains, mask)
+        found = training.listwise(scores, gains, mask)
         assert found.tolist() == pytest.approx([0.925326, 0.0], abs=1e-6)
 
     def test_bce_by_hand(self):
@@ -212,4 +214,4 @@ class TestRelevanceLosses:
         # (-ln(3/4) - ln(1/2)) / 2 = (0.287682 + 0.693147) / 2 = 0.490415
         scores, gains = row(math.log(3), 0.0, 9.0), row(2.0, 0.0, 0.0)
         mask = torch.tensor([[True, True, False]])
-        assert float(losses.bce(scores, gains, mask)) == pytest.approx(0.490415, abs=1e-6)
+        assert float(training.bce(scores, gains, mask)) == pytest.approx(0.490415, abs=1e-6)

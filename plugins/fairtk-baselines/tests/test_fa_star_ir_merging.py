@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from fairtk_baselines.fa_star_ir import merging, mtable, multinomial_test
-from fairtk_baselines.fa_star_ir.distribution import multinomial_cdf
 from fairtk_baselines.fa_star_ir.merging import (
     BinomialPrefixes,
     MultinomialPrefixes,
     first_unfair,
     merge,
 )
+from fairtk_baselines.fa_star_ir.prefix_tests import multinomial_cdf
 from hypothesis import example, given
 from hypothesis import strategies as st
 

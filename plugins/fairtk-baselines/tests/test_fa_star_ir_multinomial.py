@@ -7,9 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from fairtk_baselines.fa_star_ir import mtable, mtree, multinomial_test
-from fairtk_baselines.fa_star_ir.distribution import CountBoxes, multinomial_cdf, shared_cdf
 from fairtk_baselines.fa_star_ir.merging import MultinomialPrefixes
-from fairtk_baselines.fa_star_ir.multinomial import lowest_of_samples
+from fairtk_baselines.fa_star_ir.prefix_tests import (
+    CountBoxes,
+    lowest_of_samples,
+    multinomial_cdf,
+    shared_cdf,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom

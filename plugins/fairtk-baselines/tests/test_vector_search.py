@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 import sentence_models
 from fairtk_baselines import encoders
-from fairtk_baselines.scaling import strictly_falling
 from fairtk_baselines.vector_search import VectorSearch
+from fairtk_baselines.vectors import strictly_falling
 from fixed_encoder import FixedEncoder, documents
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,267 @@
 """DLF: a relevance model and a fairness model, trained apart and blended."""
 
-from fairtk_baselines.dlf.transformer import DLF
+from __future__ import annotations
 
-__all__ = ["DLF"]
+import copy
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+
+from fairtk import checks
+from fairtk.errors import InputError, ParameterError
+from fairtk.exposure import BrowsingModel
+from fairtk.frames import DOCNO, QID, RANK, SCORE, digest
+from fairtk.groups import Groups, Target
+from fairtk.transformers import FairTransformer
+from fairtk_baselines.dlf.models import (
+    FOLDER,
+    NEEDED,
+    UNKNOWN,
+    UNLABELED,
+    Aim,
+    Models,
+    Recipe,
+    checked_aims,
+    pairs_of,
+)
+from fairtk_baselines.dlf.training import Blend, Lesson, fitted_or_recent
+from fairtk_baselines.vectors import NORMALIZATIONS, fused, normalized, ranked
+
+NAME = "DLF"
+RELEVANCE = "dlf_relevance"
+FAIRNESS = "dlf_fairness"
+
+
+class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
+    """R with vectors -> R: a relevance model and a fairness model, trained apart and blended.
+
+    After the distribution-based learning framework of Chen and Fang (ICTIR 2023): the fairness
+    model learns from the divergence between the groups' shares of exposure and each query's target;
+    **no group of any document is needed to rank**. Input: ``qid``, ``docno``, ``score``,
+    ``query_vec``, ``doc_vec``. Output: the same columns without `drop`, ``rank``, and ``score``,
+    the blend minus 1e-9 times the rank. The README of fairtk-baselines says more on each setting,
+    what the paper leaves open, and what DLF cannot do.
+
+    Args:
+        groups, target: of the training documents, and the exposure that they should have; one or
+            several attributes. Targets are read in `fit` only.
+        weight: share of the fairness model, 0 to 1.
+        fuse_bm25: share of the input's score in relevance, 0 to 1.
+        hidden, fairness_hidden, inputs, fairness_inputs, cosine: the two networks.
+        relevance_loss, exposure, temperature, browsing, cutoff, train_on: the losses.
+        divergence, smoothing, unlabeled, unknown: how far exposure is from its target.
+        normalize: scaling before blending: ``"min-max"`` or ``"z-score"``, inside each query.
+        epochs, learning_rate, weight_decay, batch_size, patience, seed: training, by AdamW.
+        components: whether the output has ``dlf_relevance`` and ``dlf_fairness``.
+        drop: columns that the output does not have, e.g. ``("query_vec", "doc_vec", "text")``.
+
+    Raises:
+        InputError: a setting is out of its range, or a target does not fit its groups.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = (
+        *("groups", "target", "weight", "fuse_bm25", "unlabeled", "unknown", "normalize"),
+        *("components", "drop"),
+    )
+
+    def __init__(
+        self,
+        groups: Groups | Sequence[Groups],
+        target: Target | Sequence[Target],
+        weight: float = 0.5,
+        fuse_bm25: float = 0.5,
+        *,
+        hidden: Sequence[int] = (),
+        fairness_hidden: Sequence[int] = (),
+        inputs: Sequence[str] = ("query", "document", "product"),
+        fairness_inputs: Sequence[str] = ("document",),
+        cosine: float = 5.0,
+        relevance_loss: str = "listwise",
+        exposure: str = "soft-rank",
+        temperature: float | None = None,
+        browsing: str | BrowsingModel = "TREC",
+        cutoff: int | None = 20,
+        train_on: str = "alone",
+        divergence: str = "reverse-kl",
+        smoothing: float = 0.01,
+        unlabeled: str = "drop",
+        unknown: str = "keep",
+        normalize: str = "min-max",
+        epochs: int = 100,
+        learning_rate: float = 0.001,
+        weight_decay: float = 0.01,
+        batch_size: int = 16,
+        patience: int = 10,
+        seed: int = 42,
+        components: bool = False,
+        drop: Sequence[str] = (),
+    ) -> None:
+        given = dict(locals())  # a recipe's settings are arguments of the same names
+        super().__init__()
+        self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED, NAME)
+        self.unknown = checks.choice("unknown", unknown, UNKNOWN, NAME)
+        self.aims: tuple[Aim, ...] = checked_aims(groups, target, unlabeled, unknown)
+        self.groups = tuple(aim.groups.key for aim in self.aims)
+        self.target = tuple(aim.target.key for aim in self.aims)
+        self.recipe = Recipe.checked(given)
+        self._set_ranking(weight, fuse_bm25, normalize, components, drop)
+        self._models: Models | None = None
+        self._history: pd.DataFrame | None = None
+
+    def _set_ranking(
+        self, weight: float, fuse_bm25: float, normalize: str, components: bool, drop: Sequence[str]
+    ) -> None:
+        self.weight = checks.share("weight", weight, NAME)
+        self.fuse_bm25 = checks.share("fuse_bm25", fuse_bm25, NAME)
+        self.normalize = checks.choice("normalize", normalize, NORMALIZATIONS, NAME)
+        self.components = bool(components)
+        self.drop = (drop,) if isinstance(drop, str) else tuple(str(name) for name in drop)
+        kept = [c for c in (QID, DOCNO, SCORE, RANK) if c in self.drop]
+        if kept:
+            raise ParameterError(f"DLF: drop must not name {kept[0]!r}: a ranking needs it")
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """How training went: ``model``, ``epoch``, ``loss``, ``validation_loss`` (NaN without any).
+
+        Raises:
+            InputError: it was not trained in this process.
+        """
+        if self._history is None:
+            raise InputError("DLF has no training history: it was not trained, or is from a folder")
+        return self._history.copy()
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by name; groups and targets as name and content digest."""
+        recipe = {name: getattr(self.recipe, name) for name in Recipe.names()}
+        return super().settings() | recipe | {"fitted": self.fitted}
+
+    def fit(
+        self,
+        topics_or_res_tr: pd.DataFrame,
+        qrels_tr: pd.DataFrame,
+        topics_or_res_va: pd.DataFrame | None = None,
+        qrels_va: pd.DataFrame | None = None,
+    ) -> DLF:
+        """Train both models anew, and return this transformer.
+
+        Training is as deterministic as torch's arithmetic on one machine and number of threads.
+        Progress is shown on a terminal, after two seconds. The training queries' rankings have
+        vectors; documents without a label, or with 0 or below, are not relevant. With validation
+        rankings and their labels training stops early, without them all epochs are done.
+
+        Raises:
+            InputError: no query of the run has a target, or none a relevant document; or the input
+                is broken.
+            ParameterError: the loss is not finite: the learning rate is too high.
+        """
+        if not self.aims:
+            raise InputError(
+                "DLF: one that was loaded has no groups and targets to train with; make a new DLF"
+            )
+        training, validation = (topics_or_res_tr, qrels_tr), None
+        if topics_or_res_va is not None and len(topics_or_res_va):
+            if qrels_va is None:
+                raise InputError("DLF.fit: validation rankings need their labels: give qrels_va")
+            validation = (topics_or_res_va, qrels_va)
+        for run, _ in [training, *([validation] if validation else [])]:
+            self.check_inputs(run, NEEDED)
+            self.refuse_samples(run)
+        blend = Blend(self.weight, self.fuse_bm25, self.normalize)
+        lesson = Lesson(training, validation, self.aims, self.recipe, blend)
+        self._models, self._history = fitted_or_recent(lesson)
+        return self
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the models, all settings, and the digests of groups and targets, in one step.
+
+        Raises:
+            InputError: it was not trained.
+            FormatError: the folder is a file, or holds something else.
+        """
+        if self._models is None:
+            raise InputError("DLF is not trained, so there is nothing to save; call fit first")
+        settings = self.settings()
+        del settings["fitted"]
+        settings["browsing"] = repr(self.recipe.browsing)
+        record = {"settings": settings, "dimension": self._models.dimension}
+        FOLDER.write_arrays(folder, record, self._models.to_arrays(), self._models.key)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> DLF:
+        """Return what `save` wrote: it ranks as before, and cannot be trained again.
+
+        Raises:
+            FormatError: there is no model, or a broken one.
+        """
+        record, arrays = FOLDER.read_arrays(folder, digest)
+        settings = record["settings"]
+        loaded = cls.__new__(cls)
+        FairTransformer.__init__(loaded)
+        try:
+            loaded.aims = ()
+            loaded.groups = tuple(str(key) for key in settings["groups"])
+            loaded.target = tuple(str(key) for key in settings["target"])
+            loaded.unlabeled = checks.choice("unlabeled", settings["unlabeled"], UNLABELED, NAME)
+            loaded.unknown = checks.choice("unknown", settings["unknown"], UNKNOWN, NAME)
+            loaded.recipe = Recipe.checked(settings)
+            names = ("weight", "fuse_bm25", "normalize", "components", "drop")
+            loaded._set_ranking(**{name: settings[name] for name in names})
+            loaded._models = Models.from_arrays(loaded.recipe, record["dimension"], arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FOLDER.broken(folder, error) from None
+        loaded._history = None
+        return loaded
+
+    @property
+    def fitted(self) -> str | None:
+        """A digest of the trained weights; None before training."""
+        return None if self._models is None else self._models.key
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the documents of each query in the order of the blended scores.
+
+        Raises:
+            InputError: it was not trained; a column or a vector is missing, or of another length
+                than in training; the run is broken.
+        """
+        self.check_inputs(inp, NEEDED)
+        self.refuse_samples(inp)
+        kept = [c for c in inp.columns if c not in self.drop]
+        new = [RELEVANCE, FAIRNESS] if self.components else []
+        if inp.empty:
+            out = inp[kept].copy()
+            out[RANK] = np.zeros(0, dtype=np.int64)
+            return out.assign(**{name: np.zeros(0) for name in new})
+        if self._models is None:
+            raise InputError(
+                "DLF is not trained; call fit(rankings, qrels) on it or on the pipeline that it "
+                "ends, or DLF.load(folder)"
+            )
+        pairs = pairs_of(inp, "DLF", self._models.dimension)
+        start = pairs.rankings.ranking_start
+        found, fairness = self._models.scores(pairs)
+        relevance = fused(found, pairs.score, self.fuse_bm25, start, self.normalize)
+        fairness = normalized(fairness, start, self.normalize)
+        order, rank, score = ranked((1 - self.weight) * relevance + self.weight * fairness, start)
+        out = inp.iloc[pairs.rankings.order[order]][kept].reset_index(drop=True)
+        out[SCORE] = score
+        out[RANK] = rank
+        if self.components:
+            out[RELEVANCE], out[FAIRNESS] = relevance[order], fairness[order]
+        return out
+
+    def at_weight(self, weight: float, fuse_bm25: float | None = None) -> Self:
+        """Return one with the same trained models and another blend; nothing is trained again."""
+        other = copy.copy(self)
+        fuse = self.fuse_bm25 if fuse_bm25 is None else fuse_bm25
+        other._set_ranking(weight, fuse, self.normalize, self.components, self.drop)
+        return other
+
+    def relevance_model(self) -> Self:
+        """Return one that ranks by the relevance model alone: no fairness, no input score."""
+        return self.at_weight(0.0, 0.0)

@@ -1,21 +1,363 @@
-"""The networks that score pairs of query and document: one, and the two that are trained."""
+"""What DLF's two models are: aims and recipe, the pairs that they see, and their networks."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fairtk.frames import FloatArray, digest
-from fairtk_baselines.dlf.examples import DocumentPairs
-from fairtk_baselines.dlf.recipe import Recipe
+from fairtk import checks
+from fairtk.errors import DataWarning, InputError, ParameterError, listed
+from fairtk.exposure import MU, BrowsingModel
+from fairtk.frames import (
+    DOCNO,
+    QID,
+    SCORE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ObjectArray,
+    Qrels,
+    Rankings,
+    digest,
+    encode_run,
+)
+from fairtk.groups import Groups, Target
+from fairtk.plugins import as_position_model
 from fairtk_baselines.model_folder import Arrays, ModelFolder
+from fairtk_baselines.vectors import DOC_VEC, QUERY_VEC, stacked, unit_rows
+
+DIVERGENCES = ("kl", "reverse-kl", "js")
+RELEVANCE_LOSSES = ("listwise", "bce")
+INPUTS = ("query", "document", "product")
+MOST_GROUPS = 1 << 10
+UNLABELED = ("drop", "unknown", "uniform")
+UNKNOWN = ("keep", "drop")
+_WHERE = "DLF"
+
+_Kind = TypeVar("_Kind", Groups, Target)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """One attribute (or several crossed ones) and its target; see `DLF` for the settings."""
+
+    groups: Groups
+    target: Target
+    unlabeled: str
+    unknown: str
+
+    def memberships(self, docnos: ObjectArray) -> FloatArray:
+        """Return how much each document belongs to each group; shape (n, n_groups)."""
+        found = self.groups.memberships(docnos, self.unlabeled)
+        document = np.repeat(np.arange(len(docnos)), found.size)
+        table = np.zeros((len(docnos), self.groups.space.size))
+        table[document, found.cell] = found.weight
+        return table * self._counted()
+
+    def shares(self, qids: ObjectArray) -> FloatArray:
+        """Return each query's target; shape (n, n_groups), 0 for a query without one."""
+        shares = self.target.for_qids(qids).expanded().dense() * self._counted()
+        total = shares.sum(axis=1, keepdims=True)
+        result: FloatArray = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+        return result
+
+    def _counted(self) -> BoolArray:
+        space = self.groups.space
+        if self.unknown == "keep":
+            return np.ones(space.size, dtype=bool)
+        return space.known(np.arange(space.size, dtype=np.int64))
+
+
+def checked_aims(
+    groups: Groups | Sequence[Groups],
+    target: Target | Sequence[Target],
+    unlabeled: str,
+    unknown: str,
+) -> tuple[Aim, ...]:
+    """Return the aims that a user's groups and targets make."""
+    every = _several(groups, Groups, "groups")
+    targets = _several(target, Target, "target")
+    if len(every) != len(targets):
+        raise ParameterError(
+            f"DLF: every groups needs its target, in the same order; found {len(every)} groups "
+            f"and {len(targets)} targets"
+        )
+    twice = [g.name for i, g in enumerate(every) if g.name in [o.name for o in every[:i]]]
+    if twice:
+        raise ParameterError(f"DLF: the groups {twice[0]!r} are given twice")
+    aims = []
+    for one, wanted in zip(every, targets, strict=True):
+        if one.space.size > MOST_GROUPS:
+            raise ParameterError(
+                f"DLF: {one.name!r} has {one.space.size} groups, and at most {MOST_GROUPS} can be "
+                "trained for: give the attributes one by one, groups=[a, b]"
+            )
+        try:
+            fitting = wanted.for_groups(one)
+        except InputError as error:
+            raise InputError(f"DLF: groups {one.name!r}: {error}") from None
+        aim = Aim(one, fitting, unlabeled, unknown)
+        if not aim._counted().any():
+            raise ParameterError(
+                f"DLF: {one.name!r} has no known level, so unknown='drop' leaves nothing"
+            )
+        aims.append(aim)
+    return tuple(aims)
+
+
+def _several(given: object, kind: type[_Kind], name: str) -> list[_Kind]:
+    items = [given] if isinstance(given, kind) else given
+    if not (isinstance(items, list | tuple) and items and all(isinstance(i, kind) for i in items)):
+        raise ParameterError(
+            f"DLF: {name} must be a {kind.__name__} or a list of them; found {given!r}"
+        )
+    return list(items)
+
+
+def _widths(setting: str, hidden: Any, where: str) -> tuple[int, ...]:
+    if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+        raise ParameterError(
+            f"{where}: {setting} must list the width of each hidden layer, e.g. (32,); found "
+            f"{hidden!r}"
+        )
+    return tuple(checks.whole("the width of a hidden layer", width, where) for width in hidden)
+
+
+def _inputs(setting: str, inputs: Any, where: str) -> tuple[str, ...]:
+    names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+    for name in names:
+        checks.choice(setting, name, INPUTS, where)
+    if not names or len(set(names)) < len(names):
+        raise ParameterError(
+            f"{where}: {setting} must name some of {INPUTS}, once; found {inputs!r}"
+        )
+    return tuple(name for name in INPUTS if name in names)
+
+
+def _browsing(name: str, value: Any, where: str) -> BrowsingModel:
+    return as_position_model(value, where)
+
+
+def _cutoff(name: str, value: Any, where: str) -> int | None:
+    return None if value is None else checks.whole(name, value, where)
+
+
+def _checked(check: Callable[..., Any], **settings: Any) -> Any:
+    return field(metadata={"check": partial(check, **settings)})
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the two models are built and trained; see `DLF` for what each setting means."""
+
+    hidden: tuple[int, ...] = _checked(_widths)
+    fairness_hidden: tuple[int, ...] = _checked(_widths)
+    inputs: tuple[str, ...] = _checked(_inputs)
+    fairness_inputs: tuple[str, ...] = _checked(_inputs)
+    cosine: float = _checked(checks.number)
+    relevance_loss: str = _checked(checks.choice, choices=RELEVANCE_LOSSES)
+    exposure: str = _checked(checks.choice, choices=("soft-rank", "top-one"))
+    temperature: float = _checked(checks.number, ends="(]")
+    browsing: BrowsingModel = _checked(_browsing)
+    cutoff: int | None = _checked(_cutoff)
+    train_on: str = _checked(checks.choice, choices=("alone", "blend"))
+    divergence: str = _checked(checks.choice, choices=DIVERGENCES)
+    # at 0, a group that no candidate belongs to makes the divergence infinite
+    smoothing: float = _checked(checks.number, least=0, most=1, ends="()")
+    epochs: int = _checked(checks.whole, least=0)
+    learning_rate: float = _checked(checks.number, least=0, most=1, ends="(]")
+    weight_decay: float = _checked(checks.number)
+    batch_size: int = _checked(checks.whole)
+    patience: int = _checked(checks.whole)
+    seed: int = _checked(checks.whole, least=None)
+
+    @classmethod
+    def checked(cls, given: Mapping[str, Any]) -> Recipe:
+        """Return the recipe that a user's settings make."""
+        settings = {name: given[name] for name in cls.names()}
+        if settings["temperature"] is None:
+            settings["temperature"] = 1.0 if settings["exposure"] == "top-one" else 0.1
+        for one in fields(cls):
+            check = one.metadata["check"]
+            settings[one.name] = check(one.name, settings[one.name], where=_WHERE)
+        if isinstance(settings["browsing"], MU) and settings["cutoff"] is None:
+            raise ParameterError(
+                f"{_WHERE}: browsing='MU' needs a cutoff: it reads all ranks alike"
+            )
+        return cls(**settings)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of the settings, in order."""
+        return tuple(f.name for f in fields(cls))
+
+
+NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
+
+
+@dataclass(frozen=True)
+class DocumentPairs:
+    """The rows of a run, sorted by query and rank, with vectors of norm 1, or all 0."""
+
+    rankings: Rankings
+    score: FloatArray  # the retriever's, of each row
+    query: FloatArray  # shape (n_queries, dimension)
+    document: FloatArray  # of each row; shape (n_rows, dimension)
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return int(self.document.shape[1])
+
+
+def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> DocumentPairs:
+    """Return the pairs of a frame R with ``query_vec`` and ``doc_vec``, at least one row.
+
+    A query's vector is that of its first rank; all must have the `dimension`, or that of the first.
+    """
+    rankings = encode_run(frame, where)
+    documents = frame[DOC_VEC].to_numpy(dtype=object)[rankings.order]
+    first = rankings.ranking_start[:-1]
+    queries = frame[QUERY_VEC].to_numpy(dtype=object)[rankings.order[first]]
+    vectors = stacked(documents, rankings, DOC_VEC, where, dimension)
+    size = vectors.shape[1]
+    return DocumentPairs(
+        rankings,
+        frame[SCORE].to_numpy(dtype=np.float64)[rankings.order],
+        unit_rows(stacked(queries, rankings, QUERY_VEC, where, size, first)),
+        unit_rows(vectors),
+    )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some queries of `Examples`, one per row, padded to the one with most documents.
+
+    `mask` says which cells are documents; shapes (n_rows, width), or (n_rows, width, size).
+    """
+
+    query: Tensor
+    document: Tensor
+    mask: Tensor
+    gains: Tensor
+    relevance: Tensor
+    membership: tuple[Tensor, ...]
+    target: tuple[Tensor, ...]
+    aimed: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """All training (or validation) queries."""
+
+    pairs: DocumentPairs
+    gains: FloatArray  # relevance label of each row, at least 0
+    relevance: FloatArray  # scaled relevance score of each row, or 0
+    membership: tuple[FloatArray, ...]  # for each aim, shape (n_rows, n_groups)
+    target: tuple[FloatArray, ...]  # for each aim, shape (n_queries, n_groups)
+    aimed: tuple[BoolArray, ...]  # for each aim, the queries with a target and a grouped document
+
+    @property
+    def size(self) -> IntArray:
+        """Number of documents of each query; shape (n_queries,)."""
+        return np.diff(self.pairs.rankings.ranking_start)
+
+    def relevant(self) -> IntArray:
+        """Return the queries that have a relevant document in the run, by qid."""
+        of_relevant = self.pairs.rankings.query[self.gains > 0]
+        return self._by_qid(np.bincount(of_relevant, minlength=len(self.size)) > 0)
+
+    def fair(self) -> IntArray:
+        """Return the queries with a target for some aim, by qid."""
+        return self._by_qid(np.any(self.aimed, axis=0))
+
+    def _by_qid(self, chosen: BoolArray) -> IntArray:
+        # the order of rows in the frame must not decide which queries make a batch
+        order = np.argsort(self.pairs.rankings.qids.astype(str), kind="stable")
+        return order[chosen[order]].astype(np.int64)
+
+    def batch(self, queries: IntArray) -> Batch:
+        """Return some queries as one padded batch."""
+        size = self.size[queries]
+        width = int(size.max(initial=1))
+        mask = np.arange(width) < size[:, None]
+        row = self.pairs.rankings.ranking_start[queries][:, None] + np.arange(width)
+        row[~mask] = 0
+
+        def padded(values: FloatArray) -> Tensor:
+            found = values[row]
+            found[~mask] = 0.0
+            return torch.from_numpy(found).to(torch.float32)
+
+        def whole(values: FloatArray) -> Tensor:
+            return torch.from_numpy(values[queries]).to(torch.float32)
+
+        return Batch(
+            whole(self.pairs.query),
+            padded(self.pairs.document),
+            torch.from_numpy(mask),
+            padded(self.gains),
+            padded(self.relevance),
+            tuple(padded(m) for m in self.membership),
+            tuple(whole(t) for t in self.target),
+            tuple(torch.from_numpy(a[queries]) for a in self.aimed),
+        )
+
+
+def examples_of(
+    run: pd.DataFrame, qrels: pd.DataFrame, aims: Sequence[Aim], where: str, dimension: int | None
+) -> Examples:
+    """Return the examples that a run makes with labels and targets; vectors have the `dimension`.
+
+    Documents of the run without a label count as not relevant, as do labels of 0 and below;
+    labels of documents that the run lacks are not used: there are no vectors for them.
+    """
+    if not len(run):
+        raise InputError(f"{where}: the run has no rows; give the training queries' rankings")
+    pairs = pairs_of(run, where, dimension)
+    rankings = pairs.rankings
+    membership, target, aimed = [], [], []
+    for aim in aims:
+        try:
+            table = aim.memberships(rankings.docnos)[rankings.doc]
+        except InputError as error:  # names the setting of `Groups.memberships`
+            raise InputError(f"{where}: {error}") from None
+        wanted = aim.shares(rankings.qids)
+        shown = rankings.query[table.any(axis=1)]
+        grouped = np.bincount(shown, minlength=len(rankings.qids)) > 0
+        has = (wanted > 0).any(axis=1)
+        _warn(rankings.qids[~has], f"{where}: no target over {aim.groups.name!r} for")
+        _warn(
+            rankings.qids[has & ~grouped],
+            f"{where}: no document with a group of {aim.groups.name!r} in the ranking of",
+        )
+        membership.append(table)
+        target.append(wanted)
+        aimed.append(has & grouped)
+    gains = np.maximum(np.nan_to_num(Qrels(qrels, where).labels_of(rankings)), 0.0)
+    none = np.zeros(len(gains))
+    return Examples(pairs, gains, none, tuple(membership), tuple(target), tuple(aimed))
+
+
+def _warn(qids: ObjectArray, what: str) -> None:
+    if len(qids):
+        warnings.warn(
+            f"{what} {len(qids)} queries, which the fairness model does not learn from: "
+            f"{listed(qids.tolist())}",
+            DataWarning,
+            stacklevel=5,
+        )
+
 
 FOLDER = ModelFolder(
     what="a DLF model",

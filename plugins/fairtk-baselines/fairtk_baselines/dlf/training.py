@@ -1,9 +1,15 @@
-"""From training rankings to the two trained models, each by gradient descent on its loss."""
+"""From training rankings to the two trained models, each by gradient descent on its loss.
+
+Scores are in rows of one query each, padded to the longest; a mask says which places are documents.
+Both have the shape (n_rows, width), as have gains (0 or above, such as labels) and exposure;
+temperatures are above 0.
+"""
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +18,153 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.nn import functional
 from tqdm import tqdm
 
 from fairtk.errors import InputError, ParameterError
+from fairtk.exposure import BrowsingModel
 from fairtk.frames import IntArray, digest
-from fairtk_baselines.dlf import losses
-from fairtk_baselines.dlf.examples import NEEDED, Batch, Examples, examples_of
-from fairtk_baselines.dlf.models import Models, PairScorer, frozen, scored, untrained
-from fairtk_baselines.dlf.recipe import Aim, Recipe
-from fairtk_baselines.scaling import fused
+from fairtk_baselines.dlf.models import (
+    NEEDED,
+    Aim,
+    Batch,
+    Examples,
+    Models,
+    PairScorer,
+    Recipe,
+    examples_of,
+    frozen,
+    scored,
+    untrained,
+)
+from fairtk_baselines.vectors import fused
+
+_VARIANCE_FLOOR = 1e-6  # a rank is known to 0.001: what sharp scores come to, without a 0 below
+_SPREAD_FLOOR = 1e-6
+
+
+def standardized(scores: Tensor, mask: Tensor) -> Tensor:
+    """Return the scores with mean 0 and standard deviation 1 in each row; equal ones become 0.
+
+    So a temperature means the same for all queries, and no model comes near a target by scores that
+    hardly differ, whose soft ranking says little about the ranking itself.
+    """
+    count = mask.sum(dim=-1, keepdim=True).clamp(min=1)
+    mean = scores.masked_fill(~mask, 0.0).sum(dim=-1, keepdim=True) / count
+    off = (scores - mean).masked_fill(~mask, 0.0)
+    return off / torch.sqrt((off**2).sum(dim=-1, keepdim=True) / count + _SPREAD_FLOOR)
+
+
+def min_max(scores: Tensor, mask: Tensor) -> Tensor:
+    """Return the scores scaled to [0, 1] in each row, equal ones to 0."""
+    lowest = scores.masked_fill(~mask, torch.inf).amin(dim=-1, keepdim=True)
+    off = (scores - lowest).masked_fill(~mask, 0.0)
+    return off / off.amax(dim=-1, keepdim=True).clamp(min=_SPREAD_FLOOR)
+
+
+def rank_moments(scores: Tensor, mask: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Return mean and variance of each document's 0-based rank; near temperature 0, the rank and 0.
+
+    Each other document j stands above i by chance, independently, with probability
+    p = sigmoid((s_j - s_i) / temperature): the mean is the sum of p, the variance of p (1 - p).
+    """
+    width = scores.shape[-1]
+    other = ~torch.eye(width, dtype=torch.bool, device=scores.device)
+    above = torch.sigmoid((scores.unsqueeze(-2) - scores.unsqueeze(-1)) / temperature)
+    above = above * (mask.unsqueeze(-2) & other)
+    return above.sum(dim=-1), (above * (1.0 - above)).sum(dim=-1)
+
+
+def soft_rank_exposure(scores: Tensor, mask: Tensor, weights: Tensor, temperature: float) -> Tensor:
+    """Return the expected attention of each document, by soft ranks.
+
+    `weights` is the attention of rank 0, 1, ...; later ranks get none; shape (n_ranks,). That is
+    E[w(rank)] under the normal distribution with the moments of the rank, as in SoftRank (Taylor et
+    al. 2008, there for the gain of NDCG): it has a gradient where the discount is flat or cut off.
+    """
+    mean, variance = rank_moments(scores, mask, temperature)
+    spread = torch.sqrt(variance + _VARIANCE_FLOOR)
+    # sum over ranks of w_k P(rank = k), rearranged: what is lost between rank k and k + 1 is
+    # got by documents at rank k or above
+    lost = weights - torch.cat([weights[1:], weights.new_zeros(1)])
+    edges = torch.arange(len(weights), dtype=scores.dtype, device=scores.device) + 0.5
+    used = torch.nonzero(lost).flatten()
+    lost, edges = lost[used], edges[used]
+    reach = (edges - mean.unsqueeze(-1)) / spread.unsqueeze(-1)
+    inside = 0.5 * (1.0 + torch.erf(reach / math.sqrt(2.0)))
+    return (inside @ lost) * mask
+
+
+def top_one_exposure(scores: Tensor, mask: Tensor, temperature: float) -> Tensor:
+    """Return the probability of each document to be ranked first, as in DELTR: no browsing."""
+    shares = torch.softmax((scores / temperature).masked_fill(~mask, -torch.inf), dim=-1)
+    return torch.nan_to_num(shares)  # a row without documents
+
+
+def rank_weights(browsing: BrowsingModel, cutoff: int | None, width: int) -> Tensor:
+    """Return the attention of each rank; shape (min(cutoff, width),), at least one."""
+    n = max(1, width if cutoff is None else min(cutoff, width))
+    return torch.from_numpy(browsing.weights(np.arange(n, dtype=np.int64))).to(torch.float32)
+
+
+def group_shares(exposure: Tensor, membership: Tensor) -> Tensor:
+    """Return each group's share of the exposure; shape (n_rows, n_groups).
+
+    The sum of exposure times membership (TREC Fair Ranking 2022's epsilon), divided by its sum over
+    groups, or 0 without any; `membership` has the shape (n_rows, width, n_groups).
+    """
+    sums = torch.einsum("rd,rdg->rg", exposure, membership)
+    total = sums.sum(dim=-1, keepdim=True)
+    return sums / torch.where(total > 0, total, torch.ones_like(total))
+
+
+def smoothed(distribution: Tensor, smoothing: float) -> Tensor:
+    """Return the distributions, one per row, mixed with a uniform one by a share in (0, 1)."""
+    return (1.0 - smoothing) * distribution + smoothing / distribution.shape[-1]
+
+
+def divergence(shares: Tensor, target: Tensor, kind: str, smoothing: float) -> Tensor:
+    """Return how far shares of exposure e are from the target e*, in nats; shape (n_rows,).
+
+    ``"kl"`` is KL(e || e*), ``"reverse-kl"`` KL(e* || e), and ``"js"`` the mean of KL(e || m) and
+    KL(e* || m) with m = (e + e*) / 2. Both are mixed with a uniform distribution first, by the
+    share `smoothing`: a group of the target without any candidate would make it infinite otherwise.
+    """
+    p, q = smoothed(shares, smoothing), smoothed(target, smoothing)
+    if kind == "kl":
+        return _kl(p, q)
+    if kind == "reverse-kl":
+        return _kl(q, p)
+    middle = (p + q) / 2
+    return (_kl(p, middle) + _kl(q, middle)) / 2
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    return (p * (p.log() - q.log())).sum(dim=-1)
+
+
+def listwise(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
+    """Return the cross entropy of the gains' shares and softmax(scores); shape (n_rows,).
+
+    ListNet's top-one loss (Cao et al. 2007), but with gains over their sum, not their softmax: with
+    binary labels, only relevant documents should be first. Rows without a gain are 0.
+    """
+    wanted = gains * mask
+    wanted = wanted / wanted.sum(dim=-1, keepdim=True).clamp(min=1e-12)
+    log = torch.log_softmax(scores.masked_fill(~mask, -1e30), dim=-1)
+    return -(wanted * log.masked_fill(~mask, 0.0)).sum(dim=-1)
+
+
+def bce(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean binary cross entropy of documents, scores as log-odds; shape (n_rows,)."""
+    wanted = (gains > 0).to(scores.dtype)
+    each = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none")
+    count = mask.sum(dim=-1).clamp(min=1)
+    return (each.masked_fill(~mask, 0.0)).sum(dim=-1) / count
+
+
+_RELEVANCE_LOSSES = {"listwise": listwise, "bce": bce}
+
 
 PROGRESS_AFTER = 2.0  # seconds
 WHERE = "DLF.fit"
@@ -42,7 +186,7 @@ class Blend:
 
     def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
         """Return the blend of the fairness model's scores and what is relevant; same shape."""
-        scale = losses.min_max if self.normalize == "min-max" else losses.standardized
+        scale = min_max if self.normalize == "min-max" else standardized
         return (1 - self.weight) * batch.relevance + self.weight * scale(scores, batch.mask)
 
     def relevance(self, examples: Examples, model: PairScorer) -> Examples:
@@ -115,7 +259,7 @@ def fitted_models(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
         held_out = examples_of(*validation, aims, WHERE, examples.pairs.dimension)
 
     def relevance_loss(scores: Tensor, batch: Batch) -> Tensor:
-        return losses.RELEVANCE_LOSSES[recipe.relevance_loss](scores, batch.gains, batch.mask)
+        return _RELEVANCE_LOSSES[recipe.relevance_loss](scores, batch.gains, batch.mask)
 
     def fairness(scores: Tensor, batch: Batch) -> Tensor:
         return fairness_loss(blend(scores, batch) if blended else scores, batch, recipe)
@@ -133,16 +277,16 @@ def fitted_models(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
 
 def fairness_loss(scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
     """Return how far the exposure by scores is from the targets, summed; shape (n_rows,)."""
-    z = losses.standardized(scores, batch.mask)
+    z = standardized(scores, batch.mask)
     if recipe.exposure == "top-one":
-        exposure = losses.top_one_exposure(z, batch.mask, recipe.temperature)
+        exposure = top_one_exposure(z, batch.mask, recipe.temperature)
     else:
-        weights = losses.rank_weights(recipe.browsing, recipe.cutoff, z.shape[-1]).to(z.dtype)
-        exposure = losses.soft_rank_exposure(z, batch.mask, weights, recipe.temperature)
+        weights = rank_weights(recipe.browsing, recipe.cutoff, z.shape[-1]).to(z.dtype)
+        exposure = soft_rank_exposure(z, batch.mask, weights, recipe.temperature)
     total = torch.zeros(len(z), dtype=z.dtype)
     for membership, target, aimed in zip(batch.membership, batch.target, batch.aimed, strict=True):
-        shares = losses.group_shares(exposure, membership)
-        parts = losses.divergence(shares, target, recipe.divergence, recipe.smoothing)
+        shares = group_shares(exposure, membership)
+        parts = divergence(shares, target, recipe.divergence, recipe.smoothing)
         total = total + torch.where(aimed, parts, torch.zeros_like(parts))
     return total
 

@@ -4,9 +4,30 @@
 how often an m-table rejects a fair ranking, and `mtree` lists the smallest fair counts of groups.
 """
 
-from fairtk_baselines.fa_star_ir.binomial import MTable, fail_probability, mtable
-from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest, mtree, multinomial_test
-from fairtk_baselines.fa_star_ir.reranker import FAStarIR
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from fairtk import checks
+from fairtk.errors import DataWarning, ParameterError, listed
+from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Rankings, encode_run
+from fairtk.groups import Groups, Level, Target
+from fairtk.transformers import FairTransformer
+from fairtk_baselines.fa_star_ir import counting, merging
+from fairtk_baselines.fa_star_ir.prefix_tests import (
+    ADJUST,
+    MTable,
+    MultinomialTest,
+    fail_probability,
+    mtable,
+    mtree,
+    multinomial_test,
+)
 
 __all__ = [
     "FAStarIR",
@@ -17,3 +38,152 @@ __all__ = [
     "mtree",
     "multinomial_test",
 ]
+
+
+class FAStarIR(FairTransformer):
+    """R -> R: FA*IR, the order nearest to the input whose prefixes hold enough protected documents.
+
+    Zehlike et al. (CIKM 2017; several groups: IPM 2022): every prefix of the first `cutoff`
+    documents is tested against chance with a minimum share `p` of protected ones, and documents
+    move up where a prefix would be rejected. Output: the input's documents and columns, ``rank``,
+    and ``score`` 0, -1, -2, ...; the README says what is done where the papers leave things open.
+
+    Args:
+        groups: the groups of the documents.
+        p: the minimum share of protected documents: a number for all of them together; numbers by
+            level, which are then the protected ones; or a `Target`, each query's own shares.
+        cutoff: ranks that are tested; 20, the cutoff that such rankings are mostly measured at.
+        alpha: probability of rejecting a ranking that chance makes from p, in (0, 1).
+        protected: a level or several; None: in each query every known level but the one with the
+            most exposure (1 / log2(max(rank, 2))) in the first `cutoff` documents of the input.
+        test: ``"binomial"`` or ``"multinomial"``.
+        adjust: the correction for testing every prefix; see `mtable`.
+        merge_below: for ``"multinomial"``, the share below which levels make one group; None:
+            1 / cutoff, less than one document among the first cutoff.
+        samples, seed: for ``"multinomial"``, see `multinomial_test`.
+
+    Raises:
+        InputError: a setting is out of its range or does not fit the groups; in `transform`: a
+            missing column, a sampled run or broken rankings.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = (
+        *("groups", "p", "cutoff", "alpha", "protected", "test", "adjust"),
+        *("merge_below", "samples", "seed"),
+    )
+
+    def __init__(
+        self,
+        groups: Groups,
+        p: float | Mapping[Any, float] | Target,
+        cutoff: int = 20,
+        alpha: float = 0.1,
+        protected: str | Sequence[Level] | None = None,
+        test: str = "binomial",
+        adjust: str = "nearest",
+        merge_below: float | None = None,
+        samples: int = 10_000,
+        seed: int = 42,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        self._protection = counting.Protection.of(groups, p, protected, name)
+        self.groups = groups
+        self.p = self._protection.p
+        self.cutoff = checks.whole("cutoff", cutoff, name)
+        self.alpha = checks.number("alpha", alpha, name, 0, 1, "()")
+        self.protected = None if isinstance(self.p, dict) else self._protection.levels
+        self.test = checks.choice("test", test, ("binomial", "multinomial"), name)
+        self.adjust = checks.choice("adjust", adjust, ADJUST, name)
+        least = None if merge_below is None else checks.share("merge_below", merge_below, name)
+        self.merge_below = least
+        self.samples = checks.whole("samples", samples, name, least=100)
+        self.seed = checks.whole("seed", seed, name, least=0)
+        if test == "multinomial" and isinstance(self.p, float):
+            raise ParameterError(
+                f"{name}: the multinomial test needs a minimum share for each level: give p by "
+                f"level or as a Target; found {p!r}"
+            )
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the run (R: ``qid``, ``docno``, ``score``) in FA*IR's order."""
+        run, counted = self._counted(inp)
+        merged = merging.merge(run.ranking_start, counted.group, self._test(counted))
+        self._warn(run, counted, merged.unfair)
+        out = inp.take(run.order[merged.order]).reset_index(drop=True)
+        out[SCORE] = 0.0 - run.position  # not -0.0
+        out[RANK] = run.position
+        return out
+
+    def check(self, run: pd.DataFrame) -> pd.DataFrame:
+        """Return what the test says of a run as it is: of the input, or of the output.
+
+        Returns:
+            One row per query and protected group: ``qid``; ``group``, its name; ``p``, the minimum
+            share; ``shown``, its documents among the first `cutoff`; ``alpha``, the significance of
+            each single test; ``fail_probability`` of a ranking by chance; ``unfair``, the length of
+            the query's first prefix that is not fair, 0 if none. The protected levels are those
+            of this run: with ``protected=None`` they may differ between input and output. Queries
+            without a target have one row, with NaN.
+        """
+        encoded, counted = self._counted(run)
+        given = (encoded.ranking_start, counted.group, self._test(counted))
+        unfair, shown = merging.first_unfair(*given)
+        rows: list[tuple[object, ...]] = []
+        for i, (qid, shares, names) in enumerate(
+            zip(encoded.qids, counted.p, counted.names, strict=True)
+        ):
+            found = self._found(shares)
+            if not found or not shares:
+                rows.append((qid, "no target", *[np.nan] * 5))
+                continue
+            said = (found.adjusted_alpha, found.fail_probability, int(unfair[i]))
+            for name, share_, count in zip(names, shares, shown[i].tolist(), strict=False):
+                rows.append((qid, name, share_, count, *said))
+        columns = [QID, "group", "p", "shown", "alpha", "fail_probability", "unfair"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _counted(self, inp: pd.DataFrame) -> tuple[Rankings, counting.Counted]:
+        self.check_inputs(inp, [QID, DOCNO, SCORE])
+        self.refuse_samples(inp)
+        run = encode_run(inp, type(self).__name__)
+        if self.test == "binomial":
+            return run, counting.count_together(run, self._protection, self.cutoff)
+        least = 1 / self.cutoff if self.merge_below is None else self.merge_below
+        return run, counting.count_apart(run, self._protection, self.cutoff, least)
+
+    def _found(self, shares: tuple[float, ...] | None) -> MTable | MultinomialTest | None:
+        if not shares:
+            return None
+        if self.test == "binomial":
+            return mtable(self.cutoff, shares[0], self.alpha, self.adjust)
+        return multinomial_test(
+            self.cutoff, shares, self.alpha, self.adjust, self.samples, self.seed
+        )
+
+    def _test(self, counted: counting.Counted) -> merging.PrefixTest:
+        found: Any = [self._found(shares) for shares in counted.p]
+        binomial = self.test == "binomial"
+        kind = merging.BinomialPrefixes if binomial else merging.MultinomialPrefixes
+        return kind.of(found, self.cutoff)
+
+    def _warn(self, run: Rankings, counted: counting.Counted, unfair: IntArray) -> None:
+        name = type(self).__name__
+        bare = [qid for qid, p in zip(run.qids, counted.p, strict=True) if p is None]
+        if bare:
+            warnings.warn(
+                f"{name}: {len(bare)} of {len(run.qids)} queries have no target and keep their "
+                f"order: {listed(bare)}",
+                DataWarning,
+                stacklevel=3,
+            )
+        left = run.qids[unfair > 0]
+        if len(left):
+            warnings.warn(
+                f"{name}: of the documents of {len(left)} of {len(run.qids)} queries no order was "
+                f"found in which all of the first {self.cutoff} ranks pass the test, mostly as "
+                f"too few are protected: {listed(left)}; retrieve more documents, or ask for a "
+                "smaller p (check shows the first rank that fails)",
+                DataWarning,
+                stacklevel=3,
+            )

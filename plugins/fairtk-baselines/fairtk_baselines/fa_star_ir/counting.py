@@ -25,7 +25,7 @@ from fairtk.groups import (
     shown_documents,
     spread,
 )
-from fairtk_baselines.settings import checked_groups, levels_of, number_of_known, shown
+from fairtk_baselines.levels import checked_groups, levels_of, number_of_known, shown
 
 _HALF = 0.5 - 1e-12
 

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairtk.frames import BoolArray, FloatArray, IntArray
-from fairtk_baselines.fa_star_ir.binomial import MTable
-from fairtk_baselines.fa_star_ir.distribution import multinomial_cdf
-from fairtk_baselines.fa_star_ir.multinomial import MultinomialTest
+from fairtk_baselines.fa_star_ir.prefix_tests import MTable, MultinomialTest, multinomial_cdf
 
 MOST_STATES = 20_000  # vectors of counts for one place, beyond which the search is given up
 

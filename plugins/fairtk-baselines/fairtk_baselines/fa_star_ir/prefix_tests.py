@@ -1,0 +1,503 @@
+"""The tests behind FA*IR: m-tables of one protected group, and those of several.
+
+A ranking of k documents is compared with one in which each document is of group g with probability
+p_g, independently (Zehlike et al., FA*IR: A Fair Top-k Ranking Algorithm, CIKM 2017; several
+groups: IPM 2022). A prefix of i documents is fair if so few or fewer of each would not be rare by
+chance, P(X_1 <= m_1, ..., X_G <= m_G) > alpha. k such tests reject a fair ranking more often than
+one does, so alpha is lowered until at least one rejects with alpha again.
+
+The rest, documents of no group, is unbounded. Counts are taken as Poisson variables with means
+trials * p_g, given that they and the rest sum to the number of documents (Levin, A representation
+for multinomial cumulative distribution functions, Annals of Statistics 1981): one coefficient of a
+product of truncated polynomials, exact but for rounding and without subtractions. A ranking is
+rejected if the least value over its prefixes is at most a significance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from fairtk import checks
+from fairtk.errors import ParameterError
+from fairtk.frames import FloatArray, IntArray
+
+ADJUST = ("nearest", "below", "none")  # the corrections for testing every prefix
+ROUNDING = 1e-12  # values of a distribution function that agree to this share are one value
+
+
+def multinomial_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
+    """Return P(X_1 <= m_1, ..., X_G <= m_G), with probabilities of its own for each vector; (n,).
+
+    `counts` are the bounds m, shape (n, n_groups); `p` has the same shape, or (n_groups,).
+    """
+    n, groups = counts.shape
+    share = np.broadcast_to(p, (n, groups))
+    if not n:
+        return np.zeros(0)
+    mass = _poisson(trials * _rest(share), trials)
+    for group in range(groups):
+        bound = np.minimum(counts[:, group], trials)
+        most = int(bound.max())
+        chance = _poisson(trials * share[:, group], most)
+        chance[np.arange(most + 1) > bound[:, None]] = 0.0
+        mass = _product(mass, chance)
+    return _given_sum(mass[:, trials], trials)
+
+
+def shared_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
+    """Return what `multinomial_cdf` does where all vectors have the same p; shape (n_groups,).
+
+    Groups are halved again and again, and the polynomial of each distinct part is made once: much
+    faster for thousands of vectors.
+    """
+    bound = np.minimum(counts, trials)
+    parts = [(_poisson(trials * _rest(p[None]), trials), np.zeros(len(bound), dtype=np.int64))]
+    for group, share in enumerate(p):
+        size = int(bound[:, group].max(initial=0)) + 1
+        chance = _poisson(np.array([trials * share]), size - 1)
+        parts.append((np.tril(np.repeat(chance, size, axis=0)), bound[:, group]))
+    while len(parts) > 2:
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        joined = [_joined(*left, *right, trials) for left, right in pairs]
+        parts = joined + parts[2 * len(joined) :]
+    (one, first), (two, second) = parts
+    size = min(two.shape[1], trials + 1)
+    opposite = one[:, trials + 1 - size : trials + 1][:, ::-1]
+    return _given_sum(np.einsum("ij,ij->i", opposite[first], two[second, :size]), trials)
+
+
+def _joined(
+    one: FloatArray, first: IntArray, two: FloatArray, second: IntArray, trials: int
+) -> tuple[FloatArray, IntArray]:
+    """Return the product of each pair of polynomials that occurs, and which one each vector has."""
+    place = first * len(two) + second
+    if len(one) * len(two) <= len(place):  # to make all is quicker than to look for the distinct
+        pair = np.arange(len(one) * len(two))
+    else:
+        pair, place = np.unique(place, return_inverse=True)
+    left, right = one[pair // len(two)], two[pair % len(two)]
+    if left.shape[1] < right.shape[1]:
+        left, right = right, left
+    size = min(left.shape[1] + right.shape[1] - 1, trials + 1)
+    return _product(np.pad(left, ((0, 0), (0, size - left.shape[1]))), right), place
+
+
+def _product(one: FloatArray, two: FloatArray) -> FloatArray:
+    """Return the products of polynomials, row by row, to the degree of `one`."""
+    total: FloatArray = one * two[:, :1]
+    size = one.shape[1]
+    for power in range(1, min(two.shape[1], size)):
+        total[:, power:] += one[:, : size - power] * two[:, power : power + 1]
+    return total
+
+
+def _given_sum(chance: FloatArray, trials: int) -> FloatArray:
+    every = _poisson(np.array([float(trials)]), trials)[0, trials]
+    return np.asarray(np.minimum(chance / every, 1.0))
+
+
+def _rest(share: FloatArray) -> FloatArray:
+    return np.asarray(np.clip(1.0 - share.sum(axis=1), 0.0, 1.0))
+
+
+def _poisson(mean: FloatArray, most: int) -> FloatArray:
+    """Return the probabilities of 0, 1, ..., `most` for each mean; shape (n, most + 1)."""
+    from scipy.special import gammaln, xlogy
+
+    number = np.arange(most + 1)
+    return np.asarray(np.exp(xlogy(number, mean[:, None]) - mean[:, None] - gammaln(number + 1.0)))
+
+
+@dataclass(frozen=True)
+class CountBoxes:
+    """The distribution function of each prefix at every vector of counts.
+
+    The last index of each axis of `cdf` stands for no bound. A count above that is kept as the
+    last: more documents of the group occur in a fair ranking with a probability below 1e-12.
+    """
+
+    p: tuple[float, ...]  # share of each group
+    cdf: FloatArray  # P(X_1 <= m_1, ..., X_G <= m_G); shape (k, size_1, ..., size_G)
+
+    @classmethod
+    def fits(cls, k: int, p: Sequence[float], most: int) -> bool:
+        """Return whether the boxes have at most so many cells."""
+        return k * math.prod(_sizes(k, p)) <= most
+
+    @classmethod
+    def of(cls, k: int, p: Sequence[float]) -> CountBoxes:
+        """Return the boxes of a number of prefixes."""
+        sizes = _sizes(k, p)
+        cdf = np.empty((k, *sizes))
+        before = np.ones(sizes)
+        for prefix in range(k):
+            before = _next(before, p, gathers=False)
+            cdf[prefix] = before
+        return cls(tuple(p), cdf)
+
+    def values(self) -> FloatArray:
+        """Return the values of the distribution function at counts that a prefix can have."""
+        k, *sizes = self.cdf.shape
+        length = np.arange(1, k + 1).reshape(-1, *[1] * len(sizes))
+        return np.asarray(self.cdf[np.indices(sizes).sum(axis=0) <= length])
+
+    def fail_probability(self, limit: float) -> float:
+        """Return how likely a fair ranking has a prefix whose value is at most `limit`."""
+        mass = np.zeros(self.cdf.shape[1:])
+        mass.flat[0] = 1.0
+        failed = 0.0
+        for prefix in self.cdf:
+            mass = _next(mass, self.p, gathers=True)
+            rejected = prefix <= limit
+            failed += float(mass[rejected].sum())
+            mass[rejected] = 0.0
+        return min(failed, 1.0)
+
+
+def _sizes(k: int, p: Sequence[float]) -> list[int]:
+    from scipy.stats import binom
+
+    return [min(k, int(binom.isf(ROUNDING, k, share)) + 1) + 1 if share else 2 for share in p]
+
+
+def _next(before: FloatArray, p: Sequence[float], gathers: bool) -> FloatArray:
+    """Return what one more document makes of a function of the counts.
+
+    The last index of an axis `gathers` all higher counts, or stands for no bound.
+    """
+    result = before * max(0.0, 1.0 - math.fsum(p))
+    for axis, share in enumerate(p):
+        into, out = np.moveaxis(result, axis, 0), np.moveaxis(before, axis, 0)
+        last = len(out) - 1
+        into[1 : last + gathers] += share * out[: last - 1 + gathers]
+        into[last] += share * out[last]
+    return result
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A significance for the single tests: the `limit`, between two values where the test changes.
+
+    It rejects the first `step` of these values and no others, so that rounding does not decide.
+    """
+
+    steps: FloatArray  # up to the alpha asked for, increasing
+    step: int
+    limit: float
+    fail_probability: float  # of a fair ranking, with this limit
+
+    @classmethod
+    def of(
+        cls, values: FloatArray, alpha: float, adjust: str, fails: Callable[[float], float]
+    ) -> Correction:
+        """Return the correction for which the fail probability suits alpha.
+
+        `values` are those of the distribution function where the test may change; `fails` is the
+        fail probability at a significance. Of two that are equally near, the lower is taken.
+        """
+        steps = _distinct(values[values <= alpha * (1 + ROUNDING)])
+        step, limit = len(steps), _between(steps, len(steps))
+        if adjust != "none":
+            step = _step_for(lambda s: fails(_between(steps, s)), len(steps), alpha, adjust)
+            limit = _between(steps, step)
+        return cls(steps, step, limit, fails(limit))
+
+    @property
+    def is_none(self) -> bool:
+        """Whether alpha itself is the significance."""
+        return self.step == len(self.steps)
+
+
+def _distinct(values: FloatArray) -> FloatArray:
+    ordered: FloatArray = np.unique(values)
+    apart = np.append(True, ordered[1:] > ordered[:-1] * (1 + ROUNDING))[: len(ordered)]
+    return np.asarray(ordered[apart])
+
+
+def _between(steps: FloatArray, step: int) -> float:
+    """Return a significance at which the first `step` values, and no others, are rejected."""
+    if not step:
+        return 0.0
+    low = float(steps[step - 1])
+    return (low + float(steps[step])) / 2 if step < len(steps) else low * (1 + 10 * ROUNDING)
+
+
+def _step_for(fails: Callable[[int], float], last: int, alpha: float, adjust: str) -> int:
+    low, high = 0, last + 1  # fails(low) <= alpha < fails(high), where that exists
+    below, above = 0.0, math.inf
+    while high - low > 1:
+        middle = (low + high) // 2
+        value = fails(middle)
+        if value <= alpha:
+            low, below = middle, value
+        else:
+            high, above = middle, value
+    return high if adjust == "nearest" and above - alpha < alpha - below else low
+
+
+@dataclass(frozen=True)
+class MTable:
+    """The smallest number of protected documents in each prefix, and how it was found."""
+
+    k: int  # length of the longest prefix
+    p: float  # minimum share of protected documents
+    alpha: float  # the probability of rejecting a ranking that chance makes from p, as asked for
+    adjust: str  # the correction; see `mtable`
+    needed: tuple[int, ...]  # protected documents that the prefix of 1, 2, ..., k documents needs
+    adjusted_alpha: float  # significance of each single test
+    interval: tuple[float, float]  # all significances in [low, high) give this table
+    fail_probability: float
+    """Of a ranking in which each document is protected with probability p, to be rejected by at
+    least one test; exact but for rounding."""
+
+
+def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTable:
+    """Return the m-table of FA*IR (Zehlike et al., CIKM 2017).
+
+    ``needed[i - 1]`` is the smallest m with F(m; i, p) > alpha. The correction is exact: found
+    among all values at which the table changes. The authors' package takes F(m; i, p) >= alpha; the
+    two differ only where F hits alpha. For its fail probabilities see `fail_probability`. Of the
+    interval of significances that give the table, `MTable.adjusted_alpha` is the first that halving
+    [0, alpha] meets, which is what the package prints.
+
+    Args:
+        k: length of the longest prefix, 1 or more; cost grows with k squared.
+        p: minimum share of protected documents, in [0, 1].
+        alpha: probability of rejecting a ranking that chance makes from p, in (0, 1).
+        adjust: the correction for k tests. ``"nearest"``: the table whose fail probability is
+            nearest to alpha, above or below it, as the authors' package does; ``"below"``: the one
+            with the highest fail probability that is at most alpha; ``"none"``: alpha is used for
+            each single test. No correction raises the significance above alpha.
+
+    Raises:
+        ParameterError: an argument is out of its range.
+    """
+    where = "mtable"
+    return _mtable(
+        checks.whole("k", k, where),
+        checks.share("p", p, where),
+        checks.number("alpha", alpha, where, 0, 1, "()"),
+        checks.choice("adjust", adjust, ADJUST, where),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _mtable(k: int, p: float, alpha: float, adjust: str) -> MTable:
+    boxes = CountBoxes.of(k, [p])
+    chance, values = boxes.cdf, boxes.values()
+
+    def needed(limit: float) -> IntArray:
+        return np.asarray(np.count_nonzero(chance <= limit, axis=1))
+
+    found = Correction.of(values, alpha, adjust, lambda limit: _failing(needed(limit), p))
+    low = float(found.steps[found.step - 1]) if found.step else 0.0
+    rest = values[values > alpha * (1 + ROUNDING)]
+    high = float(rest.min(initial=1.0) if found.is_none else found.steps[found.step])
+    return MTable(
+        k,
+        p,
+        alpha,
+        adjust,
+        tuple(needed(found.limit).tolist()),
+        alpha if found.is_none else _first_midpoint(low, high, alpha),
+        (low, high),
+        found.fail_probability,
+    )
+
+
+def fail_probability(needed: Sequence[int] | MTable, p: float) -> float:
+    """Return how likely a fair ranking is to fail an m-table somewhere, exactly.
+
+    Each document is protected with probability p, independently; `needed` is what the prefix of 1,
+    2, ... documents needs, or an `MTable`. The distribution of the number of protected documents is
+    carried from prefix to prefix, and what falls below the table is taken out; k steps of vectors,
+    without simulation. Equal to the recurrence over blocks of the paper.
+
+    Numbers of the authors' package differ, because its code leaves out the last position: for k=20,
+    p=.25, alpha=.1 it is quoted with .1152 before and .1053 after the correction, where the exact
+    values are .14689 and .10515. The first 19 prefixes alone fail with .11518 and .10515.
+
+    Raises:
+        ParameterError: the table is empty or has an entry that is no whole number from 0, or p is
+            out of range.
+    """
+    where = "fail_probability"
+    entries = needed.needed if isinstance(needed, MTable) else list(needed)
+    if not len(entries):
+        raise ParameterError(f"{where} needs an m-table with at least one entry")
+    table = [checks.whole("an entry of the m-table", m, where, least=0) for m in entries]
+    return _failing(np.array(table, dtype=np.int64), checks.share("p", p, where))
+
+
+def _failing(needed: IntArray, p: float) -> float:
+    most = np.maximum.accumulate(needed)
+    # whoever has as many as the last prefix needs cannot fail any more: one state for all of them
+    mass = np.zeros(int(most[-1]) + 1)
+    mass[0] = 1.0
+    failed = 0.0
+    for least in most:
+        hit, safe = mass * p, mass[-1]
+        mass *= 1 - p
+        mass[1:] += hit[:-1]
+        mass[-1] += p * safe
+        failed += float(mass[:least].sum())  # sums of what is lost: exact for rare failures, too
+        mass[:least] = 0.0
+    return min(failed, 1.0)
+
+
+def _first_midpoint(low: float, high: float, alpha: float) -> float:
+    """Return the first value in [low, high) that halving [0, alpha] towards it meets."""
+    left, right = 0.0, alpha
+    for _ in range(60):
+        middle = (left + right) / 2
+        if low <= middle < high:
+            return middle
+        left, right = (middle, right) if middle < low else (left, middle)
+    return (low + high) / 2
+
+
+MOST_COUNTS = 1_000_000  # over all prefixes; up to so many, the fail probability is exact
+MOST_NODES = 100_000  # of a level of the tree
+
+
+@dataclass(frozen=True)
+class MultinomialTest:
+    """A test of all prefixes for several protected groups, and how it was found."""
+
+    k: int  # length of the longest prefix
+    p: tuple[float, ...]  # minimum share of each protected group
+    alpha: float  # the probability of rejecting a ranking that chance makes from p, as asked for
+    adjust: str  # the correction; see `multinomial_test`
+    adjusted_alpha: float
+    """A prefix of i documents with m_1, ..., m_G of the groups is fair if
+    P(X_1 <= m_1, ..., X_G <= m_G) is above this."""
+    fail_probability: float  # of a fair ranking, to be rejected at some prefix
+    error: float  # standard error of `fail_probability`; 0: it is exact but for rounding
+
+    @property
+    def limit(self) -> float:
+        """`adjusted_alpha`, raised by what rounding does to values that equal it."""
+        return self.adjusted_alpha * (1 + 1e-11)
+
+
+def multinomial_test(
+    k: int,
+    p: Sequence[float],
+    alpha: float = 0.1,
+    adjust: str = "nearest",
+    samples: int = 10_000,
+    seed: int = 42,
+) -> MultinomialTest:
+    """Return the test of multinomial FA*IR (Zehlike et al., IPM 2022).
+
+    A prefix is fair if the distribution function of the multinomial distribution at its counts is
+    above alpha; with one group the results are those of `mtable`. The correction is a quantile of
+    the least such value in a ranking by chance, whose distribution is exact up to `MOST_COUNTS`
+    vectors of counts (at k = 20, about three groups of common sizes), else drawn; the authors
+    simulate, build trees of ever finer alpha and, for large k, fit a regression. Ours: counts are
+    compared with the distribution function itself, not with one path of a tree chosen beforehand;
+    the correction never raises alpha; ``nearest`` may end above it.
+
+    Args:
+        k: length of the longest prefix, 1 or more.
+        p: minimum share of each protected group; their sum is at most 1.
+        alpha: probability of rejecting a ranking that chance makes from p, in (0, 1).
+        adjust: ``"nearest"``, ``"below"`` or ``"none"``; see `mtable`.
+        samples: rankings drawn where an exact distribution is too large, 100 or more.
+        seed: of these.
+
+    Raises:
+        ParameterError: an argument is out of its range.
+    """
+    where = "multinomial_test"
+    shares = tuple(checks.share("p", share, where) for share in p)
+    if not shares or math.fsum(shares) > 1 + 1e-9:
+        raise ParameterError(
+            f"{where}: p must be the shares of at least one group, at most 1 in sum; found {p!r}"
+        )
+    return _multinomial_test(
+        checks.whole("k", k, where),
+        shares,
+        checks.number("alpha", alpha, where, 0, 1, "()"),
+        checks.choice("adjust", adjust, ADJUST, where),
+        checks.whole("samples", samples, where, least=100),
+        checks.whole("seed", seed, where, least=0),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _multinomial_test(
+    k: int, p: tuple[float, ...], alpha: float, adjust: str, samples: int, seed: int
+) -> MultinomialTest:
+    exact = CountBoxes.fits(k, p, MOST_COUNTS)
+    if exact:
+        boxes = CountBoxes.of(k, p)
+        found = Correction.of(boxes.values(), alpha, adjust, boxes.fail_probability)
+    else:
+        lowest = lowest_of_samples(k, np.array(p), samples, seed)
+        found = Correction.of(lowest, alpha, adjust, lambda v: float((lowest <= v).mean()))
+    failed = found.fail_probability
+    error = 0.0 if exact else math.sqrt(failed * (1 - failed) / samples)
+    adjusted = alpha if found.is_none else found.limit
+    return MultinomialTest(k, p, alpha, adjust, adjusted, failed, error)
+
+
+def lowest_of_samples(k: int, p: FloatArray, samples: int, seed: int) -> FloatArray:
+    """Return the least value of the distribution function in rankings by chance; (samples,)."""
+    draw = np.random.default_rng(seed).random((k, samples))
+    # n_groups: the document belongs to none of them
+    group = np.searchsorted(np.cumsum(p), draw, side="right")
+    counts = np.zeros((samples, len(p) + 1), dtype=np.int64)
+    lowest = np.ones(samples)
+    for length in range(1, k + 1):
+        counts[np.arange(samples), group[length - 1]] += 1
+        np.minimum(lowest, shared_cdf(counts[:, :-1], length, p), out=lowest)
+    return lowest
+
+
+def mtree(
+    k: int,
+    p: Sequence[float],
+    alpha: float = 0.1,
+    adjust: str = "nearest",
+    test: MultinomialTest | None = None,
+) -> list[IntArray]:
+    """Return the m-tree: for each prefix, vectors of counts that are just enough.
+
+    The tree of Zehlike et al. (IPM 2022), to be looked at: with one group it is the m-table, with
+    several a prefix can be fair in several ways. The child of a node is the node itself if its
+    counts are fair in the next prefix, too; else all that are with one more document of some group.
+    Reranking does not walk along it: it tests the counts it has (`fairtk_baselines.FAStarIR`).
+    Arguments are those of `multinomial_test`, or a test that is found already, in their place.
+
+    Returns:
+        For the prefixes of 1, 2, ..., k documents the nodes, sorted; shapes (n_nodes, n_groups). A
+        level is empty where one more document makes no node of the level before fair, and so are
+        those below.
+
+    Raises:
+        ParameterError: an argument is out of its range, or the tree is too wide.
+    """
+    test = test or multinomial_test(k, p, alpha, adjust)
+    share, limit = np.array(test.p), test.limit
+    more = np.eye(len(share), dtype=np.int64)
+    nodes = np.zeros((1, len(share)), dtype=np.int64)
+    levels = []
+    for length in range(1, test.k + 1):
+        fair = shared_cdf(nodes, length, share) > limit
+        grown = (nodes[~fair][:, None, :] + more).reshape(-1, len(share))
+        grown = np.unique(grown, axis=0)
+        grown = grown[shared_cdf(grown, length, share) > limit]
+        nodes = np.unique(np.concatenate([nodes[fair], grown]), axis=0)
+        if len(nodes) > MOST_NODES:
+            raise ParameterError(
+                f"mtree: prefix {length} has {len(nodes)} nodes, more than {MOST_NODES}; take a "
+                "smaller k or fewer groups (reranking needs no tree)"
+            )
+        levels.append(nodes)
+    return levels
