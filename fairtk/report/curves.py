@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames import FloatArray
+from fairtk.frames import FloatArray, IntArray
 from fairtk.report.statistics import batches, check_drawing, numbers
 
 _ZERO = 1e-12
 """A spread below this part of the values is rounding."""
+_SAME = 1e-9
+"""Places that are nearer to each other than this are one place: they differ by rounding."""
 
 CURVES = ("slope of points", "slope of means", "area of means", "area of points")
 """The names of what `curve_values` gives."""
@@ -49,7 +51,8 @@ def curve_values(
     - ``"slope of points"``: of the least-squares line through all points;
     - ``"slope of means"``: of the one through the settings' means;
     - ``"area of means"``: under the settings' means joined by straight lines (trapezoids);
-    - ``"area of points"``: under the isotonic regression of all points.
+    - ``"area of points"``: under the isotonic regression of all points; those whose x differ by
+      less than 1e-9, which is rounding, count as one x.
 
     Areas are over `span`, beyond the points at the height of the last one, divided by its width:
     a mean height. Queries are drawn with all their points (percentile intervals).
@@ -119,7 +122,7 @@ class _Points:
         self.span, self.increasing = span, increasing
         self.query, _ = np.nonzero(self.there)
         self.height = self.y[self.there]
-        self.place, self.code = np.unique(self.x[self.there], return_inverse=True)
+        self.place, self.code = _places(self.x[self.there])
 
     def values(self, weights: FloatArray) -> FloatArray:
         """Return the values of `CURVES` for weights of the queries.
@@ -169,8 +172,15 @@ def area_under(x: FloatArray, y: FloatArray, span: tuple[float, float] = (0.0, 1
         span: the ends of x.
     """
     known = ~np.isnan(x)
-    place, code = np.unique(x[known], return_inverse=True)
+    place, code = _places(x[known])
     return _area(place, np.bincount(code, weights=y[known]) / np.bincount(code), span)
+
+
+def _places(x: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the places that are no further apart than rounding, rising, and that of each value."""
+    value, code = np.unique(x, return_inverse=True)
+    new = np.diff(value, prepend=-np.inf) > _SAME
+    return value[new], (np.cumsum(new) - 1)[code]
 
 
 def _slopes_of(x: FloatArray, y: FloatArray) -> FloatArray:

@@ -125,3 +125,13 @@ def test_bad_input():
         curve_values([[0.0]], [[0.0]], span=(1, 1))
     with pytest.raises(ParameterError, match="confidence"):
         curve_values([[0.0]], [[0.0]], confidence=1)
+
+
+def test_places_that_differ_by_rounding_are_one_place():
+    # one ulp apart, .1 + .2 and .3 are one x of height (0 + 1) / 2; as two places the isotonic
+    # fit would rise from 0 to 1 between them
+    apart, same = np.array([[0.1 + 0.2], [0.3]]), np.array([[0.3], [0.3]])
+    y = np.array([[0.0], [1.0]])
+    for name in ("area of points", "area of means"):
+        of_apart, of_same = (values(x, y, resamples=1)[name] for x in (apart, same))
+        assert of_apart == pytest.approx(of_same, abs=1e-12) == 0.5
