@@ -1,0 +1,140 @@
+"""Shapley values: the axioms, brute force over all orders, and cases by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairtk.credit.subsets import (
+    leave_one_out,
+    max_shapley,
+    permutations_of,
+    prefixes_of,
+    sampled_shapley,
+    shapley,
+)
+from fairtk.errors import InputError, ParameterError
+
+UTILITIES = st.integers(0, 5).flatmap(
+    lambda k: st.lists(
+        st.floats(-10, 10, allow_nan=False, width=32), min_size=1 << k, max_size=1 << k
+    )
+)
+
+
+def brute_force(values):
+    """The mean, over all orders, of what a document adds to those before it."""
+    k = len(values).bit_length() - 1
+    credit = np.zeros(k)
+    for order in itertools.permutations(range(k)):
+        mask = 0
+        for document in order:
+            credit[document] += values[mask | 1 << document] - values[mask]
+            mask |= 1 << document
+    return credit / math.factorial(k)
+
+
+def test_two_documents_by_hand():
+    # u(none) = 0, u(a) = 1, u(b) = 2, u(ab) = 5: a adds 1 when first, 5 - 2 = 3 when second
+    assert shapley([0, 1, 2, 5]).tolist() == [2.0, 3.0]
+    assert leave_one_out([0, 1, 2, 5]).tolist() == [3.0, 4.0]  # 5 - 2 and 5 - 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(UTILITIES)
+def test_equal_to_all_orders_and_efficient(values):
+    credit = shapley(values)
+    assert credit == pytest.approx(brute_force(values), abs=1e-12)
+    assert credit.sum() == pytest.approx(values[-1] - values[0], abs=1e-9)
+
+
+@given(UTILITIES, st.data())
+def test_a_dummy_gets_what_it_adds_and_equals_get_alike(values, data):
+    k = len(values).bit_length() - 1
+    add = data.draw(st.floats(-5, 5, allow_nan=False, width=32))
+    # a further document that adds the same to each set; it is the last bit
+    with_dummy = np.concatenate([values, np.asarray(values) + add])
+    credit = shapley(with_dummy)
+    assert credit[k] == pytest.approx(add, abs=1e-9)
+    assert credit[:k] == pytest.approx(shapley(values), abs=1e-9)
+    # documents that can be exchanged: utility by the number of documents alone
+    sizes = [mask.bit_count() for mask in range(1 << k)]
+    alike = shapley(np.asarray(values)[sizes])
+    assert np.ptp(alike) < 1e-12 if k else len(alike) == 0
+
+
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_the_maximum_game_is_equal_to_brute_force(n, points, seed):
+    x = np.random.default_rng(seed).random((n, points)).round(1)  # ties, too
+    worth = np.zeros(1 << n)
+    for mask in range(1, 1 << n):
+        chosen = [i for i in range(n) if mask >> i & 1]
+        worth[mask] = x[chosen].max(axis=0).sum()
+    credit = max_shapley(x)
+    assert credit == pytest.approx(shapley(worth), abs=1e-12)
+    assert credit.sum() == pytest.approx(worth[-1], abs=1e-12)
+
+
+def test_the_maximum_game_by_hand():
+    # x = 1, 4, 10 ascending: 1/3; 1/3 + 3/2; 1/3 + 3/2 + 6
+    assert max_shapley([[4.0], [1.0], [10.0]]) == pytest.approx([11 / 6, 1 / 3, 47 / 6], abs=1e-15)
+
+
+def test_many_lists_at_once_and_what_is_undefined():
+    values = np.random.default_rng(1).random((3, 2, 8))
+    values[1, 0, 5] = np.nan
+    credit = shapley(values)
+    assert credit.shape == (3, 2, 3)
+    assert credit[2, 1] == pytest.approx(brute_force(values[2, 1]))
+    assert np.isnan(credit[1, 0]).all() and not np.isnan(credit[0]).any()
+    # the mask 5 is the list without document 1 alone
+    assert np.isnan(leave_one_out(values)[1, 0]).tolist() == [False, True, False]
+
+
+@given(st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_all_orders_sampled_are_exact_and_additive_utilities_have_no_error(k, seed):
+    rng = np.random.default_rng(seed)
+    worth = rng.random(k)
+    orders = permutations_of(k, 10, rng)
+    masks = prefixes_of(orders)
+    bits = masks[..., None] >> np.arange(k) & 1
+    credit, error = sampled_shapley(bits @ worth, orders)
+    assert credit == pytest.approx(worth) and error == pytest.approx(np.zeros(k), abs=1e-12)
+    assert (masks[:, 0] == 0).all() and (masks[:, -1] == (1 << k) - 1).all()
+
+
+def test_sampled_values_cover_the_exact_ones():
+    rng = np.random.default_rng(7)
+    values = rng.random(1 << 6)
+    exact = shapley(values)
+    hits = []
+    for _ in range(200):
+        orders = permutations_of(6, 60, rng)
+        credit, error = sampled_shapley(values[prefixes_of(orders)], orders)
+        hits.append(np.abs(credit - exact) <= 2.05 * error)  # Student's t, 29 degrees of freedom
+    assert 0.93 <= np.mean(hits) <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: shapley([1, 2, 3]), "2\\^k values, by bit mask; found 3 values"),
+        (lambda: shapley([]), "found 0 values"),
+        (lambda: shapley([0, np.inf]), r"finite or NaN; found inf at \(1,\)"),
+        (lambda: max_shapley([1.0, 2.0]), "axes documents and points; found 1"),
+        (lambda: max_shapley([[1.0], [-2.0]]), r"at least 0; found -2.0 at \[1, 0\]"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_orders_come_in_pairs():
+    with pytest.raises(ParameterError, match="even number of at least 2; found 3"):
+        permutations_of(4, 3, np.random.default_rng(0))
