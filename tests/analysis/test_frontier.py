@@ -38,6 +38,16 @@ def test_points_that_are_dominated():
     assert dominated(x, y, [False, False]).tolist() == [True, True, False, True, False]
 
 
+def test_a_gap_of_rounding_is_equality():
+    # x differs by 1e-9, which is none: the first is as good there and better in y; a gap of 2e-9
+    # is one, and makes both points ends of the curve
+    y, lower = np.array([1.0, 0.0]), [True, False]
+    assert dominated(np.array([1e-9, 0.0]), y, lower).tolist() == [False, True]
+    assert dominated(np.array([2e-9, 0.0]), y, lower).tolist() == [False, False]
+    # equal in both: neither is better
+    assert dominated(np.array([0.0, 1e-9]), np.array([1e-9, 0.0]), lower).tolist() == [False] * 2
+
+
 def test_the_price_of_a_level_by_hand():
     x, y = np.array([[0.0, 1.0, 2.0]]), np.array([[0.0, 2.0, 1.0]])
     # y is 1 half way to the first peak, where x is 1/2; it never is 3; 2 at the peak
