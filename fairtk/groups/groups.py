@@ -99,10 +99,10 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
         if numbers is not None:  # else the caller says which is none, and of what
             frame[WEIGHT] = numbers
     for column in frame.columns if columns == [WEIGHT] else columns:
-        values = frame[column]
+        values = rows.frame[column]
         if column != WEIGHT and isinstance(values.dtype, pd.StringDtype):
             rows.refuse_odd(column)
-            frame[column] = values.mask(values == "")
+            rows.frame[column] = rows.frame[column].mask(lambda names: names == "")
         elif column != WEIGHT and not _holds_names(values):
             wrong = np.array([not _is_name(value) for value in values], dtype=bool)
             rows.fail_at(wrong, f"{column} must be a string; found {{}}", column)

@@ -13,9 +13,11 @@ import re
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -44,34 +46,148 @@ context, which is told how many bytes of the file were read so far."""
 _unseen = contextlib.nullcontext(lambda position: None)
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
+_MARK = MARK.encode()
 # a lone brace may be an id of a text file, so a key must follow
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
 
 
-@contextlib.contextmanager
-def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.BufferedReader]:
-    """Open a plain or gzipped text file for reading bytes, in lines of at most `longest` bytes.
+@dataclass(frozen=True)
+class Flaw:
+    """Something wrong in a file that a reader noted instead of raising it.
 
-    Lines that are too long, NUL bytes and broken gzip files are `FormatError`s, while reading.
+    Attributes:
+        check: ``"line"`` (left out; ``"cut"``: the last one, without its end), ``"stopped"``
+            (nothing can be read from there on), ``"order"``, or what is wrong with rows, which
+            were left out: ``"duplicates"``, ``"samples"`` or ``"bad-values"``.
+        error: what would have been raised; it names the first place.
+        count: how many rows are concerned.
     """
-    follow = FOLLOWED.get()
-    with _unpacked(path) as stream, follow(path) if follow else _unseen as told:
-        bounds = _Bounds(path, longest)
-        raw = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
+
+    check: str
+    error: FormatError
+    count: int = 1
+
+
+class Source:
+    """A file that is open for reading: opened once, read from its start as often as needed.
+
+    Attributes:
+        path: the file, for messages.
+        kind: what it is, judged by its first bytes (and a Parquet file's name).
+        errors: where problems are noted; None: the first one is raised.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        raw: BinaryIO,
+        errors: list[Flaw] | None = None,
+        told: Callable[[int], object] = lambda position: None,
+    ) -> None:
+        self.path = path
+        self.errors = errors
+        self._raw = raw
+        self._told = told
+        self._packed = raw.read(2) == _GZIP
+        self._unended = 0  # the line without an end, once it is read
+        start = self._start(lambda chunk: None).read(4100) or b""
+        self.kind: Kind = "jsonl" if _JSON_OBJECT.match(start.removeprefix(_MARK)) else "text"
+        if start.startswith(_PARQUET) or is_parquet_name(path):
+            self.kind = "parquet"
+
+    def _start(self, look: Callable[[bytes], object]) -> Watched:
+        self._raw.seek(0)
+        plain = gzip.GzipFile(fileobj=self._raw) if self._packed else self._raw
+        return Watched(plain, look, self.path)
+
+    def stream(self, longest: int = LINE) -> io.BufferedReader:
+        """Return the bytes from the start on, unpacked, in lines of at most `longest` bytes.
+
+        Lines that are too long, NUL bytes and broken gzip files are `FormatError`s, while reading.
+        """
+        bounds = _Bounds(self.path, longest)
 
         def look(chunk: bytes) -> None:
             bounds(chunk)
-            told(raw.tell())
+            self._told(self._raw.tell())
 
-        yield io.BufferedReader(Watched(stream, look), CHUNK)
+        return io.BufferedReader(self._start(look), CHUNK)
+
+    def lines(self, longest: int = LINE) -> Iterator[tuple[int, str]]:
+        """Yield the 1-based number and the text of each line, with its line end, as `stream` does.
+
+        A byte order mark at the start is left out; a line that is not UTF-8 is an error.
+        """
+        try:
+            yield from self._lines(longest)
+        except FormatError as error:
+            self.stop(error)
+
+    def _lines(self, longest: int) -> Iterator[tuple[int, str]]:
+        for number, raw in enumerate(self.stream(longest), start=1):
+            text = decoded(raw, self.path, number)
+            if not self._packed and not text.endswith("\n"):
+                self._unended = number
+            yield number, text.removeprefix(MARK) if number == 1 else text
+
+    @cached_property
+    def first_line(self) -> str:
+        """The first line that has something in it, or an empty string; errors are raised."""
+        return next((text.strip("\r\n") for _, text in self._lines(LINE) if text.strip()), "")
+
+    def refuse(self, message: str, line: int) -> None:
+        """Raise a `FormatError` for a line, or note it: the reader leaves the line out."""
+        error = FormatError(message, self.path, line)
+        if self.errors is None:
+            raise error
+        self.errors.append(Flaw("cut" if line == self._unended else "line", error))
+
+    def refuse_fields(
+        self, layouts: Sequence[Sequence[str]], width: int, text: str, line: int
+    ) -> None:
+        """Refuse a line of another number of fields than the columns of any layout."""
+        word = "columns" if self.errors is None else "fields"
+        forms = " or ".join(f"{len(c)} {word} ({' '.join(c)[:200]})" for c in layouts)
+        tail = f": {text[:60]!r}" if self.errors is None else ""
+        self.refuse(f"expected {forms}, found {width}{tail}", line)
+
+    def stop(self, error: FormatError) -> None:
+        """Raise an error behind which nothing can be read, or note it."""
+        if self.errors is None:
+            raise error
+        self.errors.append(Flaw("stopped", error))
+
+
+@contextlib.contextmanager
+def source(path: str | PathLike[str], errors: list[Flaw] | None = None) -> Iterator[Source]:
+    """Open a plain, gzipped or Parquet file for reading, once; see `Source`."""
+    follow = FOLLOWED.get()
+    with _regular(path) as raw, follow(path) if follow else _unseen as told:
+        yield Source(path, raw, errors, told)
+
+
+@contextlib.contextmanager
+def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.BufferedReader]:
+    """Open a plain or gzipped text file for reading bytes, as `Source.stream` does."""
+    with source(path) as file:
+        yield file.stream(longest)
+
+
+def text_lines(path: str | PathLike[str], longest: int = LINE) -> Iterator[tuple[int, str]]:
+    """Yield the 1-based number and the text of each line of a file, as `Source.lines` does."""
+    with source(path) as file:
+        yield from file.lines(longest)
 
 
 class Watched(io.RawIOBase):
     """A stream that shows a function each chunk that is read from it, in order; it may raise."""
 
-    def __init__(self, source: BinaryIO, look: Callable[[bytes], None]) -> None:
-        self._source = source
+    def __init__(
+        self, stream: Any, look: Callable[[bytes], object], path: str | PathLike[str] | None = None
+    ) -> None:
+        self._stream = stream
         self._look = look
+        self._path = path
 
     def readable(self) -> bool:
         """Return True."""
@@ -79,7 +195,11 @@ class Watched(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read one chunk."""
-        chunk = self._source.read(min(memoryview(buffer).nbytes, CHUNK))
+        try:
+            chunk = self._stream.read(min(memoryview(buffer).nbytes, CHUNK))
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            message = f"broken gzip file ({error}); fetch it again"
+            raise FormatError(message, path=self._path) from None
         self._look(chunk)
         memoryview(buffer).cast("B")[: len(chunk)] = chunk
         return len(chunk)
@@ -111,7 +231,7 @@ class _Bounds:
 
 
 @contextlib.contextmanager
-def _unpacked(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+def _regular(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     try:
         raw = Path(path).open("rb")  # noqa: SIM115 - closed below; only opening is tried
     except FileNotFoundError:
@@ -128,29 +248,7 @@ def _unpacked(path: str | PathLike[str]) -> Iterator[BinaryIO]:
                 f"{path}: this is a pipe or a device, which can be read only once; save its "
                 "content to a file first"
             )
-        packed = raw.read(2) == _GZIP
-        raw.seek(0)
-        if not packed:
-            yield raw
-            return
-        try:
-            with gzip.GzipFile(fileobj=raw) as stream:
-                yield stream  # type: ignore[misc]
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise FormatError(f"broken gzip file ({error}); fetch it again", path=path) from None
-
-
-def text_lines(
-    path: str | PathLike[str], longest: int = LINE
-) -> Generator[tuple[int, str], None, None]:
-    """Yield the 1-based number and the text of each line, with its line end, as `opened` does.
-
-    A byte order mark at the start of the file is left out; a line that is not UTF-8 is an error.
-    """
-    with opened(path, longest) as stream:
-        for number, raw in enumerate(stream, start=1):
-            text = decoded(raw, path, number)
-            yield number, text.removeprefix(MARK) if number == 1 else text
+        yield raw
 
 
 def decoded(line: bytes, path: str | PathLike[str], number: int | None) -> str:
@@ -164,21 +262,6 @@ def decoded(line: bytes, path: str | PathLike[str], number: int | None) -> str:
             path=path,
             line=number,
         ) from None
-
-
-def first_line(path: str | PathLike[str]) -> str:
-    """Return the first line that has something in it, or an empty string."""
-    with contextlib.closing(text_lines(path)) as lines:
-        return next((text.strip("\r\n") for _, text in lines if text.strip()), "")
-
-
-def kind_of(path: str | PathLike[str]) -> Kind:
-    """Return what the file is, judged by its first bytes (and a Parquet file's name)."""
-    with _unpacked(path) as stream:
-        start = stream.read(4100)
-    if start.startswith(_PARQUET) or is_parquet_name(path):
-        return "parquet"
-    return "jsonl" if _JSON_OBJECT.match(start.removeprefix(MARK.encode())) else "text"
 
 
 def is_parquet_name(path: str | PathLike[str]) -> bool:
@@ -226,11 +309,11 @@ def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | N
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise FormatError(f"the key {twice!r} occurs twice in an object")
-    return found
+    return record
 
 
 def described(value: Any) -> str:
@@ -244,16 +327,24 @@ def described(value: Any) -> str:
 
 def json_objects(path: str | PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the 1-based line number and the object of each line; empty lines are passed over."""
-    for number, text in text_lines(path, JSON_ENTRY):
-        if not text.isspace():
-            record = parse_json(text.strip(_BLANK), path, number)
-            if not isinstance(record, dict):
-                raise FormatError(
-                    f"expected a JSON object, found a {type(record).__name__}",
-                    path=path,
-                    line=number,
-                )
+    with source(path) as file:
+        yield from objects_of(file)
+
+
+def objects_of(file: Source) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield lines and objects of a file that is open, as `json_objects` does."""
+    for number, text in file.lines(JSON_ENTRY):
+        if text.isspace():
+            continue
+        try:
+            record = parse_json(text.strip(_BLANK), file.path, number)
+        except FormatError as error:
+            file.refuse(error.reason, error.line or number)
+            continue
+        if isinstance(record, dict):
             yield number, record
+        else:
+            file.refuse(f"expected a JSON object, found a {type(record).__name__}", number)
 
 
 def read_json(path: str | PathLike[str]) -> Any:
@@ -262,4 +353,4 @@ def read_json(path: str | PathLike[str]) -> Any:
         raw = stream.read(JSON_ENTRY + 1)
     if len(raw) > JSON_ENTRY:
         raise FormatError(f"this JSON file is larger than {JSON_ENTRY >> 20} MiB", path=path)
-    return parse_json(decoded(raw.removeprefix(b"\xef\xbb\xbf"), path, None), path, 1)
+    return parse_json(decoded(raw.removeprefix(_MARK), path, None), path, 1)

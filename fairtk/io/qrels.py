@@ -29,11 +29,19 @@ import pandas as pd
 from fairtk.errors import FormatError, InputError, NotFoundError, listed
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, LIMIT, QANSWER, QID, SAMPLE, Qrels, require
 from fairtk.io.atomic import atomic_text
-from fairtk.io.lines import described, is_parquet_name, json_objects, kind_of
+from fairtk.io.lines import (
+    Flaw,
+    Source,
+    described,
+    is_parquet_name,
+    objects_of,
+    source,
+)
 from fairtk.io.rows import Rows, Type, read_whitespace, refuse_spaces
 from fairtk.io.tables import (
     delimited_records,
     has_header,
+    read_named,
     read_table,
     strings_or_lists,
     write_table,
@@ -45,13 +53,14 @@ LAYOUTS = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
 
-def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
+def read_qrels(path: str | PathLike[str], errors: list[Flaw] | None = None) -> pd.DataFrame:
     """Read qrels.
 
     TREC's four columns ``qid iteration docno label`` (or three, without the iteration; it is not
     kept, whatever it holds), or a TSV file with a header, JSON lines or Parquet with the columns
     ``qid``, ``docno``, ``label`` and, for answers, ``gold_answer`` (a string or a list of them,
-    in TSV a JSON array). Each may be gzipped.
+    in TSV a JSON array). Each may be gzipped. Where `errors` is given, what is wrong with lines
+    and rows is noted there, and they are left out.
 
     Returns:
         Columns ``qid``, ``docno``, ``label`` (int64 if all labels are whole numbers, else
@@ -61,17 +70,16 @@ def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
         FormatError: a line is broken, a label is not a finite number, or a document is labeled
             twice for one query; names the line.
     """
-    if kind_of(path) == "text" and not has_header(path):
-        rows = read_whitespace(path, LAYOUTS, _TYPES)
-        rows.frame = rows.frame[[QID, DOCNO, LABEL]]
-    else:
-        rows = read_table(path)
-    check_labels(rows)
-    return rows.frame
+    with source(path, errors) as file:
+        if file.kind == "text" and not has_header(file):
+            rows = read_whitespace(file, LAYOUTS, _TYPES)
+            rows.frame = rows.frame[[QID, DOCNO, LABEL]]
+            return labels_in(rows)
+        return labels_in(read_named(file))
 
 
-def check_labels(rows: Rows) -> None:
-    """Check the rows of qrels, and give their columns their types; errors as `read_qrels`."""
+def labels_in(rows: Rows) -> pd.DataFrame:
+    """Return the labels of some rows, checked; see `read_qrels`."""
     rows.require([QID, DOCNO, LABEL], "qrels")
     for column in (QID, DOCNO):
         rows.as_ids(column)
@@ -85,7 +93,7 @@ def check_labels(rows: Rows) -> None:
     if (labels == np.trunc(labels)).all():
         rows.frame[LABEL] = labels.astype(np.int64)
     first = [QID, DOCNO, LABEL]
-    rows.frame = rows.frame[[*first, *rows.frame.columns.drop(first)]]
+    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
 
 
 def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
@@ -246,18 +254,23 @@ def read_topics(path: str | PathLike[str], labeled: bool = True) -> list[Topic]:
 
     Relevant pages must be there unless `labeled` is False.
     """
+    with source(path) as file:
+        return _topics(file, labeled)
+
+
+def _topics(file: Source, labeled: bool) -> list[Topic]:
     topics: dict[str, Topic] = {}
-    for line, row, record in _records(path):
+    for line, row, record in _records(file):
         try:
             topic = _topic(record, labeled)
             if topic.qid in topics:
                 raise FormatError(f"the id {topic.qid!r} occurs twice")
         except FormatError as error:
             place = "" if row is None else f"row {row!r}: "
-            raise FormatError(f"{place}{error}", path, line) from None
+            raise FormatError(f"{place}{error}", file.path, line) from None
         topics[topic.qid] = topic
     if not topics:
-        raise FormatError("the file has no topics", path)
+        raise FormatError("the file has no topics", file.path)
     return list(topics.values())
 
 
@@ -267,23 +280,24 @@ def read_keywords(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
     From a file of topics in either form, or a CSV or TSV file of two columns, id and list of
     keywords, with or without a header.
     """
-    if kind_of(path) == "jsonl":
-        return {topic.qid: topic.keywords for topic in read_topics(path, labeled=False)}
-    found: dict[str, tuple[str, ...]] = {}
-    for line, fields in delimited_records(path):
-        qid, printed = fields[0].strip(), ",".join(fields[1:])  # the list need not be quoted
-        if not found and "[" not in printed and len(fields) == 2:
-            continue  # the header
-        try:
-            words = _keywords(printed, f"topic {qid!r}")
-            if qid in found:
-                raise FormatError(f"the id {qid!r} occurs twice")
-        except FormatError as error:
-            raise FormatError(str(error), path, line) from None
-        found[qid] = words
-    if not found:
+    with source(path) as file:
+        if file.kind == "jsonl":
+            return {topic.qid: topic.keywords for topic in _topics(file, labeled=False)}
+        keywords: dict[str, tuple[str, ...]] = {}
+        for line, fields in delimited_records(file):
+            qid, printed = fields[0].strip(), ",".join(fields[1:])  # the list need not be quoted
+            if not keywords and "[" not in printed and len(fields) == 2:
+                continue  # the header
+            try:
+                words = _keywords(printed, f"topic {qid!r}")
+                if qid in keywords:
+                    raise FormatError(f"the id {qid!r} occurs twice")
+            except FormatError as error:
+                raise FormatError(str(error), path, line) from None
+            keywords[qid] = words
+    if not keywords:
         raise FormatError("the file has no keywords", path)
-    return found
+    return keywords
 
 
 def qrels_of(topics: list[Topic]) -> pd.DataFrame:
@@ -299,11 +313,11 @@ def qrels_of(topics: list[Topic]) -> pd.DataFrame:
     )
 
 
-def _records(path: str | PathLike[str]) -> Iterator[tuple[int, str | None, Mapping[str, Any]]]:
+def _records(file: Source) -> Iterator[tuple[int, str | None, Mapping[str, Any]]]:
     """Yield line, row (of a file of columns) and fields of each topic."""
-    for number, record in json_objects(path):
+    for number, record in objects_of(file):
         if isinstance(record.get("id"), dict):
-            yield from ((number, row, r) for row, r in _rows(record, path, number))
+            yield from ((number, row, r) for row, r in _rows(record, file.path, number))
         else:
             yield number, None, record
 

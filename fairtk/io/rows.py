@@ -7,7 +7,8 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Number
 from os import PathLike
@@ -18,7 +19,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, listed
 from fairtk.frames import SAMPLE, BoolArray, FloatArray, IntArray
-from fairtk.io.lines import CHUNK, MARK, Watched, first_line, opened, text_lines
+from fairtk.io.lines import CHUNK, MARK, Flaw, Source, Watched, text_lines
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; Python's ``float`` reads ``1_000`` and the digits of other scripts, too."""
@@ -38,23 +39,35 @@ class Rows:
     head: int | None = None  # the line that names the columns, if one does
     note: dict[str, Any] = field(default_factory=dict)  # what fairtk's writer noted in the file
     plain: bool = False  # no room for spaces and line breaks in ids
+    errors: list[Flaw] | None = None  # where what is wrong is noted; None: it is raised
 
-    def fail(self, row: int, message: str, every: Sequence[int] = ()) -> NoReturn:
-        """Raise a `FormatError` that names file and line (or row); `every`: all rows that are
-        wrong.
-        """
+    def error(self, row: int, message: str) -> FormatError:
+        """Return a `FormatError` that names file and line (or row)."""
         line = self.line_of(int(row))
         place = f"row {int(row)}: " if line is None else ""
-        error = FormatError(place + message, path=self.path, line=line)
-        error.rows = every if len(every) else (int(row),)
-        raise error
+        return FormatError(place + message, path=self.path, line=line)
 
-    def fail_at(self, wrong: BoolArray, message: str, column: str) -> None:
-        """Raise for the first row that is wrong, if any; ``{}`` in the message is its value."""
+    def fail(self, row: int, message: str) -> NoReturn:
+        """Raise a `FormatError` that names file and line (or row)."""
+        raise self.error(row, message)
+
+    def fail_at(
+        self, wrong: BoolArray, message: str, column: str, check: str = "bad-values"
+    ) -> None:
+        """Refuse rows that are wrong, if any; ``{}`` in the message is the first one's value."""
         if wrong.any():
-            rows = np.flatnonzero(wrong).tolist()
-            found = shown(self.frame[column].iloc[rows[0]])
-            self.fail(rows[0], message.replace("{}", found, 1), rows)
+            value = shown(self.frame[column].iloc[int(np.flatnonzero(wrong)[0])])
+            self.refuse(wrong, message.replace("{}", value, 1), check)
+
+    def refuse(self, wrong: BoolArray, message: str, check: str) -> None:
+        """Raise for the first row that is wrong, or note it and leave all of them out."""
+        error = self.error(int(np.flatnonzero(wrong)[0]), message)
+        if self.errors is None:
+            raise error
+        self.errors.append(Flaw(check, error, int(wrong.sum())))
+        left, line_of = np.flatnonzero(~wrong), self.line_of
+        self.frame = self.frame.iloc[left].reset_index(drop=True)
+        self.line_of = lambda row: line_of(int(left[row]))
 
     def require(self, columns: list[str], what: str) -> None:
         """Raise a `FormatError` unless all the columns are there."""
@@ -69,8 +82,9 @@ class Rows:
 
     def as_ids(self, column: str) -> None:
         """Make a column ids: strings with something in them and no spaces around it."""
-        values = self.as_strings(column)
-        self.fail_at((values == "").to_numpy(dtype=bool), f"{column} is empty", column)
+        self.as_strings(column)
+        empty = (self.frame[column] == "").to_numpy(dtype=bool)
+        self.fail_at(empty, f"{column} is empty", column)
         self.refuse_odd(column)
 
     def refuse_odd(self, column: str) -> None:
@@ -102,40 +116,42 @@ class Rows:
         message = f"{column} {{}} has a NUL or half a character in it"
         self.fail_at(np.array(wrong, dtype=bool), message, column)
 
-    def as_strings(self, column: str) -> pd.Series:
+    def as_strings(self, column: str) -> None:
         """Make a column strings; integers are taken, anything else that is no string is wrong."""
-        values = self.frame[column]
-        self.fail_at(values.isna().to_numpy(), f"{column} is missing", column)
-        if not isinstance(values.dtype, pd.StringDtype):
-            wrong = [
-                not isinstance(v, str | int | np.integer) or isinstance(v, bool) for v in values
-            ]
-            message = f"{column} must be a string; found {{}}"
-            self.fail_at(np.array(wrong, dtype=bool), message, column)
-            texts = [str(value) for value in values]
-            wrong = [_lacks_utf8(text) for text in texts]
-            self.fail_at(np.array(wrong, dtype=bool), f"{column} {{}} is not Unicode text", column)
-            values = self.frame[column] = pd.Series(texts, dtype="str", index=values.index)
-        return values
+        self.fail_at(self.frame[column].isna().to_numpy(), f"{column} is missing", column)
+        if isinstance(self.frame[column].dtype, pd.StringDtype):
+            return
+        wrong = [
+            not isinstance(v, str | int | np.integer) or isinstance(v, bool)
+            for v in self.frame[column]
+        ]
+        message = f"{column} must be a string; found {{}}"
+        self.fail_at(np.array(wrong, dtype=bool), message, column)
+        wrong = [_lacks_utf8(str(value)) for value in self.frame[column]]
+        message = f"{column} {{}} is not Unicode text"
+        self.fail_at(np.array(wrong, dtype=bool), message, column)
+        texts = [str(value) for value in self.frame[column]]
+        self.frame[column] = pd.Series(texts, dtype="str", index=self.frame.index)
 
     def as_numbers(self, column: str) -> None:
         """Make a column finite floats."""
         numbers = self._numbers(column)
-        self.fail_at(~np.isfinite(numbers), f"{column} must be a finite number; found {{}}", column)
-        self.frame[column] = numbers
+        finite = np.isfinite(numbers)
+        self.fail_at(~finite, f"{column} must be a finite number; found {{}}", column)
+        self.frame[column] = numbers[finite]
 
     def as_integers(self, column: str) -> None:
         """Make a column integers."""
-        values = self.frame[column]
-        if not pd.api.types.is_integer_dtype(values.dtype):
+        if not pd.api.types.is_integer_dtype(self.frame[column].dtype):
             numbers = self._numbers(column)
-            wrong = (numbers != np.trunc(numbers)) | ~(np.abs(numbers) <= 2.0**53)
-            self.fail_at(wrong, f"{column} must be an integer; found {{}}", column)
-            values = pd.Series(numbers)
-        self.fail_at(values.isna().to_numpy(), f"{column} is missing", column)
-        wrong = (values > np.iinfo(np.int64).max).to_numpy(dtype=bool)  # unsigned, in Parquet
+            whole = (numbers == np.trunc(numbers)) & (np.abs(numbers) <= 2.0**53)
+            self.fail_at(~whole, f"{column} must be an integer; found {{}}", column)
+            self.frame[column] = numbers[whole]
+        self.fail_at(self.frame[column].isna().to_numpy(), f"{column} is missing", column)
+        # unsigned, in Parquet
+        wrong = (self.frame[column] > np.iinfo(np.int64).max).to_numpy(dtype=bool)
         self.fail_at(wrong, f"{column} must be a 64-bit integer; found {{}}", column)
-        self.frame[column] = values.astype(np.int64)
+        self.frame[column] = self.frame[column].astype(np.int64)
 
     def as_samples(self) -> None:
         """Make the column ``sample`` integers of at least 0."""
@@ -150,10 +166,10 @@ class Rows:
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
         numbers = all_numbers(values)
         if numbers is None:
-            found = [number_of(value) for value in values]
-            wrong = np.array([number is None for number in found], dtype=bool)
+            each = [number_of(value) for value in values]
+            wrong = np.array([number is None for number in each], dtype=bool)
             self.fail_at(wrong, f"{column} must be a number; found {{}}", column)
-            numbers = np.array(found, dtype=np.float64)
+            numbers = np.array([n for n in each if n is not None], dtype=np.float64)
         return numbers
 
     def codes(self, columns: list[str]) -> IntArray:
@@ -165,7 +181,7 @@ class Rows:
         return codes
 
     def unique(self, columns: list[str], what: str) -> None:
-        """Raise a `FormatError` if two rows agree in all the columns."""
+        """Raise a `FormatError` if two rows agree in all the columns; the first is right."""
         codes = self.codes(columns)
         twice = pd.Series(codes).duplicated().to_numpy()
         if not twice.any():
@@ -177,8 +193,7 @@ class Rows:
         names = ", ".join(f"{c} {shown(self.frame[c].iloc[row])}" for c in columns)
         more = int(twice.sum()) - 1
         tail = f"; {more} more such rows" if more else ""
-        every = np.flatnonzero(twice).tolist()
-        self.fail(row, f"{what}: {names} was in {before} already{tail}", every)
+        self.refuse(twice, f"{what}: {names} was in {before} already{tail}", "duplicates")
 
 
 def all_numbers(values: pd.Series) -> FloatArray | None:
@@ -250,9 +265,7 @@ def refuse_spaces(names: Any, what: str, where: str, remedy: str = "") -> None:
 
 
 def read_whitespace(
-    path: str | PathLike[str],
-    layouts: Sequence[Sequence[str]],
-    types: Mapping[str, Type],
+    file: Source, layouts: Sequence[Sequence[str]], types: Mapping[str, Type]
 ) -> Rows:
     """Read a plain or gzipped text file without a header.
 
@@ -262,31 +275,37 @@ def read_whitespace(
 
     Raises:
         FormatError: a line has another number of columns than line 1 or than any layout, or a
-            field is no number where one is needed; names the line.
+            field is no number where one is needed; names the line. Where errors are noted, numbers
+            stay texts, and the layout is the one that fits most lines.
     """
-    first = fields_of(first_line(path))
-    if first and first[0] in _QUERY:
+    first = fields_of(file.first_line)
+    if first and first[0] in _QUERY and file.errors is None:
+        names = " ".join(first)[:60]
         raise FormatError(
-            f"this looks like a header ({' '.join(first)[:60]}), but not like one with the names "
-            "of all columns; mend or remove it",
-            path,
+            f"this looks like a header ({names}), but not like one with the names of all columns; "
+            "mend or remove it",
+            file.path,
             1,
         )
-    width = len(first)
-    columns = next((list(layout) for layout in layouts if len(layout) == width), None)
-    if columns is None:
-        if width:
-            _look_through(path, layouts, types)
-        columns = list(layouts[0])
+    fitting = [list(layout) for layout in layouts if len(layout) == len(first)]
+    if first and not fitting:
+        return _read_lines(file, layouts, types)
+    return _read_plain(file, fitting[0] if fitting else list(layouts[0]), types) or _read_lines(
+        file, layouts, types
+    )
+
+
+def _read_plain(file: Source, columns: list[str], types: Mapping[str, Type]) -> Rows | None:
+    """Return the rows of a file in which every line is plain; None: it is another."""
     marks = _Marks()
     # older versions of pandas read numbers exactly on request only, newer ones always
     old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
     exact = {"float_precision": "round_trip"} if old else {}
     try:
         # pandas casts numbers that are no integers, and looks afterwards
-        with opened(path) as stream, np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):
             frame = pd.read_csv(
-                io.BufferedReader(Watched(stream, marks), CHUNK),
+                io.BufferedReader(Watched(file.stream(), marks), CHUNK),
                 sep=r"\s+",
                 header=None,
                 names=columns,
@@ -297,55 +316,62 @@ def read_whitespace(
                 encoding="utf-8-sig",
                 **exact,
             )
-    except (ValueError, OverflowError) as error:  # ParserError and UnicodeDecodeError are, too
-        if isinstance(error, FormatError):
+    except FormatError:
+        if file.errors is None:
             raise
-        _look_through(path, layouts, types)
-        raise FormatError(str(error), path=path) from None
+        return None
+    except (ValueError, OverflowError):  # ParserError and UnicodeDecodeError are, too
+        return None
     short = columns[-1] not in types and bool((frame[columns[-1]] == "").any())
-    if short or marks.found:  # a line with fewer fields is filled up with ""
-        _look_through(path, layouts, types)
-        raise FormatError("it cannot be read", path=path)
-    if marks.words:  # where all of a piece of the file are "True", pandas reads 1
-        _look_through(path, layouts, types)
-    return Rows(frame, path, lambda row: _line_of(path, row), plain=marks.ascii)
+    # a line with fewer fields is filled up with ""; where a piece is "True" alone, pandas reads 1
+    if short or marks.wrong or marks.words:
+        return None
+    path = file.path
+    return Rows(frame, path, lambda row: _line_of(path, row), plain=marks.ascii, errors=file.errors)
 
 
-def _look_through(
-    path: str | PathLike[str], layouts: Sequence[Sequence[str]], types: Mapping[str, Type]
-) -> None:
-    """Raise a `FormatError` for the first line that is wrong, if one is."""
-    columns: Sequence[str] | None = None
-    for number, line in text_lines(path):
-        if MARK in line:
-            message = "a byte order mark (U+FEFF) inside the file; were files joined?"
-            raise FormatError(message, path, number)
-        if "\r" in line.removesuffix("\r\n"):
-            message = "a carriage return within a line; line ends must be \\n or \\r\\n"
-            raise FormatError(message, path, number)
+def _read_lines(file: Source, layouts: Sequence[Sequence[str]], types: Mapping[str, Type]) -> Rows:
+    """Return the rows of a file line by line; all are texts."""
+    entries: Iterable[tuple[int, str]] = _entries(file)
+    width = len(fields_of(file.first_line))
+    if file.errors is not None:
+        entries = list(entries)
+        widths = Counter(len(fields_of(line)) for _, line in entries)
+        width = max((len(layout) for layout in layouts), key=lambda n: widths[n])
+    columns = next((list(layout) for layout in layouts if len(layout) == width), None)
+    records: list[list[str]] = []
+    lines: list[int] = []
+    for number, line in entries:
         fields = fields_of(line)
-        if not fields:
-            continue
-        if columns is None:
-            columns = next((c for c in layouts if len(c) == len(fields)), None)
         if columns is None or len(fields) != len(columns):
-            wanted = [columns] if columns is not None else layouts
-            forms = " or ".join(f"{len(c)} columns ({' '.join(c)})" for c in wanted)
-            raise FormatError(
-                f"expected {forms}, found {len(fields)}: {line.strip()[:60]!r}",
-                path=path,
-                line=number,
-            )
-        for column, text in zip(columns, fields, strict=True):
+            forms = [columns] if columns is not None else layouts
+            file.refuse_fields(forms, len(fields), line.strip(), number)
+            continue
+        for column, text in zip(columns, fields, strict=True) if file.errors is None else ():
             if column in types:
-                _check(column, text, types[column], path, number)
+                _check(column, text, types[column], file.path, number)
+        records.append(fields)
+        lines.append(number)
+    frame = pd.DataFrame(records, columns=columns, dtype="str")
+    return Rows(frame, file.path, lines.__getitem__, errors=file.errors)
+
+
+def _entries(file: Source) -> Iterator[tuple[int, str]]:
+    for number, line in file.lines():
+        if MARK in line:
+            file.refuse("a byte order mark (U+FEFF) inside the file; were files joined?", number)
+        elif "\r" in line.removesuffix("\r\n"):
+            message = "a carriage return within a line; line ends must be \\n or \\r\\n"
+            file.refuse(message, number)
+        elif line.strip(" \t\r\n"):
+            yield number, line
 
 
 def _check(column: str, field: str, kind: Type, path: str | PathLike[str], number: int) -> None:
-    wanted = "an integer" if kind == "int64" else "a finite number"
+    name = "an integer" if kind == "int64" else "a finite number"
     value = float(field) if NUMBER.fullmatch(field) else math.nan
     if not math.isfinite(value) or kind == "int64" and not _is_int64(field, value):
-        message = f"{column} must be {wanted}; found {shown(field)}"
+        message = f"{column} must be {name}; found {shown(field)}"
         raise FormatError(message, path=path, line=number)
 
 
@@ -367,7 +393,7 @@ class _Marks:
     """Looks for byte order marks behind the start, lone carriage returns, and words of truth."""
 
     def __init__(self) -> None:
-        self.found = False
+        self.wrong = False
         self.ascii = True
         self.words = False
         self._before = b""
@@ -378,5 +404,5 @@ class _Marks:
         self.ascii &= chunk.isascii()  # other scripts have spaces that separate no columns
         self.words |= any(part in whole for part in _WORDS)
         if b"\xef" in whole or b"\r" in whole:
-            self.found |= _MARKS.search(whole, self._start) is not None
+            self.wrong |= _MARKS.search(whole, self._start) is not None
         self._before, self._start = whole[-3:], 0

@@ -23,9 +23,9 @@ import pandas as pd
 from fairtk.errors import FormatError, ParameterError, warn
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, SCORE, encode_run, order_by
 from fairtk.io.atomic import atomic_text
-from fairtk.io.lines import first_line, is_parquet_name, kind_of
+from fairtk.io.lines import Flaw, Source, is_parquet_name, source
 from fairtk.io.rows import Rows, Type, fields_of, read_whitespace, refuse_spaces, shown
-from fairtk.io.tables import has_header, read_table, write_parquet
+from fairtk.io.tables import has_header, read_named, write_parquet
 
 Task = Literal["task1", "task2"]
 
@@ -41,14 +41,14 @@ _HEADERS = {**{names: task for task, names in COLUMNS.items()},
 _NAMES = {"id": QID, "seq_no": SAMPLE, "page_id": DOCNO}
 
 
-def task_of(path: str | PathLike[str]) -> Task | None:
+def task_of(file: Source) -> Task | None:
     """Return which task a file is of, judged by its first line; None: of neither.
 
     That is its header, or two or three whole numbers (topics, sequences and pages are numbered).
     """
-    if kind_of(path) != "text":
+    if file.kind != "text":
         return None
-    fields = fields_of(first_line(path))
+    fields = fields_of(file.first_line)
     named = _header(fields)
     if named is not None:
         return named
@@ -62,7 +62,7 @@ def read_task_run(path: str | PathLike[str], task: Task | None = None) -> pd.Dat
 
     Args:
         path: a plain or gzipped file; spaces may separate the columns, too.
-        task: ``"task1"`` or ``"task2"``; None: as `task_of` finds.
+        task: ``"task1"`` or ``"task2"``; None: as the first line says.
 
     Returns:
         Columns ``qid``, ``docno``, ``score`` (-rank), ``rank`` (from 0, in the order of the lines
@@ -75,26 +75,29 @@ def read_task_run(path: str | PathLike[str], task: Task | None = None) -> pd.Dat
     """
     if task is not None and task not in COLUMNS:
         raise ParameterError(f"task must be one of {list(COLUMNS)}; found {task!r}")
-    found = task or task_of(path)
-    if found is None:
-        shown = first_line(path)[:60]
+    with source(path) as file:
+        return _task_run(file, task or task_of(file))
+
+
+def _task_run(file: Source, task: Task | None) -> pd.DataFrame:
+    if task is None:
         raise FormatError(
             f"expected {' or '.join(' '.join(names) for names in COLUMNS.values())} (columns of "
-            f"TREC Fair Ranking 2022), found {shown!r}",
-            path=path,
+            f"TREC Fair Ranking 2022), found {file.first_line[:60]!r}",
+            path=file.path,
         )
-    rows = _read(path, found)
-    if found == "task2":
+    rows = _task_rows(file, task)
+    if task == "task2":
         rows.as_integers("seq_no")
-        number = rows.frame["seq_no"].to_numpy()
-        rows.fail_at(number < 0, "seq_no must be 0 or above; found {}", "seq_no")
+        negative = rows.frame["seq_no"].to_numpy() < 0
+        rows.fail_at(negative, "seq_no must be 0 or above; found {}", "seq_no")
     for column in ("id", "page_id"):
         rows.refuse_odd(column)
-    rows.unique(list(COLUMNS[found]), "a page occurs twice in one ranking")
+    rows.unique(list(COLUMNS[task]), "a page occurs twice in one ranking")
     frame = rows.frame.rename(columns=_NAMES)
-    if found == "task2" and len(frame) and int(frame[SAMPLE].min()) > 0:
+    if task == "task2" and len(frame) and int(frame[SAMPLE].min()) > 0:
         frame = frame.assign(**{SAMPLE: frame[SAMPLE] - 1})
-    keys = [QID, SAMPLE] if found == "task2" else [QID]
+    keys = [QID, SAMPLE] if task == "task2" else [QID]
     rank = frame.groupby(keys, sort=False).cumcount().astype(np.int64)
     frame = frame.assign(**{SCORE: -rank.astype(np.float64), RANK: rank})
     return frame[[QID, DOCNO, SCORE, RANK, *keys[1:]]]
@@ -126,15 +129,15 @@ def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
         stream.writelines("\t".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
 
 
-def _read(path: str | PathLike[str], task: Task) -> Rows:
-    header = _header(fields_of(first_line(path)))
+def _task_rows(file: Source, task: Task) -> Rows:
+    header = _header(fields_of(file.first_line))
     if header is not None and header != task:
         raise FormatError(
             f"expected the columns {' '.join(COLUMNS[task])}; this file is of {header}",
-            path=path,
+            path=file.path,
             line=1,
         )
-    rows = read_whitespace(path, [COLUMNS[task]], {})
+    rows = read_whitespace(file, [COLUMNS[task]], {})
     if header is None:
         return rows
     frame = rows.frame.iloc[1:].reset_index(drop=True)
@@ -159,7 +162,10 @@ _Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
 
 
 def read_run(
-    path: str | PathLike[str], order: Order = "auto", format: Format = "auto"
+    path: str | PathLike[str],
+    order: Order = "auto",
+    format: Format = "auto",
+    errors: list[Flaw] | None = None,
 ) -> pd.DataFrame:
     """Read a run.
 
@@ -177,6 +183,8 @@ def read_run(
         format: ``"task1"`` or ``"task2"`` for lists of TREC Fair Ranking 2022 (see
             `read_task_run`), ``"trec"`` for anything else; ``"auto"``: lists are known by their
             header, or by two or three whole numbers in the first line.
+        errors: a list where what is wrong with lines and rows is noted, which are left out; None:
+            the first error is raised.
 
     Returns:
         Columns ``qid``, ``docno``, ``score``, ``rank`` (from 0, without gaps), ``sample`` if the
@@ -190,24 +198,23 @@ def read_run(
         raise ParameterError(f"order must be 'auto', 'rank' or 'score'; found {order!r}")
     if format not in ("auto", "trec", "task1", "task2"):
         raise ParameterError(f"format must be 'auto', 'trec', 'task1' or 'task2'; found {format!r}")
-    task = format if format in ("task1", "task2") else None
-    if format == "auto":
-        task = task_of(path)
-    if task is not None:
-        return _told_if_empty(read_task_run(path, task), path)
-    if kind_of(path) == "text" and not has_header(path):
-        rows = read_whitespace(path, LAYOUTS, _TYPES)
-        rows.frame = rows.frame[list(LAYOUTS[1])]
-    else:
-        rows = read_table(path)
-    check_rows(rows)
-    place(rows, order)
-    first = [name for name in (QID, DOCNO, SCORE, RANK, SAMPLE) if name in rows.frame.columns]
-    return _told_if_empty(rows.frame[[*first, *rows.frame.columns.drop(first)]], path)
+    with source(path, errors) as file:
+        task = task_of(file) if format == "auto" else format
+        if task in ("task1", "task2"):
+            frame = _task_run(file, task)
+        elif file.kind == "text" and not has_header(file):
+            rows = read_whitespace(file, LAYOUTS, _TYPES)
+            rows.frame = rows.frame[[c for c in LAYOUTS[1] if c in rows.frame.columns]]
+            frame = run_of(rows, order)
+        else:
+            frame = run_of(read_named(file), order)
+    if frame.empty:
+        warn(f"{path}: this run has no rows", stacklevel=2)
+    return frame
 
 
-def check_rows(rows: Rows) -> None:
-    """Check the rows of a run, all but the order, and give its columns their types."""
+def run_of(rows: Rows, order: Order) -> pd.DataFrame:
+    """Return the run of some rows, checked and in the order of its ranks; see `read_run`."""
     rows.require([QID, DOCNO, SCORE], "a run")
     for column in (QID, DOCNO):
         rows.as_ids(column)
@@ -218,9 +225,12 @@ def check_rows(rows: Rows) -> None:
         _read_samples(rows)
     sampled = [SAMPLE] if SAMPLE in rows.frame.columns else []
     rows.unique([QID, *sampled, DOCNO], "a document occurs twice in one ranking")
+    _place(rows, order)
+    first = [name for name in (QID, DOCNO, SCORE, RANK, SAMPLE) if name in rows.frame.columns]
+    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
 
 
-def place(rows: Rows, order: str) -> None:
+def _place(rows: Rows, order: Order) -> None:
     """Set ``rank`` to 0, 1, ... within each ranking, and see to it that scores agree.
 
     Rows are ordered by the file's rank (unless ``order="score"``), then score, then docno, both
@@ -228,11 +238,12 @@ def place(rows: Rows, order: str) -> None:
     ``order="rank"`` scores that do not fall with it are replaced by such that do, so that measures
     which know scores only read the same order.
     """
-    frame = rows.frame
-    given = RANK in frame.columns
     if order == "rank":
         rows.require([QID, DOCNO, SCORE, RANK], "a run with order='rank'")
-    rank = frame[RANK].to_numpy(np.int64) if given else np.zeros(len(frame), dtype=np.int64)
+    frame = rows.frame
+    rank = np.zeros(len(frame), dtype=np.int64)
+    if RANK in frame.columns:
+        rank = frame[RANK].to_numpy(np.int64)
     used = np.zeros_like(rank) if order == "score" else rank
     score = frame[SCORE].to_numpy(np.float64)
     ranking = rows.codes([QID, *([SAMPLE] if SAMPLE in frame.columns else [])])
@@ -250,19 +261,24 @@ def place(rows: Rows, order: str) -> None:
     if rising.any():
         later = int(np.flatnonzero(rising)[0]) + 1
         row, before = int(sorted_rows[later]), int(sorted_rows[later - 1])
-        found = (
+        clash = (
             f"rank {rank[row]} has score {score[later]:g}, above the {score[later - 1]:g} of rank "
             f"{rank[before]} (qid {str(frame[QID].iloc[row])!r})"
         )
         if order == "auto":
-            rows.fail(
+            error = rows.error(
                 row,
-                f"ranks disagree with scores: {found}; choose what counts with order='score' (as "
+                f"ranks disagree with scores: {clash}; choose what counts with order='score' (as "
                 "trec_eval) or order='rank' (as expeval)",
             )
+            if rows.errors is None:
+                raise error
+            rows.errors.append(Flaw("order", error))
+            _place(rows, "score")
+            return
         line = rows.line_of(row)
         warn(
-            f"{rows.path}:{'' if line is None else f'{line}:'} {found}; the scores of this run are "
+            f"{rows.path}:{'' if line is None else f'{line}:'} {clash}; the scores of this run are "
             "replaced by ranks, from below",
             stacklevel=4,
         )
@@ -307,21 +323,16 @@ def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk
 
 def _read_samples(rows: Rows) -> None:
     """Make ``sample`` integers, or drop it if the file is an unsampled run."""
-    column = rows.frame[SAMPLE]
     mixed = "sampled and unsampled rows are mixed: sample is missing"
-    rows.fail_at(column.isna().to_numpy(), mixed, SAMPLE)
-    if pd.api.types.is_numeric_dtype(column.dtype):
+    rows.fail_at(rows.frame[SAMPLE].isna().to_numpy(), mixed, SAMPLE, "samples")
+    if pd.api.types.is_numeric_dtype(rows.frame[SAMPLE].dtype):
         rows.as_samples()
         return
     rows.as_ids(SAMPLE)
-    codes, found = pd.factorize(rows.frame[SAMPLE])
-    words = [str(word) for word in found]
+    codes, values = pd.factorize(rows.frame[SAMPLE])
+    words = [str(word) for word in values]
     for pattern, start in ((_INTEGER, 0), (_Q_INTEGER, 1)):
         fits = np.array([bool(pattern.fullmatch(word)) for word in words], dtype=bool)
-        if fits.all() and (start == 0 or len(words) > 1):
-            numbers = np.array([int(word[start:]) for word in words], dtype=np.int64)
-            rows.frame = rows.frame.assign(**{SAMPLE: numbers[codes]})
-            return
         if fits.any() and not fits.all():
             odd = fits if not fits[0] else ~fits
             rows.fail_at(
@@ -330,18 +341,19 @@ def _read_samples(rows: Rows) -> None:
                 f"{shown(words[0])} above; every second column must be an integer or Q and an "
                 "integer (sampled), or one constant word (unsampled)",
                 SAMPLE,
+                "samples",
             )
-    if len(words) > 1:
-        rows.fail_at(
-            codes != 0,
-            "the second column must be the sample (an integer, or Q0, Q1, ...) or one constant "
-            f"word; found {{}} after {shown(words[0])}",
-            SAMPLE,
-        )
+            _read_samples(rows)  # those that are left
+            return
+        if fits.all() and (start == 0 or len(words) > 1):
+            numbers = np.array([int(word[start:]) for word in words], dtype=np.int64)
+            rows.frame = rows.frame.assign(**{SAMPLE: numbers[codes]})
+            return
+    rows.fail_at(
+        codes != 0,
+        "the second column must be the sample (an integer, or Q0, Q1, ...) or one constant "
+        f"word; found {{}} after {shown(words[0]) if words else ''}",
+        SAMPLE,
+        "samples",
+    )
     rows.frame = rows.frame.drop(columns=SAMPLE)
-
-
-def _told_if_empty(frame: pd.DataFrame, path: str | PathLike[str]) -> pd.DataFrame:
-    if frame.empty:
-        warn(f"{path}: this run has no rows", stacklevel=3)
-    return frame

@@ -15,7 +15,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from os import PathLike
 from typing import Any, BinaryIO
@@ -30,14 +31,13 @@ from fairtk.io.atomic import atomic_text, atomic_write
 from fairtk.io.lines import (
     CHUNK,
     MARK,
+    Flaw,
+    Source,
     Watched,
-    first_line,
     is_parquet_name,
-    json_objects,
-    kind_of,
-    opened,
+    objects_of,
     parse_json,
-    text_lines,
+    source,
 )
 from fairtk.io.rows import NUMBER, Rows, shown
 
@@ -47,16 +47,13 @@ NOTE = "# fairtk: "
 _QUOTES = "; a field that starts with a quote must be quoted as a whole, with quotes inside doubled"
 
 
-def read_delimited(path: str | PathLike[str]) -> Rows:
+def read_delimited(file: Source) -> Rows:
     """Read a TSV or CSV file (commas and no tab in the header); all columns are strings.
 
     A `FormatError` names the line that has another number of fields than the header, a stray quote,
     the header once more, or something that is no text.
     """
-    with opened(path) as stream:
-        rows = _read_plain(stream, path)
-    if rows is None:
-        rows = _read_records(path)
+    rows = _read_plain(file) or _read_records(file)
     _check_names(rows)
     return rows
 
@@ -71,12 +68,13 @@ def looks_like_a_row(text: str, width: int) -> bool:
     return any(line.count("\t") == width - 1 for line in text.split("\n")[1:])
 
 
-def _read_plain(stream: io.BufferedReader, path: str | PathLike[str]) -> Rows | None:
+def _read_plain(file: Source) -> Rows | None:
     """Return the rows of a file in which every line is plain; None: it is another."""
-    lines = [stream.readline().removeprefix(b"\xef\xbb\xbf")]
-    if lines[0].startswith(NOTE.encode()):
-        lines.append(stream.readline())
+    stream = file.stream()
     try:
+        lines = [stream.readline().removeprefix(MARK.encode())]
+        if lines[0].startswith(NOTE.encode()):
+            lines.append(stream.readline())
         *note, header = (line.decode("utf-8").rstrip("\r\n") for line in lines)
         delimiter = _delimiter(header)
         names = header.split(delimiter)
@@ -95,22 +93,24 @@ def _read_plain(stream: io.BufferedReader, path: str | PathLike[str]) -> Rows | 
             encoding="utf-8",
         )
     except FormatError:
-        raise
+        if file.errors is None:
+            raise
+        return None
     except (ValueError, OverflowError):
         return None
     first = len(lines) + 1
-    return _rows(frame, names, path, first - 1, note, lambda row: row + first)
+    return _rows(frame, names, file, first - 1, note, lambda row: row + first)
 
 
 def delimited_records(
-    path: str | PathLike[str], note: list[str] | None = None
+    file: Source, note: list[str] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the fields of each record, by csv's strict rules.
 
     The file is plain or gzipped; tabs separate, or commas if the first record has no tab. A line
     that notes something, at the start of the file, is appended to `note`.
     """
-    numbered = text_lines(path)
+    numbered = file.lines()
     number, text = next(numbered, (1, ""))
     if text.startswith(NOTE):
         if note is not None:
@@ -125,35 +125,32 @@ def delimited_records(
         try:
             record = next(reader, None)
         except csv.Error as error:
-            raise FormatError(_explained(error), path=path, line=line) from None
+            file.stop(FormatError(_explained(error), path=file.path, line=line))
+            return
         if record is None:
             return
         if record:
             yield line, record
 
 
-def _read_records(path: str | PathLike[str]) -> Rows:
+def _read_records(file: Source) -> Rows:
     """Return the rows of any file by csv's strict rules."""
     note: list[str] = []
-    found = delimited_records(path, note)
-    head, header = next(found, (1, []))
+    entries = delimited_records(file, note)
+    head, header = next(entries, (1, []))
     records: list[list[str]] = []
     lines: list[int] = []
-    for line, record in found:
+    for line, record in entries:
         if len(record) != len(header):
-            raise FormatError(
-                f"expected {len(header)} columns ({' '.join(header)[:200]}), "
-                f"found {len(record)}: {' '.join(record)[:60]!r}",
-                path=path,
-                line=line,
-            )
-        if any(looks_like_a_row(text, len(header)) for text in record):
-            raise FormatError(f"stray quotes join this line with others{_QUOTES}", path, line)
-        records.append(record)
-        lines.append(line)
+            file.refuse_fields([header], len(record), " ".join(record), line)
+        elif any(looks_like_a_row(text, len(header)) for text in record):
+            file.refuse(f"stray quotes join this line with others{_QUOTES}", line)
+        else:
+            records.append(record)
+            lines.append(line)
     columns = list(zip(*records, strict=True)) or [()] * len(header)
     frame = pd.DataFrame(dict(enumerate(pd.Series(list(c), dtype="str") for c in columns)))
-    return _rows(frame, header, path, head, note, lines.__getitem__)
+    return _rows(frame, header, file, head, note, lines.__getitem__)
 
 
 def _explained(error: csv.Error) -> str:
@@ -168,16 +165,16 @@ def _explained(error: csv.Error) -> str:
 def _rows(
     frame: pd.DataFrame,
     names: list[str],
-    path: str | PathLike[str],
+    file: Source,
     head: int,
     note: list[str],
     line_of: Callable[[int], int],
 ) -> Rows:
-    found = parse_json(note[0].removeprefix(NOTE), path, 1) if note else {}
-    if not isinstance(found, dict):
-        raise FormatError("what this line notes is no JSON object", path, 1)
+    content = parse_json(note[0].removeprefix(NOTE), file.path, 1) if note else {}
+    if not isinstance(content, dict):
+        raise FormatError("what this line notes is no JSON object", file.path, 1)
     frame.columns = pd.Index(names)
-    return Rows(frame, path, line_of, head, found)
+    return Rows(frame, file.path, line_of, head, content, errors=file.errors)
 
 
 def _check_names(rows: Rows) -> None:
@@ -188,9 +185,11 @@ def _check_names(rows: Rows) -> None:
         raise FormatError(message, rows.path, rows.head)
     if not names:
         return
-    for row in np.flatnonzero(rows.frame.iloc[:, 0].isin(names)):
-        if set(rows.frame.iloc[row]) == set(names):
-            rows.fail(int(row), "the header occurs again; were files joined?")
+    again = rows.frame.iloc[:, 0].isin(names).to_numpy(dtype=bool, copy=True)
+    for row in np.flatnonzero(again):
+        again[row] = set(rows.frame.iloc[row]) == set(names)
+    if again.any():
+        rows.refuse(again, "the header occurs again; were files joined?", "bad-values")
 
 
 def _delimiter(header: str) -> str:
@@ -254,47 +253,57 @@ _SEPARATOR = re.compile(r"[\t,]")
 _JSONL = (".jsonl", ".ndjson")
 
 
-def has_header(path: str | PathLike[str]) -> bool:
+def has_header(file: Source) -> bool:
     """Return whether the first line of a text file names columns (two known ones, no number)."""
-    fields = [field.strip().strip('"') for field in _SEPARATOR.split(first_line(path))]
+    fields = [field.strip().strip('"') for field in _SEPARATOR.split(file.first_line)]
     return len(_KNOWN.intersection(fields)) >= 2 and not any(map(NUMBER.fullmatch, fields))
 
 
-def read_table(path: str | PathLike[str]) -> Rows:
+def read_table(path: str | PathLike[str], errors: list[Flaw] | None = None) -> Rows:
     """Read a file with named columns, whichever of the three formats it has.
 
     A TSV file has a header (with commas and no tab in it, the file is read as CSV) and follows
     csv's rules for quotes (a field with a tab, a line break or a leading quote is quoted), as
     pandas, R and spreadsheets write it. Columns with a name of `ALIASES` are renamed.
     """
-    kind = kind_of(path)
-    if kind == "parquet":
-        frame, note = read_parquet(path)
-        rows = Rows(frame, path, lambda row: None, note=note)
+    with source(path, errors) as file:
+        return read_named(file)
+
+
+def read_named(file: Source) -> Rows:
+    """Return the rows of a file with named columns; see `read_table`."""
+    if file.kind == "parquet":
+        frame, note = read_parquet(file.path)
+        rows = Rows(frame, file.path, lambda row: None, note=note, errors=file.errors)
     else:
-        rows = _read_jsonl(path) if kind == "jsonl" else read_delimited(path)
+        rows = _read_jsonl(file) if file.kind == "jsonl" else read_delimited(file)
     columns = [ALIASES.get(str(c), str(c)) for c in rows.frame.columns]
     rows.frame.columns = pd.Index(columns, dtype="str")
     twice = rows.frame.columns[rows.frame.columns.duplicated()]
     if len(twice):
-        raise FormatError(f"the column {twice[0]!r} occurs twice", path=path, line=rows.head)
+        raise FormatError(f"the column {twice[0]!r} occurs twice", path=file.path, line=rows.head)
     return rows
 
 
-def _read_jsonl(path: str | PathLike[str]) -> Rows:
+def _read_jsonl(file: Source) -> Rows:
+    entries: Iterable[tuple[int, dict[str, Any]]] = objects_of(file)
+    names: list[str] | None = None
+    if file.errors is not None:
+        entries = list(entries)
+        forms = Counter(tuple(record) for _, record in entries)
+        names = [*forms.most_common(1)[0][0]] if forms else None
     lines: list[int] = []
     records: list[dict[str, Any]] = []
-    for number, record in json_objects(path):
-        if records and record.keys() != records[0].keys():
-            different = sorted(record.keys() ^ records[0].keys())
-            raise FormatError(
-                f"the keys differ from the first line's in {different}", path=path, line=number
-            )
-        records.append(record)
-        lines.append(number)
-    names = list(records[0]) if records else []
-    frame = pd.DataFrame({n: _column([r[n] for r in records]) for n in names})
-    return Rows(frame, path, lines.__getitem__)
+    for number, record in entries:
+        names = list(record) if names is None else names
+        if record.keys() == set(names):
+            records.append(record)
+            lines.append(number)
+        else:
+            keys = sorted(record.keys() ^ set(names))
+            file.refuse(f"the keys differ from the first line's in {keys}", number)
+    frame = pd.DataFrame({n: _column([r[n] for r in records]) for n in names or ()})
+    return Rows(frame, file.path, lines.__getitem__, errors=file.errors)
 
 
 def _column(values: list[Any]) -> pd.Series:
@@ -407,26 +416,33 @@ def strings_or_lists(rows: Rows, column: str) -> None:
     strings counts.
     """
     values = [_plain(value) for value in rows.frame[column]]
-    for row, value in enumerate(values):
-        if isinstance(value, str):
-            values[row] = _json_strings(value) or value
-        elif not (isinstance(value, list) and value and all(isinstance(v, str) for v in value)):
-            found = "nothing" if not isinstance(value, list) and value != value else shown(value)
-            rows.fail(row, f"{column} must be a string or a list of strings; found {found}")
+    values = [(_json_strings(v) or v) if isinstance(v, str) else v for v in values]
+    right = [isinstance(v, str) or bool(v) and _is_strings(v) for v in values]
+    wrong = ~np.array(right, dtype=bool)
+    if wrong.any():
+        value = values[int(np.flatnonzero(wrong)[0])]
+        text = "nothing" if not isinstance(value, list) and value != value else shown(value)
+        message = f"{column} must be a string or a list of strings; found {text}"
+        rows.refuse(wrong, message, "bad-values")
+        values = [value for value, good in zip(values, right, strict=True) if good]
     one_type = all(isinstance(value, str) for value in values)
     rows.frame[column] = pd.Series(
         values, dtype="str" if one_type else object, index=rows.frame.index
     )
 
 
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
 def _json_strings(text: str) -> list[str] | None:
     if not (text.startswith("[") and text.endswith("]")):
         return None
     try:
-        found = parse_json(text)
+        value = parse_json(text)
     except FormatError:
         return None
-    return found if found and all(isinstance(v, str) for v in found) else None
+    return value if value and _is_strings(value) else None
 
 
 def _listed_evenly(frame: pd.DataFrame) -> pd.DataFrame:

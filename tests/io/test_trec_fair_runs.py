@@ -13,10 +13,16 @@ from hypothesis import strategies as st
 from fairtk.cli.group import cli
 from fairtk.errors import ColumnError, DataWarning, FormatError, InputError, ParameterError
 from fairtk.io import read_run, read_task_run, write_task_run
+from fairtk.io.lines import source
 from fairtk.io.runs import task_of
 
 TASK1 = "id\tpage_id\n4\t30\n4\t7\n9\t12\n4\t55\n"
 TASK2 = "id\tseq_no\tpage_id\n4\t1\t30\n4\t1\t7\n4\t2\t7\n9\t2\t12\n4\t2\t30\n"
+
+
+def what_is(path):
+    with source(path) as file:
+        return task_of(file)
 
 
 @pytest.fixture
@@ -66,17 +72,17 @@ def test_sequences_counted_from_0_stay_as_they_are(write):
 
 def test_other_spellings(write):
     spaced = write("ID  Rep_Number page_id\r\n4 1 30\r\n\r\n4 1 31\r\n")
-    assert task_of(spaced) == "task2"
+    assert what_is(spaced) == "task2"
     assert read_run(spaced)["rank"].tolist() == [0, 1]
     assert read_run(write("\ufeff" + TASK1))["qid"].tolist() == ["4", "4", "9", "4"]
 
 
 def test_what_a_file_is(write):
-    assert task_of(write("4\t30\n")) == "task1"
-    assert task_of(write("4\t1\t30\n")) == "task2"
-    assert task_of(write("4 Q0 30 1 0.5 x\n")) is None
-    assert task_of(write("q4\td30\n")) is None
-    assert task_of(write('{"id": 4, "page_id": 30}\n')) is None
+    assert what_is(write("4\t30\n")) == "task1"
+    assert what_is(write("4\t1\t30\n")) == "task2"
+    assert what_is(write("4 Q0 30 1 0.5 x\n")) is None
+    assert what_is(write("q4\td30\n")) is None
+    assert what_is(write('{"id": 4, "page_id": 30}\n')) is None
     with pytest.raises(FormatError, match="expected 6 columns"):
         read_run(write("q4\td30\n"))
     with pytest.raises(FormatError, match="expected 6 columns"):
