@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 from fairtk.plugins import registry
@@ -16,31 +17,11 @@ from fairtk.plugins import registry
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fairtk"
 
-LAYERS = [
-    "errors",
-    "checks",
-    "frames",
-    "io",
-    "exposure",
-    "groups",
-    "plugins",
-    "measures",
-    "llm",
-    "transformers",
-    "datasets",
-    "report",
-    "analysis",
-    "experiment",
-    "studies",
-    "demo",
-    "statistics",
-    "prompts",
-    "utilities",
-    "builtin",
-    "testing",
-    "cli",
-    "__main__",
-]
+LAYERS = tuple(
+    "errors checks frames io exposure groups plugins measures llm transformers datasets credit "
+    "report analysis experiment studies demo statistics prompts utilities builtin testing cli "
+    "__main__".split()
+)
 """Rooms and loose modules from the ground up; imports for annotations are free."""
 
 LONGEST, MOST_ROOMS, MOST_LOOSE, MOST_FILES = 700, 17, 10, 173
@@ -65,6 +46,7 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def parsed(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
