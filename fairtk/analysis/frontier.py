@@ -26,7 +26,7 @@ from fairtk.analysis.evaluate import (
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import ALPHA, SAMPLE, BoolArray, FloatArray, Qrels
-from fairtk.io import GRAY, new_figure, open_axes, series, write_figure
+from fairtk.io import Points, draw_trade_off, new_figure, series, write_figure
 from fairtk.measures import written
 from fairtk.report import area_under
 from fairtk.transformers import FixedExposure, PlackettLuceExposure
@@ -110,38 +110,28 @@ class Frontier:
             MissingExtraError: matplotlib is not installed.
         """
         figure = new_figure((5.5, 4.0), "a frontier")
-        axes = figure.subplots()
+        axes, every = figure.subplots(), []
         for place, (name, part) in enumerate(self.curve.groupby("system", sort=False)):
             look = series(place)
             x, y = part["x"].to_numpy(), part["y"].to_numpy()
-            axes.plot(x, y, look.dash, color=look.color, linewidth=1.2)
             if len(part) > 1:
                 order = np.argsort(x)
                 ends = part["y_low"].to_numpy()[order], part["y_high"].to_numpy()[order]
                 axes.fill_between(x[order], *ends, color=look.color, alpha=0.15, linewidth=0)
-            for out in (False, True):
-                shown = part["dominated"].to_numpy() == out
-                axes.plot(
-                    x[shown], y[shown], look.marker, color=look.color, markersize=5,
-                    markerfacecolor="none" if out else look.color,
-                    label=None if out and not shown.all() else name,
-                )  # fmt: skip
+            labels = [""] * len(part)
             for at in _apart(x, y):
                 alpha = part["alpha"].iloc[at]
-                axes.annotate(
-                    "fixed" if np.isinf(alpha) else f"{alpha:g}", (x[at], y[at]),
-                    xytext=(3, -9), textcoords="offset points", fontsize=6, color=GRAY,
-                )  # fmt: skip
+                labels[at] = "fixed" if np.isinf(alpha) else f"{alpha:g}"
+            hollow = part["dominated"].to_numpy()
+            every.append(Points(x, y, look, name, hollow=hollow, joined=True, labels=labels))
         better = ["lower" if low else "higher" for low in self.lower]
-        axes.set_xlabel(f"{self.measures[0]} ({better[0]} is better)", fontsize=8)
-        axes.set_ylabel(f"{self.measures[1]} ({better[1]} is better)", fontsize=8)
+        sides = zip(self.measures, better, strict=True)
+        draw_trade_off(axes, every, *(f"{m} ({side} is better)" for m, side in sides))
         axes.set_title(
             f"{self.n} queries, {self.confidence:.0%} bands, hollow: dominated",
             fontsize=8, loc="left",
         )  # fmt: skip
-        handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-        axes.legend(handles.values(), handles.keys(), fontsize=7, frameon=False)
-        open_axes(axes)
+        axes.legend(fontsize=7, frameon=False)
         if path is not None:
             write_figure(figure, Path(path))
         return figure

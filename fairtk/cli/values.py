@@ -15,12 +15,8 @@ from fairtk.cli.output import table_lines
 from fairtk.errors import printable
 from fairtk.io import Table, number_text
 from fairtk.measures import written
+from fairtk.report import baseline_table
 
-BEYOND = (
-    *("p_not_worse", "p_equivalent"),
-    *("error_queries", "error_samples", "low_samples", "high_samples"),
-)
-"""The columns that a comparison has with a margin and with levels."""
 LEVEL = 0.05
 """Of the tests against a margin."""
 
@@ -68,39 +64,20 @@ def queries_text(values: EvaluatedRuns) -> str:
 
 def comparison_table(found: Comparison) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
-    rows = []
-    more = [name for name in found.table.columns if name in BEYOND]
-    headings = {written(m): heading(found.evaluation, m) for m in found.evaluation.measures}
-    runs = found.evaluation.runs
-    for i, row in enumerate(found.table.to_dict("records")):
-        name = runs[i % len(runs)].name
-        cells = [name, headings[row["measure"]], number_text(row["mean"]), str(row["n"])]
-        if name == found.baseline:
-            cells += ["baseline", "", "", "", *[""] * len(more)]
-        else:
-            ends = f"[{row['low']:+.4f}, {row['high']:+.4f}]"
-            cells += [
-                f"{row['difference']:+.4f}" if row["n"] else "undefined",
-                "undefined" if math.isnan(row["low"]) else ends,
-                number_text(row["p"]),
-                number_text(row["p_corrected"]),
-                *(number_text(row[column]) for column in more),
-            ]
-        rows.append(cells)
+    runs, measures = found.evaluation.runs, found.evaluation.measures
+    names = [run.name for _ in measures for run in runs]
+    headings = {written(m): heading(found.evaluation, m) for m in measures}
+    rows = found.table.drop(columns="effect")
+    rows = rows.assign(run=names, measure=rows["measure"].map(headings))
     settings = found.settings
-    header = ["run", "measure", "mean", "n", "difference"]
-    header += [f"{settings['confidence']:.0%} interval", "p", "p corrected"]
-    header += [column.replace("_", " ") for column in more]
-    correction = settings["correction"]
-    over = "not corrected" if correction == "none" else f"{correction} over the runs of a measure"
-    caption = (
-        f"Differences from {found.baseline}; paired {settings['test']} test, two-sided, {over}; n: "
-        f"queries ({settings['queries']}) for which the measure is defined in every run. "
-        f"{_directions(found.evaluation)}"
-    )
+    options = {name: settings[name] for name in ("test", "correction", "confidence")}
+    table = baseline_table(rows, found.baseline, **options)
+    caption = [table.caption, _directions(found.evaluation)]
+    if settings["queries"] == "common":
+        caption.append("Queries: those that all runs have results for.")
     if settings["margin"] is not None:
-        caption += f" Margin: {_margins(settings['margin'])}; p below {LEVEL}: it is within."
-    return Table(header, rows, caption.strip())
+        caption.append(f"Margin: {_margins(settings['margin'])}; p below {LEVEL}: it is within.")
+    return table._replace(caption=" ".join(filter(None, caption)))
 
 
 def _margins(margin: Any) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fairtk.analysis import Margin, SamplingVariances, SystemComparison
@@ -17,15 +17,15 @@ from fairtk.experiment import saved
 from fairtk.experiment.saved import Evaluation, SystemRows, all_samples
 from fairtk.frames import QANSWER, QID, SAMPLE
 from fairtk.io import (
-    BLUE,
-    LINE,
+    Points,
     Table,
     aligned_lines,
+    draw_trade_off,
     html_text,
     latex_text,
     markdown_text,
     new_figure,
-    open_axes,
+    series,
     spread,
     texts,
 )
@@ -70,10 +70,6 @@ def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[st
     return said_of
 
 
-_LONGEST, _WIDTH = 28, 44  # letters of a name beside its point, and beside an axis
-_NEAR = 0.2  # of the axis
-
-
 def trade_off(
     means: pd.DataFrame, per_query: pd.DataFrame, better: Callable[[str], str], x: str, y: str
 ) -> Any:
@@ -85,37 +81,21 @@ def trade_off(
         if name not in means.columns:
             raise NotFoundError("measure", name, list(means.columns))
     figure = new_figure((5, 4), "plot_trade_off")
-    axes = figure.subplots()
-    ends = {}
+    reach = {}
     for name in (x, y):
         values = per_query[per_query["measure"] == name]
         table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
-        low, high = mean_intervals(table.to_numpy(), method="t")
-        middle = means[name].to_numpy()
-        ends[name] = abs(middle - low), abs(high - middle)
-    axes.errorbar(
-        means[x], means[y], xerr=ends[x], yerr=ends[y],
-        fmt="o", color=BLUE, ecolor=LINE, elinewidth=0.8,
-    )  # fmt: skip
-    following = means[x].sort_values().shift(-1)
-    room = _NEAR * (means[x].max() - means[x].min())
-    for system, row in means.iterrows():
-        near = following[system] - row[x] < room  # then its name would be on its neighbor's
-        axes.annotate(
-            _shorten(str(system)), (row[x], row[y]), xytext=(-5 if near else 5, 5),
-            ha="right" if near else "left", textcoords="offset points", fontsize=8,
-            parse_math=False,
-        )  # fmt: skip
-    axes.margins(x=0.2)
-    for name, set_label in ((x, axes.set_xlabel), (y, axes.set_ylabel)):
-        set_label(fill(f"{name} ({better(name)} is better)", _WIDTH), parse_math=False)
-    open_axes(axes)
+        ends = mean_intervals(table.to_numpy(), method="t")
+        reach[name] = np.abs(np.array(ends) - means[name].to_numpy())
+    points = Points(
+        *(means[x].to_numpy(), means[y].to_numpy(), series(0)),
+        x_error=reach[x],
+        y_error=reach[y],
+        labels=[str(name) for name in means.index],
+    )
+    labels = [f"{name} ({better(name)} is better)" for name in (x, y)]
+    draw_trade_off(figure.subplots(), [points], *labels)
     return figure
-
-
-def _shorten(name: str) -> str:
-    """Return a name that leaves room for the axes."""
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
 class Results:

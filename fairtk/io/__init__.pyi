@@ -13,8 +13,10 @@ from .figures import LINE as LINE
 from .figures import ORANGE as ORANGE
 from .figures import PALETTE as PALETTE
 from .figures import VERMILION as VERMILION
+from .figures import Points as Points
 from .figures import Series as Series
 from .figures import against as against
+from .figures import draw_trade_off as draw_trade_off
 from .figures import new_figure as new_figure
 from .figures import open_axes as open_axes
 from .figures import series as series

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from fairtk.errors import MissingExtraError, ParameterError
+from fairtk.frames import BoolArray, FloatArray
 from fairtk.io.atomic import atomic_write
 
 BLUE, VERMILION, BLACK, ORANGE = "#0072B2", "#D55E00", "#000000", "#E69F00"
@@ -79,6 +82,86 @@ def new_figure(size: tuple[float, float], where: str) -> Any:
         raise MissingExtraError("matplotlib", "report", where) from None
 
     return ShownFigure(figsize=size, layout="constrained")
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of a trade-off that look alike: systems, or one system from setting to setting.
+
+    Attributes:
+        x: their places, shape (n,).
+        y: their heights, shape (n,).
+        look: how they are drawn.
+        name: of all of them, for a legend.
+        x_error: how far intervals reach below and above `x`, shape (2, n); None: no intervals.
+        y_error: likewise of `y`.
+        hollow: which of them are not filled, shape (n,) or one for all.
+        joined: whether a line leads from each to the next.
+        labels: what stands beside each; empty: nothing does.
+    """
+
+    x: FloatArray
+    y: FloatArray
+    look: Series
+    name: str | None = None
+    x_error: FloatArray | None = None
+    y_error: FloatArray | None = None
+    hollow: BoolArray | bool = False
+    joined: bool = False
+    labels: Sequence[str] = ()
+
+
+_LONGEST, _LETTERS = 28, 44  # letters of a label beside its point, and beside an axis
+_NEAR = 0.2  # of the axis
+
+
+def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
+    """Draw one measure against another.
+
+    Args:
+        axes: of a figure of matplotlib.
+        every: the points.
+        x: what the horizontal axis says.
+        y: what the vertical axis says.
+    """
+    for points in every:
+        color, marker = points.look.color, points.look.marker
+        hollow = np.broadcast_to(points.hollow, len(points.x))
+        axes.errorbar(
+            points.x, points.y, xerr=points.x_error, yerr=points.y_error, fmt="none",
+            ecolor=color, elinewidth=0.8, alpha=0.5, zorder=2,
+        )  # fmt: skip
+        axes.plot(
+            points.x, points.y, ls=points.look.dash if points.joined else "none", linewidth=1.3,
+            marker=marker, markersize=5, markerfacecolor="white" if hollow.all() else color,
+            color=color, label=points.name, zorder=3,
+        )  # fmt: skip
+        axes.plot(
+            points.x[hollow], points.y[hollow], marker, color=color, markersize=6,
+            markerfacecolor="white", zorder=4,
+        )  # fmt: skip
+        _draw_labels(axes, points)
+    for text, set_label in ((x, axes.set_xlabel), (y, axes.set_ylabel)):
+        set_label(fill(text, _LETTERS), fontsize=8, color=INK, parse_math=False)
+    open_axes(axes)
+
+
+def _draw_labels(axes: Any, points: Points) -> None:
+    if not any(points.labels):
+        return
+    axes.margins(x=0.2)
+    order = np.argsort(points.x, kind="stable")
+    following = np.append(points.x[order][1:], math.inf)[np.argsort(order)]
+    # on the right a label would be on the neighbor's
+    near = following - points.x < _NEAR * np.ptp(points.x)
+    for place, label in enumerate(points.labels):
+        left = bool(near[place])
+        axes.annotate(
+            label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…",
+            (points.x[place], points.y[place]), xytext=(-5 if left else 5, 5),
+            ha="right" if left else "left", textcoords="offset points", fontsize=7, color=INK,
+            parse_math=False,
+        )  # fmt: skip
 
 
 def open_axes(*every: Any) -> None:

@@ -24,3 +24,6 @@ from .statistics import equivalence_test as equivalence_test
 from .statistics import mean_intervals as mean_intervals
 from .statistics import non_inferiority_test as non_inferiority_test
 from .statistics import paired_test as paired_test
+from .tables import baseline_table as baseline_table
+from .tables import interval as interval
+from .tables import signed as signed

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pandas as pd
+
 from fairtk.errors import FairtkWarning, FormatError, InputError, MissingExtraError, ParameterError
 from fairtk.io import Table, atomic_text
 from fairtk.report.queries import Reported, drill_down
 from fairtk.report.tables import (
-    comparison_table,
+    baseline_table,
     coverage_table,
     mean_table,
     measured,
@@ -320,7 +322,7 @@ def page_text(
         unsaid=unsaid(results, details.systems),
         warnings=list(dict.fromkeys(said)),
         means=mean_table(results) if results.measures else None,
-        comparison=None if compared is None else comparison_table(compared, first, test, how),
+        comparison=None if compared is None else _others_table(compared, first, test, how),
         named=baseline or results.baseline,
         first=first,
         figures=figures,
@@ -337,6 +339,12 @@ def page_text(
         sources=results.cite().strip(),
     )
     return text
+
+
+def _others_table(compared: pd.DataFrame, baseline: str, test: str, correction: str) -> Table:
+    """Return the differences from a baseline, whose own means stand in the table before."""
+    others = compared[compared["system"] != baseline].rename(columns={"n": "queries"})
+    return baseline_table(others, baseline, test, correction)
 
 
 def _policy(css: str, js: str) -> str:

@@ -49,31 +49,61 @@ def mean_table(results: Reported) -> Table:
     return Table(["system", *heads], rows, caption)
 
 
-def comparison_table(compared: pd.DataFrame, baseline: str, test: str, correction: str) -> Table:
-    """Return the differences from a baseline, a row per measure and system."""
-    rows = [
-        [
-            row["system"],
-            row["measure"],
-            number_text(row["mean"]),
-            str(row["n"]),
-            signed(row["difference"]),
-            interval(row["low"], row["high"]),
-            p_text(row["p"]),
-            p_text(row["p_corrected"]),
-            "undefined" if math.isnan(row["effect"]) else f"{row['effect']:+.2f}",
-        ]
-        for row in compared.to_dict("records")
-        if row["system"] != baseline
-    ]
-    heads = ["system", "measure", "mean", "queries", "difference", f"{CONFIDENCE:.0%} interval"]
-    how = "not corrected" if correction == "none" else f"{correction} over the systems of a measure"
+def baseline_table(
+    compared: pd.DataFrame,
+    baseline: str,
+    test: str,
+    correction: str,
+    confidence: float = CONFIDENCE,
+) -> Table:
+    """Return systems beside a baseline, a row per measure and system; its caption says the test.
+
+    Args:
+        compared: what `fairtk.Results.compare` and `fairtk.compare` return, or some of its columns:
+            the first has the systems, in the words of the table.
+        baseline: what others are compared with; its own row says so.
+        test: the name of the paired test.
+        correction: of the p-values, or ``"none"``.
+        confidence: of the intervals.
+    """
+    systems = str(compared.columns[0])
+    names = [n for n in compared.columns if n not in ("low", "high", "undefined", "failed")]
+    heads: list[str] = []
+    for name in names:
+        heads.append(name.replace("_", " "))
+        heads += [f"{confidence:.0%} interval"] if name == "difference" else []
+    rows = []
+    for row in compared.to_dict("records"):
+        cells: list[str] = []
+        for name in names:
+            cells.append(_cell(name, row[name]))
+            cells += [interval(row["low"], row["high"])] if name == "difference" else []
+        if row[systems] == baseline:
+            cells[_TESTED_FROM:] = ["baseline", *[""] * (len(heads) - _TESTED_FROM - 1)]
+        rows.append(cells)
+    how = "not corrected"
+    if correction != "none":
+        how = f"{correction} over the {systems}s of a measure"
+    effect = "; effect: Cohen's dz" if "effect" in names else ""
     caption = (
-        f"Differences from {baseline}; {TESTS[test]}, two-sided; p corrected: {how}; effect: "
-        "Cohen's dz. Means and tests are over the queries where the measure is defined for all "
-        "systems."
+        f"Differences from {baseline}; {TESTS[test]}, two-sided; p corrected: {how}{effect}. Means "
+        f"and tests are over the queries where the measure is defined for all {systems}s."
     )
-    return Table([*heads, "p", "p corrected", "effect"], rows, caption)
+    return Table(heads, rows, caption)
+
+
+_TESTED_FROM = 4
+"""How many cells of a row say nothing of the baseline: system, measure, mean and queries."""
+
+
+def _cell(name: str, value: Any) -> str:
+    if name.startswith("p"):
+        return p_text(value)
+    if name == "difference":
+        return signed(value)
+    if name == "effect":
+        return "undefined" if math.isnan(value) else f"{value:+.2f}"
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 def coverage_table(results: Reported, found: Mapping[str, SystemRankings]) -> Table:

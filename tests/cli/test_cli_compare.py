@@ -55,7 +55,7 @@ def test_json_is_what_python_gives(runs, fairtk):
 def test_formats(runs, fairtk):
     table = fairtk(*WORDS)
     assert table.stdout.splitlines()[2].split()[-1] == "baseline"  # the first run
-    assert "paired t test, two-sided, holm over the runs of a measure" in table.stdout
+    assert "paired t-test, two-sided; p corrected: holm over the runs of a measure" in table.stdout
     rows = list(csv.DictReader(io.StringIO(fairtk(*WORDS, "--format", "csv").stdout)))
     assert [row["run"] for row in rows] == ["x.run", "y.run"] and rows[0]["p"] == "nan"
     assert r"x & E(RR) & 0.6111 & 9 & baseline" in fairtk(*WORDS, "--format", "latex").stdout
