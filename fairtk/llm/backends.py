@@ -87,20 +87,6 @@ class PromptTokenizer:
         return int(special()) if callable(special) else 0
 
 
-def longer_than(
-    tokenizer: PromptTokenizer, positions: int | None, prompts: list[list[int]]
-) -> list[int]:
-    """Return which prompts, token ids with special ones, are longer than a model takes.
-
-    `positions` are the absolute positions of the model; None where they are relative.
-    """
-    # The published code cuts prompts at the window and puts T5's </s> behind that.
-    special = tokenizer.num_special_tokens_to_add()
-    spare = special if positions is None else positions - tokenizer.model_max_length
-    limit = tokenizer.model_max_length + max(0, min(special, spare))
-    return [number for number, row in enumerate(prompts) if len(row) > limit]
-
-
 class Backend(Protocol):
     """Turns prompts into answers.
 

@@ -23,7 +23,6 @@ from fairtk.llm.backends import (
     PromptLengthError,
     PromptTokenizer,
     declared_window,
-    longer_than,
 )
 from fairtk.llm.beams import shared, shares_beams
 from fairtk.llm.loading import find_folder, is_out_of_memory, model_digest
@@ -392,7 +391,8 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         if not len(prompts):
             return
         tokens = self._encode(prompts)
-        too_long = longer_than(self.tokenizer, self._positions, tokens)
+        limit = self._limit
+        too_long = [number for number, row in enumerate(tokens) if len(row) > limit]
         if too_long:
             first = too_long[0]
             raise PromptLengthError(
@@ -417,6 +417,15 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
             "use a smaller model, fewer beams, a smaller max_new_tokens, or dtype='bfloat16'",
         ):
             yield [(i, text.strip()) for i, text in zip(batch.tolist(), texts, strict=True)]
+
+    @property
+    def _limit(self) -> int:
+        """The most tokens that are generated from, those around a prompt included."""
+        # The published code cuts prompts at the window and puts T5's </s> behind that.
+        window = self.tokenizer.model_max_length
+        special = self.tokenizer.num_special_tokens_to_add()
+        spare = special if self._positions is None else self._positions - window
+        return window + max(0, min(special, spare))
 
     # What a kind of model decides -------------------------------------------------------------
 
@@ -496,6 +505,10 @@ class HuggingFaceCausal(HuggingFaceBackend):
         if not known:
             return None
         return max(1, min(known) - self.max_new_tokens - self._template_tokens)
+
+    @property
+    def _limit(self) -> int:
+        return super()._limit + self._template_tokens
 
     @property
     def chats(self) -> bool:

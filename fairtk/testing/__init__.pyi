@@ -5,6 +5,8 @@ from .contracts import ToyTokenizer as ToyTokenizer
 from .contracts import UtilityContract as UtilityContract
 from .contracts import study_setting as study_setting
 from .measure import MeasureContract as MeasureContract
+from .models import BackendContract as BackendContract
+from .models import ChatModelContract as ChatModelContract
 from .toys import toy_answers as toy_answers
 from .toys import toy_documents as toy_documents
 from .toys import toy_groups as toy_groups

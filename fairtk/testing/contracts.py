@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from fairtk.errors import FairtkWarning, InputError
-from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, encode_run
+from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, TEXT, encode_run
 from fairtk.groups import Groups, Target
 from fairtk.measures import EU, parse
 from fairtk.plugins import registry
@@ -30,8 +30,27 @@ from fairtk.testing.toys import (
     toy_run,
     toy_topics,
 )
+from fairtk.transformers import FairTransformer
 
 _ALLOWED = {QID, QUERY, "question", DOCNO, SCORE, RANK}
+
+
+class ToyRetriever(FairTransformer):
+    """Q -> R: the toy run, without texts."""
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the toy rankings of the topics."""
+        self.check_inputs(inp, [QID, QUERY])
+        return inp.merge(toy_run().drop(columns=[TEXT, QUERY]), on=QID)
+
+
+class ToyTexts(FairTransformer):
+    """R -> R with the toy documents' texts."""
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the input with ``text``."""
+        self.check_inputs(inp, [DOCNO])
+        return inp.merge(toy_documents(), on=DOCNO, how="left")
 
 
 def study_setting(folder: Path, cutoff: int = 2, candidates: int = 4, **options: Any) -> Setting:
@@ -43,8 +62,6 @@ def study_setting(folder: Path, cutoff: int = 2, candidates: int = 4, **options:
         candidates: documents to reorder.
         options: the settings of the system; names that are no identifiers go in by ``**``.
     """
-    from fairtk.testing.toy_stages import ToyRetriever, ToyTexts
-
     groups = Groups.from_frame(toy_groups(), name="place")
     return Setting(
         attribute="place",

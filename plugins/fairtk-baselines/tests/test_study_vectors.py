@@ -11,7 +11,7 @@ from fairtk_baselines.study import WithoutColumns, build_mmr, build_vector_searc
 from fairtk.errors import InputError, ParameterError
 from fairtk.plugins import registry
 from fairtk.testing import TransformerContract, study_setting, toy_topics
-from fairtk.testing.toy_stages import ToyRetriever
+from fairtk.testing.contracts import ToyRetriever
 
 
 @pytest.fixture

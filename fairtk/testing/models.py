@@ -1,0 +1,258 @@
+"""What every backend and chat model must keep to."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fairtk.errors import FairtkError
+from fairtk.experiment import describe_stage
+from fairtk.llm import Chat, Completion, Failure, Ledger, Message, PromptLengthError
+from fairtk.testing.toys import check
+from fairtk.transformers import Generator
+
+QUESTIONS = (
+    "Which animal hunts mice in winter?",
+    "movie tag for the title",
+    "Who keeps the light burning at the harbour, night after night, whatever the weather?",
+    "a question",
+    "What is silver worth on the market?",
+)
+LONG = " ".join(["movie"] * 20_000)
+"""A prompt that few models take."""
+
+
+class _ModelContract:
+    """What backends and chat models share: how they print, and who they are."""
+
+    def make(self) -> Any:
+        """Return the model under test, made anew."""
+        raise NotImplementedError(f"{type(self).__name__} must define make()")
+
+    def others(self) -> Sequence[Any]:
+        """Return models with other settings that change answers: each has another identity."""
+        return ()
+
+    def test_declarations(self) -> None:
+        """It has a name, and a tokenizer with what prompts are cut by, or None."""
+        model = self.make()
+        name, tokenizer = model.name, model.tokenizer
+        check(isinstance(name, str) and bool(name), f"the name must be a text; found {name!r}")
+        for part in ("tokenize", "convert_tokens_to_string") if tokenizer is not None else ():
+            check(callable(getattr(tokenizer, part, None)), f"{name}: its tokenizer lacks {part}")
+
+    def test_printable(self) -> None:
+        """It prints without an address, and the same when it is made again."""
+        text = repr(self.make())
+        check(
+            not re.search(r"0x[0-9a-f]{6,}", text),
+            f"{text!r} has a memory address in it; print the settings",
+        )
+        check(text == repr(self.make()), f"{text!r} prints differently when it is made again")
+
+    def test_identity(self) -> None:
+        """Equal settings have equal identities, other settings others; so it is after travel."""
+        model = self.make()
+        identity = _identity(model)
+        check(_identity(self.make()) == identity, f"{model!r}: made again it is something else")
+        travelled = pickle.loads(pickle.dumps(model))  # noqa: S301 - made here
+        check(_identity(travelled) == identity, f"{model!r}: another process has something else")
+        identities = [identity, *map(_identity, self.others())]
+        for number, one in enumerate(identities):
+            check(
+                one not in identities[:number],
+                f"{model!r}: models with other settings have one identity: {one}",
+            )
+
+
+def _identity(model: Any) -> str:
+    return json.dumps(describe_stage(Generator(model)), sort_keys=True)
+
+
+class BackendContract(_ModelContract):
+    """Tests of a `fairtk.llm.Backend`; subclass it and define `make`, and `others`.
+
+    Attributes:
+        prompts: distinct prompts that it takes, of several lengths.
+        long_prompt: one that is longer than it takes, if there is such a prompt.
+    """
+
+    prompts: Sequence[str] = QUESTIONS
+    long_prompt: str = LONG
+
+    def test_one_answer_per_prompt(self) -> None:
+        """A list of as many texts as prompts, in new objects and in used ones alike."""
+        backend = self.make()
+        answers = self._answers(backend, self.prompts)
+        for other, what in ((backend, "used twice"), (self.make(), "made again")):
+            again = self._answers(other, self.prompts)
+            check(again == answers, f"{backend.name}: other answers when it is {what}")
+
+    def test_no_prompts(self) -> None:
+        """No prompts, no answers."""
+        found = self.make().generate([])
+        check(found == [], f"an empty list of prompts must give []; found {found!r}")
+
+    def test_order_and_repeats_do_not_matter(self) -> None:
+        """Each prompt has its own answer, wherever and however often it stands."""
+        backend = self.make()
+        answers = dict(zip(self.prompts, self._answers(backend, self.prompts), strict=True))
+        mixed = [*self.prompts[::-1], *self.prompts[1:3], *self.prompts[1:2]]
+        self._compare(backend, mixed, answers, "the order of prompts, or on repeats")
+
+    def test_batches_do_not_matter(self) -> None:
+        """One by one, and in parts, prompts have the answers of all at once."""
+        backend = self.make()
+        answers = dict(zip(self.prompts, self._answers(backend, self.prompts), strict=True))
+        for size in (1, 2):
+            for start in range(0, len(self.prompts), size):
+                part = self.prompts[start : start + size]
+                self._compare(backend, part, answers, "how prompts are batched")
+
+    def test_long_prompts(self) -> None:
+        """What is too long is answered, or refused by its place; what fits is answered."""
+        backend = self.make()
+        first = self.prompts[0]
+        try:
+            self._answers(backend, [first, first, self.long_prompt])
+        except PromptLengthError as error:
+            check(error.index == 2, f"{backend.name}: prompt 2 is too long, not {error.index}")
+        except FairtkError:
+            raise
+        except Exception as error:
+            raise AssertionError(
+                f"{backend.name}: a prompt that is too long must be a PromptLengthError with its "
+                f"place; found {type(error).__name__}: {error}"
+            ) from error
+        longest = getattr(backend.tokenizer, "model_max_length", None)
+        if longest is None or longest > 10**6:
+            return
+        special = getattr(backend.tokenizer, "num_special_tokens_to_add", int)()
+        tokens = backend.tokenizer.tokenize(self.long_prompt)[: longest - special]
+        fitting = backend.tokenizer.convert_tokens_to_string(tokens)
+        try:
+            self._answers(backend, [fitting])
+        except PromptLengthError as error:
+            raise AssertionError(
+                f"{backend.name}: its tokenizer has room for {longest} tokens, and a prompt of as "
+                f"many is refused: {error}"
+            ) from error
+
+    def _compare(
+        self, backend: Any, prompts: Sequence[str], answers: dict[str, str], what: str
+    ) -> None:
+        for prompt, answer in zip(prompts, self._answers(backend, prompts), strict=True):
+            check(
+                answer == answers[prompt],
+                f"{backend.name} depends on {what}: {prompt!r} has {answer!r}, and has "
+                f"{answers[prompt]!r} among all",
+            )
+
+    def _answers(self, backend: Any, prompts: Iterable[str]) -> list[str]:
+        asked = list(prompts)
+        answers: list[str] = backend.generate(asked)
+        texts = isinstance(answers, list) and all(isinstance(text, str) for text in answers)
+        check(texts, f"{backend.name} must return a list of texts; found {answers!r:.200}")
+        count = f"{backend.name} gives {len(answers)} answers to {len(asked)} prompts"
+        check(len(answers) == len(asked), count)
+        return answers
+
+
+class ChatModelContract(_ModelContract):
+    """Tests of a `fairtk.llm.ChatModel`; subclass it and define `make`, and `others`.
+
+    Attributes:
+        deterministic: whether equal chats have equal answers each time.
+    """
+
+    deterministic: bool = True
+
+    def chats(self) -> Sequence[Chat]:
+        """Return distinct chats that it takes."""
+        return [Chat((Message("system", "Be brief."), Message("user", q))) for q in QUESTIONS]
+
+    def long_chat(self) -> Chat | None:
+        """Return a chat that is longer than it takes, if there is such a chat."""
+        return Chat((Message("user", LONG),))
+
+    def test_one_outcome_per_chat(self) -> None:
+        """Each chat has one outcome, of the classes that there are; no chats, none."""
+        model, chats = self.make(), self.chats()
+        outcomes = list(model.outcomes(iter(chats)))
+        places = sorted(place for place, _ in outcomes)
+        check(places == list(range(len(chats))), f"{model.name}: outcomes of {places}")
+        for _, outcome in outcomes:
+            known = isinstance(outcome, Completion | Failure)
+            check(known, f"{model.name}: {outcome!r} is neither Completion nor Failure")
+        check(list(model.outcomes(iter(()))) == [], f"{model.name}: outcomes without chats")
+
+    def test_order_repeats_and_batches_do_not_matter(self) -> None:
+        """Each chat has its own answer, among others, alone, in any order, and again."""
+        if not self.deterministic:
+            return
+        model, chats = self.make(), list(self.chats())
+        answers = [_text(outcome) for outcome in model.complete(chats)]
+        again = [_text(outcome) for outcome in self.make().complete(chats)]
+        check(again == answers, f"{model.name}: other answers when it is made again")
+        mixed = model.complete([*chats[::-1], *chats[:2]])
+        expected = [*answers[::-1], *answers[:2]]
+        check([_text(o) for o in mixed] == expected, f"{model.name} depends on the order of chats")
+        alone = [_text(model.complete([chat])[0]) for chat in chats]
+        check(alone == answers, f"{model.name} depends on how chats are batched")
+
+    def test_long_chats(self) -> None:
+        """A chat that is too long is a `Failure`, or answered; the others are answered."""
+        long, chats = self.long_chat(), list(self.chats())
+        if long is None:
+            return
+        model = self.make()
+        try:
+            first, _, last = model.complete([chats[0], long, chats[1]])
+        except Exception as error:
+            raise AssertionError(
+                f"{model.name}: a chat that is too long must be a Failure; found "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        both = isinstance(first, Completion) and isinstance(last, Completion)
+        check(both, f"{model.name}: a chat that is too long takes the answers of others")
+
+    def test_parameters(self) -> None:
+        """They are JSON values; the digest is of them and the name, and the class."""
+        model = self.make()
+        try:
+            json.dumps(model.parameters())
+        except (TypeError, ValueError) as error:
+            raise AssertionError(
+                f"{model.name}: parameters() must be JSON values: {error}"
+            ) from error
+        check(model == self.make(), f"{model.name}: equal settings are not equal models")
+        for other in self.others():
+            check(model != other, f"{model!r} and {other!r} are equal")
+
+    def test_temperature(self) -> None:
+        """At another temperature it is another model, or the same if it does not sample."""
+        warm, hot = (self.make().at_temperature(t) for t in (0.25, 0.75))
+        check(warm.name == hot.name, f"{hot!r}: a temperature must not change the name")
+        same = warm.at_temperature(0.75)
+        check(same == hot, f"{hot!r}: the temperature that is set last must count")
+
+    def test_answers_are_kept(self) -> None:
+        """Behind a ledger, what was answered comes back without the model."""
+        chats = list(self.chats())
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "answers.sqlite"
+            with Ledger(path) as ledger:
+                first = ledger.wrap(self.make()).complete(chats)
+            with Ledger(path, offline=True) as ledger:
+                again = ledger.wrap(self.make()).complete(chats)
+        texts, kept = ([_text(outcome) for outcome in found] for found in (first, again))
+        check(kept == texts, f"{self.make().name}: its ledger gives back {kept}, not {texts}")
+
+
+def _text(outcome: Any) -> str | None:
+    return outcome.text if isinstance(outcome, Completion) else None
