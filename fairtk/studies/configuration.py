@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fairtk.errors import FormatError, InputError, suggestion
+from fairtk.errors import DataWarning, FairtkWarning, FormatError, InputError, suggestion
 from fairtk.frames import digest
 from fairtk.io import atomic_text
 
@@ -136,3 +138,32 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+@contextmanager
+def names_repeat() -> Iterator[None]:
+    """Silence that a system is not what is stored under its name.
+
+    In one folder lie the results of many retrievers, generators and settings, and a system's name
+    is only what it is called within one of them.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "system .* is not what is stored", DataWarning)
+        yield
+
+
+@contextmanager
+def hearing() -> Iterator[list[str]]:
+    """Give a list that has, after the block, what fairtk warned of in it; each text once.
+
+    The warnings themselves are given when the block ends.
+    """
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        yield said
+    once = {(warning.category, str(warning.message)): warning for warning in reversed(heard)}
+    for (category, text), warning in reversed(once.items()):
+        if issubclass(category, FairtkWarning):
+            said.append(text)
+        warnings.warn_explicit(warning.message, category, warning.filename, warning.lineno)

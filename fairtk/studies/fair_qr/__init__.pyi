@@ -2,8 +2,8 @@ from .data import Setting as Setting
 from .data import StudyData as StudyData
 from .data import Texts as Texts
 from .data import from_trec_fair as from_trec_fair
-from .report import StudyResults as StudyResults
 from .report import need_matplotlib as need_matplotlib
+from .results import StudyResults as StudyResults
 from .settings import Settings as Settings
 from .settings import StudyFile as StudyFile
 from .settings import read_study as read_study

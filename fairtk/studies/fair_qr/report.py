@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -35,10 +34,12 @@ from fairtk.llm import KeywordRefiner
 from fairtk.report import Section, save_sections, svg_text
 from fairtk.studies.configuration import file_name, write_text
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, TUNED
-from fairtk.studies.fair_qr.findings import Findings
 from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
 from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG, measures
 from fairtk.transformers import SHARE, plot_trace
+
+if TYPE_CHECKING:
+    from fairtk.studies.fair_qr.results import StudyResults
 
 COLORS = {NDCG: BLUE, FAIRNESS: VERMILION, MEASURES[2]: BLACK}
 """Told apart by line and mark in grey, too."""
@@ -46,7 +47,7 @@ _OTHERS = tuple(color for color in PALETTE if color not in (VERMILION, BLACK))
 _MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), MEASURES[2]: ("^", ":")}
 
 
-def plot_trade_off(results: Findings) -> Any:
+def plot_trade_off(results: StudyResults) -> Any:
     """Return a figure: relevance against fairness of each system, one panel per attribute."""
     figure, panels = _panels(results.table, (5.2, 4.6), share=False)
     for axis, _, rows in panels:
@@ -79,7 +80,7 @@ def plot_trade_off(results: Findings) -> Any:
     return _titled(figure, title, columns=4)
 
 
-def plot_variation(results: Findings, name: str) -> Any:
+def plot_variation(results: StudyResults, name: str) -> Any:
     """Return a figure: the measures against one setting of FAIR-QR, one panel per attribute.
 
     Args:
@@ -116,7 +117,7 @@ def plot_variation(results: Findings, name: str) -> Any:
     return _titled(figure, f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", columns=3)
 
 
-def plot_iterations(results: Findings) -> Any:
+def plot_iterations(results: StudyResults) -> Any:
     """Return a figure: how many topics kept how many refinements, one panel per attribute."""
     traces = results.traces
     traces = traces[(traces["variation"] == "") & (traces["system"] == "fair-qr")]
@@ -197,7 +198,7 @@ def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     axis.set_ylim(low - room, min(high + room, 1.005))
 
 
-def _baseline(results: Findings, attribute: str, measure: str) -> float:
+def _baseline(results: StudyResults, attribute: str, measure: str) -> float:
     table = results.table
     here = (table["attribute"] == attribute) & (table["system"] == BM25)
     return float(table.loc[here, measure].iloc[0])
@@ -209,7 +210,7 @@ SHOWN = 10  # ranks with texts
 
 
 def save_page(
-    results: Findings,
+    results: StudyResults,
     attribute: str,
     sections: Sequence[Section],
     folder: Path,
@@ -230,11 +231,11 @@ def save_page(
     save_sections(folder, sections)
 
 
-def _comparison(results: Findings, attribute: str) -> Results:
+def _comparison(results: StudyResults, attribute: str) -> Results:
     groups, target = results.data.attributes[attribute]
     asked = measures(groups, target, results.settings.cutoff, results.settings.ndcg)
-    cells = [c for c in results.kept if c.attribute == attribute and not c.variation]
-    runs = {cell.label: _with_texts(results, results.kept[cell].rankings) for cell in cells}
+    cells = [c for c in results.systems if c.attribute == attribute and not c.variation]
+    runs = {cell.label: _with_texts(results, results.systems[cell].rankings) for cell in cells}
     with warnings.catch_warnings():  # the study has said them
         warnings.simplefilter("ignore", FairtkWarning)
         found: Results = Experiment(
@@ -259,7 +260,7 @@ def _comparison(results: Findings, attribute: str) -> Results:
     return found
 
 
-def _with_texts(results: Findings, run: pd.DataFrame) -> pd.DataFrame:
+def _with_texts(results: StudyResults, run: pd.DataFrame) -> pd.DataFrame:
     """Return rankings with their queries, and texts of the documents that a page shows."""
     run = run.merge(results.data.topics[[QID, QUERY]], on=QID, how="left")
     top = run[run[RANK] < SHOWN]
@@ -308,7 +309,7 @@ class Picture(NamedTuple):
     figure: str
 
 
-def write_report(results: Findings, folder: Path, command: str | None = None) -> Path:
+def write_report(results: StudyResults, folder: Path, command: str | None = None) -> Path:
     """Write everything; see `StudyResults.save`."""
     figures = folder / "figures"
     for place in (folder, figures):
@@ -342,7 +343,7 @@ def write_report(results: Findings, folder: Path, command: str | None = None) ->
 
 
 def _sections(
-    results: Findings, tables: Mapping[str, Table], pictures: Mapping[str, list[Picture]]
+    results: StudyResults, tables: Mapping[str, Table], pictures: Mapping[str, list[Picture]]
 ) -> list[Section]:
     """Return what a page of the study has beside the values of one attribute."""
     models = results.models.values()
@@ -366,7 +367,7 @@ def _sections(
     return sections
 
 
-def _pictures(results: Findings, folder: Path) -> dict[str, list[Picture]]:
+def _pictures(results: StudyResults, folder: Path) -> dict[str, list[Picture]]:
     """Draw the figures; return them by the table that they belong to."""
     found: dict[str, list[Picture]] = {}
 
@@ -396,14 +397,14 @@ def _pictures(results: Findings, folder: Path) -> dict[str, list[Picture]]:
     return found
 
 
-def _telling(results: Findings, attribute: str, rows: pd.DataFrame) -> list[str]:
+def _telling(results: StudyResults, attribute: str, rows: pd.DataFrame) -> list[str]:
     """Return the topics with the largest loss and the largest gain that were refined."""
     refined = set(rows.loc[rows["retrieved"].notna() & (rows["iteration"] > 0), "qid"])
     order = [qid for qid in results.changes(attribute)["qid"] if qid in refined]
     return list(dict.fromkeys([*order[:1], *order[-1:]]))[:_TRACES]
 
 
-def _about(results: Findings) -> str:
+def _about(results: StudyResults) -> str:
     prefix = f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. Model:"
     models = dict.fromkeys(map(repr, results.models.values()))
     shown = "; ".join(map(cell_text, models))
@@ -431,35 +432,6 @@ def _missing(frame: pd.DataFrame) -> list[str]:
     return ["## Missing", "", head, "", *lines, ""]
 
 
-def _said(results: Findings) -> list[str]:
+def _said(results: StudyResults) -> list[str]:
     lines = [f"- {cell_text(text)}" for text in results.warnings]
     return ["## Warnings", "", *lines, ""] if lines else []
-
-
-class StudyResults(Findings):
-    """What a study found so far. All frames are tidy; `save` writes them, tables and figures.
-
-    Args:
-        data: what the study is about.
-        settings: how it was done.
-        kept: what there is of each cell.
-        llm: the model.
-        prices: of models.
-    """
-
-    def save(self, folder: str | PathLike[str], command: str | None = None) -> Path:
-        """Write frames (Parquet, CSV), tables (Markdown, LaTeX), figures and ``report.md``.
-
-        Every file appears in one step.
-
-        Args:
-            folder: where to.
-            command: that makes these results, for pages that show them.
-
-        Returns:
-            The path of the report.
-
-        Raises:
-            MissingExtraError: matplotlib is not installed.
-        """
-        return write_report(self, Path(folder), command)

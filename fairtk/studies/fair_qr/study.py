@@ -1,29 +1,64 @@
-"""What a study takes, before any call is made."""
+"""The study: what it takes, what is done, and its results."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import platform
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import FairtkError, InputError, ParameterError, StageError
-from fairtk.experiment import Store
+from fairtk.errors import (
+    FairtkWarning,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    StageError,
+)
+from fairtk.experiment import FILE, Experiment, Store, Topics, describe_stage, folds
 from fairtk.frames import QID, digest
-from fairtk.llm import Ledger
-from fairtk.studies.fair_qr.cells import BM25, RANDOM, Cell
-from fairtk.studies.fair_qr.layout import LEDGER, Layout, tuned_ranking
-from fairtk.studies.fair_qr.report import StudyResults
+from fairtk.llm import ChatModel, Ledger, as_chat_model, as_refinement_prompt
+from fairtk.plugins import registry
+from fairtk.studies.configuration import file_name, names_repeat, plain, write_json
+from fairtk.studies.fair_qr.cells import (
+    BM25,
+    FAIR_QR,
+    OF_BM25,
+    OWN,
+    RANDOM,
+    Cell,
+    all_cells,
+    random_terms,
+)
+from fairtk.studies.fair_qr.data import Setting, StudyData
+from fairtk.studies.fair_qr.results import StudyResults
+from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.stages import (
+    StudySystem,
+    done,
+    gathered,
+    naming,
+    stored_results,
+)
 from fairtk.studies.fair_qr.systems import Pair, named, pairs, side_settings
-from fairtk.studies.kept import StudyStage, gathered
-from fairtk.transformers import CollectionBM25
+from fairtk.transformers import CollectionBM25, FairQR
 
+LEDGER = "ledger.sqlite"
+COUNTS = ["calls", "prompt_tokens", "completion_tokens", "price"]
+STATUS = ["attribute", "system", "queries", "done", "failed", "missing"]
+_SERIAL = 1
+"""Queries that a system without a model ranks and keeps at a time."""
+_SIDE_BY_SIDE = 8
+"""Queries of a worker at a time, whose loops go side by side."""
 _AFTER_THE_LOOP = (
     "pool",
     "threshold",
@@ -61,84 +96,75 @@ class Plan:
     @property
     def total(self) -> Mapping[str, float]:
         """The sums: ``calls``, ``prompt_tokens``, ``completion_tokens``, ``price``."""
-        names = ["calls", "prompt_tokens", "completion_tokens", "price"]
-        return {name: float(self.rows[name].sum(skipna=False)) for name in names}
+        return {name: float(self.rows[name].sum(skipna=False)) for name in COUNTS}
 
 
-def plan(study: Layout, sides: Mapping[str, Layout]) -> Plan:
-    """Return what a study takes at most, without any call and without a result.
-
-    Args:
-        study: the study.
-        sides: the studies of other models and retrievers, by what their systems are called after.
-    """
+def make_plan(study: Study) -> Plan:
+    """Return what a study takes at most, without any call and without a result."""
     path = study.folder / LEDGER
-    ledger = study.ledger
+    ledger, rows, cells, complete = study.ledger, [], 0, 0
     with contextlib.ExitStack() as stack:
         if ledger is None and path.exists():
             ledger = stack.enter_context(Ledger(path))
-        stack.enter_context(study.opened())
-        found = [_plan(study, ledger)]
-        for name, side in sides.items():
-            more = _plan(side, ledger)
-            found.append(replace(more, rows=more.rows.assign(systems=more.rows["systems"] + name)))
-    rows = [one.rows for one in found if len(one.rows)] or [found[0].rows]
-    counts = {name: sum(getattr(one, name) for one in found) for name in ("cells", "done")}
-    return replace(found[0], rows=pd.concat(rows, ignore_index=True), **counts)
-
-
-def _plan(study: Layout, ledger: Ledger | None) -> Plan:
-    loops: dict[str, list[tuple[Cell, Cell]]] = {}
-    done = 0
-    for cell in study.cells:
-        if study.pending(cell).empty:
-            done += 1
-        elif cell.refines and cell.base != RANDOM:
-            for tried in [cell.at(one) for one in cell.grid] or [cell]:
-                loops.setdefault(_loop(tried), []).append((cell, tried))
-    rows = [_row(study, same, ledger) for same in loops.values()]
-    columns = ["attribute", "systems", "topics"]
-    columns += ["calls", "prompt_tokens", "completion_tokens", "price"]
-    return Plan(
-        pd.DataFrame(rows, columns=columns),
-        0 if ledger is None else len(ledger),
-        len(study.cells),
-        done,
-    )
+        store = stack.enter_context(study._store())
+        sides = {f" [{pair.shown}]": side for pair, side in study.sides.items()}
+        for name, own in {"": study, **sides}.items():
+            pending = {cell: own.pending(cell, store) for cell in own.cells}
+            cells += len(pending)
+            complete += sum(topics.empty for topics in pending.values())
+            loops: dict[str, list[tuple[Cell, Cell]]] = {}
+            for cell, topics in pending.items():
+                if len(topics) and cell.refines and cell.base != RANDOM:
+                    for tried in [cell.at(one) for one in cell.grid] or [cell]:
+                        loops.setdefault(_loop(tried), []).append((cell, tried))
+            rows += [_row(own, name, same, pending, ledger) for same in loops.values()]
+        recorded = 0 if ledger is None else len(ledger)
+    frame = pd.DataFrame(rows, columns=["attribute", "systems", "topics", *COUNTS])
+    return Plan(frame, recorded, cells, complete)
 
 
 def _loop(cell: Cell) -> str:
-    kept = {k: v for k, v in cell.options.items() if k not in _AFTER_THE_LOOP}
-    return digest([cell.attribute, kept])
+    asked = {k: v for k, v in cell.options.items() if k not in _AFTER_THE_LOOP}
+    return digest([cell.attribute, asked])
 
 
-def _row(study: Layout, same: list[tuple[Cell, Cell]], ledger: Ledger | None) -> list[Any]:
+def _row(
+    study: Study,
+    suffix: str,
+    same: list[tuple[Cell, Cell]],
+    pending: Mapping[Cell, pd.DataFrame],
+    ledger: Ledger | None,
+) -> list[Any]:
     """Return the row of cells that make the same calls, some of them more of these.
 
     Args:
         study: the study.
+        suffix: of the systems' names.
         same: the cells, each with one that has the settings which are used, or tried in tuning.
+        pending: the topics of each cell that are not done.
         ledger: what has answers and prices.
     """
     llm = study.llm if ledger is None else ledger.wrap(study.llm)
     cells = list(dict.fromkeys(cell for cell, _ in same))
     # tuning ranks all topics, whatever is left of its own
-    asked = [study.data.topics if cell.grid else study.pending(cell) for cell in cells]
-    topics = study.data.topics[study.data.topics[QID].isin(pd.concat(asked)[QID])]
+    asked = pd.concat([study.data.topics if cell.grid else pending[cell] for cell in cells])
+    topics = study.data.topics[study.data.topics[QID].isin(asked[QID])]
     # those of one loop differ in how often it goes round
     longest = {tried.options["max_iterations"]: tried for _, tried in same}
     estimates = [study.refiner(tried, llm).estimate(topics) for tried in longest.values()]
-    found = max(estimates, key=lambda estimate: estimate.calls)
-    price = math.nan if found.price is None else float(found.price)
-    names = "; ".join(cell.label for cell in cells)
-    counts = [found.calls, found.prompt_tokens, found.completion_tokens, price]
+    most = max(estimates, key=lambda estimate: estimate.calls)
+    price = math.nan if most.price is None else float(most.price)
+    names = "; ".join(cell.label for cell in cells) + suffix
+    counts = [most.calls, most.prompt_tokens, most.completion_tokens, price]
     return [cells[0].attribute, names, len(topics), *counts]
 
 
 Progress = Callable[[str], None]
+OwnCell = tuple["Study", Cell, Cell]
+"""A cell with the study that runs it, and as the tables call it."""
 
 
-class Study(Layout):
+class Study:
     """FAIR-QR against its baselines, as in the paper's Table 1, and its settings one by one.
 
         data = from_trec_fair("my/folder")
@@ -146,8 +172,8 @@ class Study(Layout):
         results = study.run()
 
     Answers of the model are in the ledger before they are used, and each query's ranking is in the
-    store of the engine (``experiment.sqlite``) as soon as it is there: a run that was stopped goes
-    on where it was, and gives what an uninterrupted one gives. A result is used again only if
+    store of the experiment (``experiment.sqlite``) as soon as it is there: a run that was stopped
+    goes on where it was, and gives what an uninterrupted one gives. A result is used again only if
     data, settings, model and the versions of what made it are the same.
 
     Args:
@@ -158,9 +184,12 @@ class Study(Layout):
         settings: how the study is done.
         ledger: where answers are kept; None: ``ledger.sqlite`` in the folder.
         retriever: Q -> R, deep; None: BM25 by PISA; or several by name.
+        **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``threads``,
+            ``batch_size``.
 
     Attributes:
         sides: the studies of other pairs of model and retriever, whose cells are in the tables.
+        told: warnings that were shown, in order: each is shown once.
 
     Raises:
         NotFoundError: there is no such system or setting.
@@ -168,28 +197,47 @@ class Study(Layout):
             is that of a system.
     """
 
-    def _lay_out(self, llm: Any, retriever: Any) -> None:
-        """Make the cells of the first model and retriever, and studies of all other pairs."""
+    def __init__(
+        self,
+        data: StudyData,
+        folder: str | PathLike[str],
+        llm: Any,
+        settings: Settings | None = None,
+        ledger: Ledger | None = None,
+        retriever: Any = None,
+        **engine: Any,
+    ) -> None:
+        self.data = data
+        self.folder = Path(folder)
+        self.settings = settings or Settings()
+        self.ledger = ledger
+        self.engine = engine
+        self.settings.check_folds(len(data.topics))
         models, retrievers = named(llm, "model"), named(retriever, "retriever")
         first, base = next(iter(models.values())), next(iter(retrievers.values()))
-        super()._lay_out(first, base)
         self.models, self.retrievers = list(models), list(retrievers)
-        taken = {cell.system for cell in self.cells}
+        self.llm: ChatModel = as_chat_model(first)
+        self.retriever = self._bm25() if base is None else base
+        # another retriever's settings are not known
+        self.cells = list(all_cells(self.settings, data.attributes, own_bm25=base is None))
+        for cell in self.cells:
+            for tried in cell.grid or ({},):  # wrong settings are said before anything is done
+                if cell.refines:
+                    self.refiner(cell.at(tried), self.llm)
+                elif cell.base == BM25:
+                    self.build(cell.at(tried))
+        self.told: dict[str, None] = {}
+        systems = {cell.system for cell in self.cells}
         for name in self.retrievers[1:]:
-            if name in taken:
+            if name in systems:
                 raise ParameterError(f"a retriever must not be named like the system {name!r}")
         self.sides: dict[Pair, Study] = {}
         for pair in pairs(self.models, self.retrievers):
             own = (models.get(pair.model, first), retrievers.get(pair.retriever, base))
-            settings = side_settings(self.settings)
-            side = Study(self.data, self.folder, own[0], settings, self.ledger, own[1])
-            side.__dict__["told"] = self.told
+            once = side_settings(self.settings)
+            side = Study(data, folder, own[0], once, ledger, own[1], **engine)
+            side.told = self.told
             self.sides[pair] = side
-
-    @cached_property
-    def told(self) -> dict[str, None]:
-        """Warnings that were shown, in order: each is shown once."""
-        return {}
 
     def run(self, progress: Progress | None = None) -> StudyResults:
         """Do what is not done yet, and return the results.
@@ -202,58 +250,33 @@ class Study(Layout):
             ParameterError: the environment lacks the model's key.
             FairtkError: a system failed; the message names it. What was done is kept.
         """
+        progress = progress or (lambda text: None)
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self._answers() as ledger:
-            llm = ledger.wrap(self.llm)  # says that a budget needs a price
-            pending = [cell for cell in self.cells if len(self.pending(cell))]
-            if any(cell.refines for cell in pending):
-                llm.check()
-            for cell in pending:
+        with self._answers() as ledger, names_repeat():
+            distinct: dict[str, OwnCell] = {}  # equal cells are done once
+            with self._store() as store:
+                for study, cell, alias in self._all_cells():
+                    if not study.pending(cell, store).empty:
+                        distinct.setdefault(study.key(cell), (study, cell, alias))
+            # nothing waits for a model
+            left = sorted(distinct.values(), key=lambda one: one[1].refines)
+            for study in (self, *self.sides.values()):
+                llm = ledger.wrap(study.llm)  # says that a budget needs a price
+                if any(cell.refines and owner is study for owner, cell, _ in left):
+                    llm.check()
+            for study, cell, _ in left:
                 if not cell.refines and cell.base != BM25:
-                    with _named(cell):  # wrong settings are said before anything is done
+                    with naming(cell):  # wrong settings are said before anything is done
                         for tried in cell.grid or ({},):
-                            self.build(cell.at(tried))
-            for side in self.sides.values():
-                other = ledger.wrap(side.llm)
-                if any(cell.refines and len(side.pending(cell)) for cell in side.cells):
-                    other.check()
+                            study.build(cell.at(tried))
             beside = {pair.shown: [s.llm, s.retriever] for pair, s in self.sides.items()}
-            self.describe({"others": {k: list(map(repr, v)) for k, v in beside.items()}})
-            with self.opened(make=True) as store:
-                shown = [(self, cell, cell) for cell in self.cells]
-                shown += [(side, cell, named_so) for side, cell, named_so in self._side_cells()]
-                distinct: dict[str, tuple[Study, Cell, Cell]] = {}  # equal cells are done once
-                for one in shown:
-                    if not one[0].pending(one[1]).empty:
-                        distinct.setdefault(one[0].key(one[1]), one)
-                # nothing waits for a model
-                left = sorted(distinct.values(), key=lambda one: one[1].refines)
-                for number, (study, cell, named_so) in enumerate(left, 1):
-                    if progress is not None:
-                        progress(f"{number}/{len(left)} {cell.attribute}: {named_so.label}")
-                    study._complete(cell, named_so, store, ledger)
-                return self._results(ledger)
-
-    def _side_cells(self) -> Iterator[tuple[Study, Cell, Cell]]:
-        """Yield the cells of other pairs, and what the study calls them."""
-        for pair, side in self.sides.items():
-            for cell in side.cells:
-                named_so = pair.renamed(cell)
-                if named_so is not None:
-                    yield side, cell, named_so
-
-    @contextmanager
-    def opened(self, make: bool = False) -> Iterator[Store]:
-        """Open the store within the block, for the studies of other pairs, too."""
-        with super().opened(make) as store:
-            outer = [side for side in self.sides.values() if side._store is None]
-            for side in outer:
-                side._store = store
-            try:
-                yield store
-            finally:
-                for side in outer:
-                    side._store = None
+            self._describe({"others": {k: list(map(repr, v)) for k, v in beside.items()}})
+            names = {one: f"{place}/{len(left)}" for place, one in enumerate(left, 1)}
+            for together in self._together(left):
+                for one in together:
+                    progress(f"{names[one]} {one[1].attribute}: {one[2].label}")
+                self._complete(together, ledger)
+            return self._results(ledger)
 
     def results(self) -> StudyResults:
         """Return the results so far; systems that are not begun are left out."""
@@ -262,7 +285,186 @@ class Study(Layout):
 
     def plan(self) -> Plan:
         """Return what the study takes at most, and what of it is done, without any call."""
-        return plan(self, {f" [{pair.shown}]": side for pair, side in self.sides.items()})
+        return make_plan(self)
+
+    def status(self) -> pd.DataFrame:
+        """Return what of each system is done, without a call: ``attribute``, ``system``,
+        ``queries``, ``done``, ``failed`` (tried again by the next run), ``missing``.
+        """
+        cells = list(self._all_cells())
+        stages = {f"{c.attribute}: {alias.label}": s.stage(c) for s, c, alias in cells}
+        plan = Experiment(stages, self.data.topics, save_dir=self.folder, dry_run=True)
+        counts = plan.cells[["queries", "there", "failed", "missing"]].to_numpy().tolist()
+        rows = [[c.attribute, c.label, *n] for (*_, c), n in zip(cells, counts, strict=True)]
+        return pd.DataFrame(rows, columns=STATUS)
+
+    def pending(self, cell: Cell, store: Store | None = None) -> pd.DataFrame:
+        """Return the topics of a cell that are not done.
+
+        Args:
+            cell: the cell.
+            store: where results are; None: the study's is opened.
+        """
+        if store is None:
+            with self._store() as opened:
+                return self.pending(cell, opened)
+        qids = done(store, self.stage(cell), self._topics)
+        return self.data.topics[~self.data.topics[QID].isin(qids)]
+
+    # Systems ----------------------------------------------------------------------------------
+
+    def stage(self, cell: Cell, llm: Any = None, alias: Cell | None = None) -> StudySystem:
+        """Return what ranks with the system of a cell.
+
+        Args:
+            cell: the cell.
+            llm: the model, behind a ledger; None: nobody asks for results.
+            alias: the cell as the tables call it; None: as it is.
+        """
+        return StudySystem(self, cell, llm, alias)
+
+    def refiner(self, cell: Cell, llm: Any) -> FairQR:
+        """Return the transformer of a cell that refines."""
+        groups, target = self.data.attributes[cell.attribute]
+        options = {"qrels": self.data.qrels, **cell.options}
+        searching = {name: options.pop(name) for name in OF_BM25 if name in options}
+        retriever = self._bm25(**searching) if searching else self.retriever
+        with warnings.catch_warnings():
+            # the no-op of pool="union" is one of the things that the study shows
+            warnings.filterwarnings("ignore", message=".*pool='union'", category=FairtkWarning)
+            return FairQR(retriever, groups, target, llm, **options)
+
+    def build(self, cell: Cell) -> Any:
+        """Return the system of a cell that does not refine; a trained one is not fitted yet."""
+        if cell.base == BM25:
+            return self._bm25(**cell.options) if cell.options else self.retriever
+        groups, target = self.data.attributes[cell.attribute]
+        setting = Setting(
+            attribute=cell.attribute,
+            groups=groups,
+            target=target,
+            retriever=self.retriever,
+            texts=self.data.texts,
+            documents=self.data.documents,
+            collection=self.data.collection,
+            cutoff=self.settings.cutoff,
+            candidates=self.settings.candidates,
+            seed=self.settings.seed,
+            folder=self.folder / "systems" / file_name(cell.base),
+            options=cell.options,
+        )
+        return registry.study_systems.load(cell.base)(setting)
+
+    def _bm25(self, **options: Any) -> CollectionBM25:
+        index = self.folder / f"index-{self.data.collection}"
+        options = {**self.settings.bm25, **options}
+        for name in options:
+            if name not in OF_BM25:
+                raise NotFoundError("setting of [bm25]", name, OF_BM25)
+        return CollectionBM25(index, self.data.documents, **options)
+
+    def trained(self, cell: Cell) -> bool:
+        """Return whether the system of a cell is fitted on topics."""
+        return cell.base not in OWN and registry.study_systems.get(cell.base).trained
+
+    def folded(self, cell: Cell) -> bool:
+        """Return whether each fold's topics have a system of their own: trained, or tuned."""
+        return bool(cell.grid) or self.trained(cell)
+
+    @cached_property
+    def folds(self) -> dict[str, int]:
+        """The fold of each topic; one topic per fold at least."""
+        qids = self.data.topics[QID].tolist()
+        return folds(qids, min(self.settings.folds, len(qids)), self.settings.seed)
+
+    # Identity ---------------------------------------------------------------------------------
+
+    def key(self, cell: Cell) -> str:
+        """Return a digest of what decides a cell's results; equal cells have one."""
+        return digest(self.identity(cell))
+
+    def identity(self, cell: Cell) -> dict[str, Any]:
+        """Return what decides a cell's results, as JSON values."""
+        if cell not in self._identities:
+            self._identities[cell] = self._identity(cell)
+        return self._identities[cell]
+
+    @cached_property
+    def _identities(self) -> dict[Cell, dict[str, Any]]:
+        return {}
+
+    def _identity(self, cell: Cell) -> dict[str, Any]:
+        groups, target = self.data.attributes[cell.attribute]
+        owners = {e.name: e.owner for e in registry.study_systems.entries()}
+        facts: dict[str, Any] = {
+            "system": cell.system,
+            "given by": "" if cell.base in OWN else owners[cell.base],
+            "options": {k: plain(v) for k, v in sorted(cell.options.items())},
+            **self.data.key,
+            "groups": groups.key,
+            "target": target.key,
+            "retriever": self._retriever,
+        }
+        if cell.grid:
+            tried = [{k: plain(v) for k, v in sorted(one.items())} for one in cell.grid]
+            judged = [self.settings.ndcg, self.settings.cutoff]
+            split = [self.settings.folds, self.settings.seed]
+            facts |= {"tried": tried, "judged by": judged, "folds": split}
+        if cell.base == RANDOM:
+            facts["seed"] = self.settings.seed
+        if cell.refines:
+            prompt = as_refinement_prompt(cell.options["prompt"], "FairQR")
+            if hasattr(prompt, "digest"):  # its options, and what a plugin's says of itself
+                facts["prompt"] = prompt.digest()
+            return facts | {"model": [self.llm.name, plain(self.llm.parameters())]}
+        facts["cutoff"] = self.settings.cutoff
+        if cell.base != BM25:
+            facts |= {"candidates": self.settings.candidates, "seed": self.settings.seed}
+        return facts | ({"folds": self.settings.folds} if self.trained(cell) else {})
+
+    @cached_property
+    def _retriever(self) -> Any:
+        own = self.retriever
+        if isinstance(own, CollectionBM25):  # wherever its index is
+            return f"CollectionBM25({own.num_results}, k1={own.k1}, b={own.b})"
+        return describe_stage(own)
+
+    def _describe(self, more: Mapping[str, Any]) -> None:
+        """Write ``study.json``: settings, versions, and what more there is."""
+        retriever = self._retriever
+        facts = {
+            "data": self.data.name,
+            "topics": len(self.data.topics),
+            "attributes": list(self.data.attributes),
+            "settings": self.settings.as_json(),
+            "model": repr(self.llm),
+            "retriever": retriever if isinstance(retriever, str) else repr(self.retriever),
+            **more,
+            "versions": {
+                "fairtk": f"fairtk {version('fairtk')}",
+                "python": platform.python_version(),
+                "pyterrier": version("pyterrier"),
+                "systems": sorted({e.owner for e in registry.study_systems.entries()}),
+            },
+        }
+        write_json(self.folder / "study.json", facts)
+
+    # Running ----------------------------------------------------------------------------------
+
+    def _all_cells(self) -> Iterator[OwnCell]:
+        """Yield the study of each cell, the cell, and the cell as the tables call it."""
+        yield from ((self, cell, cell) for cell in self.cells)
+        for pair, side in self.sides.items():
+            for cell in side.cells:
+                alias = pair.renamed(cell)
+                if alias is not None:
+                    yield side, cell, alias
+
+    @contextmanager
+    def _store(self) -> Iterator[Store]:
+        """Open the store within the block; one that is not there is empty."""
+        with closing(Store(self.folder if (self.folder / FILE).exists() else None)) as store:
+            yield store
 
     @contextmanager
     def _answers(self) -> Iterator[Ledger]:
@@ -273,52 +475,106 @@ class Study(Layout):
         with Ledger(self.folder / LEDGER) as ledger:
             yield ledger
 
-    def _complete(self, cell: Cell, named_so: Cell, store: Store, ledger: Ledger) -> None:
-        """Run a cell; what its system warned of is shown afterwards, when results are kept."""
-        with _named(named_so):
-            if isinstance(self.retriever, CollectionBM25) and cell.base != BM25:
-                self.retriever.prepare()  # not in the time of whoever searches first
-            if cell.grid:
-                stage = self.stage(cell, tuned_ranking(self, cell, ledger))
-            else:
-                stage = self.refining(cell, ledger) if cell.refines else self.ranking(cell)
-            try:
-                self.engine(cell, store, stage).run()
-            except StageError as error:
-                raise (error.__cause__ or error) from None
-        self._tell(stage)
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics(self.data.topics, durable=True)
 
-    def _tell(self, stage: StudyStage) -> None:
-        heard = {str(warning.message): warning for _, warning in reversed(stage.heard)}
-        for text in gathered((qids, str(warning.message)) for qids, warning in stage.heard):
+    def _together(self, cells: Sequence[OwnCell]) -> Iterator[Sequence[OwnCell]]:
+        """Yield the cells of each experiment: one by one here, so that what is stopped is stopped
+        between systems; all of a kind where workers would start for each.
+        """
+        if not self._parallel:
+            yield from ([one] for one in cells)
+            return
+        kinds: dict[Any, list[OwnCell]] = {}
+        for one in cells:
+            study, cell, _ = one
+            kind = (cell.refines, study.folded(cell), cell.base == RANDOM)
+            kinds.setdefault(kind, []).append(one)
+        yield from kinds.values()
+
+    @property
+    def _parallel(self) -> bool:
+        return bool(self.engine.get("executor", "serial") != "serial")
+
+    def _complete(self, cells: Sequence[OwnCell], ledger: Ledger) -> None:
+        """Run cells of a kind; what systems warned of is shown when their results are kept."""
+        _, cell, _ = cells[0]
+        topics = self.data.topics
+        size: int | None = None if cell.refines and not cell.grid else _SERIAL
+        if self.folded(cell):
+            topics = topics.iloc[topics[QID].map(self.folds).argsort(kind="stable")]
+        if self._parallel and self.folded(cell):  # a worker makes the system of a fold, or of two
+            size = -(-len(topics) // len(set(self.folds.values())))
+        elif self._parallel and cell.refines:
+            size = _SIDE_BY_SIDE
+        systems, pending = {}, {}
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            for study, cell, alias in cells:
+                if isinstance(study.retriever, CollectionBM25) and cell.base != BM25:
+                    study.retriever.prepare()  # not in the time of whoever searches first
+                stage = study.stage(cell, study._model(cell, ledger), alias)
+                systems[f"{cell.attribute}: {alias.label}"] = stage
+                pending[stage] = study.pending(cell)[QID].tolist()
+            engine = {"batch_size": size, **self.engine, "fail_fast": True}
+            try:
+                Experiment(systems, topics, save_dir=self.folder, **engine)
+            except StageError as error:
+                if error.__cause__ is not None:  # without one all queries are missing, as is kept
+                    raise (error if self._parallel else error.__cause__) from None
+        self._tell(pending, heard)
+
+    def _model(self, cell: Cell, ledger: Ledger) -> Any:
+        """Return the model of a cell behind the ledger; the placebo's draws its words."""
+        if cell.base != RANDOM or cell.grid:
+            return ledger.wrap(self.llm)
+        with self._store() as store:
+            traces = {
+                own: stored_results(store, self.stage(own), self._topics).traces
+                for own in self.cells
+                if own.system == FAIR_QR
+            }
+        return random_terms(self.data, self.retriever, traces, cell, self.settings.seed)
+
+    def _tell(
+        self, ranked: Mapping[StudySystem, list[str]], heard: list[warnings.WarningMessage]
+    ) -> None:
+        """Show what was warned of while queries were ranked, each text once in the study."""
+        noted: dict[str, list[str]] = {}
+        with self._store() as store:
+            for stage, qids in ranked.items():
+                notes = stored_results(store, stage, self._topics).notes
+                for qid in qids:
+                    for text in notes[qid]["warnings"]:
+                        noted.setdefault(text, []).append(qid)
+        every = [qid for qids in ranked.values() for qid in qids]
+        first = {str(warning.message): warning for warning in reversed(heard)}
+        texts = dict.fromkeys(str(warning.message) for warning in heard)
+        for text in gathered(
+            (noted.get(text, every), text)
+            for text in texts
+            if not text.startswith("Experiment: ")  # the system says which queries are missing
+        ):
             if text not in self.told:
                 self.told[text] = None
-                first = next(w for said, w in heard.items() if text.startswith(said))
-                warnings.warn_explicit(text, first.category, first.filename, first.lineno)
+                one = next(w for start, w in first.items() if text.startswith(start))
+                warnings.warn_explicit(text, one.category, one.filename, one.lineno)
 
     def _results(self, ledger: Ledger) -> StudyResults:
-        with self.opened():
-            found = {cell: self.kept(cell) for cell in self.cells}
-            models = dict.fromkeys(self.cells, self.llm)
-            for side, cell, named_so in self._side_cells():
-                found[named_so], models[named_so] = side.kept(cell), side.llm
-        found = {cell: kept for cell, kept in found.items() if kept.records}
-        if not found:
+        results, models = {}, {}
+        with self._store() as store:
+            for study, cell, alias in self._all_cells():
+                stored = stored_results(store, study.stage(cell), self._topics)
+                if stored.notes:
+                    results[alias], models[alias] = stored, study.llm
+        if not results:
             raise InputError(f"the study in {self.folder} has no results yet: run it first")
-        results = StudyResults(self.data, self.settings, found, self.llm, ledger.prices)
-        results.models, results.store = models, self.folder
-        results.own = [name for name in (self.models[0], self.retrievers[0]) if name]
-        return results
+        own = [name for name in (self.models[0], self.retrievers[0]) if name]
+        return StudyResults(
+            self.data, self.settings, results, self.llm, ledger.prices, models, own, self.folder
+        )
 
-
-@contextmanager
-def _named(cell: Cell) -> Iterator[None]:
-    """Put the system's name before the errors of what plugins give."""
-    try:
-        yield
-    except Exception as error:
-        if cell.refines:
-            raise
-        kind = InputError if isinstance(error, InputError) else FairtkError
-        what = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
-        raise kind(f"system {cell.system!r} for {cell.attribute!r}: {what}") from error
+    def __getstate__(self) -> dict[str, Any]:
+        # a worker gets its model by itself, behind the ledger
+        return {**vars(self), "ledger": None, "sides": {}}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from fairtk.io import Table, latex_text
 from fairtk.studies.fair_qr.cells import BM25, RANDOM, TUNED
-from fairtk.studies.fair_qr.findings import Findings
-from fairtk.studies.fair_qr.values import LEAST_KEPT, LEAST_OVERLAP, MEASURES, PRODUCT
+from fairtk.studies.fair_qr.values import LEAST_KEPT, LEAST_OVERLAP, MEASURES, PRODUCT, TIMES
 
-_SECONDS = ("model seconds", "own seconds", "alone seconds", "latency")
+if TYPE_CHECKING:
+    from fairtk.studies.fair_qr.results import StudyResults
+
 UNKNOWN = "-"
 """In place of a price or a count that nobody knows; 0 is one that is known."""
 
@@ -21,7 +22,7 @@ HIGHER, LOWER = "+", "-"
 """Marks of values that differ from BM25's by more than chance makes likely."""
 
 
-def comparison(results: Findings) -> Table:
+def comparison(results: StudyResults) -> Table:
     """Return the paper's Table 1: systems by rows, the three measures for each attribute."""
     settings, table = results.settings, results.table
     attributes = list(dict.fromkeys(table["attribute"]))
@@ -54,7 +55,7 @@ def comparison(results: Findings) -> Table:
     return Table(["system", *heads], rows, caption)
 
 
-def interval_table(results: Findings) -> Table:
+def interval_table(results: StudyResults) -> Table:
     """Return the changes from BM25 with their bootstrap intervals."""
     settings, table = results.settings, results.table
     rows = []
@@ -71,7 +72,7 @@ def interval_table(results: Findings) -> Table:
     return Table(["attribute", "system", *MEASURES, "product of means"], rows, caption)
 
 
-def variation_table(results: Findings) -> Table:
+def variation_table(results: StudyResults) -> Table:
     """Return FAIR-QR with one setting varied, and how often queries were refined."""
     table, counts = results.variations, results.iterations
     counts = counts[counts["count"] == "kept"]
@@ -94,7 +95,7 @@ def variation_table(results: Findings) -> Table:
     return Table(heads, rows, caption)
 
 
-def control_table(results: Findings) -> Table:
+def control_table(results: StudyResults) -> Table:
     """Return FAIR-QR against its placebo, and both against BM25."""
     rows = []
     for (attribute, system, against), part in results.controls.groupby(
@@ -112,7 +113,7 @@ def control_table(results: Findings) -> Table:
     return Table(["attribute", "system", "against", *MEASURES], rows, caption)
 
 
-def drift_table(results: Findings) -> Table:
+def drift_table(results: StudyResults) -> Table:
     """Return how far systems are from the first lists, and what fairness costs them."""
     rows = [
         [
@@ -134,7 +135,7 @@ def drift_table(results: Findings) -> Table:
     return Table([*heads, "lost per gained"], rows, caption)
 
 
-def tuning_table(results: Findings) -> Table:
+def tuning_table(results: StudyResults) -> Table:
     """Return what tuning chose for each fold."""
     rows = [
         [
@@ -154,7 +155,7 @@ def tuning_table(results: Findings) -> Table:
     return Table([*heads, "calls"], rows, caption)
 
 
-def iteration_table(results: Findings) -> Table:
+def iteration_table(results: StudyResults) -> Table:
     """Return how often queries were refined in the main comparison."""
     frame = results.iterations
     frame = frame[frame["variation"] == ""]
@@ -174,7 +175,7 @@ def iteration_table(results: Findings) -> Table:
     return Table(heads, rows, caption)
 
 
-def cost_table(results: Findings) -> Table:
+def cost_table(results: StudyResults) -> Table:
     """Return what a query costs: calls, tokens, price and latency."""
     frame = results.costs
     frame = frame[frame["variation"] == ""]
@@ -186,7 +187,7 @@ def cost_table(results: Findings) -> Table:
                 *(row["attribute"], row["system"], f"{row['calls']:.2f}"),
                 *(_count(row[name]) for name in ("prompt_tokens", "completion_tokens")),
                 price,
-                *(f"{row[n]:.3f}" for n in _SECONDS),
+                *(f"{row[n]:.3f}" for n in TIMES[:4]),
                 f"{row['training seconds']:.1f}",
             ]
         )
@@ -201,7 +202,7 @@ def cost_table(results: Findings) -> Table:
     return Table(heads, rows, caption)
 
 
-def change_table(results: Findings, attribute: str, count: int = 5) -> Table:
+def change_table(results: StudyResults, attribute: str, count: int = 5) -> Table:
     """Return the topics whose product fell and rose most under FAIR-QR, and why."""
     frame = results.changes(attribute)
     shown = pd.concat([frame.head(count), frame.tail(count)]).drop_duplicates("qid")
@@ -264,7 +265,7 @@ def latex(table: Table) -> str:
     return latex_text(table).replace(PRODUCT, PRODUCT.replace(" x ", r" $\times$ "))
 
 
-def all_tables(results: Findings) -> dict[str, Table]:
+def all_tables(results: StudyResults) -> dict[str, Table]:
     """Return the tables of a study by name; those without rows are left out."""
     tables = {
         "comparison": comparison(results),

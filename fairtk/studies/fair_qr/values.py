@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,17 @@ from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 from fairtk.report import correct, mean_intervals, paired_test
 from fairtk.studies.fair_qr.cells import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk.studies.fair_qr.settings import Settings
-from fairtk.studies.kept import KeptCell
+
+if TYPE_CHECKING:
+    from fairtk.studies.fair_qr.stages import SystemResults
 
 NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
 MEASURES = (NDCG, FAIRNESS, PRODUCT)
+TIMES = (
+    *("model seconds", "own seconds", "alone seconds", "latency", "training seconds"),
+    "seconds",
+)
+"""Columns of frames and tables that differ from run to run; all others are reproduced."""
 
 
 def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str, Any]:
@@ -152,13 +159,13 @@ def words_kept(trace: pd.DataFrame) -> float:
     return float(np.mean(shares)) if shares else float("nan")
 
 
-def same_answers(kept: Mapping[Cell, KeptCell]) -> dict[tuple[str, str], str]:
+def same_answers(systems: Mapping[Cell, SystemResults]) -> dict[tuple[str, str], str]:
     """Return the models whose first answers are one for all of three topics or more.
 
     By attribute and system, what is to be said of them.
     """
     found = {}
-    for cell, own in kept.items():
+    for cell, own in systems.items():
         trace = own.traces
         if cell.kind != FAIR_QR or cell.variation or cell.grid or trace.empty:
             continue
@@ -170,15 +177,17 @@ def same_answers(kept: Mapping[Cell, KeptCell]) -> dict[tuple[str, str], str]:
     return found
 
 
-def drift_frame(kept: Mapping[Cell, KeptCell], table: pd.DataFrame, cutoff: int) -> pd.DataFrame:
+def drift_frame(
+    systems: Mapping[Cell, SystemResults], table: pd.DataFrame, cutoff: int
+) -> pd.DataFrame:
     """Return one row for each system of the comparison but BM25; see `drift_row`.
 
     Args:
-        kept: what there is of each cell.
+        systems: what there is of each, by cell.
         table: the comparison.
         cutoff: the ranks that count.
     """
-    cells = {(c.attribute, c.system): own for c, own in kept.items() if not c.variation}
+    cells = {(c.attribute, c.system): own for c, own in systems.items() if not c.variation}
     rows = []
     for _, row in table[table["system"] != BM25].iterrows():
         own, first = cells[row["attribute"], row["system"]], cells[row["attribute"], BM25]
@@ -259,7 +268,7 @@ def control_rows(
     """Return paired differences between FAIR-QR, its placebo and BM25, one per row and measure.
 
     Args:
-        values: each query's values, of systems as they are: see `Findings.per_query`.
+        values: each query's values, of systems as they are: see `StudyResults.per_query`.
         attributes: in their order.
         settings: confidence, resamples and seed of the intervals.
 
@@ -305,10 +314,7 @@ def _pairs(run: pd.DataFrame, cutoff: int) -> Iterator[tuple[str, str]]:
 
 _QUARTILES = (0.25, 0.5, 0.75)
 _RECORDED = ["prompt_tokens", "completion_tokens", "seconds"]
-_COSTS = [
-    *("calls", "prompt_tokens", "completion_tokens", "price", "model seconds", "own seconds"),
-    *("alone seconds", "latency", "training seconds"),
-]
+_COSTS = ["calls", "prompt_tokens", "completion_tokens", "price", *TIMES[:-1]]
 
 
 def iterations(traces: pd.DataFrame) -> pd.DataFrame:
@@ -334,29 +340,29 @@ def iterations(traces: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def cost_row(kept: KeptCell, llm: ChatModel | None, prices: Prices) -> pd.DataFrame:
+def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd.DataFrame:
     """Return the mean costs of a query, as one row.
 
     Args:
-        kept: what there is of the cell.
+        system: what there is of it.
         llm: the model; None: the loop's words come from none, as the placebo's.
         prices: of models.
     """
-    traces = kept.traces if llm is not None else pd.DataFrame(columns=[QID])
+    traces = system.traces if llm is not None else pd.DataFrame(columns=[QID])
     calls = traces[traces["iteration"] > 0] if len(traces) else pd.DataFrame(columns=_RECORDED)
     asked, told, seconds = (calls[name].to_numpy(dtype=np.float64) for name in _RECORDED)
     rows = zip(asked, told, strict=True)
     price = [prices.of(llm, _known(a), _known(t)) for a, t in rows if llm is not None]
     traced = traces[QID].nunique() or 1
-    queries = len(kept.records)
+    queries = len(system.notes)
     waited = float(np.nansum(seconds)) / traced
-    own = (kept.total("seconds") - kept.total("waited")) / queries
-    alone = own if math.isnan(kept.alone) else kept.alone
+    own = (system.total("seconds") - system.total("waited")) / queries
+    alone = own if math.isnan(system.alone) else system.alone
     # without a call nothing was paid, but what calls cost is not known
     known = llm is None or traces.empty or prices.known(llm)
     paid = math.fsum(price) if known else math.nan
     numbers = [len(calls), float(asked.sum()), float(told.sum()), paid]
-    rest = [waited, own, alone, waited + alone, kept.total("training")]
+    rest = [waited, own, alone, waited + alone, system.total("training")]
     return pd.DataFrame([[*(number / traced for number in numbers), *rest]], columns=_COSTS)
 
 

@@ -12,9 +12,6 @@ generator). Labels are signs of small differences: keep float32.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -22,10 +19,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, InputError, ParameterError, listed
+from fairtk.errors import InputError, ParameterError, listed
 from fairtk.experiment import Experiment
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, Qrels, require
 from fairtk.measures import Utility, get
+from fairtk.studies.configuration import names_repeat
 from fairtk.transformers import EachDocument, Generator
 
 GAIN, UTILITY = "gain", "utility"
@@ -130,18 +128,6 @@ def utility_labels(
     documents[GAIN] = documents[UTILITY] - without
     documents[LABEL] = _labels(documents, grades)
     return UtilityLabels(documents, baseline, results.failures)
-
-
-@contextmanager
-def names_repeat() -> Iterator[None]:
-    """Silence that a system is not what is stored under its name.
-
-    In one folder lie the results of many retrievers, generators and settings, and a system's name
-    is only what it is called within one of them.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "system .* is not what is stored", DataWarning)
-        yield
 
 
 def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:

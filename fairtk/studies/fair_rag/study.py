@@ -28,10 +28,12 @@ from fairtk.studies.configuration import (
     beside,
     check_keys,
     check_kinds,
+    hearing,
     kind_of_source,
+    names_repeat,
     read_config,
 )
-from fairtk.studies.fair_rag.labels import label_systems, names_repeat
+from fairtk.studies.fair_rag.labels import label_systems
 from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults, model_folder
 from fairtk.studies.fair_rag.settings import (
     UTILITIES,
@@ -63,7 +65,6 @@ from fairtk.studies.fair_rag.tables import (
     normalized_utility,
     sizes,
 )
-from fairtk.studies.kept import hearing
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
 
 

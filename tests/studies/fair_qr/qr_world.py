@@ -13,6 +13,7 @@ import random
 import re
 import sqlite3
 
+import pandas as pd
 import trec_fair_files as files
 
 from fairtk import hookimpl, plugins
@@ -209,18 +210,17 @@ def forget(folder, system, qid=None):
 
 
 def sums(folder):
-    """Return each query's rankings and record by chain and qid, but for times."""
+    """Return each query's rankings and note by chain and qid, but for times."""
     found = {}
     query = (
-        "SELECT key, qid, first, size, error, data FROM cells JOIN chains USING (chain) "
+        "SELECT key, qid, first, size, error, notes, data FROM cells JOIN chains USING (chain) "
         "LEFT JOIN frames USING (frame)"
     )
-    for key, qid, first, size, error, data in rows_of(folder, query):
-        frame = unpack(from_bytes(data)).iloc[first : first + size]
-        record = json.loads(frame["record"].iloc[0])
-        trace = [{k: v for k, v in row.items() if k != "seconds"} for row in record["trace"]]
-        ranking = frame.iloc[1:].drop(columns="record").to_numpy().tolist()
-        found[key, qid] = repr([ranking, trace, record["warnings"], error])
+    for key, qid, first, size, error, notes, data in rows_of(folder, query):
+        note = json.loads(notes)
+        trace = [{k: v for k, v in row.items() if k != "seconds"} for row in note["trace"]]
+        rows = unpack(from_bytes(data)).iloc[first : first + size] if size else pd.DataFrame()
+        found[key, qid] = repr([rows.to_numpy().tolist(), trace, note["warnings"], error])
     return found
 
 

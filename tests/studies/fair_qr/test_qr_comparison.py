@@ -345,9 +345,9 @@ def test_costs_with_tokens_prices_and_seconds(gender, tmp_path, client):
     waits = traces.loc[traces["system"] == "fair-qr", "seconds"]
     assert row["model seconds"] == pytest.approx(waits.sum() / 8) and waits.sum() > 0
     assert row["latency"] == pytest.approx(row["model seconds"] + row["alone seconds"])
-    kept = next(kept for cell, kept in results.kept.items() if cell.system == "fair-qr")
-    assert row["alone seconds"] == kept.alone > 0  # measured as such
-    spent = [kept.total(name) for name in ("seconds", "waited")]
+    system = next(system for cell, system in results.systems.items() if cell.system == "fair-qr")
+    assert row["alone seconds"] == system.alone > 0  # measured as such
+    spent = [system.total(name) for name in ("seconds", "waited")]
     assert row["own seconds"] == (spent[0] - spent[1]) / 8 > 0
     assert costs.loc["bm25", "training seconds"] > 0  # its index
     assert costs.loc["bm25", ["calls", "price", "model seconds"]].tolist() == [0] * 3

@@ -13,9 +13,9 @@ import qr_world
 from fairtk.errors import DataWarning
 from fairtk.llm import Chat, KeywordRefiner, Message
 from fairtk.studies.fair_qr.cells import Cell, RandomTerms, middle_words
+from fairtk.studies.fair_qr.stages import SystemResults
 from fairtk.studies.fair_qr.tables import all_tables
 from fairtk.studies.fair_qr.values import drift_warning, overlap, same_answers, words_kept
-from fairtk.studies.kept import KeptCell
 
 SYSTEMS = ("fair-qr", "fair-qr + exposure re-ranking", "random-terms")
 
@@ -126,7 +126,7 @@ def test_the_model_beside_the_first_is_watched_too():
     rows = [{"qid": q, "iteration": i, "query": "x"} for q in "abc" for i in (0, 1)]
     records = {q: {"trace": [row for row in rows if row["qid"] == q]} for q in "abc"}
     cells = [Cell("gender", name) for name in ("fair-qr [tiny]", "random-terms [tiny]")]
-    found = same_answers({cell: KeptCell(pd.DataFrame(), records) for cell in cells})
+    found = same_answers({cell: SystemResults(pd.DataFrame(), records) for cell in cells})
     assert found == {("gender", "fair-qr [tiny]"): "has 'x' as its model's answer for all 3 topics"}
 
 

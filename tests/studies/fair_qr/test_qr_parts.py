@@ -16,16 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtk.errors import ColumnError, NotFoundError, ParameterError
-from fairtk.experiment import SerialExecutor, folds
-from fairtk.experiment.engine import Engine, Topics
-from fairtk.experiment.identity import Tree
-from fairtk.experiment.store import Store
+from fairtk.experiment import Experiment, Store, Topics, folds
 from fairtk.io.renderings import Table
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.configuration import file_name
+from fairtk.studies.fair_qr.stages import StudySystem, gathered, stored_results
 from fairtk.studies.fair_qr.tables import latex
 from fairtk.studies.fair_qr.values import iterations
-from fairtk.studies.kept import Ranked, StudyStage, gathered, read_cell
 from fairtk.transformers import CollectionBM25
 from fairtk.transformers.collection import SeenNames
 
@@ -78,36 +75,47 @@ def test_names_of_files():
 # What is kept -------------------------------------------------------------------------------------
 
 
-QIDS = st.text(st.characters(exclude_characters="\0\ufeff"), min_size=1, max_size=300)
+QIDS = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0\ufeff"), min_size=1, max_size=300
+)
 """Any qid but those with characters that frames refuse."""
+
+
+class Ranks(StudySystem):
+    """The n-th query has n documents."""
+
+    def __init__(self, qids):
+        super().__init__(None, None)
+        self.qids = qids
+
+    def settings(self):
+        return {"name": "a"}
+
+    def transform_with_notes(self, inp):
+        rows = [(q, f"d{i}", -i / 3, i) for q in inp["qid"] for i in range(self.qids.index(q))]
+        note = {"seconds": 0.5, "warnings": []}
+        notes = {q: note | {"trace": [{"qid": q, "value": 0.1}]} for q in inp["qid"]}
+        return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]), notes
 
 
 @settings(max_examples=25)
 @given(st.lists(QIDS, min_size=1, max_size=4, unique=True))
-def test_rankings_and_records_come_back_whatever_the_qids(tmp_path_factory, qids):
-    """The n-th query has n documents."""
-
-    def rank(topics):
-        rows = [(qid, f"d{i}", -i / 3, i) for qid in topics["qid"] for i in range(qids.index(qid))]
-        trace = pd.DataFrame({"qid": topics["qid"], "iteration": 0, "value": 0.1})
-        return Ranked(pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]), trace)
-
-    topics = Topics(pd.DataFrame({"qid": qids, "query": "q"}), durable=True)
-    with closing(Store(tmp_path_factory.mktemp("kept"))) as store:
-        tree = Tree({"a": StudyStage({"name": "a"}, rank)}, durable=True)
-        engine = Engine(tree, topics, store, SerialExecutor(), 1, 1, fail_fast=True)
-        assert read_cell(engine, qids).done == set()
-        engine.run()
-        back = read_cell(engine, qids[::-1])
+def test_rankings_and_notes_come_back_whatever_the_qids(tmp_path_factory, qids):
+    folder, system = tmp_path_factory.mktemp("kept"), Ranks(qids)
+    topics = pd.DataFrame({"qid": qids, "query": "q"})
+    backward = Topics(topics.iloc[::-1], durable=True)
+    with closing(Store(folder)) as store:
+        assert stored_results(store, system, backward).done == set()
+    Experiment({"a": system}, topics, save_dir=folder, batch_size=1)
+    with closing(Store(folder)) as store:
+        back = stored_results(store, system, backward)
     assert back.done == set(qids) and not back.errors
     expected = [q for n, q in list(enumerate(qids))[::-1] for _ in range(n)]
     assert back.rankings["qid"].tolist() == expected
     scores = [-i / 3 for n in range(len(qids))[::-1] for i in range(n)]
     assert back.rankings["score"].tolist() == scores
-    assert back.traces.to_dict("records") == [
-        {"qid": qid, "iteration": 0, "value": 0.1} for qid in qids[::-1]
-    ]
-    assert back.total("seconds") > 0
+    assert back.traces.to_dict("records") == [{"qid": qid, "value": 0.1} for qid in qids[::-1]]
+    assert back.total("seconds") == 0.5 * len(qids)
 
 
 def test_warnings_of_single_queries_are_gathered():

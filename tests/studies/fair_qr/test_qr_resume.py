@@ -95,8 +95,8 @@ def test_a_second_run_asks_and_retrieves_nothing(gender, tmp_path, index, whole)
 
 
 def times_of(folder):
-    """Return the records, with their times."""
-    return qr_world.rows_of(folder, "SELECT * FROM frames")
+    """Return what there is, notes with their times, too."""
+    return qr_world.rows_of(folder, "SELECT * FROM cells")
 
 
 def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index, whole):

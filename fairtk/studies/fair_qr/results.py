@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 
 import pandas as pd
@@ -13,8 +14,9 @@ from fairtk.frames import QID, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, RANDOM, Cell
 from fairtk.studies.fair_qr.data import StudyData
-from fairtk.studies.fair_qr.layout import choices
+from fairtk.studies.fair_qr.report import write_report
 from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.stages import SystemResults
 from fairtk.studies.fair_qr.values import (
     FAIRNESS,
     MEASURES,
@@ -30,21 +32,18 @@ from fairtk.studies.fair_qr.values import (
     same_answers,
     summary,
 )
-from fairtk.studies.kept import KeptCell
 
 
-class Findings:
-    """What a study found so far. All frames are tidy.
+class StudyResults:
+    """What a study found so far. All frames are tidy; `save` writes them, tables and figures.
 
     Args:
         data: what the study is about.
         settings: how it was done.
-        kept: what there is of each cell.
+        systems: what there is of each, by cell.
         llm: the model.
         prices: of models.
-
-    Attributes:
-        models: the model of each cell.
+        models: the model of each cell; None: they have one.
         own: the names of the study's own model and retriever, where there are several.
         store: the study's folder, whose store keeps each query's values; None: there is none.
     """
@@ -53,31 +52,36 @@ class Findings:
         self,
         data: StudyData,
         settings: Settings,
-        kept: Mapping[Cell, KeptCell],
+        systems: Mapping[Cell, SystemResults],
         llm: ChatModel,
         prices: Prices,
+        models: Mapping[Cell, ChatModel] | None = None,
+        own: Sequence[str] = (),
+        store: Path | None = None,
     ) -> None:
         self.data = data
         self.settings = settings
         order = list(data.attributes)
-        self.kept = dict(sorted(kept.items(), key=lambda item: order.index(item[0].attribute)))
+        self.systems = dict(
+            sorted(systems.items(), key=lambda item: order.index(item[0].attribute))
+        )
         self.llm = llm
         self.prices = prices
-        self.models: Mapping[Cell, ChatModel] = dict.fromkeys(kept, llm)
-        self.own: Sequence[str] = ()
-        self.store: Path | None = None
+        self.models = models or dict.fromkeys(systems, llm)
+        self.own = own
+        self.store = store
 
     # Frames ------------------------------------------------------------------------------------
 
     @cached_property
     def rankings(self) -> pd.DataFrame:
         """All rankings: ``attribute``, ``system``, ``variation``, ``setting``, and R's columns."""
-        return self._stacked(lambda kept: kept.rankings)
+        return self._stacked(lambda system: system.rankings)
 
     @cached_property
     def traces(self) -> pd.DataFrame:
         """The traces of FAIR-QR: ``attribute``, ``system``, ..., and `fairtk.FairQR.trace`."""
-        return self._stacked(lambda kept: kept.traces)
+        return self._stacked(lambda system: system.traces)
 
     @cached_property
     def missing(self) -> pd.DataFrame:
@@ -85,11 +89,11 @@ class Findings:
         ``qid``, ``reason``. They have the worst value in every table.
         """
 
-        def lost(kept: KeptCell) -> pd.DataFrame:
+        def lost(system: SystemResults) -> pd.DataFrame:
             rows = [
-                (qid, kept.errors.get(qid, "not done yet"))
+                (qid, system.errors.get(qid, "not done yet"))
                 for qid in self.data.topics[QID]
-                if qid not in kept.done
+                if qid not in system.done
             ]
             return pd.DataFrame(rows, columns=[QID, "reason"])
 
@@ -126,14 +130,14 @@ class Findings:
         """How often queries were refined: mean and quartiles of the calls that a query took
         (``asked``) and of the refinements that it kept (``kept``), per cell.
         """
-        return self._stacked(lambda kept: iterations(kept.traces))
+        return self._stacked(lambda system: iterations(system.traces))
 
     @cached_property
     def tuning(self) -> pd.DataFrame:
         """What tuning chose: ``attribute``, ``system``, ..., ``fold``, ``settings`` (JSON), their
         mean ``value`` over the ``topics`` of the other folds, ``seconds``, ``calls`` (paid for).
         """
-        return self._stacked(choices)
+        return self._stacked(lambda system: system.choices)
 
     @cached_property
     def drift(self) -> pd.DataFrame:
@@ -142,7 +146,7 @@ class Findings:
         top), both over refined topics where a system refines; ``AWRF gained``, ``nDCG lost`` and
         ``lost per gained`` (NaN: nothing gained).
         """
-        return drift_frame(self.kept, self.table, self.settings.cutoff)
+        return drift_frame(self.systems, self.table, self.settings.cutoff)
 
     @cached_property
     def controls(self) -> pd.DataFrame:
@@ -159,10 +163,10 @@ class Findings:
         (per study, indexing included).
         """
         model = {
-            id(kept): None if cell.kind == RANDOM else self.models[cell]
-            for cell, kept in self.kept.items()
+            id(system): None if cell.kind == RANDOM else self.models[cell]
+            for cell, system in self.systems.items()
         }
-        return self._stacked(lambda kept: cost_row(kept, model[id(kept)], self.prices))
+        return self._stacked(lambda system: cost_row(system, model[id(system)], self.prices))
 
     @property
     def pairs(self) -> str:
@@ -181,17 +185,17 @@ class Findings:
 
     def warned(self, *attributes: str) -> list[str]:
         """Return the warnings about some attributes; see `warnings`."""
-        kept = {cell: own for cell, own in self.kept.items() if cell.attribute in attributes}
-        of_systems = [text for own in kept.values() for text in own.warnings]
+        systems = {cell: own for cell, own in self.systems.items() if cell.attribute in attributes}
+        of_systems = [text for own in systems.values() for text in own.warnings]
         drift = self.drift.query("attribute in @attributes") if len(self.drift) else self.drift
-        drifted = drift_warning(drift, same_answers(kept), self.settings.cutoff)
+        drifted = drift_warning(drift, same_answers(systems), self.settings.cutoff)
         measured = [text for name in attributes for text in self._measured[3][name]]
         return list(dict.fromkeys([*of_systems, *filter(None, [drifted]), *measured]))
 
     @property
     def explained(self) -> list[str]:
         """The attributes whose comparison has FAIR-QR, so that `changes` can say what it did."""
-        return [c.attribute for c in self.kept if c.system == FAIR_QR and not c.variation]
+        return [c.attribute for c in self.systems if c.system == FAIR_QR and not c.variation]
 
     def changes(self, attribute: str, system: str = FAIR_QR) -> pd.DataFrame:
         """Return each query's change against BM25, the largest loss of the product first.
@@ -227,12 +231,29 @@ class Findings:
         frame.insert(0, "query", frame.index.map(self.data.topics.set_index(QID)["query"]))
         return frame.sort_values(PRODUCT, kind="stable").reset_index(names=QID)
 
+    def save(self, folder: str | PathLike[str], command: str | None = None) -> Path:
+        """Write frames (Parquet, CSV), tables (Markdown, LaTeX), figures and ``report.md``.
+
+        Every file appears in one step.
+
+        Args:
+            folder: where to.
+            command: that makes these results, for pages that show them.
+
+        Returns:
+            The path of the report.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        return write_report(self, Path(folder), command)
+
     # Parts -------------------------------------------------------------------------------------
 
-    def _stacked(self, read: Callable[[KeptCell], pd.DataFrame]) -> pd.DataFrame:
+    def _stacked(self, read: Callable[[SystemResults], pd.DataFrame]) -> pd.DataFrame:
         parts, columns = [], [QID]
-        for cell, kept in self.kept.items():
-            part = read(kept)
+        for cell, system in self.systems.items():
+            part = read(system)
             columns = list(part.columns)
             if len(part):
                 parts.append(part.assign(**cell.names)[[*cell.names, *columns]])
@@ -247,10 +268,10 @@ class Findings:
         tables: tuple[list[pd.DataFrame], ...] = ([], [])
         said: dict[str, list[str]] = {}
         for attribute, (groups, target) in self.data.attributes.items():
-            here = [cell for cell in self.kept if cell.attribute == attribute]
+            here = [cell for cell in self.systems if cell.attribute == attribute]
             base = Cell(attribute, BM25)
             asked = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
-            ranked = {cell.label: self.kept[cell].rankings for cell in here}
+            ranked = {cell.label: self.systems[cell].rankings for cell in here}
             runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in ranked.items()}
             found, said[attribute] = measured(
                 runs, self.data.topics, self.data.qrels, asked, self.store
@@ -270,7 +291,7 @@ class Findings:
             values.append(_described(found, {cell.label: cell for cell in here}))
         stacked = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]
         # tuned systems stand beside what they are without tuning
-        main = [c for c in self.kept if not c.variation]
+        main = [c for c in self.systems if not c.variation]
         names = list(dict.fromkeys(c.base for c in main))
         main.sort(
             key=lambda c: (list(self.data.attributes).index(c.attribute), names.index(c.base))
@@ -281,7 +302,7 @@ class Findings:
         return pd.concat(values, ignore_index=True), *stacked, said
 
     def _lost(self, cell: Cell) -> set[str]:
-        return set(self.data.topics[QID]) - self.kept[cell].done
+        return set(self.data.topics[QID]) - self.systems[cell].done
 
     def _asked(self, attribute: str, system: str) -> pd.DataFrame:
         """Return which groups each query's loop asked for, and why it ended."""
