@@ -4,6 +4,7 @@
 tutorials as notebooks, ``references.bib`` all bibliographies. Git ignores all of them.
 """
 
+import ast
 import importlib
 import inspect
 import re
@@ -128,7 +129,7 @@ def _room_page(room):
         "",
     ]
     measures = []
-    for name in sorted(getattr(module, "__all__", ()), key=str.lower):
+    for name in sorted(_for_users(module), key=str.lower):
         value = getattr(module, name)
         if isinstance(value, FairMeasure):
             measures.append(name)
@@ -139,6 +140,16 @@ def _room_page(room):
         pages = ", ".join(f"[{name}](../measures/{name}.md)" for name in measures)
         lines += [f"Measures, each with a page of its own: {pages}.", ""]
     return "\n".join(lines)
+
+
+def _for_users(module):
+    """Return the names of a room's front door: those of its stub, but for what other rooms use."""
+    stub = Path(module.__file__).with_suffix(".pyi")
+    if not stub.exists():
+        return getattr(module, "__all__", ())
+    text = stub.read_text(encoding="utf-8").partition("# What other rooms use")[0]
+    imports = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)]
+    return [alias.name for node in imports for alias in node.names]
 
 
 def _directive(value):
