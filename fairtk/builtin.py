@@ -218,7 +218,7 @@ _TRANSFORMERS = {
     "with text",
     "transformers.generator:Generator": "R|S|Q -> A: answers from any backend and prompt",
     "transformers.generator:FlanT5": "R|S|Q -> A: answers from a T5 (hub name or local folder)",
-    "transformers.fair_qr.query_refiner:QueryRefiner": "Q -> Q: one query refinement "
+    "transformers.fair_qr.keywords:QueryRefiner": "Q -> Q: one query refinement "
     "towards a group of documents",
     "transformers.fair_qr.transformer:FairQR": "Q -> R: FAIR-QR: refines queries until "
     "exposure is near its target",

@@ -35,7 +35,13 @@ def whole(name: str, value: Any, where: str, least: int | None = 1) -> int:
 
 
 def number(
-    name: str, value: Any, where: str, least: float = 0.0, most: float = math.inf, ends: str = "[]"
+    name: str,
+    value: Any,
+    where: str,
+    least: float = 0.0,
+    most: float = math.inf,
+    ends: str = "[]",
+    rule: str = "",
 ) -> float:
     """Return a setting that is a finite number of a range, as a float.
 
@@ -46,6 +52,7 @@ def number(
         least: the lower end of the range.
         most: its upper end.
         ends: ``"["`` and ``"]"`` take the end itself, ``"("`` and ``")"`` leave it out.
+        rule: what the setting must do, if it is not said by the range, as ``"be a share"``.
 
     Raises:
         ParameterError: the value is no finite number of the range.
@@ -54,11 +61,10 @@ def number(
     above = real > least if ends[0] == "(" else real >= least
     below = real < most if ends[1] == ")" else real <= most
     if not (math.isfinite(real) and above and below):
+        usual = f"be a finite number {'above' if ends[0] == '(' else 'of at least'} {least:g}"
         if math.isfinite(most):
-            rule = f"lie in {ends[0]}{least:g}, {most:g}{ends[1]}"
-        else:
-            rule = f"be a finite number {'above' if ends[0] == '(' else 'of at least'} {least:g}"
-        raise ParameterError(f"{where}: {name} must {rule}; found {value!r}")
+            usual = f"lie in {ends[0]}{least:g}, {most:g}{ends[1]}"
+        raise ParameterError(f"{where}: {name} must {rule or usual}; found {value!r}")
     return real
 
 

@@ -22,7 +22,7 @@ from fairtk.llm import (
 )
 from fairtk.llm.backends import PromptLengthError
 from fairtk.llm.local import PACKAGED, read_table
-from fairtk.transformers.fair_qr.parsing import parse_completion
+from fairtk.transformers.fair_qr.keywords import parse_completion
 
 
 def chats(*texts):

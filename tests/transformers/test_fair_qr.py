@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 import re
@@ -11,6 +12,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 
+import fairtk
 from fairtk import AWRF, BM25Scorer, Groups, Target
 from fairtk.errors import (
     ColumnError,
@@ -457,3 +459,18 @@ def test_with_pisa(tmp_path):
     found = out.groupby("qid")["docno"].agg(list)
     assert found["1"][:4] == ["s0", "s1", "s4", "s5"] and set(found["1"][4:]) == {"c4", "c5"}
     assert found["2"][:4] == ["c0", "c1", "c4", "c5"] and set(found["2"][4:]) == {"s4", "s5"}
+
+
+def test_an_experiment_keeps_waits_and_traces(tmp_path):
+    system = fair_qr(answering("ships, woman"), max_iterations=1)
+    outcome = system.refine(topics(("1", "ships")))
+    system = fair_qr(answering("ships, woman"), max_iterations=1)
+    run, notes = system.transform_with_notes(topics(("1", "ships")))
+    assert run.equals(outcome.run) and list(notes) == ["1"] and notes["1"]["waited"] > 0
+    trace = pd.DataFrame(json.loads(json.dumps(notes["1"]["trace"])))
+    assert trace.drop(columns="seconds").equals(outcome.trace.drop(columns="seconds"))
+    results = fairtk.Experiment(
+        {"fair-qr": fair_qr()}, topics(), save_dir=tmp_path / "store", fail_fast=True
+    )
+    kept = results.notes("fair-qr").set_index("qid")["note"]
+    assert list(kept.index) == ["1", "2"] and kept["2"]["trace"][0]["query"] == "chess"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairtk.llm import Completion
 from fairtk.transformers import AnswerError, parse_keywords
-from fairtk.transformers.fair_qr.parsing import changes, parse_completion, same_words
+from fairtk.transformers.fair_qr.keywords import changes, parse_completion, same_words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
 from fairtk.llm import KeywordRefiner
 from fairtk.testing import TransformerContract
-from fairtk.transformers.fair_qr.query_refiner import QueryRefiner
+from fairtk.transformers.fair_qr.keywords import QueryRefiner
 
 TERMS = {"f": ["she", "woman", "her", "girl"], "m": ["he", "man"]}
 

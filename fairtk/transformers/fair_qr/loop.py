@@ -1,82 +1,62 @@
-"""The loop of FAIR-QR: retrieve, measure, choose a group, refine, retrieve again."""
+"""The loop of FAIR-QR: retrieve, measure, choose a group, refine, retrieve again; and its trace."""
 
 from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
-from fairtk.errors import DuplicateError, InputError
+from fairtk.errors import DataWarning, listed
 from fairtk.exposure import BrowsingModel, attention, normalized_gain, total
 from fairtk.frames import (
     DOCNO,
     QID,
     QUERY,
     RANK,
-    SCORE,
     BoolArray,
     FloatArray,
     Ids,
     IntArray,
     ObjectArray,
     Qrels,
-    encode_ids,
     encode_run,
-    require,
 )
 from fairtk.groups import (
     Divergence,
     Groups,
     Memberships,
+    Shown,
     Target,
     group_exposure,
     rank_fairness,
-    shown_documents,
 )
-from fairtk.llm import (
-    ChatModel,
-    Estimate,
-    Failure,
-    Prices,
-    Recorded,
-    Refinement,
-    RefinementPromptLike,
-    estimate,
-)
-from fairtk.transformers.collection import Tokens
-from fairtk.transformers.fair_qr.parsing import AnswerError, changes, parse_completion, same_words
+from fairtk.io import frame_html
+from fairtk.llm import Refinement
+from fairtk.transformers.collection import Tokens, dropped_words, index_tokens
+from fairtk.transformers.fair_qr.keywords import Refined, changes, refine, same_words
+from fairtk.transformers.fair_qr.ordering import Ordering, bare_rankings, with_topics
+
+if TYPE_CHECKING:
+    from fairtk.transformers.fair_qr.transformer import FairQR
+
+SHARE = "share:"
+"""Prefix of the trace's columns with the groups' shares of exposure."""
+
+_ABOUT = ["qid", "iteration", "query", "added", "dropped", "group"]
+_CALL = ["prompt_tokens", "completion_tokens", "seconds"]
 
 
-@dataclass(frozen=True)
-class Shares:
-    """What rankings show, one row per query.
-
-    Attributes:
-        share: of each group, summing to 1, or all 0 where no document has a group; shape
-            (n_queries, n_groups).
-        divergence: of the shares from the target, 0 or above; NaN: no target, or no document with
-            a group; shape (n_queries,).
-        awrf: 1 - the Jensen-Shannon divergence of the unsplit exposure from the target, as
-            `fairtk.AWRF`; same shape.
-        retrieved: number of documents at the top; same shape.
-    """
-
-    share: FloatArray
-    divergence: FloatArray
-    awrf: FloatArray
-    retrieved: IntArray
-
-
-@dataclass(frozen=True)
-class ShareMeter:
-    """Measures rankings against a target.
+@dataclass(frozen=True, eq=False)
+class Meter:
+    """Measures rankings against a target, and against labels.
 
     Attributes:
         groups: the groups.
@@ -86,6 +66,8 @@ class ShareMeter:
         divergence: of the shares from the target.
         unlabeled: what becomes of documents without a row; see `fairtk.Groups.memberships`.
         split: whether a document of several groups is divided among them.
+        qrels: ``qid``, ``docno``, ``label``, for nDCG; None: it is not measured.
+        again: whether a trace measures lists as they would be returned, too.
     """
 
     groups: Groups
@@ -95,34 +77,81 @@ class ShareMeter:
     divergence: Divergence
     unlabeled: str
     split: bool
+    qrels: pd.DataFrame | None
+    again: bool
 
-    def measure(self, run: pd.DataFrame, qids: ObjectArray) -> Shares:
-        """Return the shares that a run shows for some queries.
+    @cached_property
+    def levels(self) -> list[str]:
+        """The levels as texts: parts of crossed ones are joined by ``&``."""
+        labels = self.groups.levels
+        return [label if isinstance(label, str) else " & ".join(label) for label in labels]
+
+    @cached_property
+    def labels(self) -> Qrels | None:
+        """The labels; None: there are none."""
+        return None if self.qrels is None else Qrels(self.qrels, "FairQR: qrels")
+
+    @property
+    def columns(self) -> list[str]:
+        """The measured values of each step, as columns of the trace."""
+        gain = ["nDCG"] if self.qrels is not None else []
+        after = [f"{name}_reranked" for name in ("AWRF", *gain)] if self.again else []
+        shares = [f"{SHARE}{level}" for level in self.levels]
+        return ["divergence", "AWRF", *gain, *after, "retrieved", *shares, *_CALL]
+
+    def measure(self, run: pd.DataFrame, qids: ObjectArray) -> dict[str, Any]:
+        """Return what a run shows for some queries: lists of their values, by column of the trace.
+
+        Of each level its share of exposure (the shares sum to 1; NaN: no document has a group),
+        ``divergence`` of the shares from the target (NaN: one of them lacks), ``AWRF`` of the
+        unsplit exposure, as `fairtk.AWRF`, and ``retrieved``, the documents at the top.
 
         Args:
-            run: R, with qids as strings.
+            run: R as `bare_rankings` gives it, of these queries only.
             qids: the queries, with or without rows in the run; shape (n_queries,).
         """
-        ranked = encode_run(run[run[RANK] < self.depth], "FairQR")
-        weight = attention(ranked, self.browsing, self.depth)
-        memberships = self.groups.memberships(ranked.docnos, self.unlabeled)
-        shown = shown_documents(ranked, weight)
-        place = pd.Index(ranked.qids, dtype=object).get_indexer(qids).astype(np.int64)
-        raw = group_exposure(shown, memberships).take(place)
-        parts = _split(memberships) if self.split else memberships
-        exposure = group_exposure(shown, parts).take(place).normalized()
-        wanted = self.target.for_qids(qids)
-        in_top = np.bincount(ranked.query[ranked.position < self.depth], minlength=len(ranked.qids))
-        return Shares(
-            exposure.dense(),
-            self.divergence.between(exposure, wanted),
-            rank_fairness(raw, wanted),
-            np.append(in_top, 0)[place].astype(np.int64),
-        )
+        top = run[run[RANK] < self.depth]
+        query = pd.Index(qids, dtype=object).get_indexer(top[QID]).astype(np.int64)
+        weight = self.browsing.weights(top[RANK].to_numpy(dtype=np.int64))
+        memberships = self.groups.memberships(top[DOCNO].to_numpy(dtype=object), self.unlabeled)
+        seen = np.flatnonzero(weight)
+        documents = Shown(query[seen], seen, weight[seen], len(qids))
+        whole = group_exposure(documents, memberships)
+        exposure = whole
+        if self.split:
+            exposure = group_exposure(documents, _split(memberships))
+        exposure = exposure.normalized()
+        target = self.target.for_qids(qids)
+        share = exposure.dense()
+        share[~share.any(axis=1)] = math.nan
+        return {
+            "divergence": self.divergence.between(exposure, target).tolist(),
+            "AWRF": rank_fairness(whole, target).tolist(),
+            "retrieved": np.bincount(query, minlength=len(qids)).tolist(),
+            **{
+                f"{SHARE}{level}": own
+                for level, own in zip(self.levels, share.T.tolist(), strict=True)
+            },
+        }
 
-    def targets(self, qids: ObjectArray) -> FloatArray:
-        """Return the target of each query, 0 everywhere where there is none."""
-        return self.target.for_qids(qids).expanded().normalized().dense()
+    def gain(self, run: pd.DataFrame, qids: ObjectArray, labels: Qrels) -> list[float]:
+        """Return each query's nDCG of TREC Fair Ranking 2022; NaN where no document is relevant.
+
+        Arguments are those of `measure`; labels above 0 are relevant.
+        """
+        ranked = encode_run(run, "FairQR")
+        relevant = labels.query[labels.labels > 0]
+        counts = np.append(np.bincount(relevant, minlength=len(labels.qids)), 0)
+        gain: list[float] = normalized_gain(
+            ranked,
+            labels.labels_of(ranked) > 0,
+            pd.Index(qids, dtype=object).get_indexer(ranked.qids),
+            counts[labels.queries.find(Ids(qids))],
+            self.browsing,
+            attention(ranked, self.browsing, self.depth),
+            self.depth,
+        ).tolist()
+        return gain
 
 
 def _split(memberships: Memberships) -> Memberships:
@@ -130,41 +159,6 @@ def _split(memberships: Memberships) -> Memberships:
     owner = memberships.owner
     sums = total(owner, memberships.weight, len(memberships.size))
     return replace(memberships, weight=memberships.weight / np.maximum(sums, 1.0)[owner])
-
-
-class RelevanceMeter:
-    """nDCG of TREC Fair Ranking 2022 for frames of rankings; see `fairtk.exposure.expected`.
-
-    Args:
-        qrels: ``qid``, ``docno``, ``label``; above 0 is relevant.
-        depth: how many ranks count.
-        browsing: attention of each rank.
-    """
-
-    def __init__(self, qrels: pd.DataFrame, depth: int, browsing: BrowsingModel) -> None:
-        self.qrels = Qrels(qrels, "FairQR: qrels")
-        self.depth = depth
-        self.browsing = browsing
-
-    def measure(self, run: pd.DataFrame, qids: ObjectArray) -> FloatArray:
-        """Return each query's nDCG; NaN where no document is relevant; shape (n_queries,)."""
-        ranked = encode_run(run, "FairQR")
-        relevant = self.qrels.query[self.qrels.labels > 0]
-        counts = np.append(np.bincount(relevant, minlength=len(self.qrels.qids)), 0)
-        value = normalized_gain(
-            ranked,
-            self.qrels.labels_of(ranked) > 0,
-            pd.Index(qids, dtype=object).get_indexer(ranked.qids),
-            counts[self.qrels.queries.find(Ids(qids))],
-            self.browsing,
-            attention(ranked, self.browsing, self.depth),
-            self.depth,
-        )
-        return value
-
-
-SHARE = "share:"
-"""Prefix of the trace's columns with the groups' shares of exposure."""
 
 
 @dataclass
@@ -189,6 +183,20 @@ class Step:
     kept: bool = False
     note: str = ""
 
+    def row(self) -> dict[str, Any]:
+        """Return the step as a row of the trace."""
+        added, dropped = changes(self.before, self.query) if self.before else ([], [])
+        return {
+            "iteration": self.iteration,
+            "query": self.query,
+            "added": " ".join(added),
+            "dropped": " ".join(dropped if self.query else []),
+            "group": self.group,
+            **self.values,
+            "kept": self.kept,
+            "note": self.note,
+        }
+
 
 @dataclass
 class Progress:
@@ -197,18 +205,20 @@ class Progress:
     Attributes:
         qid: the query.
         original: its text.
+        target: what each group should have, 0 everywhere if there is no target; (n_groups,).
         keywords: the keywords of the list that is kept.
         steps: what was done, in order.
-        kept: iterations whose lists are kept.
+        lists: iterations whose lists are kept.
         active: whether the loop goes on.
         missing: why the query has no result; empty: it has one.
     """
 
     qid: str
     original: str
+    target: FloatArray
     keywords: str
-    steps: list[Step] = field(default_factory=list)
-    kept: list[int] = field(default_factory=list)
+    steps: list[Step]
+    lists: list[int] = field(default_factory=list)
     active: bool = True
     missing: str = ""
 
@@ -223,96 +233,73 @@ class Progress:
 
 
 def trace_frame(queries: Sequence[Progress], columns: Sequence[str]) -> pd.DataFrame:
-    """Return one row per query and iteration.
+    """Return one row per query and step, with the measured values that steps have."""
+    rows = [{"qid": query.qid, **step.row()} for query in queries for step in query.steps]
+    return pd.DataFrame(rows, columns=[*_ABOUT, *columns, "kept", "note"])
+
+
+def look_back(
+    queries: Sequence[Progress],
+    runs: Sequence[pd.DataFrame],
+    topics: pd.DataFrame,
+    ordering: Ordering,
+) -> pd.DataFrame:
+    """Return the trace, with what is measured for it alone.
 
     Args:
         queries: the loops.
-        columns: the measured values that steps have.
+        runs: the rankings of each iteration.
+        topics: the queries' frame.
+        ordering: how lists are returned, and their meter.
     """
-    rows = []
-    for query in queries:
-        for step in query.steps:
-            added, dropped = changes(step.before, step.query) if step.before else ([], [])
-            rows.append(
-                {
-                    "qid": query.qid,
-                    "iteration": step.iteration,
-                    "query": step.query,
-                    "added": " ".join(added),
-                    "dropped": " ".join(dropped if step.query else []),
-                    "group": step.group,
-                    **{column: step.values.get(column, np.nan) for column in columns},
-                    "kept": step.kept,
-                    "note": step.note,
-                }
-            )
-    names = ["qid", "iteration", "query", "added", "dropped", "group", *columns, "kept", "note"]
-    return pd.DataFrame(rows, columns=names)
+    meter, labels = ordering.meter, ordering.meter.labels
+    for iteration, run in enumerate(runs):
+        reached = [q for q in queries if q.steps[-1].iteration >= iteration]
+        there = [q for q in reached if q.at(iteration).query]
+        qids = _qids(there)
+        columns: dict[str, list[float]] = {}
+        if labels is not None:
+            columns["nDCG"] = meter.gain(run, qids, labels)
+        if meter.again:
+            lists = {q.qid: [*(i for i in q.lists if i < iteration), iteration] for q in there}
+            ranked = ordering.order(runs, topics, lists)
+            columns["AWRF_reranked"] = meter.measure(ranked, qids)["AWRF"]
+            if labels is not None:
+                columns["nDCG_reranked"] = meter.gain(ranked, qids, labels)
+        for place, query in enumerate(there):
+            values = query.at(iteration).values
+            if not math.isnan(values.get("AWRF", math.nan)):
+                values.update((name, column[place]) for name, column in columns.items())
+    return trace_frame(queries, meter.columns)
 
 
 @dataclass(frozen=True)
-class Refined:
-    """The outcome of one step for one query.
+class Outcome:
+    """The result of one call.
 
     Attributes:
-        query: the refined keywords; None if there are none.
-        reason: why there are none, else empty.
-        prompt_tokens: tokens of the prompt; None: unknown.
-        completion_tokens: tokens of the answer; None: unknown.
-        seconds: that the answer took.
+        run: one ranking per query (R); queries that are missing have none.
+        missing: the queries without a result: ``qid``, ``iteration``, ``reason``.
+        waited: seconds of waiting for the model; calls overlap.
+        look: measures what was done: who does not ask for the trace does not wait for it.
     """
 
-    query: str | None
-    reason: str = ""
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    seconds: float = 0.0
+    run: pd.DataFrame
+    missing: pd.DataFrame
+    waited: float
+    look: Callable[[], pd.DataFrame]
 
+    @cached_property
+    def trace(self) -> pd.DataFrame:
+        """What was done; see `fairtk.FairQR.trace`."""
+        return self.look()
 
-def refine(
-    llm: ChatModel, prompt: RefinementPromptLike, requests: Sequence[Refinement]
-) -> list[Refined]:
-    """Return one outcome for each request; calls overlap as far as the model allows.
+    def __repr__(self) -> str:
+        n, lost = self.trace["qid"].nunique(), len(self.missing)
+        return f"<FAIR-QR of {n} queries, {lost} of them missing: .run, .trace, .missing>"
 
-    On a terminal, how many calls are answered is shown after two seconds.
-
-    Raises:
-        LLMError: no call to the model would succeed.
-        BudgetError: the ledger's budget does not allow the next call.
-    """
-    chats = [prompt(request) for request in requests]
-    shown: Any = {"desc": f"asking {llm.name}", "unit": " calls", "delay": 2, "leave": False}
-    outcomes = dict(tqdm(llm.outcomes(chats), total=len(chats), disable=None, **shown))
-    results = []
-    for place, (request, chat) in enumerate(zip(requests, chats, strict=True)):
-        outcome = outcomes.get(place, Failure("the model gave no answer"))
-        if isinstance(outcome, Failure):
-            results.append(Refined(None, outcome.reason))
-            continue
-        counts = (outcome.prompt_tokens, outcome.completion_tokens, outcome.seconds)
-        try:
-            query = parse_completion(outcome, prompt.answer(outcome.text), request.keywords)
-            results.append(Refined(query, "", *counts))
-        except AnswerError as error:
-            llm.reject(chat)
-            results.append(Refined(None, str(error), *counts))
-    return results
-
-
-def estimate_at_most(
-    llm: ChatModel, prompt: RefinementPromptLike, requests: Sequence[Refinement], rounds: int
-) -> Estimate:
-    """Return what some rounds of requests take at most, without any call.
-
-    Args:
-        llm: the model; behind a ledger, the ledger's prices count.
-        prompt: the prompt.
-        requests: the first round's requests, or ones as long.
-        rounds: how often each query is refined at most.
-    """
-    inner, prices = (llm.llm, llm.ledger.prices) if isinstance(llm, Recorded) else (llm, Prices())
-    chats = [prompt(request) for request in requests] * rounds
-    return estimate(inner, chats, 0, prices)
+    def _repr_html_(self) -> str:
+        return frame_html(self.trace, repr(self))
 
 
 RULES = ("difference", "ratio")
@@ -351,246 +338,185 @@ AGAIN = 2
 """How often a query's refinement that the index does not see is asked for again."""
 
 
-@dataclass
 class Loop:
     """Refines many queries side by side: one retrieval and one round of calls per iteration.
 
-    Attributes:
-        retrieve: rankings (R, ranks from 0, qids as strings) for queries given by qid and text; and
-            whether they are the original ones.
-        refine: one outcome for each request.
-        meter: measures rankings.
-        threshold: a query whose divergence is not above it is done.
-        max_iterations: the most refinements of a query.
-        choose: how the group is chosen; see `under_represented`.
-        tokens: what the index sees of a text; None: that is not known.
-        keep_failed: whether a query whose call failed keeps the list it has, or is missing.
-        waited: seconds that `refine` took so far.
+    Args:
+        system: whose settings say how.
+        topics: the queries, indexed by qid.
     """
 
-    retrieve: Callable[[Sequence[str], Sequence[str], bool], pd.DataFrame]
-    refine: Callable[[Sequence[Refinement]], list[Refined]]
-    meter: ShareMeter
-    threshold: float
-    max_iterations: int
-    choose: str
-    keep_failed: bool
-    tokens: Tokens | None = None
-    waited: float = 0.0
+    def __init__(self, system: FairQR, topics: pd.DataFrame) -> None:
+        self._system, self._topics = system, topics
+        self._meter = system.ordering.meter
+        self._tokens = index_tokens(system.retriever)  # what the index sees of a text, if known
+        qids = topics.index.to_numpy(dtype=object)
+        targets = self._meter.target.for_qids(qids).expanded().normalized().dense()
+        self._queries = [
+            Progress(qid, text, target, text, [Step(0, text)])
+            for qid, text, target in zip(qids, topics[QUERY].tolist(), targets, strict=True)
+        ]
+        self._runs: list[pd.DataFrame] = []
+        self._waited = 0.0
 
-    def run(
-        self, qids: Sequence[str], texts: Sequence[str]
-    ) -> tuple[list[Progress], list[pd.DataFrame]]:
-        """Return what was done for each query, and the rankings of each iteration."""
-        queries = [Progress(q, t, t) for q, t in zip(qids, texts, strict=True)]
-        for query in queries:
-            query.steps.append(Step(0, query.original))
-        runs = [self.retrieve(qids, texts, True)]
-        self._first(queries, self._measured(queries, runs[0]))
-        for iteration in range(1, self.max_iterations + 1):
-            asked = self._ask(queries, iteration)
-            if not asked:
+    def run(self) -> Outcome:
+        """Return what comes of it."""
+        system, queries = self._system, self._queries
+        self._retrieve(queries)
+        for iteration in range(1, system.max_iterations + 1):
+            if not (asked := self._ask(iteration)):
                 break
-            texts = [q.steps[-1].query for q in asked]
-            runs.append(self.retrieve([q.qid for q in asked], texts, False))
-            self._judge(asked, self._measured(asked, runs[-1]))
+            self._retrieve(asked)
         for query in queries:
             if query.active:
                 query.stop("max_iterations reached")
-        return queries, runs
+        results = {query.qid: query.lists for query in queries if not query.missing}
+        ranked = with_topics(system.ordering.order(self._runs, self._topics, results), self._topics)
+        rows = [(q.qid, q.steps[-1].iteration, q.missing) for q in queries if q.missing]
+        missing = pd.DataFrame(rows, columns=["qid", "iteration", "reason"])
+        self._warn(missing)
+        look = partial(look_back, queries, self._runs, self._topics, system.ordering)
+        return Outcome(ranked, missing, self._waited, look)
 
-    def _measured(self, queries: Sequence[Progress], run: pd.DataFrame) -> Shares:
-        """Return what a run shows, written into the last steps of its queries, too."""
-        found = self.meter.measure(run, _qids(queries))
-        levels = label_texts(self.meter)
+    def _retrieve(self, queries: Sequence[Progress]) -> None:
+        """Retrieve by the last steps of queries, measure what comes, and keep it or stop.
+
+        Of the first rankings all is kept, for its scores, of later ones what is looked at.
+        """
+        system, qids = self._system, _qids(queries)
+        frame = self._topics.loc[qids].reset_index(drop=True)
+        texts = [query.steps[-1].query for query in queries]
+        frame[QUERY] = pd.Series(texts, dtype=self._topics[QUERY].dtype)
+        most = max(system.k, system.depth) if self._runs else None
+        where = f"FairQR: the output of {system.retriever!r}"
+        run = bare_rankings(system.retriever.transform(frame), self._topics, where, most)
+        self._runs.append(run[run[QID].isin(qids)])
+        columns = self._meter.measure(self._runs[-1], qids)
         for place, query in enumerate(queries):
-            values = query.steps[-1].values
-            values["divergence"] = found.divergence[place]
-            values["AWRF"] = found.awrf[place]
-            values["retrieved"] = int(found.retrieved[place])
-            defined = found.share[place].any()
-            for level, share in zip(levels, found.share[place].tolist(), strict=True):
-                values[f"{SHARE}{level}"] = share if defined else math.nan
-        return found
+            query.steps[-1].values.update((name, own[place]) for name, own in columns.items())
+            self._judge(query)
 
-    def _first(self, queries: Sequence[Progress], found: Shares) -> None:
-        has_target = self.meter.targets(_qids(queries)).sum(axis=1) > 0
-        for place, query in enumerate(queries):
-            query.steps[-1].kept = True
-            query.kept.append(0)
-            if not found.retrieved[place]:
-                query.stop("nothing was retrieved")
-            elif not has_target[place]:
-                query.stop("there is no target")
-            elif np.isnan(found.divergence[place]):
-                query.stop(f"no document of the top {self.meter.depth} has a group")
-            else:
-                self._done(query, found.divergence[place])
-
-    def _done(self, query: Progress, divergence: float) -> None:
-        if divergence <= self.threshold:
+    def _judge(self, query: Progress) -> None:
+        step, first = query.steps[-1], not query.lists
+        divergence = step.values["divergence"]
+        before = math.inf if first else query.at(query.lists[-1]).values["divergence"]
+        nearer = divergence < before - _ROUNDING
+        if first or nearer:
+            step.kept = True
+            query.lists.append(step.iteration)
+            query.keywords = step.query
+        if not step.values["retrieved"]:
+            query.stop(f"nothing was retrieved{'' if first else '; the earlier list is kept'}")
+        elif first and not query.target.any():
+            query.stop("there is no target")
+        elif math.isnan(divergence):
+            query.stop(f"no document of the top {self._meter.depth} has a group")
+        elif not (first or nearer):
+            query.stop("divergence did not fall; the earlier list is kept")
+        elif divergence <= self._system.threshold:
             query.stop("divergence at most the threshold")
 
-    def _ask(self, queries: Sequence[Progress], iteration: int) -> list[Progress]:
+    def _ask(self, iteration: int) -> list[Progress]:
         """Refine the active queries; return those that are to be retrieved again."""
-        active = [query for query in queries if query.active]
-        cells = self._chosen(active)
-        for query, cell in zip(active, cells.tolist(), strict=True):
-            if cell < 0:
+        system = self._system
+        asked = []
+        for query, level in self._chosen():
+            if level < 0:
                 query.stop("no known group has less than its target")
-        asked = [(q, c) for q, c in zip(active, cells.tolist(), strict=True) if c >= 0]
-        if not asked:
-            return []
-        open_ones = [(query, self._parts(cell)) for query, cell in asked]
+            else:
+                label = system.groups.space.label(level)
+                asked.append((query, (label,) if isinstance(label, str) else tuple(label)))
+        open_ones = asked
         while open_ones:
-            attribute = " and ".join(self.meter.groups.space.names)
+            attribute = " and ".join(system.groups.space.names)
             requests = [Refinement(q.original, q.keywords, g, attribute) for q, g in open_ones]
             begin = time.perf_counter()
-            refined = self.refine(requests)
-            self.waited += time.perf_counter() - begin
-            for (query, group), answer in zip(open_ones, refined, strict=True):
+            answers = refine(system.llm, system.prompt, requests)
+            self._waited += time.perf_counter() - begin
+            for (query, group), answer in zip(open_ones, answers, strict=True):
                 self._take(query, iteration, " & ".join(group), answer)
             open_ones = [(q, g) for q, g in open_ones if q.active and self._unseen(q)]
         return [query for query, _ in asked if query.active]
 
+    def _chosen(self) -> list[tuple[Progress, int]]:
+        """Return the active queries, and the level that each lacks most; -1: none."""
+        active = [query for query in self._queries if query.active]
+        if not active:
+            return []
+        columns = [f"{SHARE}{level}" for level in self._meter.levels]
+        best = [query.at(query.lists[-1]).values for query in active]
+        shares = np.array([[values[column] for column in columns] for values in best])
+        targets = np.array([query.target for query in active])
+        known = self._system.groups.space.known(np.arange(len(columns)))
+        levels = under_represented(shares, targets, known, self._system.choose)
+        return list(zip(active, levels.tolist(), strict=True))
+
+    def _take(self, query: Progress, iteration: int, group: str, answer: Refined) -> None:
+        step = Step(iteration, answer.query or "", query.keywords, group)
+        step.values = {name: getattr(answer, name) for name in _CALL}
+        earlier = [s.query for s in query.steps if s.query]
+        query.steps.append(step)
+        if answer.query is None:
+            query.stop(answer.reason)
+            query.missing = "" if self._system.failed == "keep" else answer.reason
+        elif any(same_words(text, answer.query) for text in earlier):
+            query.stop("no new keywords")
+
     def _unseen(self, query: Progress) -> bool:
         """Return whether to ask again, as the index sees nothing new; that is no iteration."""
-        step = query.steps[-1]
-        if self.tokens is None or Counter(self.tokens(step.query)) != Counter(
-            self.tokens(step.before)
-        ):
+        step, tokens = query.steps[-1], self._tokens
+        if tokens is None or Counter(tokens(step.query)) != Counter(tokens(step.before)):
             return False
         query.keywords = step.query
-        unseen = sum(s.note == _UNSEEN for s in query.steps)
-        if unseen == AGAIN:
+        if sum(s.note == _UNSEEN for s in query.steps) == AGAIN:
             query.stop("the index sees no new keywords")
             return False
         step.note = _UNSEEN
         return True
 
-    def _chosen(self, active: Sequence[Progress]) -> IntArray:
-        space = self.meter.groups.space
-        levels = label_texts(self.meter)
-        if not active:
-            return np.zeros(0, dtype=np.int64)
-        shares = np.array(
-            [[q.at(q.kept[-1]).values[f"{SHARE}{level}"] for level in levels] for q in active]
-        )
-        known = space.known(np.arange(space.size))
-        return under_represented(shares, self.meter.targets(_qids(active)), known, self.choose)
-
-    def _parts(self, cell: int) -> tuple[str, ...]:
-        label = self.meter.groups.space.label(cell)
-        return (label,) if isinstance(label, str) else tuple(label)
-
-    def _take(self, query: Progress, iteration: int, group: str, answer: Refined) -> None:
-        step = Step(iteration, answer.query or "", query.keywords, group)
-        step.values = {
-            "prompt_tokens": answer.prompt_tokens,
-            "completion_tokens": answer.completion_tokens,
-            "seconds": answer.seconds,
-        }
-        earlier = [s.query for s in query.steps if s.query]
-        query.steps.append(step)
-        if answer.query is None:
-            query.stop(answer.reason)
-            query.missing = "" if self.keep_failed else answer.reason
-        elif any(same_words(text, answer.query) for text in earlier):
-            query.stop("no new keywords")
-
-    def _judge(self, asked: Sequence[Progress], found: Shares) -> None:
-        for place, query in enumerate(asked):
-            step = query.steps[-1]
-            best = query.at(query.kept[-1]).values["divergence"]
-            now = found.divergence[place]
-            if not found.retrieved[place]:
-                query.stop("nothing was retrieved; the earlier list is kept")
-            elif np.isnan(now):
-                query.stop(f"no document of the top {self.meter.depth} has a group")
-            elif not now < best - _ROUNDING:
-                query.stop("divergence did not fall; the earlier list is kept")
-            else:
-                step.kept = True
-                query.kept.append(step.iteration)
-                query.keywords = step.query
-                self._done(query, now)
+    def _warn(self, missing: pd.DataFrame) -> None:
+        """Warn of queries without a result, those that were not measured, and words in vain."""
+        n, texts = len(self._queries), []
+        if len(missing):
+            reasons = [f"{q}: {r}" for q, r in zip(missing["qid"], missing["reason"], strict=True)]
+            texts.append(
+                f"{len(missing)} of {n} queries have no result, because they could not be "
+                f"refined ({listed(reasons, 5)}); see .missing"
+            )
+        for what, who, ids in (
+            (f"no document of the top {self._meter.depth} has a group", "groups and retriever",
+             "docnos"),
+            ("there is no target", "target and topics", "qids"),
+        ):  # fmt: skip
+            bare = [q.qid for q in self._queries if len(q.steps) == 1 and q.steps[0].note == what]
+            if bare:
+                texts.append(
+                    f"{what} for {len(bare)} of {n} queries ({listed(bare)}), which keep their "
+                    f"first ranking; check that {who} use the same {ids}"
+                )
+        words = {} if self._tokens is None else _dropped(self._queries, self._tokens)
+        if words:
+            qids = {qid for own in words.values() for qid in own}
+            texts.append(
+                f"the retriever drops words that were added for {len(qids)} of {n} queries, mostly "
+                f"as stop words: {listed(sorted(words))}; they find nothing, so leave them out of "
+                "the table of terms or the prompt"
+            )
+        for text in texts:
+            warnings.warn(f"FairQR: {text}", DataWarning, stacklevel=6)
 
 
-def label_texts(meter: ShareMeter) -> list[str]:
-    """Return the levels as texts: parts of crossed ones are joined by ``&``."""
-    labels = meter.groups.levels
-    return [label if isinstance(label, str) else " & ".join(label) for label in labels]
+def _dropped(queries: Sequence[Progress], tokens: Tokens) -> dict[str, list[str]]:
+    """Return the queries by words that were added to them, and that the retriever drops."""
+    words: dict[str, list[str]] = {}
+    for query in queries:
+        texts = " ".join(step.query for step in query.steps if step.iteration)
+        original = set(dropped_words(query.original, tokens))
+        for word in dropped_words(texts, tokens):
+            if word not in original:
+                words.setdefault(word, []).append(query.qid)
+    return words
 
 
 def _qids(queries: Sequence[Progress]) -> ObjectArray:
     return np.array([query.qid for query in queries], dtype=object)
-
-
-def topics_by_qid(inp: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the queries of a frame, indexed by qid as a string.
-
-    Raises:
-        DuplicateError: a qid occurs twice.
-        InputError: a qid is none, or a query is missing.
-    """
-    topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
-    topics.index = pd.Index(qids_of(inp, where), dtype=object)
-    for qid, text in zip(topics.index, topics[QUERY].tolist(), strict=True):
-        if not isinstance(text, str):
-            raise InputError(f"{where}: qid {qid!r} needs a text as 'query'; found {text!r}")
-    return topics
-
-
-def qids_of(topics: pd.DataFrame, where: str) -> list[str]:
-    """Return the qid of each query as text.
-
-    Raises:
-        DuplicateError: a qid occurs twice.
-        InputError: a qid is none.
-    """
-    code, distinct = encode_ids(topics[QID], QID, where)
-    qids: list[str] = distinct[code].tolist()
-    twice = pd.Series(code).duplicated()
-    if twice.any():
-        raise DuplicateError(
-            f"{where}: qid {qids[int(twice.argmax())]!r} occurs twice; one row per query is needed"
-        )
-    return qids
-
-
-def asked(topics: pd.DataFrame, qids: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:
-    """Return the topics of some queries, with other texts."""
-    frame = topics.loc[list(qids)].reset_index(drop=True)
-    frame[QUERY] = pd.Series(list(texts), dtype=topics[QUERY].dtype)
-    return frame
-
-
-def bare_rankings(
-    found: pd.DataFrame, topics: pd.DataFrame, where: str, most: int | None = None
-) -> pd.DataFrame:
-    """Return rankings in order, with ranks from 0 and qids as strings, without topics' columns.
-
-    Args:
-        found: what a retriever or reranker returned (R).
-        topics: the queries.
-        where: who returned it, for messages.
-        most: how many documents of each query are kept; None: all.
-
-    Raises:
-        InputError: the rankings are broken.
-    """
-    require(found, [QID, DOCNO, SCORE], where)
-    run = encode_run(found, where)
-    known = {*topics.columns, QID, RANK, QUERY}
-    own = [c for c in found.columns if c not in known and not c.startswith("query_")]
-    kept = slice(None) if most is None else run.position < most
-    out = found[own].iloc[run.order[kept]].reset_index(drop=True)
-    out.insert(0, QID, run.qids[run.query[kept]])
-    out[RANK] = run.position[kept]
-    return out
-
-
-def with_topics(ranked: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
-    """Return rankings with the columns of their topics before them."""
-    left = topics.iloc[topics.index.get_indexer(ranked[QID])].reset_index(drop=True)
-    return pd.concat([left, ranked.drop(columns=QID).reset_index(drop=True)], axis=1)

@@ -5,14 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, ParameterError, listed
-from fairtk.frames import DOCNO, QID, RANK, SCORE, BoolArray, FloatArray, IntArray
-from fairtk.transformers.fair_qr.loop import ShareMeter, bare_rankings, with_topics
+from fairtk.errors import InputError, listed
+from fairtk.frames import (
+    DOCNO,
+    QID,
+    QUERY,
+    RANK,
+    SCORE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    encode_run,
+    require,
+)
+
+if TYPE_CHECKING:
+    from fairtk.transformers.fair_qr.loop import Meter
 
 _SAME = 1e-12  # values nearer than this are ties
 _ROUNDING = 1e-9  # of a bound
@@ -20,7 +33,7 @@ _MANY, _FILLED = 2000, 0.1  # memberships, and their share of those that documen
 _TINY = np.finfo(np.float64).tiny  # so that 0 log 0 is 0
 
 
-def by_exposure(pool: pd.DataFrame, meter: ShareMeter, weight: float, floor: float) -> pd.DataFrame:
+def by_exposure(pool: pd.DataFrame, meter: Meter, weight: float, floor: float) -> pd.DataFrame:
     """Return each query's documents in the order of `exposure_order`, scores 0, -1, -2, ...
 
     Relevance is the score, scaled to [0, 1] inside each query; a score that is NaN is the lowest.
@@ -242,19 +255,19 @@ POOLS = ("last", "refined", "union")
 DEEP = 200  # documents of each list that a re-ranking by exposure chooses from
 
 
-def chosen_lists(kept: Sequence[int], pool: str) -> list[int]:
+def chosen_lists(lists: Sequence[int], pool: str) -> list[int]:
     """Return which of a query's lists are pooled.
 
     Args:
-        kept: iterations whose lists were kept, in order; the first retrieval is 0.
+        lists: iterations whose lists were kept, in order; the first retrieval is 0.
         pool: ``"last"``: the last one; ``"refined"``: all but the first retrieval's (or that, if
             there is no other); ``"union"``: all.
     """
     if pool == "last":
-        return list(kept[-1:])
+        return list(lists[-1:])
     if pool == "refined":
-        return [i for i in kept if i > 0] or list(kept)
-    return list(kept)
+        return [i for i in lists if i > 0] or list(lists)
+    return list(lists)
 
 
 def pooled(
@@ -269,8 +282,8 @@ def pooled(
     """
     parts = [runs[0].iloc[:0]]
     for iteration, run in enumerate(runs):
-        if wanted := [qid for qid, found in lists.items() if iteration in found]:
-            parts.append(run[(run[RANK] < k) & run[QID].isin(wanted)])
+        if qids := [qid for qid, own in lists.items() if iteration in own]:
+            parts.append(run[(run[RANK] < k) & run[QID].isin(qids)])
     whole = pd.concat(parts[::-1], ignore_index=True)
     query = pd.Index(list(lists), dtype=object).get_indexer(whole[QID])
     order = np.argsort(query, kind="stable")  # the latest list is first, and by rank, already
@@ -298,8 +311,8 @@ def by_first_scores(
         first: the rankings of the original queries.
         unknown: the score of documents that the first retrieval did not return, in place of those.
     """
-    known = first[[QID, DOCNO, SCORE, RANK]].rename(columns={SCORE: "_score", RANK: "_rank"})
-    both = pool.merge(known, on=[QID, DOCNO], how="left")  # a document is once in each
+    before = first[[QID, DOCNO, SCORE, RANK]].rename(columns={SCORE: "_score", RANK: "_rank"})
+    both = pool.merge(before, on=[QID, DOCNO], how="left")  # a document is once in each
     score, rank = both["_score"].to_numpy(), both["_rank"].fillna(np.inf).to_numpy()
     query = pd.factorize(both[QID])[0]
     lowest = np.full(len(both), np.inf)
@@ -315,67 +328,49 @@ def in_pool_order(pool: pd.DataFrame) -> pd.DataFrame:
     return pool.assign(**{SCORE: -pool[RANK].astype(np.float64)})
 
 
-EXPOSURE = "exposure"
+RELEVANCE, EXPOSURE = "relevance", "exposure"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ordering:
     """Orders pools; see `fairtk.FairQR` for the settings.
 
     Attributes:
+        meter: what exposure is measured with.
         rerank: ``"relevance"``, ``"exposure"`` or False.
-        pool: one of `fairtk.transformers.fair_qr.ordering.POOLS`.
+        pool: one of `POOLS`.
+        k: documents of each list that are pooled.
         reranker: R -> R, or None.
         weight: of closeness.
         floor: share of the expected relevance that is kept.
     """
 
+    meter: Meter
     rerank: str | bool
     pool: str
+    k: int
     reranker: Any
     weight: float
     floor: float
 
-    def __post_init__(self) -> None:
-        if self.rerank is not False and self.rerank not in ("relevance", EXPOSURE):
-            raise ParameterError(
-                "FairQR: rerank must be True, False, 'relevance' or 'exposure'; found "
-                f"{self.rerank!r}"
-            )
-        if self.pool not in POOLS:
-            raise ParameterError(f"FairQR: pool must be one of {POOLS}; found {self.pool!r}")
-        for name, number, most in (("weight", self.weight, math.inf), ("floor", self.floor, 1.0)):
-            good = isinstance(number, int | float) and not isinstance(number, bool)
-            if not (good and 0 <= number <= most and number < math.inf):
-                wanted = "in [0, 1]" if most == 1 else "a finite number of 0 or above"
-                raise ParameterError(f"FairQR: {name} must be {wanted}; found {number!r}")
-
-    @property
-    def no_op(self) -> bool:
-        """Whether the pool's order gives back the first ranking."""
-        return self.pool == "union" and self.rerank == "relevance" and self.reranker is None
-
     def order(
         self,
         runs: Sequence[pd.DataFrame],
-        k: int,
         topics: pd.DataFrame,
-        meter: ShareMeter,
         lists: Mapping[str, Sequence[int]],
     ) -> pd.DataFrame:
         """Return pooled lists in their final order.
 
         Args:
             runs: the rankings of each iteration, those of the original queries first.
-            k: documents of each list that are pooled.
             topics: the queries.
-            meter: what exposure is measured with.
-            lists: the iterations whose lists are pooled, by qid.
+            lists: the iterations whose lists may be pooled, by qid; see `chosen_lists`.
 
         Raises:
             InputError: the reranker loses a query, or its rankings are broken.
         """
-        pool = pooled(runs, lists, k)
+        chosen = {qid: chosen_lists(own, self.pool) for qid, own in lists.items()}
+        pool = pooled(runs, chosen, self.k)
         if self.rerank is False:
             return pool if self.pool == "last" else in_pool_order(pool)
         near = self.rerank == EXPOSURE
@@ -384,12 +379,12 @@ class Ordering:
             if self.reranker is None
             else self._reranked(pool, topics)
         )
-        return by_exposure(ordered, meter, self.weight, self.floor) if near else ordered
+        return by_exposure(ordered, self.meter, self.weight, self.floor) if near else ordered
 
     def _reranked(self, pool: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
         where = f"FairQR: the output of {self.reranker!r}"
-        found = self.reranker.transform(with_topics(in_pool_order(pool), topics))
-        out = bare_rankings(found, topics, where)
+        rankings = self.reranker.transform(with_topics(in_pool_order(pool), topics))
+        out = bare_rankings(rankings, topics, where)
         lost = set(pool[QID]) - set(out[QID])
         if lost:
             raise InputError(
@@ -397,3 +392,34 @@ class Ordering:
                 "keep every query"
             )
         return out
+
+
+def bare_rankings(
+    rankings: pd.DataFrame, topics: pd.DataFrame, where: str, most: int | None = None
+) -> pd.DataFrame:
+    """Return rankings in order, with ranks from 0 and qids as strings, without topics' columns.
+
+    Args:
+        rankings: what a retriever or reranker returned (R).
+        topics: the queries.
+        where: who returned it, for messages.
+        most: how many documents of each query are kept; None: all.
+
+    Raises:
+        InputError: the rankings are broken.
+    """
+    require(rankings, [QID, DOCNO, SCORE], where)
+    run = encode_run(rankings, where)
+    others = {*topics.columns, QID, RANK, QUERY}
+    own = [c for c in rankings.columns if c not in others and not c.startswith("query_")]
+    top = slice(None) if most is None else run.position < most
+    out = rankings[own].iloc[run.order[top]].reset_index(drop=True)
+    out.insert(0, QID, run.qids[run.query[top]])
+    out[RANK] = run.position[top]
+    return out
+
+
+def with_topics(ranked: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
+    """Return rankings with the columns of their topics before them."""
+    left = topics.iloc[topics.index.get_indexer(ranked[QID])].reset_index(drop=True)
+    return pd.concat([left, ranked.drop(columns=QID).reset_index(drop=True)], axis=1)
