@@ -99,7 +99,7 @@ def max_shapley(x: npt.ArrayLike) -> FloatArray:
     steps = np.diff(ascending, axis=-2, prepend=0.0) / np.arange(n, 0, -1)[:, None]
     credit = np.empty_like(relevance)
     np.put_along_axis(credit, order, np.cumsum(steps, axis=-2), axis=-2)
-    return credit.sum(axis=-1)
+    return np.asarray(credit.sum(axis=-1))
 
 
 def permutations_of(k: int, n: int, generator: np.random.Generator) -> IntArray:

@@ -135,8 +135,8 @@ def check_json(path: Path) -> None:
     try:
         read_json(path)
     except FormatError as error:
-        shown = start.decode("ascii", "replace")
-        raise FormatError(f"not JSON (it starts with {shown!r}): {error.reason}") from None
+        text = start.decode("ascii", "replace")
+        raise FormatError(f"not JSON (it starts with {text!r}): {error.reason}") from None
 
 
 class _TransferError(Exception):
@@ -193,10 +193,12 @@ def _start(response: Any, have: int) -> int:
     if code == 200:  # all of it: nothing was asked for, or the server does not know ranges
         return 0
     if code == 206:
-        said = response.headers.get("Content-Range", "")
-        if said.startswith(f"bytes {have}-"):
+        range_sent = response.headers.get("Content-Range", "")
+        if range_sent.startswith(f"bytes {have}-"):
             return have
-        raise _TransferError(f"asked for bytes from {have}, got Content-Range {said!r}", False)
+        raise _TransferError(
+            f"asked for bytes from {have}, got Content-Range {range_sent!r}", False
+        )
     raise _TransferError(f"status {code} {response.reason}", code in _RETRIED)
 
 
@@ -213,9 +215,9 @@ def _is_complete(response: Any, part: Path, have: int) -> bool:
 def _check(part: Path, checksums: Mapping[str, str], check: Callable[[Path], None] | None) -> None:
     for kind, expected in checksums.items():
         with open(part, "rb") as stream:
-            found = hashlib.file_digest(stream, kind).hexdigest()
-        if found != expected.lower():
-            raise FormatError(f"its {_CHECKSUMS[kind]} is {found}, expected {expected}")
+            digest = hashlib.file_digest(stream, kind).hexdigest()
+        if digest != expected.lower():
+            raise FormatError(f"its {_CHECKSUMS[kind]} is {digest}, expected {expected}")
     if check is not None:
         try:
             check(part)

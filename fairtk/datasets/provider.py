@@ -32,13 +32,13 @@ def get_answers(dataset: Any) -> pd.DataFrame:
     Raises:
         InputError: the dataset's queries have no gold answers.
     """
-    found = resolve_dataset(dataset, "get_answers")
-    fields = found.queries_cls()._fields if found.has_queries() else ()
+    source = resolve_dataset(dataset, "get_answers")
+    fields = source.queries_cls()._fields if source.has_queries() else ()
     if GOLD_ANSWER not in fields:
         raise InputError(
             f"get_answers: {dataset!r} has no gold answers (fields of its queries: {list(fields)})"
         )
-    rows = [(q.query_id, q.gold_answer) for q in found.queries_iter()]
+    rows = [(q.query_id, q.gold_answer) for q in source.queries_iter()]
     return pd.DataFrame(rows, columns=[QID, GOLD_ANSWER])
 
 
@@ -51,11 +51,11 @@ def get_topics(dataset: Any) -> pd.DataFrame:
     Returns:
         A frame with ``qid`` and the other fields of the queries; LaMP: ``query``, ``question``.
     """
-    found = resolve_dataset(dataset, "get_topics")
-    if not found.has_queries():
+    source = resolve_dataset(dataset, "get_topics")
+    if not source.has_queries():
         raise InputError(f"get_topics: {dataset!r} has no queries")
-    fields = [f for f in found.queries_cls()._fields if f not in ("query_id", GOLD_ANSWER)]
-    rows = [(q.query_id, *(getattr(q, f) for f in fields)) for q in found.queries_iter()]
+    fields = [f for f in source.queries_cls()._fields if f not in ("query_id", GOLD_ANSWER)]
+    rows = [(q.query_id, *(getattr(q, f) for f in fields)) for q in source.queries_iter()]
     return pd.DataFrame(rows, columns=[QID, *fields])
 
 
@@ -86,15 +86,15 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     for qid, gold in pairs:
         values = _strings(gold, qid)
         golds[qid] = [*golds[qid], *values] if qid in golds else values
-    wanted = qrels[QID].tolist()
-    missing = [qid for qid in dict.fromkeys(wanted) if qid not in golds]
+    qids = qrels[QID].tolist()
+    missing = [qid for qid in dict.fromkeys(qids) if qid not in golds]
     if missing:
         raise InputError(
             f"join_answers: no gold answer for {len(missing)} qids of the qrels "
             f"({listed(missing)}); complete the answers, or drop these qids from the qrels"
         )
     single = {qid: _one(values) for qid, values in golds.items()}
-    joined = pd.Series([single[qid] for qid in wanted], index=qrels.index, dtype=object)
+    joined = pd.Series([single[qid] for qid in qids], index=qrels.index, dtype=object)
     return qrels.assign(**{GOLD_ANSWER: joined})
 
 
@@ -123,9 +123,9 @@ class FairDataset(IRDSDataset):  # type: ignore[misc]
     """
 
     def __init__(self, dataset: Any) -> None:
-        found = resolve_dataset(dataset, "FairDataset")
-        self._irds_id = found.dataset_id() if hasattr(found, "dataset_id") else repr(found)
-        self._irds_ref = found
+        source = resolve_dataset(dataset, "FairDataset")
+        self._irds_id = source.dataset_id() if hasattr(source, "dataset_id") else repr(source)
+        self._irds_ref = source
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """Return the queries: ``qid``, ``query``, ``question``.

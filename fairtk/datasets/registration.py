@@ -156,9 +156,9 @@ class Documentation:
         text = (files(self._package) / "documentation.yaml").read_text(encoding="utf-8")
         content = yaml.load(text, Loader=yaml.BaseLoader)
         entries = [reduce(dict.__getitem__, keys, content) for keys in self._entries]
-        found = {key: value.strip() for entry in entries for key, value in entry.items()}
-        found["desc"] = " ".join(entry["desc"].strip() for entry in entries if "desc" in entry)
-        return found
+        facts = {key: value.strip() for entry in entries for key, value in entry.items()}
+        facts["desc"] = " ".join(entry["desc"].strip() for entry in entries if "desc" in entry)
+        return facts
 
 
 def named(dataset_id: str, *parts: Any) -> Any:
@@ -218,8 +218,8 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
 
 def listen(name: str, spec: DatasetSpec | None) -> None:
     """Follow what plugins give and take back (None); ir_datasets' own datasets stay as they are."""
-    known = ir_datasets.registry._registered
-    if spec is not None and name not in known:
+    registered = ir_datasets.registry._registered
+    if spec is not None and name not in registered:
         ir_datasets.registry.register(name, LazyDataset(spec))
-    elif spec is None and isinstance(known.get(name), LazyDataset):
-        del known[name]
+    elif spec is None and isinstance(registered.get(name), LazyDataset):
+        del registered[name]

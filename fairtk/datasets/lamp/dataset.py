@@ -169,19 +169,19 @@ class LampQrels(FileQrels):
         rows.unique([QID, DOCNO], "a profile entry is labeled twice")
         qids, pids = rows.frame[QID].tolist(), rows.frame[DOCNO].tolist()
         docnos = [f"{qid}/{pid}" for qid, pid in zip(qids, pids, strict=True)]
-        kept = self._known(rows, qids, docnos)
+        there = self._among(rows, qids, docnos)
         labels = rows.frame[LABEL].tolist()
-        return [TrecQrel(qids[i], docnos[i], labels[i], "0") for i in np.flatnonzero(kept)]
+        return [TrecQrel(qids[i], docnos[i], labels[i], "0") for i in np.flatnonzero(there)]
 
-    def _known(self, rows: Rows, qids: list[str], docnos: list[str]) -> Any:
+    def _among(self, rows: Rows, qids: list[str], docnos: list[str]) -> Any:
         """Return which labels are of entries that are there; others were left out, or an error."""
         questions = self._questions.questions()
-        known = {docno for question in questions.values() for docno in question.docnos}
-        found = np.array([docno in known for docno in docnos], dtype=bool)
+        docnos_there = {docno for question in questions.values() for docno in question.docnos}
+        there = np.array([docno in docnos_there for docno in docnos], dtype=bool)
         left_out = self._questions.left_out_ids()
         foreign = [
-            not there and docno not in left_out and qid not in left_out
-            for there, docno, qid in zip(found, docnos, qids, strict=True)
+            not present and docno not in left_out and qid not in left_out
+            for present, docno, qid in zip(there, docnos, qids, strict=True)
         ]
         if any(foreign):
             row = foreign.index(True)
@@ -191,7 +191,7 @@ class LampQrels(FileQrels):
                 f"in {self._questions.path()} ({sum(foreign)} such labels): the two files are of "
                 "different splits or tasks",
             )
-        return found
+        return there
 
 
 SPLITS = ("dev", "train")
@@ -306,10 +306,10 @@ def _labeled(dataset_id: str, task: int, model: str) -> Any:
                 f"unpacked as {shared}), or load it from elsewhere with "
                 f"fairtk.datasets.lamp.from_folder(path, task={task})"
             )
-        found: Path | None = getattr(find(there[0], task, "dev", golds=True), what)
-        if found is None:
+        file: Path | None = getattr(find(there[0], task, "dev", golds=True), what)
+        if file is None:
             raise FormatError(f"expected {task}_relevance_mapping.tsv, the labels", there[0])
-        return found
+        return file
 
     return _assemble(
         dataset_id,
@@ -355,7 +355,7 @@ def task_of(dataset: Any) -> int:
         InputError: it is not of LaMP.
     """
     cls = dataset.docs_cls() if dataset.has_docs() else None
-    tasks = [task for task, known in DOC_TYPES.items() if known is cls]
+    tasks = [task for task, documents in DOC_TYPES.items() if documents is cls]
     if not tasks:
         raise InputError(
             "expected a LaMP dataset (lamp/4/dev, or fairtk.datasets.lamp.from_folder(...)); the "
@@ -373,10 +373,10 @@ def license_of(dataset: Any) -> str | None:
         dataset: an ``ir_datasets.Dataset``.
     """
     try:
-        said = _LICENSES.get(task_of(dataset), _LICENSE)
+        license = _LICENSES.get(task_of(dataset), _LICENSE)
     except InputError:
         return None
-    return f"{said}, if these are LaMP's own files" if ":" in dataset.dataset_id() else said
+    return f"{license}, if these are LaMP's own files" if ":" in dataset.dataset_id() else license
 
 
 def write_folder(
@@ -403,9 +403,9 @@ def write_folder(
     """
     require(qrels, [QID, DOCNO, LABEL], "lamp.write_folder (qrels)")
     task = task_of(dataset)
-    wanted = dict.fromkeys(qrels[QID])
-    queries = {q.query_id: q for q in dataset.queries_iter() if q.query_id in wanted}
-    lacking = [qid for qid in wanted if qid not in queries]
+    qids = dict.fromkeys(qrels[QID])
+    queries = {q.query_id: q for q in dataset.queries_iter() if q.query_id in qids}
+    lacking = [qid for qid in qids if qid not in queries]
     if lacking:
         raise InputError(
             f"lamp.write_folder: {len(lacking)} labeled queries are not in the dataset "

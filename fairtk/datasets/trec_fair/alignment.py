@@ -81,12 +81,12 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
         NotFoundError: there is no such dimension.
         FormatError: the metadata are not there, do not carry a dimension, or are malformed.
     """
-    wanted = _wanted(names)
+    chosen = _chosen(names)
     path = _metadata(files_of(source, "groups"), assessed)
-    pages = load_pages(path, wanted)
+    pages = load_pages(path, chosen)
     documents, _ = Documents.ordered(pages.ids)
     made = []
-    for name in wanted:
+    for name in chosen:
         if name not in pages.columns:
             raise FormatError(
                 f"the metadata do not carry {name!r} (no record has the key "
@@ -166,7 +166,7 @@ def _work(pages: Pages, documents: Documents, docnos: Any) -> pd.Series:
     return pd.Series(classes, index=index, dtype="str", name="work")
 
 
-def _wanted(names: tuple[str, ...]) -> tuple[str, ...]:
+def _chosen(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):
             raise ParameterError(f"a dimension is named by a string; found {name!r}")
@@ -197,9 +197,9 @@ def _attribute(column: Column, of: Dimension, documents: Documents) -> Attribute
             stacklevel=3,
         )
     size = np.diff(column.start)
-    kept, start = documents, column.start
+    members, start = documents, column.start
     if not size.all():  # a page without a value has no row
-        kept = Documents(documents.values[size > 0])
+        members = Documents(documents.values[size > 0])
         size = size[size > 0]
         start = np.concatenate([start[:1], np.cumsum(size, dtype=start.dtype)])
     weight = column.weight
@@ -209,7 +209,7 @@ def _attribute(column: Column, of: Dimension, documents: Documents) -> Attribute
     if weight is not None and bool((weight == 1).all()):
         weight = None
     return Attribute(
-        of.name, column.levels, of.unknown, kept, start, column.level, weight, of.normalized
+        of.name, column.levels, of.unknown, members, start, column.level, weight, of.normalized
     )
 
 
@@ -287,20 +287,20 @@ def oracle_run(
 
 def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff: int) -> IntArray:
     """Return the greedy order of a topic's articles."""
-    wanted = target.for_groups(groups).for_qids([qid]).expanded().dense()[0]
-    found = groups.memberships(docnos)
-    member = np.zeros((len(docnos), found.n_cells))
-    member[found.owner, found.cell] = found.weight
+    aim = target.for_groups(groups).for_qids([qid]).expanded().dense()[0]
+    memberships = groups.memberships(docnos)
+    member = np.zeros((len(docnos), memberships.n_cells))
+    member[memberships.owner, memberships.cell] = memberships.weight
     # articles of the same groups are interchangeable: compare the kinds
     kinds, kind = np.unique(member, axis=0, return_inverse=True)
     waiting = [list(np.flatnonzero(kind == i)[::-1]) for i in range(len(kinds))]
     left = np.array([len(articles) for articles in waiting])
     weights = TREC().weights(np.arange(cutoff))
-    exposure = np.zeros(found.n_cells)
+    exposure = np.zeros(memberships.n_cells)
     order: list[int] = []
     for rank in range(min(cutoff, len(docnos))):
         after = exposure + weights[rank] * kinds
-        distance = np.where(left > 0, _divergence(after, wanted), np.inf)
+        distance = np.where(left > 0, _divergence(after, aim), np.inf)
         best = int(np.argmin(distance))
         exposure = after[best]
         left[best] -= 1
@@ -308,12 +308,12 @@ def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff
     return np.array(order, dtype=np.int64)
 
 
-def _divergence(rows: FloatArray, wanted: FloatArray) -> FloatArray:
+def _divergence(rows: FloatArray, aim: FloatArray) -> FloatArray:
     """Return the Jensen-Shannon divergence of each row, normalized, from the target; (n_rows,)."""
     mass = rows.sum(axis=1, keepdims=True)
     shares = np.divide(rows, mass, out=np.zeros_like(rows), where=mass > 0)
-    middle = _x_log_x((shares + wanted) / 2).sum(axis=1)
-    both = _x_log_x(shares).sum(axis=1) + _x_log_x(wanted).sum()
+    middle = _x_log_x((shares + aim) / 2).sum(axis=1)
+    both = _x_log_x(shares).sum(axis=1) + _x_log_x(aim).sum()
     return np.where(mass[:, 0] > 0, both / 2 - middle, np.inf)
 
 

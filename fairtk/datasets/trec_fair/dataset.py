@@ -92,13 +92,13 @@ class FolderFiles:
 
     def path(self, part: Part) -> Path:
         """Return the path of a file; a missing one is a `FormatError` that says what is there."""
-        found = self._find(part)
-        if found is None:
+        file = self._find(part)
+        if file is None:
             there = sorted(p.name for p in self.folder.iterdir() if not p.name.startswith("."))[:8]
             raise FormatError(
                 f"expected {NAMES[part]} ({HOLDS[part]}) in the folder; found {there}", self.folder
             )
-        return found
+        return file
 
     def _find(self, part: Part) -> Path | None:
         plain = NAMES[part].removesuffix(".gz")
@@ -132,10 +132,10 @@ def check_lines(path: Path) -> None:
         if not first:
             raise FormatError("it is empty")
         try:
-            found = parse_json(decoded(first, path, 1), path, 1)
+            record = parse_json(decoded(first, path, 1), path, 1)
         except FormatError as error:
             raise FormatError(f"not (gzipped) JSON lines: {error.reason}") from None
-        if not isinstance(found, dict):
+        if not isinstance(record, dict):
             raise FormatError("its first line is no JSON object")
         for _ in lines:  # to the end, where gzip has a checksum
             pass
@@ -243,14 +243,14 @@ class ArticleStore(Docstore):  # type: ignore[misc]
 
     def get_many_iter(self, doc_ids: Iterable[str]) -> Iterator[TrecFairDoc]:
         """Yield the articles that exist, each once, in any order."""
-        wanted = iter(dict.fromkeys(doc_ids))
+        names = iter(dict.fromkeys(doc_ids))
         store = self.build()
         with closing(_connect(store)) as database:
-            while some := list(islice(wanted, _AT_ONCE)):
+            while some := list(islice(names, _AT_ONCE)):
                 marks = ",".join("?" * len(some))
                 query = f"SELECT id, body FROM articles WHERE id IN ({marks})"
-                for name, body in database.execute(query, some):
-                    yield TrecFairDoc(name, *json.loads(zlib.decompress(body)))
+                for page, body in database.execute(query, some):
+                    yield TrecFairDoc(page, *json.loads(zlib.decompress(body)))
 
     def count(self) -> int:
         """Return the number of articles."""
@@ -260,13 +260,13 @@ class ArticleStore(Docstore):  # type: ignore[misc]
     def built(self) -> Path | None:
         """Return the path of the store, if it is there and belongs to the corpus."""
         corpus = self._corpus()
-        wanted = {("corpus", stamp(corpus)), ("version", _VERSION)}
+        marks = {("corpus", stamp(corpus)), ("version", _VERSION)}
         for place in derived(corpus, ".sqlite"):
             if not place.is_file():
                 continue
             with contextlib.suppress(sqlite3.DatabaseError), closing(_connect(place)) as database:
-                found = set(database.execute("SELECT key, value FROM about"))
-                if wanted <= found:
+                about = set(database.execute("SELECT key, value FROM about"))
+                if marks <= about:
                     return place
         return None
 
@@ -300,8 +300,8 @@ def _fill(database: sqlite3.Connection, docs: Iterator[TrecFairDoc], mark: str) 
     database.execute("PRAGMA synchronous = OFF")
     database.execute("CREATE TABLE articles (number INTEGER PRIMARY KEY, id TEXT, body BLOB)")
     database.execute("CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT)")
-    shown = tqdm(docs, desc="storing articles", unit=" articles", disable=None)
-    rows = ((d.doc_id, _packed(d)) for d in shown)
+    progress = tqdm(docs, desc="storing articles", unit=" articles", disable=None)
+    rows = ((d.doc_id, _packed(d)) for d in progress)
     database.executemany("INSERT INTO articles (id, body) VALUES (?, ?)", rows)
     # sorting once is much cheaper than keeping an index in order
     database.execute("CREATE UNIQUE INDEX by_id ON articles (id)")
