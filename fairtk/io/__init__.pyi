@@ -21,6 +21,7 @@ from .figures import new_figure as new_figure
 from .figures import open_axes as open_axes
 from .figures import series as series
 from .figures import spread as spread
+from .figures import svg_text as svg_text
 from .figures import write_figure as write_figure
 from .interpreters import ENDED as ENDED
 from .interpreters import Interpreter as Interpreter

@@ -195,6 +195,25 @@ def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
     return target
 
 
+def svg_text(figure: Any) -> str:
+    """Return a figure as SVG; equal figures give equal texts.
+
+    Args:
+        figure: a ``matplotlib.figure.Figure``, or a text, which is returned as it is.
+    """
+    if isinstance(figure, str):
+        return figure
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtraError("matplotlib", "report", "a figure of a report") from None
+    stream = io.StringIO()
+    with matplotlib.rc_context(_SETTINGS):
+        figure.savefig(stream, format="svg", metadata=_DATES["svg"])
+    figure.set_layout_engine("none")  # laid out again, it would come out a little different
+    return stream.getvalue()
+
+
 _WIDTH, _HEIGHT, _BINS = 60, 14, 12
 
 

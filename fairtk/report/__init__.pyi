@@ -10,9 +10,7 @@ from .page import Section as Section
 from .page import load_sections as load_sections
 from .page import page_text as page_text
 from .page import save_sections as save_sections
-from .page import svg_text as svg_text
 from .page import write_report as write_report
-from .queries import Reported as Reported
 from .statistics import CORRECTIONS as CORRECTIONS
 from .statistics import INTERVALS as INTERVALS
 from .statistics import TESTS as TESTS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import json
 import re
 import warnings
@@ -13,14 +12,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-import pandas as pd
-
 from fairtk.errors import FairtkWarning, FormatError, InputError, MissingExtraError, ParameterError
-from fairtk.io import Table, atomic_text
-from fairtk.report.queries import Reported, drill_down
+from fairtk.io import Table, atomic_text, svg_text
+from fairtk.report.queries import drill_down
 from fairtk.report.tables import (
     baseline_table,
     coverage_table,
@@ -32,106 +29,31 @@ from fairtk.report.tables import (
     warned,
 )
 
-_SVG = "http://www.w3.org/2000/svg"
-_HREF = "{http://www.w3.org/1999/xlink}href"
-_KEPT = {
-    *("svg", "g", "defs", "use", "clipPath", "path", "rect", "circle", "ellipse", "line"),
-    *("polyline", "polygon", "text", "tspan", "image", "marker"),
-    *("linearGradient", "radialGradient", "stop"),
-}
-_SETTINGS = {"svg.hashsalt": "fairtk", "svg.fonttype": "path"}
-_LOCAL = re.compile(r"url\(\s*#")
+if TYPE_CHECKING:
+    from fairtk.experiment import Results
+
+_SVG = "{http://www.w3.org/2000/svg}svg"
 
 
-def svg_text(figure: Any) -> str:
-    """Return a figure as SVG; equal figures give equal texts.
+def picture(figure: Any, name: str) -> str:
+    """Return a figure as the address of an image: browsers run and load nothing in those.
 
     Args:
-        figure: a ``matplotlib.figure.Figure``, or a text, which is returned as it is.
-    """
-    if isinstance(figure, str):
-        return figure
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtraError("matplotlib", "report", "a figure of a report") from None
-    stream = io.StringIO()
-    with matplotlib.rc_context(_SETTINGS):
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    figure.set_layout_engine("none")  # laid out again, it would come out a little different
-    return stream.getvalue()
-
-
-def inline_svg(figure: Any, name: str) -> str:
-    """Return a figure to be put into a page: an ``svg`` element with the role of an image.
-
-    Its ids begin with `name`, and its styles are attributes, which a policy without inline styles
-    lets through. Whatever else than shapes and letters is in it is left out.
-
-    Args:
-        figure: as for `svg_text`.
-        name: of the figure in the page; ``{name}-caption`` is the id of the words that describe it.
+        figure: as for `fairtk.io.svg_text`.
+        name: of the figure in the page, for the message.
 
     Raises:
         InputError: the text is not SVG.
     """
+    text = svg_text(figure)
     try:
-        root = ElementTree.fromstring(svg_text(figure))
+        tag = ElementTree.fromstring(text).tag
     except ElementTree.ParseError as error:
         raise InputError(f"the figure {name!r} of the report is not SVG ({error})") from None
-    if root.tag != f"{{{_SVG}}}svg":
-        raise InputError(f"the figure {name!r} of the report is not SVG (<{root.tag}>)")
-    cleaned = _cleaned(root, f"{name}-")
-    width, height = (re.match(r"[\d.]+", root.get(side, "")) for side in ("width", "height"))
-    if cleaned.get("viewBox") is None and width and height:
-        cleaned.set("viewBox", f"0 0 {width[0]} {height[0]}")
-    cleaned.attrib.pop("height", None)  # the page gives it its width
-    cleaned.attrib.update(
-        {
-            "xmlns": _SVG,
-            "role": "img",
-            "aria-labelledby": f"{name}-caption",
-            "stroke-linejoin": "round",  # matplotlib's style rule for everything
-            "stroke-linecap": "butt",
-        }
-    )
-    return ElementTree.tostring(cleaned, encoding="unicode")
-
-
-def _cleaned(element: ElementTree.Element, prefix: str) -> ElementTree.Element:
-    found = ElementTree.Element(_plain(element.tag), _attributes(element, prefix))
-    found.text, found.tail = element.text, element.tail
-    found.extend(
-        _cleaned(child, prefix)
-        for child in element
-        if isinstance(child.tag, str) and _plain(child.tag) in _KEPT
-    )
-    return found
-
-
-def _plain(tag: str) -> str:
-    return tag.removeprefix(f"{{{_SVG}}}")
-
-
-def _attributes(element: ElementTree.Element, prefix: str) -> dict[str, str]:
-    found = {}
-    styles = element.get("style", "").split(";")
-    for name, value in [
-        *element.attrib.items(),
-        *(tuple(part.strip() for part in style.split(":", 1)) for style in styles if ":" in style),
-    ]:
-        if name == _HREF or name == "href":
-            if value.startswith("#"):
-                found["href"] = f"#{prefix}{value[1:]}"
-            elif value.startswith("data:image/png;base64,"):
-                found["href"] = value
-        elif name == "id":
-            found[name] = prefix + value
-        elif name == "style" or name.startswith(("on", "{")):
-            continue
-        elif "url(" not in value or _LOCAL.match(value):
-            found[name] = _LOCAL.sub(f"url(#{prefix}", value)
-    return found
+    if tag != _SVG:
+        raise InputError(f"the figure {name!r} of the report is not SVG (<{tag}>)")
+    data = base64.b64encode(text.encode(errors="replace")).decode("ascii")
+    return f"data:image/svg+xml;base64,{data}"
 
 
 FILE = "sections.json"
@@ -232,7 +154,7 @@ _MOST_FIGURES = 6
 _NUMBER = re.compile(r"(?:[<+-]?\d[\d.,]*(?: \[.*\])?|\[.*\]|undefined|none|unknown)?")
 
 
-def write_report(results: Reported, path: str | PathLike[str], **options: Any) -> None:
+def write_report(results: Results, path: str | PathLike[str], **options: Any) -> None:
     """Write the report of results as one file of HTML, in one step.
 
     Args:
@@ -246,7 +168,7 @@ def write_report(results: Reported, path: str | PathLike[str], **options: Any) -
 
 
 def page_text(
-    results: Reported,
+    results: Results,
     *,
     title: str | None = None,
     baseline: str | None = None,
@@ -287,6 +209,9 @@ def page_text(
         warnings.simplefilter("always")
         several = results.measures and len(results.systems) > 1
         compared = results.compare(first, test, correction) if several else None
+        others = None  # the baseline's own means stand in the table before
+        if compared is not None:
+            others = compared[compared["system"] != first].rename(columns={"n": "queries"})
         details = drill_down(results, cutoff)
         figures = list(_figures(results))
     with warnings.catch_warnings():
@@ -322,7 +247,7 @@ def page_text(
         unsaid=unsaid(results, details.systems),
         warnings=list(dict.fromkeys(said)),
         means=mean_table(results) if results.measures else None,
-        comparison=None if compared is None else _others_table(compared, first, test, how),
+        comparison=None if others is None else baseline_table(others, first, test, how),
         named=baseline or results.baseline,
         first=first,
         figures=figures,
@@ -341,12 +266,6 @@ def page_text(
     return text
 
 
-def _others_table(compared: pd.DataFrame, baseline: str, test: str, correction: str) -> Table:
-    """Return the differences from a baseline, whose own means stand in the table before."""
-    others = compared[compared["system"] != baseline].rename(columns={"n": "queries"})
-    return baseline_table(others, baseline, test, correction)
-
-
 def _policy(css: str, js: str) -> str:
     """Return what the page may do: run and look as its own two texts say, and show pictures."""
     digests = [
@@ -358,8 +277,10 @@ def _policy(css: str, js: str) -> str:
     )
 
 
-def _figures(results: Reported) -> Iterator[tuple[str, str, str]]:
-    """Yield pictures, names and captions: one measure, of cost if there is one, and each other."""
+def _figures(results: Results) -> Iterator[dict[str, str]]:
+    """Yield figures of one measure, of cost if there is one, and each other: ``address``, ``name``,
+    ``title`` and ``caption``.
+    """
     measures = results.measures
     if len(measures) < 2:
         return
@@ -375,16 +296,21 @@ def _figures(results: Reported) -> Iterator[tuple[str, str, str]]:
             f"point per system, lines are 95% intervals over queries. {x}, {y} of {points}."
         )
         name = f"figure-{i + 1}"
-        yield inline_svg(results.plot_trade_off(x, y), name), name, caption
+        address = picture(results.plot_trade_off(x, y), name)
+        yield {"address": address, "name": name, "title": f"{y} against {x}", "caption": caption}
 
 
 def _shown(section: Section, number: int) -> dict[str, Any]:
     name = f"section-{number + 1}"
-    figure = None if section.figure is None else inline_svg(section.figure, f"{name}-figure")
+    figure = None
+    if section.figure is not None:
+        own = f"{name}-figure"
+        address, caption = picture(section.figure, own), section.alternative
+        figure = {"address": address, "name": own, "title": section.title, "caption": caption}
     return {"section": section, "name": name, "figure": figure}
 
 
-def _settings(results: Reported) -> dict[str, str]:
+def _settings(results: Results) -> dict[str, str]:
     """Return the settings of the experiment that are not those of its stages."""
     said = {"baseline": results.baseline} if results.baseline else {}
     left_out = ("title", "stages", "systems", "warnings", "license", "command")
@@ -394,7 +320,7 @@ def _settings(results: Reported) -> dict[str, str]:
     }
 
 
-def _stages(results: Reported) -> list[tuple[str, str, str]]:
+def _stages(results: Results) -> list[tuple[str, str, str]]:
     """Return name, pipeline and settings of each system; settings are known of durable runs."""
     stages, labels = results.config.get("stages", {}), results.config.get("systems", {})
     found = []

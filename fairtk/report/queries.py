@@ -1,4 +1,4 @@
-"""What a report reads: the public face of `fairtk.Results`.
+"""The queries of a page: rankings and answers of all systems, packed.
 
 Alike rankings with one answer are stored once, with their number. Queries are stored in blocks of
 compressed JSON, and the page reads a block when one of its queries is opened.
@@ -12,7 +12,7 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -30,51 +30,8 @@ from fairtk.frames import (
     encode_run,
 )
 
-
-class Reported(Protocol):
-    """Results as `fairtk.Results` documents them."""
-
-    systems: list[str]
-    measures: list[str]
-    per_query: pd.DataFrame
-    failures: pd.DataFrame
-    baseline: str | None
-    config: dict[str, Any]
-    environment: dict[str, Any]
-
-    @property
-    def means(self) -> pd.DataFrame:
-        """One row per system, one column per measure."""
-
-    @property
-    def counts(self) -> pd.DataFrame:
-        """``system``, ``measure``, ``mean``, ``n``, ``undefined``, ``failed``."""
-
-    @property
-    def qrels(self) -> pd.DataFrame | None:
-        """The labels that the measures read."""
-
-    def rankings(self, name: str) -> pd.DataFrame:
-        """Return all rows of a system."""
-
-    def better(self, measure: str) -> str:
-        """Return ``"higher"`` or ``"lower"``."""
-
-    def compare(
-        self,
-        baseline: str | None = None,
-        test: str = "t",
-        correction: str | None = "holm",
-        confidence: float = 0.95,
-    ) -> pd.DataFrame:
-        """Compare all systems with one."""
-
-    def cite(self) -> str:
-        """Return BibTeX of what the results rest on."""
-
-    def plot_trade_off(self, x: str, y: str) -> Any:
-        """Draw two measures against each other."""
-
+if TYPE_CHECKING:
+    from fairtk.experiment import Results
 
 BYTES = 20_000_000
 """Of packed queries in one page; a page with its tables and figures stays below 25 MB."""
@@ -124,7 +81,7 @@ class DrillDown:
     depth: int
 
 
-def drill_down(results: Reported, cutoff: int, most: int = BYTES) -> DrillDown:
+def drill_down(results: Results, cutoff: int, most: int = BYTES) -> DrillDown:
     """Collect and pack the rankings and answers of all systems.
 
     Args:
@@ -311,7 +268,7 @@ def _public(query: dict[str, Any], systems: int) -> dict[str, Any]:
     }
 
 
-def _values(results: Reported, qids: list[str]) -> list[list[list[float | None]]]:
+def _values(results: Results, qids: list[str]) -> list[list[list[float | None]]]:
     """Return the values by measure, system and query, with five digits; None: undefined."""
     found = []
     for measure in results.measures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ir_measures
 import pandas as pd
@@ -14,8 +14,11 @@ from fairtk.errors import InputError
 from fairtk.frames import QID
 from fairtk.io import Table, number_text
 from fairtk.measures import known_names, parse
-from fairtk.report.queries import Reported, SystemRankings
+from fairtk.report.queries import SystemRankings
 from fairtk.report.statistics import mean_intervals
+
+if TYPE_CHECKING:
+    from fairtk.experiment import Results
 
 CONFIDENCE = 0.95
 TESTS = {
@@ -26,7 +29,7 @@ TESTS = {
 }
 
 
-def mean_table(results: Reported) -> Table:
+def mean_table(results: Results) -> Table:
     """Return the means, a row per system, each with its interval over the queries."""
     columns = []
     for measure in results.measures:
@@ -106,7 +109,7 @@ def _cell(name: str, value: Any) -> str:
     return number_text(value) if isinstance(value, float) else str(value)
 
 
-def coverage_table(results: Reported, found: Mapping[str, SystemRankings]) -> Table:
+def coverage_table(results: Results, found: Mapping[str, SystemRankings]) -> Table:
     """Return what each system covers: rankings, answers, queries missing, failed or undefined."""
     labeled = set(results.per_query[QID])
     failed = results.failures.groupby("system")[QID].agg(set).to_dict()
@@ -192,7 +195,7 @@ class MeasureSummary:
     findings: list[str] = field(default_factory=list)
 
 
-def overview(results: Reported, found: Mapping[str, SystemRankings]) -> list[str]:
+def overview(results: Results, found: Mapping[str, SystemRankings]) -> list[str]:
     """Return what was run, in sentences."""
     queries = results.per_query[QID].nunique() if results.measures else len(
         set().union(*(system.qids for system in found.values()))
@@ -217,7 +220,7 @@ def overview(results: Reported, found: Mapping[str, SystemRankings]) -> list[str
 
 
 def measured(
-    results: Reported, compared: pd.DataFrame | None, baseline: str | None, test: str, how: str
+    results: Results, compared: pd.DataFrame | None, baseline: str | None, test: str, how: str
 ) -> list[MeasureSummary]:
     """Return what each measure says: the best system, and by how much it is.
 
@@ -331,7 +334,7 @@ def tested(baseline: str, test: str, how: str) -> str:
     )
 
 
-def unsaid(results: Reported, found: Mapping[str, SystemRankings]) -> list[str]:
+def unsaid(results: Results, found: Mapping[str, SystemRankings]) -> list[str]:
     """Return what the numbers do not say."""
     names = {measure.split("(")[0].split("@")[0] for measure in results.measures}
     sampled = [s.samples for s in found.values() if s.samples not in ("0", "1")]
@@ -366,7 +369,7 @@ def unsaid(results: Reported, found: Mapping[str, SystemRankings]) -> list[str]:
     return said
 
 
-def warned(results: Reported, found: Mapping[str, SystemRankings]) -> list[str]:
+def warned(results: Results, found: Mapping[str, SystemRankings]) -> list[str]:
     """Return what a reader should know before believing a table."""
     said = [str(text) for text in results.config.get("warnings", [])]
     counts = results.counts

@@ -27,11 +27,12 @@ from fairtk.io import (
     markdown_text,
     new_figure,
     open_axes,
+    svg_text,
     write_figure,
     write_parquet,
 )
 from fairtk.llm import KeywordRefiner
-from fairtk.report import Section, save_sections, svg_text
+from fairtk.report import Section, save_sections
 from fairtk.studies.configuration import file_name, write_text
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, TUNED
 from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
