@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from os import PathLike, fspath
-from pathlib import Path
+from os import PathLike
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -73,8 +72,6 @@ def read_noting(data: Any, what: str, read: Callable[..., Any]) -> tuple[Any, li
         if what == "run" and RANK in frame.columns and SCORE not in frame.columns:
             frame[SCORE] = -frame[RANK]
         content = Rows(frame.copy(), f"the {what}", lambda row: None, errors=problems)
-    elif not Path(data).is_file():
-        raise InputError(f"{fspath(data)}: there is no such file")
     result, unreadable = None, []
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")

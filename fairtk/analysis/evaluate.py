@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import math
-import sys
-import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import mul
@@ -45,6 +43,7 @@ from fairtk.frames import (
     warn_of_other_docnos,
 )
 from fairtk.io import (
+    STDIN,
     add_answers,
     labels_of,
     naming,
@@ -69,7 +68,7 @@ def unique_names(paths: Sequence[str]) -> list[str]:
 
     A file that is given twice gets a number behind its name.
     """
-    files = [Path(path).resolve() for path in paths]
+    files = [Path("stdin" if path == STDIN else path).resolve() for path in paths]
     distinct = list(dict.fromkeys(files))
     same = Counter(file.with_name(_stem(file)) for file in distinct)
     ends = {f: _stem(f) if same[f.with_name(_stem(f))] == 1 else f.name for f in distinct}
@@ -92,10 +91,6 @@ def _stem(path: Path) -> str:
     suffix = Path(name).suffix
     stem = name.removesuffix(suffix) if suffix.lower() in _SUFFIXES else name
     return stem or path.name
-
-
-STDIN = "-"
-_BY_NAME = "standard input"
 
 
 def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
@@ -130,7 +125,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
     if gold is not None:
         from fairtk.datasets import join_answers
 
-        answers = gold if isinstance(gold, pd.DataFrame) else _read(gold, read_gold_answers)
+        answers = gold if isinstance(gold, pd.DataFrame) else read_gold_answers(gold)
         bare = labels.drop(columns=GOLD_ANSWER, errors="ignore")
         with contextlib.nullcontext() if isinstance(gold, pd.DataFrame) else naming(gold):
             labels = join_answers(bare, answers)
@@ -154,11 +149,11 @@ def as_run(
     if isinstance(run, pd.DataFrame):
         run = _with_ids(from_ir_measures(run, where), where)
     else:
-        run = _read(run, lambda path: read_run(path, order))
+        run = read_run(run, order)
     if answers is not None:
         named = "the answers" if isinstance(answers, pd.DataFrame) else fspath(answers)
         if not isinstance(answers, pd.DataFrame):
-            answers = _read(answers, read_answers)
+            answers = read_answers(answers)
         run = add_answers(run, answers, named)
     for measure in _needing(measures, "RUN_COLUMNS", QANSWER):
         if QANSWER not in run.columns and len(run):
@@ -179,7 +174,7 @@ def _labels(qrels: Any) -> pd.DataFrame:
         return _with_ids(from_ir_measures(qrels, "these qrels"), "these qrels")
     name = fspath(qrels)
     if name == STDIN or Path(name).exists():
-        return _read(qrels, read_qrels)
+        return read_qrels(qrels)
     try:
         dataset = resolve_dataset(name, "evaluate")
     except NotFoundError as error:
@@ -205,20 +200,6 @@ def _with_ids(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return the frame with its ids as text, as files have them."""
     require(frame, [QID, DOCNO], where)
     return Run(frame, where).with_text_ids()
-
-
-def _read(path: Any, read: Callable[[Any], pd.DataFrame]) -> pd.DataFrame:
-    """Return what a file has; ``-`` is standard input, which is kept in a file meanwhile."""
-    if fspath(path) != STDIN:
-        return read(path)
-    with tempfile.TemporaryDirectory() as folder:
-        kept = Path(folder) / "stdin"
-        kept.write_bytes(sys.stdin.buffer.read())
-        try:
-            return read(kept)
-        except InputError as error:
-            error.args = (str(error).replace(str(kept), _BY_NAME), *error.args[1:])
-            raise
 
 
 def _say_what_is_missing(where: str, run: pd.DataFrame, qids: list[str]) -> None:

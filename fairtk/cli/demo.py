@@ -65,16 +65,17 @@ class DemoProgress:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Note that ``done`` of ``total`` parts of a stage are finished."""
+        from tqdm import tqdm
+
         fresh = stage != self.stage
         if fresh:
             self.stage, self.done = stage, 0
         if on_terminal(sys.stderr):
             if fresh:
-                self.bar = click.progressbar(length=total, label=f"{stage:<10}", file=sys.stderr)
-                self.bar.render_progress()
+                self.bar = tqdm(total=total, desc=f"{stage:<10}")
             self.bar.update(done - self.done)
-            if done >= total > self.done:
-                self.bar.render_finish()
+            if done >= total:
+                self.bar.close()
         elif fresh or done >= total > self.done or self.clock() - self.said > self.PAUSE:
             click.echo(f"{stage}: {done}/{total}", err=True)
             self.said = self.clock()

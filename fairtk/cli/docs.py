@@ -22,9 +22,10 @@ def command(
 ) -> None:
     """Open the page on TOPIC: a measure, a transformer, a room or a page of the site.
 
-    Without TOPIC, the start page. The address is printed; a browser is opened on a terminal only.
-    It is of a site that was built on this machine (FAIRTK_DOCS names its folder); the project has
-    none on the network yet, and `fairtk measures NAME` prints a measure's page anywhere.
+    Without TOPIC, the start page. The page is of a site that was built on this machine
+    (FAIRTK_DOCS names its folder): its address is printed, and a browser is opened on a terminal
+    only. The project has no site on the network yet; without one a measure's page is printed, as
+    `fairtk measures NAME` does.
     """
     from fairtk.plugins import BUILD, FOLDER, address, known_topics, local_site, page_for
 
@@ -40,15 +41,19 @@ def command(
         return
     name = topic or "start"
     page = page_for(name)
+    here = local_site() is not None
+    if not here and not no_open and page.startswith("measures/") and name != "measures":
+        from fairtk.cli.measures import explain
+
+        explain(Path(page).stem, form, output)
+        return
     where = address(page)
     if form == TABLE:
         echo(where, output)
     else:
         echo_rows(form, ["topic", "page"], [[name, where]], output)
-    if local_site() is None:
-        print_it = f"; `fairtk measures {Path(page).stem}` prints this page"
-        told = print_it if page.startswith("measures/") and topic != "measures" else ""
-        said = f"the site is not on the network yet: {BUILD} and name its folder in {FOLDER}{told}"
-        click.echo(said, err=True)
+    if not here:
+        message = f"the site is not on the network yet: {BUILD} and name its folder in {FOLDER}"
+        click.echo(message, err=True)
     elif not no_open and output is None and on_terminal(sys.stdout):
         click.launch(where)

@@ -1,4 +1,4 @@
-"""Warnings on the command line: one line with a name, from the import of the package on."""
+"""The command line: its commands, warnings and errors of one line, exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 
 from fairtk import __version__, plugins
 from fairtk.builtin import connect
-from fairtk.cli.output import COMMAND, naming_stdin
+from fairtk.cli.output import COMMAND
 from fairtk.errors import (
     WARNINGS,
     DataWarning,
@@ -28,42 +28,9 @@ from fairtk.errors import (
     suggestion,
     warning_name,
 )
-from fairtk.plugins import (
-    INTERRUPTED,
-    SAID,
-    end_at_once,
-    is_command_line,
-    on_terminal,
-    raise_again,
-    to_stderr,
-)
+from fairtk.plugins import on_terminal, to_stderr
 
 FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
-
-
-class Notices:
-    """Shows warnings as one line each on stderr: ``warning: undefined: ...``, and each only once.
-
-    Args:
-        debug: show warnings for developers, too.
-    """
-
-    def __init__(self, debug: bool = False) -> None:
-        self.debug = debug
-        self.said: list[str] = []
-
-    def show(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        """Show a warning; to be put in the place of ``warnings.showwarning``."""
-        if issubclass(category, FOR_DEVELOPERS) and not self.debug:
-            return
-        text = notice(message, category)
-        if text not in self.said:
-            self.said.append(text)
-            print(f"warning: {text}", file=sys.stderr)
-
-
-AT_START = Notices()
-"""What was shown while fairtk was imported."""
 
 
 def notice(message: Warning | str, category: type[Warning]) -> str:
@@ -75,15 +42,10 @@ def notice(message: Warning | str, category: type[Warning]) -> str:
     return printable(f"{warning_name(category)}: {text}")
 
 
-def prepare() -> None:
-    """Show warnings so, if this process is the command line; else nothing happens."""
-    if is_command_line() and not sys.warnoptions:
-        warnings.showwarning = AT_START.show
-
-
 STRICT = "--strict"
-WRONG_INPUT = 2
-FAILED_WORK = 1
+FAILED_WORK, WRONG_INPUT = 1, 2
+INTERRUPTED = 130
+"""The exit code after Ctrl-C: 128 and the number of the signal, as shells have it."""
 
 
 class FailedWork(click.ClickException):
@@ -103,7 +65,7 @@ def described(error: Exception, debug: bool) -> click.ClickException:
     text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
     if isinstance(error, OSError) and not isinstance(error, FairtkError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
-    text = printable(naming_stdin(text))
+    text = printable(text)
     if isinstance(error, Warning):
         of_input = isinstance(error, DataWarning | UndefinedWarning)
         text = f"{notice(error, type(error))} ({STRICT})"
@@ -121,18 +83,27 @@ def described(error: Exception, debug: bool) -> click.ClickException:
 
 @contextlib.contextmanager
 def plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
-    """Show warnings as one line on stderr, and each only once; or raise them."""
+    """Show warnings as one line each on stderr, each only once; or raise them.
+
+    A line is like ``warning: undefined: ...``. Warnings for developers are shown with `debug` only.
+    """
     if sys.warnoptions and not strict:
         yield
         return
-    notices = Notices(debug)
-    notices.said += AT_START.said
+    lines: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = notice(message, category)
+        if text not in lines and (debug or not issubclass(category, FOR_DEVELOPERS)):
+            lines.add(text)
+            print(f"warning: {text}", file=sys.stderr)
+
     with warnings.catch_warnings():
         warnings.simplefilter("error" if strict else "always")
         if strict:
             for category in FOR_DEVELOPERS:
                 warnings.simplefilter("ignore", category)
-        warnings.showwarning = lambda text, kind, *_: notices.show(naming_stdin(str(text)), kind)
+        warnings.showwarning = show
         yield
 
 
@@ -194,8 +165,7 @@ class FairtkGroup(click.Group):
         ctx.meta[COMMAND] = shlex.join(["fairtk", *args])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             commands = self.list_commands(ctx)
-            known = suggestion(name, commands, limit=len(commands))
-            ctx.fail(f"unknown command {name!r}{known}")
+            ctx.fail(f"unknown command {name!r}{suggestion(name, commands, limit=len(commands))}")
         if name not in COMMANDS:  # it may have commands of its own
             _begin()
         return super().resolve_command(ctx, args)
@@ -240,22 +210,20 @@ class FairtkGroup(click.Group):
 
         ``--debug`` and ``--strict`` may stand anywhere. Wrong usage is one line, too.
         """
-        given = sys.argv[1:] if args is None else list(args)
-        end = given.index("--") if "--" in given else len(given)
-        flags = [flag for flag in (_DEBUG, STRICT) if flag in given[:end]]
-        given = [word for word in given[:end] if word not in flags] + given[end:]
+        words = sys.argv[1:] if args is None else list(args)
+        end = words.index("--") if "--" in words else len(words)
+        flags = [flag for flag in (_DEBUG, STRICT) if flag in words[:end]]
+        words = [word for word in words[:end] if word not in flags] + words[end:]
         debug = [_DEBUG] if _DEBUG in flags else []
         run: Callable[[], Any] = functools.partial(
-            super().main, [*debug, *given], prog_name, complete_var, standalone_mode=False, **extra
+            super().main, [*debug, *words], prog_name, complete_var, standalone_mode=False, **extra
         )
         with plain_warnings(_DEBUG in flags, STRICT in flags):
-            return self._exit_after(run, STRICT in flags) if standalone_mode else run()
+            return self._exit_after(run) if standalone_mode else run()
 
-    def _exit_after(self, run: Callable[[], Any], strict: bool) -> NoReturn:
+    def _exit_after(self, run: Callable[[], Any]) -> NoReturn:
         code: Any
         try:
-            if strict and AT_START.said:
-                raise FailedWork(f"{AT_START.said[0]} ({STRICT})")
             code = run()
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
@@ -270,7 +238,7 @@ class FairtkGroup(click.Group):
             failure.show()
             code = failure.exit_code
         except click.Abort as error:
-            click.echo(SAID, err=True)
+            click.echo("Aborted.", err=True)
             by_user = isinstance(error.__cause__, KeyboardInterrupt)
             code = INTERRUPTED if by_user else FAILED_WORK
         sys.exit(code if isinstance(code, int) else 0)
@@ -282,11 +250,11 @@ class FairtkGroup(click.Group):
         owners = dict.fromkeys(COMMANDS, "fairtk")
         for plugin in plugins.HOST.with_commands():
             # A group of its own shows what this plugin adds, and keeps it from replacing others.
-            given = click.Group()
+            group = click.Group()
             try:
                 with to_stderr():
-                    plugin.implementation.fairtk_commands(given)
-                for name in given.commands:
+                    plugin.implementation.fairtk_commands(group)
+                for name in group.commands:
                     if name in owners:
                         raise PluginError(
                             f"the command {name!r} is given by two plugins, {owners[name]} and "
@@ -295,7 +263,7 @@ class FairtkGroup(click.Group):
             except (Exception, SystemExit) as error:
                 plugins.HOST.reject(plugin, error)
                 continue
-            for name, command in given.commands.items():
+            for name, command in group.commands.items():
                 owners[name] = str(plugin)
                 self.add_command(command, name)
 
@@ -320,14 +288,7 @@ def main(args: list[str] | None = None) -> None:
     Args:
         args: the arguments; None takes the process's.
     """
-    try:
-        raise_again()
-        cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
-    except KeyboardInterrupt:  # while the command begins or ends
-        click.echo(SAID, err=True)
-        sys.exit(INTERRUPTED)
-    finally:
-        end_at_once()
+    cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
 
 
 def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -342,14 +303,12 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _begin() -> None:
-    end_at_once()  # nothing is under way while plugins are imported
     connect()
     if on_terminal(sys.stderr):
         from fairtk.cli.output import reading_bar
         from fairtk.io import FOLLOWED
 
         FOLLOWED.set(reading_bar)
-    raise_again()
 
 
 def _first_line(kind: type) -> str:

@@ -22,7 +22,7 @@ _COLUMNS = ["kind", "name", "better", "summary", "from"]
 def command(name: str | None, everything: bool, form: str, output: str | None) -> None:
     """List measures, string utilities and browsing models, or explain the one called NAME."""
     if name is not None:
-        _explain(name, form, output)
+        explain(name, form, output)
         return
     rows = _measures() + _utilities() + _browsing_models()
     if everything:
@@ -103,7 +103,7 @@ def _others() -> list[list[str]]:
     ]
 
 
-def _explain(name: str, form: str, output: str | None) -> None:
+def explain(name: str, form: str, output: str | None) -> None:
     """Print what a measure, utility or browsing model is, and its parameters."""
     from fairtk.plugins import registry
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.output import STDIN, STDIN_KEPT, TABLE
+from fairtk.cli.output import STDIN, TABLE
 from fairtk.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,28 +20,22 @@ FORMATS = (TABLE, "csv", "json", "latex", "markdown")
 
 
 class InputFile(click.Path):
-    """A file to read; ``-`` is standard input, which is kept in a file while the command runs.
+    """A file to read; ``-`` is standard input.
 
     Args:
         exists: whether it must be there; else it may be something else, such as a data set.
     """
 
     def __init__(self, exists: bool = True) -> None:
-        super().__init__(exists=exists, dir_okay=not exists)
+        super().__init__(exists=exists, dir_okay=not exists, allow_dash=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
-        if value != STDIN or ctx is None:
-            return super().convert(value, param, ctx)
-        if STDIN_KEPT in ctx.meta:
-            raise InputError("'-' (standard input) can be given once only")
-        folder = tempfile.TemporaryDirectory()
-        ctx.find_root().call_on_close(folder.cleanup)
-        kept = Path(folder.name) / "stdin"
-        with kept.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        ctx.meta[STDIN_KEPT] = str(kept)
-        return str(kept)
+        if value == STDIN and ctx is not None:
+            if STDIN in ctx.meta:
+                raise InputError("'-' (standard input) can be given once only")
+            ctx.meta[STDIN] = True
+        return super().convert(value, param, ctx)
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -20,21 +19,14 @@ from fairtk.plugins import on_terminal
 
 TABLE = "table"
 STDIN = STDOUT = "-"
-COMMAND, STDIN_KEPT = "fairtk.command", "fairtk.stdin"
-"""Where click's context has the line of the command that runs, and the file of standard input."""
+COMMAND = "fairtk.command"
+"""Where click's context has the line of the command that runs."""
 _PLAIN_WIDTH = 100
 
 
 def said_command() -> str:
     """Return the command line that is carried out, as a shell takes it."""
     return str(click.get_current_context().meta[COMMAND])
-
-
-def naming_stdin(text: str) -> str:
-    """Return a text in which the file that keeps standard input is called that."""
-    context = click.get_current_context(silent=True)
-    kept = (context.meta if context else {}).get(STDIN_KEPT, "\0")
-    return text.replace(kept, "standard input")
 
 
 def echo(text: str | Sequence[str], output: str | None = None) -> None:
@@ -44,7 +36,6 @@ def echo(text: str | Sequence[str], output: str | None = None) -> None:
     """
     if not isinstance(text, str):
         text = "\n".join(text)
-    text = naming_stdin(text)
     if output in (None, STDOUT):
         click.echo(printable(text) if on_terminal(sys.stdout) else text, nl=not text.endswith("\n"))
         return
@@ -101,29 +92,10 @@ AFTER = 1.0
 
 
 @contextlib.contextmanager
-def reading_bar(
-    path: str | PathLike[str], clock: Callable[[], float] = time.monotonic
-) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr while a file is read; yield what is told the bytes that were read.
+def reading_bar(path: str | PathLike[str]) -> Iterator[Callable[[int], object]]:
+    """Show a bar on stderr while a file is read; yield what is told the bytes that were read."""
+    from tqdm import tqdm
 
-    Args:
-        path: the file.
-        clock: gives the time in seconds.
-    """
-    began = clock()
-    bar: Any = None
-
-    def told(position: int) -> None:
-        nonlocal bar
-        if bar is None:
-            if clock() - began < AFTER:
-                return
-            size, label = os.path.getsize(path), f"reading {Path(path).name}"
-            bar = click.progressbar(length=size, label=label, file=sys.stderr)
-        bar.update(position - bar.pos)
-
-    try:
-        yield told
-    finally:
-        if bar is not None:
-            bar.render_finish()
+    size, label = os.path.getsize(path), f"reading {Path(path).name}"
+    with tqdm(total=size, desc=label, unit="B", unit_scale=True, delay=AFTER) as bar:
+        yield lambda position: bar.update(position - bar.n)

@@ -22,6 +22,7 @@ from fairtk.groups.exposure import coverage
 from fairtk.groups.levels import UNKNOWN, Levels
 from fairtk.groups.memberships import Attribute, Crossed, attribute_from_frame, level_order
 from fairtk.io import (
+    PIPED,
     Rows,
     all_numbers,
     frame_html,
@@ -83,6 +84,8 @@ def write_attribute(attribute: Attribute, path: str | PathLike[str]) -> None:
 
 def stem(path: str | PathLike[str]) -> str:
     """Return a file's name without its suffixes."""
+    if path == PIPED:
+        return "stdin"
     return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
 
 

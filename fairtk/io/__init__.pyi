@@ -27,6 +27,8 @@ from .interpreters import ENDED as ENDED
 from .interpreters import Interpreter as Interpreter
 from .lines import FOLLOWED as FOLLOWED
 from .lines import JSON_ENTRY as JSON_ENTRY
+from .lines import PIPED as PIPED
+from .lines import STDIN as STDIN
 from .lines import Flaw as Flaw
 from .lines import decoded as decoded
 from .lines import described as described

@@ -10,7 +10,10 @@ import io
 import json
 import os
 import re
+import shutil
 import stat
+import sys
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +41,10 @@ MARK = "\ufeff"
 CHUNK = 1 << 18
 """How many bytes are read at a time."""
 
-FOLLOWED: ContextVar[Callable[[Any], AbstractContextManager[Callable[[int], None]]] | None]
+STDIN, PIPED = "-", "standard input"
+"""How standard input is given as a file, and what messages call it."""
+
+FOLLOWED: ContextVar[Callable[[Any], AbstractContextManager[Callable[[int], object]]] | None]
 FOLLOWED = ContextVar("followed", default=None)
 """What follows the reading of files, if anything does: a function of the path that returns a
 context, which is told how many bytes of the file were read so far."""
@@ -73,18 +79,20 @@ class Source:
 
     Attributes:
         path: the file, for messages.
+        place: the file as it was given, to open it again.
         kind: what it is, judged by its first bytes (and a Parquet file's name).
         errors: where problems are noted; None: the first one is raised.
     """
 
     def __init__(
         self,
-        path: str | PathLike[str],
+        place: str | PathLike[str],
         raw: BinaryIO,
-        errors: list[Flaw] | None = None,
-        told: Callable[[int], object] = lambda position: None,
+        errors: list[Flaw] | None,
+        told: Callable[[int], object],
     ) -> None:
-        self.path = path
+        self.path = PIPED if place == STDIN else place
+        self.place = place
         self.errors = errors
         self._raw = raw
         self._told = told
@@ -92,12 +100,17 @@ class Source:
         self._unended = 0  # the line without an end, once it is read
         start = self._start(lambda chunk: None).read(4100) or b""
         self.kind: Kind = "jsonl" if _JSON_OBJECT.match(start.removeprefix(_MARK)) else "text"
-        if start.startswith(_PARQUET) or is_parquet_name(path):
+        if start.startswith(_PARQUET) or is_parquet_name(place):
             self.kind = "parquet"
 
-    def _start(self, look: Callable[[bytes], object]) -> Watched:
+    @property
+    def raw(self) -> BinaryIO:
+        """The bytes as they are in the file, from the start on."""
         self._raw.seek(0)
-        plain = gzip.GzipFile(fileobj=self._raw) if self._packed else self._raw
+        return self._raw
+
+    def _start(self, look: Callable[[bytes], object]) -> Watched:
+        plain = gzip.GzipFile(fileobj=self.raw) if self._packed else self.raw
         return Watched(plain, look, self.path)
 
     def stream(self, longest: int = LINE) -> io.BufferedReader:
@@ -160,9 +173,13 @@ class Source:
 
 @contextlib.contextmanager
 def source(path: str | PathLike[str], errors: list[Flaw] | None = None) -> Iterator[Source]:
-    """Open a plain, gzipped or Parquet file for reading, once; see `Source`."""
+    """Open a plain, gzipped or Parquet file for reading, once; see `Source`.
+
+    ``-`` is standard input; what it gave is kept, so that it can be read again.
+    """
     follow = FOLLOWED.get()
-    with _regular(path) as raw, follow(path) if follow else _unseen as told:
+    file = _kept_stdin() if path == STDIN else path
+    with _regular(file) as raw, follow(file) if follow else _unseen as told:
         yield Source(path, raw, errors, told)
 
 
@@ -228,6 +245,18 @@ class _Bounds:
             raise FormatError(f"this line is longer than {size}", self.path, self.lines + 1)
         self.length = self.length + len(chunk) if end < 0 else len(chunk) - chunk.rfind(b"\n") - 1
         self.lines += chunk.count(b"\n")
+
+
+_kept: list[Any] = []  # standard input, and the file that keeps what it gave
+
+
+def _kept_stdin() -> str:
+    if not _kept or _kept[0] is not sys.stdin:
+        file = tempfile.NamedTemporaryFile(prefix="fairtk-")  # noqa: SIM115 - as long as stdin
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        _kept[:] = sys.stdin, file
+    return str(_kept[1].name)
 
 
 @contextlib.contextmanager

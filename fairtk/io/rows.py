@@ -326,8 +326,8 @@ def _read_plain(file: Source, columns: list[str], types: Mapping[str, Type]) -> 
     # a line with fewer fields is filled up with ""; where a piece is "True" alone, pandas reads 1
     if short or marks.wrong or marks.words:
         return None
-    path = file.path
-    return Rows(frame, path, lambda row: _line_of(path, row), plain=marks.ascii, errors=file.errors)
+    place, plain = file.place, marks.ascii
+    return Rows(frame, file.path, lambda row: _line_of(place, row), plain=plain, errors=file.errors)
 
 
 def _read_lines(file: Source, layouts: Sequence[Sequence[str]], types: Mapping[str, Type]) -> Rows:

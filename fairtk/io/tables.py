@@ -273,7 +273,7 @@ def read_table(path: str | PathLike[str], errors: list[Flaw] | None = None) -> R
 def read_named(file: Source) -> Rows:
     """Return the rows of a file with named columns; see `read_table`."""
     if file.kind == "parquet":
-        frame, note = read_parquet(file.path)
+        frame, note = read_parquet(file.path, file.raw)
         rows = Rows(frame, file.path, lambda row: None, note=note, errors=file.errors)
     else:
         rows = _read_jsonl(file) if file.kind == "jsonl" else read_delimited(file)

@@ -5,13 +5,9 @@ from .host import HOST as HOST
 from .host import loaded as loaded
 from .host import register as register
 from .host import unregister as unregister
-from .printing import INTERRUPTED as INTERRUPTED
-from .printing import SAID as SAID
-from .printing import end_at_once as end_at_once
 from .printing import is_command_line as is_command_line
 from .printing import load_target as load_target
 from .printing import on_terminal as on_terminal
-from .printing import raise_again as raise_again
 from .printing import to_stderr as to_stderr
 from .references import BUILD as BUILD
 from .references import FOLDER as FOLDER

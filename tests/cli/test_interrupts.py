@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fairtk.plugins import printing as interrupts
+from fairtk.plugins import is_command_line
 
 
 def test_while_a_command_waits_for_its_input(tmp_path):
@@ -21,30 +21,6 @@ def test_while_a_command_waits_for_its_input(tmp_path):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err.strip()) == (130, "", "Aborted.")
-
-
-@pytest.fixture
-def as_command(monkeypatch):
-    """Let this process pass for the command line; give its own handler back."""
-    before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(sys, "argv", ["/usr/bin/fairtk"])
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def test_the_handler_stands_until_the_command_runs(as_command):
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    interrupts.end_at_once()
-    assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    interrupts.raise_again()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_who_ignores_it_goes_on_to(as_command):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell's job in the background
-    interrupts.end_at_once()
-    interrupts.raise_again()
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 @pytest.mark.parametrize(
@@ -64,7 +40,7 @@ def test_who_ignores_it_goes_on_to(as_command):
 def test_what_the_command_line_is(monkeypatch, argv, original, ours):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setattr(sys, "orig_argv", original)
-    assert interrupts.is_command_line() is ours
+    assert is_command_line() is ours
 
 
 def test_a_program_that_imports_fairtk_keeps_its_handler():
