@@ -217,6 +217,23 @@ paying_options = all_of(
 """The options of `SERVER` and `LEDGER`, the same for all commands."""
 
 
+study_options = all_of(
+    click.option("--executor", type=click.Choice(["serial", "processes", "dask"]),
+                 help="Where systems run and answers are generated.  [default: serial]"),
+    click.option("--workers", type=int,
+                 help="Worker processes.  [default: one per GPU, or core]"),
+    click.option("--dry-run", is_flag=True, help="Say what it takes; generate and write nothing."),
+    click.option("--status", is_flag=True, help="Say what is done; generate and write nothing."),
+)  # fmt: skip
+"""How a study is run."""
+
+
+def engine_options(configured: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where a study runs: what is configured, and the options that were given."""
+    chosen = {name: given[name] for name in ("executor", "workers") if given[name] is not None}
+    return {**configured, **chosen}
+
+
 class ModelOption(click.Option):
     """An option ``KIND:MODEL``; its help lists the kinds that plugins give, when it is shown."""
 

@@ -55,8 +55,17 @@ def echo_rows(
 
 
 def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
-    """Print a frame in a format other than a table of aligned columns; csv and json: all digits."""
-    echo_rows(form, list(frame.columns), frame.to_numpy(dtype=object).tolist(), output)
+    """Print a frame; csv and json have all digits, a table of aligned columns four decimals."""
+    columns, rows = list(frame.columns), frame.to_numpy(dtype=object).tolist()
+    if form != TABLE:
+        echo_rows(form, columns, rows, output)
+        return
+    numbers = [i for i, row in enumerate(zip(*rows, strict=True)) if not isinstance(row[0], str)]
+    echo_table(columns, [[_four_decimals(v) for v in row] for row in rows], numbers)
+
+
+def _four_decimals(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def echo_table(

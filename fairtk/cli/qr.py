@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import ModelOption, format_option, paying_options
+from fairtk.cli.options import ModelOption, format_option, paying_options, study_options
 
 
 @click.command("qr")
 @click.argument("source", metavar="CONFIG|FOLDER|DATASET")
 @click.option("-o", "--output", metavar="DIR", help="Where results go.  [default: fair-qr-study]")
-@click.option("--dry-run", is_flag=True, help="Print calls, tokens and price; call nothing.")
+@study_options
 @click.option("-a", "--attribute", "attributes", multiple=True,
               help="gender, geography, another dimension of the track, or dimensions crossed by "
               "'*'. Repeatable.  [default: gender, geography]")  # fmt: skip
@@ -28,7 +28,7 @@ from fairtk.cli.options import ModelOption, format_option, paying_options
               help="Show each system with settings chosen on other topics, too.")  # fmt: skip
 @click.option("--seed", type=int, help="Of folds, training and bootstrap.  [default: 42]")
 @format_option
-def command(dry_run: bool, form: str, **given: Any) -> None:
+def command(dry_run: bool, status: bool, form: str, **given: Any) -> None:
     """Compare FAIR-QR with BM25, vector search, DLF, DELTR, FA*IR and MMR.
 
     The baselines other than BM25 come with the plugin fairtk-baselines. FOLDER has the files of
@@ -70,6 +70,7 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...
       [ledger]                           # path, offline, max_calls, max_cost, prices,
                                          # retry_unusable
+      [engine]                           # executor, workers, threads, batch_size
 
     \b
     Examples:
@@ -79,4 +80,4 @@ def command(dry_run: bool, form: str, **given: Any) -> None:
     """  # noqa: D301 - click reads the backslash
     from fairtk.cli.qr_run import run
 
-    run(SimpleNamespace(**given), dry_run, form)
+    run(SimpleNamespace(**given), dry_run, status, form)

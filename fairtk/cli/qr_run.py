@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import open_ledger
+from fairtk.cli.options import engine_options, open_ledger
 from fairtk.cli.output import echo_frame, echo_table, said_command
 from fairtk.errors import DataWarning, InputError, ParameterError
 from fairtk.llm import takes_temperature
@@ -46,13 +46,16 @@ _AT_MOST = (
 )
 
 
-def run(given: SimpleNamespace, dry_run: bool, form: str) -> None:
-    """Run the study, or say what it takes, and print the outcome.
+def run(given: SimpleNamespace, dry_run: bool, status: bool, form: str) -> None:
+    """Run the study, or say what it takes or what is done, and print the outcome.
 
     `given` has the command's other options; None and empty: not given.
     """
     with contextlib.ExitStack() as stack:
-        study = _study(_file(given), given, dry_run, stack)
+        study = _study(_file(given), given, dry_run or status, stack)
+        if status:
+            echo_frame(form, study.status())
+            return
         if dry_run:
             _echo_plan(study.plan(), form)
             return
@@ -102,7 +105,8 @@ def _study(
             )
     data = from_trec_fair(file.data.get("folder") or file.data["dataset"], **asked)
     retrievers, settings = _retrievers(file, data, folder, settings)
-    study = Study(data, folder, models, settings, retriever=retrievers)
+    engine = engine_options(file.engine, vars(given))
+    study = Study(data, folder, models, settings, None, retrievers, **engine)
     study.ledger = open_ledger(file.ledger, vars(given), folder / "ledger.sqlite", dry_run, stack)
     return study
 

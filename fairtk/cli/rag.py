@@ -9,8 +9,16 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import SERVER, ModelOption, format_option, open_ledger, paying_options
-from fairtk.cli.output import echo_frame, echo_table, said_command
+from fairtk.cli.options import (
+    SERVER,
+    ModelOption,
+    engine_options,
+    format_option,
+    open_ledger,
+    paying_options,
+    study_options,
+)
+from fairtk.cli.output import echo_frame, said_command
 
 
 @click.command("rag")
@@ -33,11 +41,7 @@ from fairtk.cli.output import echo_frame, echo_table, said_command
 @click.option("--labels", type=click.Choice(["published", "own"]),
               help="Labels that came with the data, or the generator's own gains.  "
               "[default: published, if there are any]")  # fmt: skip
-@click.option("--executor", type=click.Choice(["serial", "processes", "dask"]),
-              help="Where answers are generated.  [default: serial]")  # fmt: skip
-@click.option("--workers", type=int, help="Worker processes.  [default: one per GPU, or core]")
-@click.option("--dry-run", is_flag=True, help="Say what it takes; generate and write nothing.")
-@click.option("--status", is_flag=True, help="Say what is done; generate and write nothing.")
+@study_options
 @click.option("--rankings/--no-rankings", default=True, show_default=True,
               help="Save rankings and answers for reports.")  # fmt: skip
 @paying_options
@@ -55,14 +59,12 @@ def command(
     seed: int | None,
     limit: int | None,
     labels: str | None,
-    executor: str | None,
-    workers: int | None,
     dry_run: bool,
     status: bool,
     rankings: bool,
     speed: float | None,
     form: str,
-    **paying: Any,
+    **more: Any,
 ) -> None:
     """Measure what fair rankings do to a generator's answers, as Towards Fair RAG does.
 
@@ -117,16 +119,14 @@ def command(
         "labels": labels,
     }
     configuration = of_source(source)
-    engine = {"executor": executor, "workers": workers}
-    chosen = {key: value for key, value in engine.items() if value is not None}
     configuration = configuration.changed(
         settings,
         output=output,
         tasks=tasks,
         retrievers=retrievers,
         generators=generators,
-        engine={**configuration.engine, **chosen},
-    ).at(**{name: paying[name] for name in SERVER})
+        engine=engine_options(configuration.engine, more),
+    ).at(**{name: more[name] for name in SERVER})
     if dry_run or status:
         _echo_plan(make_plan(configuration.study(), speed), status, form)
         return
@@ -134,7 +134,7 @@ def command(
     with contextlib.ExitStack() as stack:
         # in the store, where answers are that were paid for without a budget
         path = Path(configuration.output) / FILE
-        ledger = open_ledger(configuration.ledger, paying, path, dry_run, stack)
+        ledger = open_ledger(configuration.ledger, more, path, dry_run, stack)
         configuration.need_server({} if ledger is None else {"a ledger": ledger})
         study = configuration.study(ledger)
         results = study.run(lambda text: click.echo(text, err=True), rankings, said_command())
@@ -143,7 +143,7 @@ def command(
     pages = save_model_sections(results, study.folder) if rankings else []
     for note in results.notes:
         click.echo(f"Note: {note}", err=True)
-    _echo(results.means, form)
+    echo_frame(form, results.means)
     if form == "table":
         click.echo(
             "\nEE_D: lower is more even exposure; the others: higher is better. utility: expected "
@@ -156,7 +156,7 @@ def command(
 
 
 def _echo_plan(plan: Any, status: bool, form: str) -> None:
-    _echo(plan.status.drop(columns="kind") if status else plan.rows, form)
+    echo_frame(form, plan.status.drop(columns="kind") if status else plan.rows)
     if form != "table" or status:
         return
     hours = "unknown; give --speed" if plan.hours is None else f"about {plan.hours:.1f}"
@@ -164,13 +164,3 @@ def _echo_plan(plan: Any, status: bool, form: str) -> None:
         f"\nAbout {plan.missing:,.0f} prompts are still to be answered. Hours: {hours}. Equal "
         "prompts of all systems count once; the oracle's are counted at most."
     )
-
-
-def _echo(frame: Any, form: str) -> None:
-    if form != "table":
-        echo_frame(form, frame)
-        return
-    rows = frame.to_numpy(dtype=object).tolist()
-    numbers = [i for i, row in enumerate(zip(*rows, strict=True)) if not isinstance(row[0], str)]
-    shown = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
-    echo_table(list(frame.columns), shown, numbers=numbers)

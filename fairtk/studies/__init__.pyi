@@ -1,3 +1,3 @@
 from . import fair_qr as fair_qr
 from . import fair_rag as fair_rag
-from .configuration import kind_of_source as kind_of_source
+from .frame import kind_of_source as kind_of_source

@@ -33,10 +33,10 @@ from fairtk.io import (
 )
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section, save_sections
-from fairtk.studies.configuration import file_name, write_text
 from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, TUNED
 from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
 from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG, measures
+from fairtk.studies.frame import file_name, write_text
 from fairtk.transformers import SHARE, plot_trace
 
 if TYPE_CHECKING:

@@ -12,18 +12,16 @@ from fairtk import checks
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.groups import Groups, Target
 from fairtk.report import CORRECTIONS
-from fairtk.studies.configuration import (
-    AMOUNT,
-    COUNT,
-    FLAG,
+from fairtk.studies.frame import (
+    ENGINE,
+    LEDGER,
     NAMES,
+    PLACE,
+    SEVERAL,
+    TABLE,
+    TABLES,
     TEXT,
-    Kind,
-    as_tables,
-    beside,
-    check_keys,
-    check_kinds,
-    number,
+    Kinds,
     read_config,
 )
 
@@ -204,6 +202,7 @@ class StudyFile:
         retrievers: of each retriever ``kind``, its settings and ``name``; empty: BM25 alone.
         ledger: ``path``, ``offline``, ``max_calls``, ``max_cost``, ``prices``,
             ``retry_unusable``.
+        engine: ``executor``, ``workers``, ``threads``, ``batch_size``.
     """
 
     data: Mapping[str, Any]
@@ -212,6 +211,7 @@ class StudyFile:
     llms: Sequence[Mapping[str, Any]] = ()
     retrievers: Sequence[Mapping[str, Any]] = ()
     ledger: Mapping[str, Any] = field(default_factory=dict)
+    engine: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def llm(self) -> Mapping[str, Any]:
@@ -219,25 +219,30 @@ class StudyFile:
         return self.llms[0] if self.llms else {}
 
 
-DATA = ("folder", "dataset", "split", "attributes", "query", "keywords", "targets")
-_KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(("folder", "dataset", "split", "query", "keywords", "output"), TEXT),
-    **dict.fromkeys(("attributes", "systems"), NAMES),
+DATA: Kinds = {
+    "folder": PLACE,
+    "dataset": TEXT,
+    "split": TEXT,
+    "attributes": NAMES,
+    "query": TEXT,
+    "keywords": PLACE,
+    "targets": TABLE,
 }
-_LEDGER: Mapping[str, Kind] = {
-    "path": TEXT,
-    "offline": FLAG,
-    "max_calls": COUNT,
-    "max_cost": AMOUNT,
-    "prices": (
-        "a file, or a table with lines like model = [2.5, 10.0]",
-        lambda v: isinstance(v, str) or isinstance(v, dict) and all(map(_pair, v.values())),
-    ),
-    "retry_unusable": FLAG,
+_SETTINGS: Kinds = {
+    **{f.name: Any for f in fields(Settings) if f.name != "fair_qr"},
+    "systems": NAMES,
+    **dict.fromkeys(("bm25", "fair-qr", "variations"), TABLE),
+    **dict.fromkeys(("options", "tuning"), TABLES),
 }
-_TABLES = ("bm25", "fair-qr", "variations", "options", "tuning", "ledger", "targets")
-_SEVERAL = ("llm", "retriever")
-_PLAIN = tuple(f.name for f in fields(Settings) if f.name.replace("_", "-") not in _TABLES)
+_KINDS: Kinds = {
+    **DATA,
+    **_SETTINGS,
+    "output": PLACE,
+    "llm": SEVERAL,
+    "retriever": SEVERAL,
+    "ledger": LEDGER,
+    "engine": ENGINE,
+}
 
 
 def read_study(path: str | PathLike[str]) -> StudyFile:
@@ -249,34 +254,24 @@ def read_study(path: str | PathLike[str]) -> StudyFile:
         FormatError: the file cannot be read, a key is unknown, or a value is of the wrong kind.
     """
     place = Path(path)
-    found = read_config(place, (*DATA, "output", *_PLAIN, *_TABLES, *_SEVERAL), _TABLES)
-    models, retrievers = (as_tables(found, name, place) for name in _SEVERAL)
-    ledger = found.get("ledger", {})
-    check_keys(ledger, _LEDGER, place, "ledger")
-    check_kinds(found, _KINDS, place)
-    check_kinds(ledger, _LEDGER, place)
-    for table in ("options", "tuning"):
-        for name, options in found.get(table, {}).items():
-            several = options if table == "tuning" and isinstance(options, list) else [options]
-            if not all(isinstance(one, dict) for one in several):
-                raise FormatError(f"settings of {name!r} must be a table: [{table}.{name}]", place)
-    if ("folder" in found) == ("dataset" in found):
+    table = read_config(place, _KINDS)
+    if ("folder" in table) == ("dataset" in table):
         raise FormatError("give either 'folder' or 'dataset'", place)
-    beside(place, *((found, key) for key in ("folder", "keywords", "output")))
-    beside(place, (ledger, "path"), (ledger, "prices"))
-    targets = found.get("targets", {})
-    beside(place, *((targets, name) for name, given in targets.items() if given != UNIFORM))
-    tables = ("bm25", "options", "variations", "tuning")
-    given = {k: found[k] for k in (*_PLAIN, *tables) if k in found}
-    refining = {k.replace("-", "_"): v for k, v in found.get("fair-qr", {}).items()}
+    targets = table.get("targets", {})
+    for name, target in targets.items():
+        if isinstance(target, str) and target != UNIFORM:
+            targets[name] = str(place.parent / Path(target).expanduser())
+    settings = {key: table[key] for key in _SETTINGS if key in table}
+    refining = {k.replace("-", "_"): v for k, v in settings.pop("fair-qr", {}).items()}
+    settings["systems"] = tuple(table.get("systems", ()))
     try:
-        given["systems"] = tuple(found.get("systems", ()))
-        settings = Settings(**given, fair_qr=refining)
+        made = Settings(**settings, fair_qr=refining)
     except (ParameterError, NotFoundError) as error:
         raise FormatError(str(error), place) from None
-    data = {key: found[key] for key in DATA if key in found}
-    return StudyFile(data, found.get("output"), settings, models, retrievers, ledger)
-
-
-def _pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(number, value))
+    llms, retrievers = (
+        tables if isinstance(tables, list) else [tables]
+        for tables in (table.get("llm", []), table.get("retriever", []))
+    )
+    data = {key: table[key] for key in DATA if key in table}
+    more = (table.get("ledger", {}), table.get("engine", {}))
+    return StudyFile(data, table.get("output"), made, llms, retrievers, *more)

@@ -18,9 +18,9 @@ import pandas as pd
 from fairtk.errors import FairtkError, FairtkWarning, InputError, listed
 from fairtk.experiment import Choice, Store, Topics, Tree, Tuner, unpack
 from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, as_strings, encode_run, require
-from fairtk.studies.configuration import plain
 from fairtk.studies.fair_qr.cells import Cell
 from fairtk.studies.fair_qr.values import PRODUCT, measures
+from fairtk.studies.frame import plain
 from fairtk.transformers import FairQR, FairTransformer
 
 if TYPE_CHECKING:

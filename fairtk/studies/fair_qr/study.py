@@ -28,7 +28,6 @@ from fairtk.experiment import FILE, Experiment, Store, Topics, describe_stage, f
 from fairtk.frames import QID, digest
 from fairtk.llm import ChatModel, Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
-from fairtk.studies.configuration import file_name, names_repeat, plain, write_json
 from fairtk.studies.fair_qr.cells import (
     BM25,
     FAIR_QR,
@@ -50,6 +49,7 @@ from fairtk.studies.fair_qr.stages import (
     stored_results,
 )
 from fairtk.studies.fair_qr.systems import Pair, named, pairs, side_settings
+from fairtk.studies.frame import file_name, names_repeat, plain, write_json
 from fairtk.transformers import CollectionBM25, FairQR
 
 LEDGER = "ledger.sqlite"

@@ -19,10 +19,10 @@ from fairtk.experiment import describe_stage
 from fairtk.llm import REFINEMENT, ChatModel, build_chat_model, kind_of_model
 from fairtk.llm import parse_model as read_model
 from fairtk.plugins import ModelSpec, registry
-from fairtk.studies.configuration import file_name, with_nothing
 from fairtk.studies.fair_qr.cells import BM25, OF_BM25, REFINING, Cell, systems
 from fairtk.studies.fair_qr.data import Setting, StudyData
 from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.frame import file_name, with_nothing
 from fairtk.transformers import CollectionBM25
 
 KINDS = ("bm25", "vector")

@@ -23,7 +23,7 @@ from fairtk.errors import InputError, ParameterError, listed
 from fairtk.experiment import Experiment
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, Qrels, require
 from fairtk.measures import Utility, get
-from fairtk.studies.configuration import names_repeat
+from fairtk.studies.frame import names_repeat
 from fairtk.transformers import EachDocument, Generator
 
 GAIN, UTILITY = "gain", "utility"

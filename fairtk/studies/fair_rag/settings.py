@@ -21,7 +21,6 @@ from fairtk.io import labels_of, resolve_dataset
 from fairtk.llm import ANSWERS, ChatModel, Ledger, build_model, check_settings, parse_model
 from fairtk.measures import EU
 from fairtk.plugins import BackendSpec, load_target
-from fairtk.studies.configuration import with_nothing
 from fairtk.studies.fair_rag.labels import (
     GRADES,
     UtilityLabels,
@@ -30,6 +29,7 @@ from fairtk.studies.fair_rag.labels import (
     utility_labels,
 )
 from fairtk.studies.fair_rag.tables import DETERMINISTIC, ORACLE, OVER
+from fairtk.studies.frame import with_nothing
 from fairtk.transformers import BM25Scorer, Candidates, ContrieverScorer, Generator, SpladeScorer
 
 

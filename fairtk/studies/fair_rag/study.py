@@ -21,18 +21,6 @@ from fairtk.experiment import Experiment, Results
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE
 from fairtk.llm import ANSWERS, Ledger, kinds_of_models
 from fairtk.measures import E
-from fairtk.studies.configuration import (
-    NAMES,
-    NUMBERS,
-    TEXT,
-    beside,
-    check_keys,
-    check_kinds,
-    hearing,
-    kind_of_source,
-    names_repeat,
-    read_config,
-)
 from fairtk.studies.fair_rag.labels import label_systems
 from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults, model_folder
 from fairtk.studies.fair_rag.settings import (
@@ -64,6 +52,20 @@ from fairtk.studies.fair_rag.tables import (
     VALUE,
     normalized_utility,
     sizes,
+)
+from fairtk.studies.frame import (
+    ENGINE,
+    LEDGER,
+    NAMES,
+    NUMBERS,
+    PLACE,
+    TABLES,
+    TEXT,
+    Kinds,
+    hearing,
+    kind_of_source,
+    names_repeat,
+    read_config,
 )
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
 
@@ -301,14 +303,17 @@ class RagStudy:
 
 OUTPUT = "fair-rag-study"
 _NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
-_ENGINE = ("executor", "workers", "threads", "batch_size")
-_LEDGER = ("path", "offline", "max_calls", "max_cost", "prices", "retry_unusable")
-_KINDS = {
-    **dict.fromkeys(("datasets", "retrievers", "generators"), NAMES),
-    **dict.fromkeys(("folder", "output", "split"), TEXT),
-    "tasks": NUMBERS,
-}
 _SETTINGS = tuple(f.name for f in fields(RagSettings))
+_KINDS: Kinds = {
+    **dict.fromkeys(_SETTINGS, Any),
+    **dict.fromkeys(("datasets", "retrievers", "generators"), NAMES),
+    **dict.fromkeys(("folder", "output"), PLACE),
+    "split": TEXT,
+    "tasks": NUMBERS,
+    "options": TABLES,
+    "engine": ENGINE,
+    "ledger": LEDGER,
+}
 
 
 @dataclass(frozen=True)
@@ -472,25 +477,17 @@ def read_configuration(path: str | PathLike[str]) -> Configuration:
         FormatError: the file cannot be read, a key is unknown, or a value is of the wrong kind.
     """
     place = Path(path)
-    plain = [f.name for f in fields(Configuration) if f.name != "settings"]
-    found = read_config(place, (*plain, *_SETTINGS), ("options", "engine", "ledger"))
-    if not all(isinstance(value, dict) for value in found.get("options", {}).values()):
-        raise FormatError("'options' must be a table: [options]", place)
-    check_keys(found.get("engine", {}), _ENGINE, place, "engine")
-    check_keys(found.get("ledger", {}), _LEDGER, place, "ledger")
-    check_kinds(found, _KINDS, place)
-    if ("folder" in found) == ("datasets" in found):
+    table = read_config(place, _KINDS)
+    if ("folder" in table) == ("datasets" in table):
         raise FormatError("give either 'folder' (and 'tasks') or 'datasets'", place)
-    own = found.get("ledger", {})
-    beside(place, (found, "folder"), (found, "output"), (own, "path"), (own, "prices"))
-    given: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in found.items() if key in plain
+    settings = {key: table.pop(key) for key in _SETTINGS if key in table}
+    parts: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
     }
     try:
-        settings = RagSettings(**{key: found[key] for key in _SETTINGS if key in found})
+        return Configuration(settings=RagSettings(**settings), **parts)
     except ParameterError as error:
         raise FormatError(str(error), place) from None
-    return Configuration(settings=settings, **given)
 
 
 LOOKED_AT = 20

@@ -117,6 +117,41 @@ def test_killed_studies_end_as_uninterrupted_ones(wiki, tmp_path):
 SMALL = CONFIG.replace('["gender", "geography"]', '["gender"]').replace("[1, 10]", "[1, 2]")
 
 
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+def test_studies_killed_beside_their_workers_end_as_serial_ones(wiki, tmp_path, executor):
+    if executor == "dask":
+        pytest.importorskip("distributed")
+    config, whole, killed = tmp_path / "study.toml", tmp_path / "whole", tmp_path / "killed"
+    with serving(slowly) as server:
+        text = SMALL.format(folder=wiki, url=server.url)
+        config.write_text(text)
+        begin = time.monotonic()
+        csv = finished(start(config, whole))
+        took, total = time.monotonic() - begin, len(server.requests)
+        server.requests.clear()
+        server.counts.clear()
+        config.write_text(f'{text}[engine]\nexecutor = "{executor}"\nworkers = 2\n')
+        for wanted in (2, total // 2):
+            process = start(config, killed)
+            wait_for(lambda n=wanted: len(server.counts) >= n, process, took)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            time.sleep(2)  # workers end, and what they asked for is answered into the void
+            requests = Counter(prompt for prompt, *_ in server.requests)
+            known = {(p, requests[p]) for p in qr_world.paid(killed / "ledger.sqlite")}
+        assert finished(start(config, killed)) == csv
+        requests = Counter(prompt for prompt, *_ in server.requests)
+        assert known and all(requests[prompt] == before for prompt, before in known)
+        assert set(requests) == set(qr_world.paid(whole / "ledger.sqlite"))
+        # each of two workers makes three calls at a time
+        assert sum(requests.values()) <= total + 2 * 3 * 2
+    for name in FRAMES:
+        one, two = (pd.read_parquet(folder / f"{name}.parquet") for folder in (whole, killed))
+        pd.testing.assert_frame_equal(one, two)
+    one, two = qr_world.sums(whole), qr_world.sums(killed)
+    assert qr_world.differences(one, two) == []
+
+
 def test_two_commands_on_one_folder_pay_each_prompt_once(wiki, tmp_path):
     config = tmp_path / "study.toml"
     with serving(slowly) as server:

@@ -19,10 +19,10 @@ from fairtk.errors import ColumnError, NotFoundError, ParameterError
 from fairtk.experiment import Experiment, Store, Topics, folds
 from fairtk.io.renderings import Table
 from fairtk.llm import KeywordRefiner
-from fairtk.studies.configuration import file_name
 from fairtk.studies.fair_qr.stages import StudySystem, gathered, stored_results
 from fairtk.studies.fair_qr.tables import latex
 from fairtk.studies.fair_qr.values import iterations
+from fairtk.studies.frame import file_name
 from fairtk.transformers import CollectionBM25
 from fairtk.transformers.collection import SeenNames
 

@@ -18,6 +18,7 @@ pytest.importorskip("openai")
 
 from fairtk.errors import DataWarning
 from fairtk.llm import BudgetError, KeywordRefiner, Ledger, LLMError, OfflineError
+from fairtk.studies.fair_qr import Study
 from fairtk.transformers import CollectionBM25
 
 VARIED = {"max_iterations": (1, 10)}
@@ -230,6 +231,41 @@ def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index
         after = first.plan()
         assert after.rows.empty and after.done == 4 and after.total["calls"] == 0
         assert after.recorded == len(qr_world.paid(tmp_path / "ledger.sqlite"))
+
+
+def test_the_status_counts_what_is_there(gender, tmp_path, index):
+    def rule(prompt, count):
+        lost = original(prompt) in gender.topics["query"].tolist()[:2]
+        return error(400, "no") if lost else qr_world.adds_a_term(prompt)
+
+    with serving(rule) as server:
+        one = study(gender, tmp_path, model(server), index, variations={})
+        expected = [["gender", "bm25", 8, 0, 0, 8], ["gender", "fair-qr", 8, 0, 0, 8]]
+        assert one.status().to_numpy().tolist() == expected
+        assert not list(tmp_path.iterdir()) and not server.requests
+        with pytest.warns(DataWarning, match="2 of 8 queries have no result"):
+            one.run()
+    expected = [["gender", "bm25", 8, 8, 0, 0], ["gender", "fair-qr", 8, 6, 2, 0]]
+    assert one.status().to_numpy().tolist() == expected
+
+
+@pytest.mark.slow
+def test_processes_give_what_the_serial_study_gives(gender, tmp_path):
+    """With tuned systems, which each worker makes for the folds of its topics."""
+    found = []
+    for engine in ({}, {"executor": "processes", "workers": 2}):
+        settings = qr_world.settings(
+            systems=("fair-qr", "random-terms"),
+            tuning={"bm25": {"b": [0.2, 0.4]}, "fair-qr": {"max_iterations": [0, 1]}},
+            variations=VARIED,
+        )
+        folder = tmp_path / str(len(found))
+        found.append(Study(gender, folder, KeywordRefiner(), settings, **engine).run())
+    for name in ("table", "variations", "rankings", "per_query", "iterations", "drift"):
+        pd.testing.assert_frame_equal(*(getattr(results, name) for results in found))
+    chosen = [results.tuning.drop(columns=["seconds"]) for results in found]
+    pd.testing.assert_frame_equal(*chosen)
+    assert found[0].warnings == found[1].warnings
 
 
 # What changes ------------------------------------------------------------------------------------
