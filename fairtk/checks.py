@@ -1,4 +1,9 @@
-"""Settings, checked where they are given: whole numbers, ranges, choices. For plugins, too."""
+"""Settings, checked where they are given: whole numbers, ranges, choices. For plugins, too.
+
+Each check returns the value as it is to be kept, or raises an error that names who has the setting
+(``where``, a transformer, measure or function; ``""``: nobody is named), the setting, what it must
+be, and what was found.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +12,39 @@ import operator
 from collections.abc import Collection
 from typing import Any
 
-from fairtk.errors import ParameterError, suggestion
+from fairtk.errors import NotFoundError, ParameterError, suggestion
+
+FROM_1 = "be an integer from 1"
+ABOVE_0 = "be a whole number above 0"
 
 
-def whole(name: str, value: Any, where: str, least: int | None = 1) -> int:
+def whole(name: str, value: Any, where: str = "", least: int | None = 1, rule: str = "") -> int:
     """Return a whole-number setting as an int.
 
     Args:
-        name: the setting, for the message.
-        value: what the user gave.
-        where: the transformer, for the message.
+        name: the setting.
+        value: what the user gave; no bool.
+        where: who has the setting.
         least: the smallest value allowed; None for any.
+        rule: what it must do, in other words than the usual ones.
 
     Raises:
         ParameterError: the value is not a whole number, or too small.
     """
-    kind = "an integer" if least is None else f"an integer of at least {least}"
     try:
-        if isinstance(value, bool):
-            raise TypeError
-        count = operator.index(value)
+        count = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        raise ParameterError(f"{where}: {name} must be {kind}; found {value!r}") from None
-    if least is not None and count < least:
-        raise ParameterError(f"{where}: {name} must be {kind}; found {value!r}")
+        count = None
+    if count is None or (least is not None and count < least):
+        kind = "be an integer" if least is None else f"be an integer of at least {least}"
+        raise _error(name, value, where, rule or kind)
     return count
 
 
 def number(
     name: str,
     value: Any,
-    where: str,
+    where: str = "",
     least: float = 0.0,
     most: float = math.inf,
     ends: str = "[]",
@@ -46,13 +53,13 @@ def number(
     """Return a setting that is a finite number of a range, as a float.
 
     Args:
-        name: the setting, for the message.
+        name: the setting.
         value: what the user gave; no text, and no bool.
-        where: the transformer, measure or function, for the message.
+        where: who has the setting.
         least: the lower end of the range.
         most: its upper end.
         ends: ``"["`` and ``"]"`` take the end itself, ``"("`` and ``")"`` leave it out.
-        rule: what the setting must do, if it is not said by the range, as ``"be a share"``.
+        rule: what it must do, in other words than the usual ones.
 
     Raises:
         ParameterError: the value is no finite number of the range.
@@ -61,19 +68,24 @@ def number(
     above = real > least if ends[0] == "(" else real >= least
     below = real < most if ends[1] == ")" else real <= most
     if not (math.isfinite(real) and above and below):
-        usual = f"be a finite number {'above' if ends[0] == '(' else 'of at least'} {least:g}"
+        kind = f"be a finite number {'above' if ends[0] == '(' else 'of at least'} {least:g}"
         if math.isfinite(most):
-            usual = f"lie in {ends[0]}{least:g}, {most:g}{ends[1]}"
-        raise ParameterError(f"{where}: {name} must {rule or usual}; found {value!r}")
+            kind = f"lie in {ends[0]}{least:g}, {most:g}{ends[1]}"
+        raise _error(name, value, where, rule or kind)
     return real
 
 
-def share(name: str, value: Any, where: str) -> float:
+def share(name: str, value: Any, where: str = "") -> float:
     """Return a setting that is a share, from 0 to 1; raises as `number`."""
     return number(name, value, where, 0, 1)
 
 
-def choice(name: str, value: Any, choices: Collection[str], where: str) -> str:
+def inside(name: str, value: Any, where: str = "") -> float:
+    """Return a probability that is neither 0 nor 1, as a confidence; raises as `number`."""
+    return number(name, value, where, 0, 1, "()", "be above 0 and below 1")
+
+
+def choice(name: str, value: Any, choices: Collection[str], where: str = "") -> str:
     """Return a setting that is one of some words; of another, the nearest is suggested.
 
     Raises:
@@ -81,10 +93,19 @@ def choice(name: str, value: Any, choices: Collection[str], where: str) -> str:
     """
     if not isinstance(value, str) or value not in choices:
         near = suggestion(value, choices) if isinstance(value, str) else ""
-        raise ParameterError(
-            f"{where}: {name} must be one of {', '.join(map(repr, choices))}; found {value!r}{near}"
-        )
+        raise _error(name, value, where, f"be one of {', '.join(map(repr, choices))}", near)
     return value
+
+
+def known(kind: str, name: object, names: Collection[str]) -> str:
+    """Return the name of a thing of some kind, such as a test.
+
+    Raises:
+        NotFoundError: it is none of the names.
+    """
+    if name not in names:
+        raise NotFoundError(kind, name, names)
+    return str(name)
 
 
 def cutoff(value: Any, where: str) -> int | None:
@@ -99,12 +120,11 @@ def cutoff(value: Any, where: str) -> int | None:
 
 def exponent(value: Any, where: str) -> int | float:
     """Return the setting ``alpha``, finite and >= 0; equal values print alike: 2.0 becomes 2."""
-    real = _real(value)
-    if not (math.isfinite(real) and real >= 0):
-        raise ParameterError(
-            f"{where}: alpha must be a finite number of at least 0 (0 is uniform, larger is closer "
-            f"to the deterministic ranking); found {value!r}"
-        )
+    real = number(
+        *("alpha", value, where),
+        rule="be a finite number of at least 0 (0 is uniform, larger is closer to the "
+        "deterministic ranking)",
+    )
     return int(real) if real.is_integer() and real < 2**53 else real
 
 
@@ -114,3 +134,9 @@ def _real(value: Any) -> float:
         return math.nan if isinstance(value, str | bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
+
+
+def _error(name: str, value: Any, where: str, rule: str, near: str = "") -> ParameterError:
+    return ParameterError(
+        f"{where}{': ' if where else ''}{name} must {rule}; found {value!r}{near}"
+    )

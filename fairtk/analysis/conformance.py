@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
+from fairtk import checks
 from fairtk.analysis import plain
 from fairtk.analysis.evaluate import GivenGroups, evaluate
 from fairtk.analysis.plain import Query, Values
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, encode_run
 from fairtk.groups import Groups, Target
 from fairtk.io import read_qrels, read_run
@@ -458,10 +459,7 @@ def conformance(
         if groups is not None or target is not None:
             raise InputError("conformance: groups and target go with a run and its qrels")
         return _of_fixtures()
-    if isinstance(cutoff, bool) or not isinstance(cutoff, int) or cutoff < 1:
-        raise ParameterError(
-            f"conformance: cutoff must be a whole number above 0; found {cutoff!r}"
-        )
+    checks.whole("cutoff", cutoff, "conformance", rule=checks.ABOVE_0)
     settings = {"cutoff": cutoff, "p": p, "u": u, "complete": False}
     return _of_run(run, qrels, groups, target, settings)
 

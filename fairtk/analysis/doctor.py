@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
+from fairtk import checks
 from fairtk.analysis import findings
 from fairtk.analysis.evaluate import GivenGroups, completed, parse_with
 from fairtk.analysis.findings import Diagnosis, Finding
-from fairtk.errors import FairtkWarning, FormatError, InputError, ParameterError
+from fairtk.errors import FairtkWarning, FormatError, InputError
 from fairtk.frames import (
     DOCNO,
     GROUP,
@@ -155,8 +156,7 @@ def doctor(
         InputError: there is no such file, or a measure or target cannot be used.
     """
     for name, value in (("cutoff", cutoff), ("support", support)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ParameterError(f"doctor: {name} must be a whole number above 0; found {value!r}")
+        checks.whole(name, value, "doctor", rule=checks.ABOVE_0)
     ranking, found = read_noting(run, "run", _run)
     labels, wrong = read_noting(qrels, "qrels", _labels)
     attributes, wrong_groups = _read_groups(groups)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.analysis.evaluate import (
     GivenGroups,
     as_labels,
@@ -264,11 +265,8 @@ def frontier(
     Raises:
         InputError: a file, frame or measure cannot be used, or answers are missing.
     """
-    if not 0 < confidence < 1 or resamples < 1:
-        raise ParameterError(
-            f"frontier: confidence must lie in (0, 1) and resamples be at least 1; found "
-            f"{confidence!r} and {resamples!r}"
-        )
+    checks.number("confidence", confidence, "frontier", 0, 1, "()")
+    checks.whole("resamples", resamples, "frontier")
     files, data = run_names(runs)
     given = GivenGroups.read(tuple(groups), tuple(targets))
     parsed = [parse_with(given, measure) for measure in (x, y)]

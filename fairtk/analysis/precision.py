@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import total
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray, Qrels
@@ -229,13 +230,8 @@ def precision(
         ParameterError: another measure, or a setting out of its range.
         InputError: the run has no samples, or cannot be used.
     """
-    number = isinstance(half_width, int | float) and not isinstance(half_width, bool)
-    if not (number and math.isfinite(half_width) and half_width > 0):
-        raise ParameterError(f"{WHERE}: half_width must be a number above 0; found {half_width!r}")
-    if not 0 < confidence < 1:
-        raise ParameterError(
-            f"{WHERE}: confidence must be above 0 and below 1; found {confidence!r}"
-        )
+    checks.number("half_width", half_width, WHERE, ends="(]")
+    checks.inside("confidence", confidence, WHERE)
     several = isinstance(measures, Iterable) and not isinstance(measures, str)
     wanted = [parse(measure) for measure in (measures if several else [measures])]
     from scipy.stats import norm

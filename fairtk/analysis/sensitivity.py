@@ -15,6 +15,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.analysis.evaluate import (
     FROM_QRELS,
     UNIFORM,
@@ -27,7 +28,7 @@ from fairtk.analysis.evaluate import (
     parse_with,
     run_names,
 )
-from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray, Qrels
 from fairtk.io import INK, new_figure, write_figure
 from fairtk.measures import FairMeasure
@@ -339,8 +340,7 @@ def sensitivity(
         InputError: there is one run alone, or a file, frame, measure or choice cannot be used.
     """
     for choice in vary:
-        if choice not in CHOICES:
-            raise NotFoundError("choice", choice, CHOICES)
+        checks.known("choice", choice, CHOICES)
     if any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in cutoffs):
         raise ParameterError(f"cutoffs must be whole numbers above 0; found {list(cutoffs)}")
     files, data = run_names(runs)

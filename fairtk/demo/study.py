@@ -18,8 +18,8 @@ import pandas as pd
 from ir_measures import nDCG
 from pyterrier._ops import RankCutoff
 
+from fairtk import checks
 from fairtk.demo import load, model_folder
-from fairtk.errors import ParameterError
 from fairtk.experiment import Experiment, Listener, telling
 from fairtk.frames import LABEL, QID
 from fairtk.measures import EE_D, EE_R, EU, E, written
@@ -63,8 +63,7 @@ def run(
         ParameterError: a setting is out of its range.
         MissingExtraError: torch or transformers is not installed.
     """
-    if n_answers < 1:
-        raise ParameterError(f"the demo's n_answers must be at least 1; found {n_answers}")
+    checks.whole("the demo's n_answers", n_answers)
     candidates, qrels = prepare(queries)
     generate = generator()
     read = {
@@ -93,8 +92,8 @@ def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     Args:
         queries: how many; None: all.
     """
-    if queries is not None and queries < 1:
-        raise ParameterError(f"the demo's queries must be at least 1; found {queries}")
+    if queries is not None:
+        checks.whole("the demo's queries", queries)
     data = load()
     best = data.qrels.groupby(QID, sort=False)[LABEL].max()
     qids = best.index[best > 0][:queries]

@@ -25,6 +25,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from fairtk import checks
 from fairtk.errors import FairtkError, MissingExtraError, NotFoundError, ParameterError, WorkerError
 from fairtk.experiment import ending
 from fairtk.experiment.work import VARIABLES, allowed_threads, cores
@@ -296,9 +297,7 @@ def checked_workers(workers: Any, default: int | None = None) -> int:
     """Return the number of workers; None is the default, or else one per core."""
     if workers is None:
         return default or cores()
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise ParameterError(f"workers must be an integer from 1; found {workers!r}")
-    return workers
+    return checks.whole("workers", workers, rule=checks.FROM_1)
 
 
 def gpus() -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from fairtk import checks
 from fairtk.analysis import as_labels
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, StageError, listed
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
@@ -33,7 +34,6 @@ from fairtk.experiment.saved import (
 from fairtk.experiment.store import FILE, Store, stored_systems
 from fairtk.frames import QID, as_strings, require
 from fairtk.io import Table, aligned_lines, html_text
-from fairtk.llm import optional
 from fairtk.measures import parse
 
 CELLS = ["system", "queries", "there", "failed", "missing"]
@@ -158,8 +158,9 @@ def Experiment(
     pipelines = {name: one for name, one in named.items() if name not in frames}
     order = list(named)
     chosen = _baseline(baseline, order)
-    threads = optional(threads, "threads", "Experiment")
-    batch_size = optional(batch_size, "batch_size", "Experiment")
+    for name, value in (("threads", threads), ("batch_size", batch_size)):
+        if value is not None:
+            checks.whole(name, value, "Experiment", rule=checks.FROM_1)
     if dataset is not None:
         topics, qrels = from_dataset(dataset, topics, qrels)
     if topics is None:

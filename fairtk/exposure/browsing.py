@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError
+from fairtk import checks
 from fairtk.frames import FloatArray, IntArray
 
 
@@ -79,7 +79,7 @@ class RBP(BrowsingModel):
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            _probability(type(self).__name__, field.name, getattr(self, field.name))
+            checks.share(field.name, getattr(self, field.name), type(self).__name__)
 
     @property
     def total_square(self) -> float:
@@ -131,9 +131,3 @@ class TREC(BrowsingModel):
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return 1 / log2(max(rank + 1, 2))."""
         return np.asarray(1.0 / np.log2(np.maximum(ranks + 1.0, 2.0)))
-
-
-def _probability(model: str, name: str, value: float) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 <= value <= 1:
-        raise ParameterError(f"{model}: {name} must lie in [0, 1]; found {value!r}")

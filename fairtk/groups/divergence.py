@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.exposure import total
 from fairtk.frames import FloatArray, IntArray
@@ -235,7 +236,7 @@ def kl_divergence(
     Raises:
         ParameterError: `smoothing` is not in [0, 1).
     """
-    _check_smoothing(smoothing)
+    checks.number("smoothing", smoothing, "", 0, 1, "[)")
     p_total, q_total = p.total(), q.total()
     row, cell = p.row, p.cell
     if smoothing > 0:
@@ -268,7 +269,7 @@ class KullbackLeibler(Divergence):
     base: float | str = "e"
 
     def __post_init__(self) -> None:
-        _check_smoothing(self.smoothing)
+        checks.number("smoothing", self.smoothing, "", 0, 1, "[)")
         log_of(self.base)
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
@@ -284,12 +285,6 @@ class ReverseKullbackLeibler(KullbackLeibler):
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
         """Return KL(target || shown) of each row."""
         return kl_divergence(target.expanded(), shown, self.base, self.smoothing)
-
-
-def _check_smoothing(value: float) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 <= value < 1:
-        raise ParameterError(f"smoothing must lie in [0, 1); found {value!r}")
 
 
 def js_divergence(p: SparseRows, q: Distributions, base: float | str = "e") -> FloatArray:

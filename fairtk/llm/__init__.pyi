@@ -26,7 +26,6 @@ from .hugging_face import HuggingFaceCausal as HuggingFaceCausal
 from .hugging_face import HuggingFaceModel as HuggingFaceModel
 from .hugging_face import HuggingFaceSeq2Seq as HuggingFaceSeq2Seq
 from .hugging_face import cost as cost
-from .hugging_face import optional as optional
 from .ledger import Ledger as Ledger
 from .ledger import Recorded as Recorded
 from .loading import find_folder as find_folder

@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+from fairtk import checks
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.io import read_table
 from fairtk.llm.chat import Chat, ChatModel, Completion
@@ -418,11 +419,8 @@ class Budget:
 
     def __init__(self, max_calls: int | None, max_cost: float | None, prices: Prices) -> None:
         for name, limit in (("max_calls", max_calls), ("max_cost", max_cost)):
-            right = isinstance(limit, int | float) and not isinstance(limit, bool)
-            if limit is not None and not (right and math.isfinite(limit) and limit >= 0):
-                raise ParameterError(
-                    f"Ledger: {name} must be finite and not negative; found {limit!r}"
-                )
+            if limit is not None:
+                checks.number(name, limit, "Ledger", rule="be finite and not negative")
         self.max_calls = max_calls
         self.max_cost = max_cost
         self.prices = prices

@@ -5,7 +5,6 @@ change the answers.
 from __future__ import annotations
 
 import itertools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
@@ -15,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.errors import InputError, ModelError, ParameterError, suggestion
 from fairtk.frames import IntArray, digest
 from fairtk.llm import loading
@@ -71,8 +71,9 @@ class HuggingFaceModel:
                 f"{where}: unknown dtype {self.dtype!r}{suggestion(str(self.dtype), DTYPES)}"
             )
         for name in self.COUNTS:
-            check = optional if getattr(type(self), name) is None else at_least_one
-            setattr(self, name, check(getattr(self, name), name, where))
+            value = getattr(self, name)
+            if value is not None or getattr(type(self), name) is not None:
+                setattr(self, name, checks.whole(name, value, where, rule=checks.FROM_1))
 
     @property
     def name(self) -> str:
@@ -179,18 +180,6 @@ class HuggingFaceModel:
         return hash(repr(self))
 
 
-def at_least_one(value: Any, name: str, where: str) -> int:
-    """Return a setting as an int from 1."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ParameterError(f"{where}: {name} must be an integer from 1; found {value!r}")
-    return int(value)
-
-
-def optional(value: Any, name: str, where: str) -> int | None:
-    """Return a setting as `at_least_one` does, or None for None."""
-    return None if value is None else at_least_one(value, name, where)
-
-
 def cost(size: int, longest: int, new_tokens: int) -> int:
     """Return the cost of a batch in tokens: padded prompts plus the answers' room."""
     return size * (longest + new_tokens)
@@ -255,12 +244,9 @@ def _unless_memory_runs_out(run: Callable[[IntArray], Any], batch: IntArray, dev
 
 def checked_sampling(temperature: Any, seed: Any, where: str) -> tuple[float, int]:
     """Return temperature (0 or above; 0: no sampling) and seed (an integer of at least 0)."""
-    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
-    if not number or not (math.isfinite(temperature) and temperature >= 0):
-        raise ParameterError(
-            f"{where}: temperature must be a number of at least 0; found {temperature!r}"
-        )
-    return float(temperature), 0 if seed == 0 else at_least_one(seed, "seed", where)
+    rule = "be a number of at least 0"
+    heat = checks.number("temperature", temperature, where, rule=rule)
+    return heat, checks.whole("seed", seed, where, least=0)
 
 
 class GumbelNoise:

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fairtk import checks
 from fairtk.errors import FormatError, InputError, ParameterError, suggestion
 from fairtk.frames import ByContent, digest, words
 from fairtk.io import text_lines
@@ -260,11 +261,7 @@ class KeywordRefiner(ChatModel):
     reads_facts: ClassVar[bool] = True
 
     def __init__(self, table: str | PathLike[str] | Table | None = None, terms: int = 3) -> None:
-        if isinstance(terms, bool) or not isinstance(terms, int) or terms < 1:
-            raise ParameterError(
-                f"KeywordRefiner: terms must be an integer of at least 1; found {terms!r}"
-            )
-        self.terms = terms
+        self.terms = checks.whole("terms", terms, "KeywordRefiner")
         if isinstance(table, Mapping):
             self.table: dict[str, tuple[str, ...]] = {
                 str(group): tuple(str(term) for term in found) for group, found in table.items()

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import ByContent, digest
 from fairtk.llm.chat import Chat, Message
@@ -104,10 +105,7 @@ class RefinementPrompt(ByContent):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_keywords, bool) or self.max_keywords < 1:
-            raise ParameterError(
-                f"{self.name}: max_keywords must be at least 1; found {self.max_keywords!r}"
-            )
+        checks.whole("max_keywords", self.max_keywords, self.name, rule="be at least 1")
 
     def digest(self) -> str:
         """Return the content digest of class and settings."""

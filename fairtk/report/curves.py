@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import FloatArray, IntArray
 from fairtk.report.statistics import batches, check_drawing, numbers
@@ -324,14 +325,12 @@ def queries_needed(
         ParameterError: a number is out of its range.
     """
     for name, value in (("power", power), ("significance", significance)):
-        if not 0 < value < 1:
-            raise ParameterError(f"{name} must be above 0 and below 1; found {value!r}")
+        checks.inside(name, value)
     if not (math.isfinite(difference) and difference != 0):
         raise ParameterError(
             f"difference must be a finite number other than 0; found {difference!r}"
         )
-    if not (math.isfinite(deviation) and deviation >= 0):
-        raise ParameterError(f"deviation must be a finite number from 0; found {deviation!r}")
+    checks.number("deviation", deviation)
     if deviation == 0:
         return 2
 

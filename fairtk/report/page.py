@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from fairtk import checks
 from fairtk.errors import FairtkWarning, FormatError, InputError, MissingExtraError, ParameterError
 from fairtk.io import Table, atomic_text, svg_text
 from fairtk.report.queries import drill_down
@@ -197,8 +198,7 @@ def page_text(
         NotFoundError: there is no such baseline, test or correction.
         MissingExtraError: Jinja2 or matplotlib is not installed.
     """
-    if cutoff < 1:
-        raise ParameterError(f"a report's cutoff must be at least 1; found {cutoff}")
+    checks.whole("a report's cutoff", cutoff, rule="be at least 1")
     try:
         import jinja2
     except ImportError:

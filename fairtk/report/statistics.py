@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk import checks
+from fairtk.errors import InputError
 from fairtk.frames import FloatArray
 
 _MOST_NUMBERS = 1 << 22
@@ -37,27 +38,14 @@ def numbers(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
     return array
 
 
-def one_of(kind: str, name: object, known: tuple[str, ...]) -> str:
-    """Return a name, which must be one of those known.
-
-    Raises:
-        NotFoundError: it is not.
-    """
-    if name not in known:
-        raise NotFoundError(kind, name, known)
-    return str(name)
-
-
 def check_drawing(confidence: float, resamples: int) -> None:
     """Raise unless a confidence is in (0, 1) and there is at least one resample.
 
     Raises:
         ParameterError: they are not.
     """
-    if not 0 < confidence < 1:
-        raise ParameterError(f"confidence must be above 0 and below 1; found {confidence!r}")
-    if isinstance(resamples, bool) or not isinstance(resamples, int | np.integer) or resamples < 1:
-        raise ParameterError(f"resamples must be an integer of at least 1; found {resamples!r}")
+    checks.inside("confidence", confidence)
+    checks.whole("resamples", resamples)
 
 
 def batches(resamples: int, n: int) -> Iterator[int]:
@@ -103,7 +91,7 @@ def mean_intervals(
         NotFoundError: there is no such method.
         ParameterError: `confidence` or `resamples` is out of its range.
     """
-    name = one_of("interval", method, INTERVALS)
+    name = checks.known("interval", method, INTERVALS)
     check_drawing(confidence, resamples)
     table = numbers(values, "values", ndim=2)
     low, high = np.full(len(table), np.nan), np.full(len(table), np.nan)
@@ -281,7 +269,7 @@ def paired_test(
         NotFoundError: there is no such test.
         ParameterError: `confidence` or `resamples` is out of its range.
     """
-    name = one_of("test", test, TESTS)
+    name = checks.known("test", test, TESTS)
     check_drawing(confidence, resamples)
     differences = pair_differences(x, y)
     n = len(differences)
@@ -442,7 +430,7 @@ def non_inferiority_test(
         NotFoundError: there is no such direction.
         InputError: the shapes differ, or a value is infinite or no number.
     """
-    one_of("direction", better, BETTER)
+    checks.known("direction", better, BETTER)
     found, (not_below, not_above) = _one_sided(x, y, margin, confidence)
     return _with_p(found, not_below if better == "higher" else not_above)
 
@@ -475,10 +463,7 @@ def check_margin(margin: object, where: str = "margin") -> float:
     Raises:
         ParameterError: it is not.
     """
-    number = isinstance(margin, int | float | np.number) and not isinstance(margin, bool)
-    if not (number and math.isfinite(margin) and margin > 0):  # type: ignore[arg-type, operator]
-        raise ParameterError(f"{where} must be a finite number above 0; found {margin!r}")
-    return float(margin)  # type: ignore[arg-type]
+    return checks.number(where, margin, ends="(]")
 
 
 def _one_sided(
@@ -527,7 +512,7 @@ def correct(p: npt.ArrayLike, method: str | None = "holm") -> FloatArray:
         NotFoundError: there is no such method.
         InputError: a p-value is not in [0, 1].
     """
-    name = one_of("correction", "none" if method is None else method, CORRECTIONS)
+    name = checks.known("correction", "none" if method is None else method, CORRECTIONS)
     given = numbers(p, "p-values", ndim=1)
     there = ~np.isnan(given)
     found = given[there]

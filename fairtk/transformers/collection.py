@@ -19,7 +19,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import FairtkError, InputError, ParameterError
+from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, BoolArray, IntArray, order_by, words
 from fairtk.io import locked
 from fairtk.transformers.base import FairTransformer
@@ -125,13 +125,9 @@ class CollectionBM25(FairTransformer):
         self.folder = str(folder)
         self.documents = documents
         self.num_results = checks.whole("num_results", num_results, "CollectionBM25")
-        for name, value, most in (("k1", k1, np.inf), ("b", b, 1.0)):
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and 0 <= value <= most):
-                raise ParameterError(f"CollectionBM25: {name} is out of its range; found {value!r}")
         self.threads = checks.whole("threads", threads, "CollectionBM25")
-        self.k1 = float(k1)
-        self.b = float(b)
+        self.k1 = checks.number("k1", k1, "CollectionBM25")
+        self.b = checks.share("b", b, "CollectionBM25")
         self._search: Any = None
         self._tokens: Tokens | None = None
 

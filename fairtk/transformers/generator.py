@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import (
     ColumnError,
     DataWarning,
     DuplicateError,
     InputError,
-    ParameterError,
     such_rows,
 )
 from fairtk.frames import (
@@ -129,16 +129,12 @@ class Generator(FairTransformer):
 
     def __init__(self, backend: Any, prompt: str | PromptBuilder = "rag", cutoff: int = 5) -> None:
         super().__init__()
-        if not isinstance(cutoff, int | np.integer) or isinstance(cutoff, bool) or cutoff < 1:
-            raise ParameterError(
-                f"{type(self).__name__}: cutoff must be an integer from 1; found {cutoff!r} "
-                "(for answers without documents, give it a frame of queries)"
-            )
+        rule = f"{checks.FROM_1} (for answers without documents, give it a frame of queries)"
+        self.cutoff = checks.whole("cutoff", cutoff, type(self).__name__, rule=rule)
         self.backend: Backend = (
             ChatBackend(backend) if isinstance(backend, ChatModel) else as_backend(backend)
         )
         self.prompt: PromptBuilder = as_builder(prompt)
-        self.cutoff = int(cutoff)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with the column ``qanswer``.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
+from fairtk import checks
 from fairtk.errors import ParameterError
 from fairtk.frames import (
     DOCNO,
@@ -245,10 +246,9 @@ class BM25Scorer(Scorer):
         tokenize: str | Tokenizer = "whitespace",
     ) -> None:
         super().__init__()
-        for name, value, high in (("k1", k1, np.inf), ("b", b, 1.0), ("epsilon", epsilon, np.inf)):
-            if not 0 <= value <= high or value == np.inf:
-                limit = "at least 0" if high == np.inf else "between 0 and 1"
-                raise ParameterError(f"BM25Scorer: {name} must be {limit}; found {value!r}")
+        for name, value in (("k1", k1), ("epsilon", epsilon)):
+            checks.number(name, value, "BM25Scorer", rule="be at least 0")
+        checks.number("b", b, "BM25Scorer", 0, 1, rule="be between 0 and 1")
         if tokenize != "whitespace" and not callable(tokenize):
             raise ParameterError(
                 "BM25Scorer: tokenize must be 'whitespace' or a function from a text to its words; "

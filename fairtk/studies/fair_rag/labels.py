@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError, listed
 from fairtk.experiment import Experiment
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, Qrels, require
@@ -104,8 +105,7 @@ def utility_labels(
         ParameterError: `grades` is neither, or an error of utility has no upper bound.
         InputError: a query has no gold answer.
     """
-    if grades not in GRADES:
-        raise ParameterError(f"utility_labels: grades must be one of {GRADES}; found {grades!r}")
+    checks.choice("grades", grades, GRADES, "utility_labels")
     score = Score(utility, upper_bound)
     require(answers, [QID, GOLD_ANSWER], "utility_labels (answers)")
     golds = dict(zip(answers[QID], answers[GOLD_ANSWER], strict=True))

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.errors import (
     DuplicateError,
     InputError,
@@ -480,8 +481,7 @@ def normalized_utility(
         InputError: an alpha is neither a number nor one of the two words.
     """
     where = "normalized_utility"
-    if over not in OVER:
-        raise ParameterError(f"{where}: over must be one of {OVER}; found {over!r}")
+    checks.choice("over", over, OVER, where)
     require(utilities, [*MODEL, ALPHA, QID, SAMPLE, VALUE], where)
     counted = sampled(utilities[ALPHA])
     if deterministic:

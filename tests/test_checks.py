@@ -1,0 +1,101 @@
+"""Settings are checked in one place: what passes, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fairtk import checks
+from fairtk.errors import NotFoundError, ParameterError
+
+
+@pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(1)])
+def test_whole_numbers_are_ints(value):
+    assert type(checks.whole("n", value, "It")) is int and checks.whole("n", value) == value
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, "1", True, None, np.float64(2), math.nan, [1]])
+def test_other_numbers_than_whole_ones_are_refused(value):
+    with pytest.raises(ParameterError) as error:
+        checks.whole("n", value, "It")
+    assert str(error.value) == f"It: n must be an integer of at least 1; found {value!r}"
+
+
+def test_the_smallest_whole_number():
+    assert checks.whole("seed", 0, "It", least=0) == 0
+    assert checks.whole("seed", -5, "It", least=None) == -5
+    with pytest.raises(ParameterError, match="^It: seed must be an integer; found 0.5$"):
+        checks.whole("seed", 0.5, "It", least=None)
+
+
+@pytest.mark.parametrize("value", [0, 0.5, 1, np.float32(0.25), Fraction(1, 4)])
+def test_shares_are_floats(value):
+    assert type(checks.share("w", value, "It")) is float and checks.share("w", value) == value
+
+
+@pytest.mark.parametrize(
+    "value", [-0.1, 1.1, math.nan, math.inf, "0.5", True, None, [0.5], 10**400]
+)
+def test_other_numbers_than_shares_are_refused(value):
+    with pytest.raises(ParameterError, match=r"^w must lie in \[0, 1\]; found "):
+        checks.share("w", value)
+
+
+@pytest.mark.parametrize(
+    ("ends", "inner", "outer", "interval"),
+    [
+        ("[]", (0, 2), (-1, 3), r"\[0, 2\]"),
+        ("(]", (0.1, 2), (0, 3), r"\(0, 2\]"),
+        ("[)", (0, 1.9), (-1, 2), r"\[0, 2\)"),
+        ("()", (0.1, 1.9), (0, 2), r"\(0, 2\)"),
+    ],
+)
+def test_ends_of_ranges(ends, inner, outer, interval):
+    for value in inner:
+        assert checks.number("x", value, "It", 0, 2, ends) == value
+    for value in outer:
+        with pytest.raises(ParameterError, match=f"It: x must lie in {interval}; found {value}"):
+            checks.number("x", value, "It", 0, 2, ends)
+
+
+def test_ranges_without_an_upper_end_and_other_words():
+    assert checks.number("x", 1e300) == 1e300
+    for ends, words in (("[]", "of at least 0"), ("(]", "above 0")):
+        with pytest.raises(ParameterError, match=f"^x must be a finite number {words}; found inf$"):
+            checks.number("x", math.inf, ends=ends)
+    with pytest.raises(ParameterError, match="^x must be 0 or above; found -1$"):
+        checks.number("x", -1, rule="be 0 or above")
+    with pytest.raises(ParameterError, match="^It: n must be an integer from 1; found 0$"):
+        checks.whole("n", 0, "It", rule=checks.FROM_1)
+    assert checks.inside("confidence", 0.95) == 0.95
+    for value in (0, 1, 95):
+        with pytest.raises(ParameterError, match="confidence must be above 0 and below 1; found"):
+            checks.inside("confidence", value)
+
+
+def test_choices_and_known_names():
+    assert checks.choice("pool", "last", ("last", "union")) == "last"
+    with pytest.raises(ParameterError) as error:
+        checks.choice("pool", "unions", ("last", "union"), "It")
+    text = str(error.value)
+    assert text.startswith("It: pool must be one of 'last', 'union'; found 'unions'")
+    assert "did you mean 'union'" in text
+    for value in (None, 3, ["last"]):
+        with pytest.raises(ParameterError, match="one of 'last', 'union'; found"):
+            checks.choice("pool", value, ("last", "union"))
+    assert checks.known("test", "t", ("t", "sign")) == "t"
+    with pytest.raises(NotFoundError, match="unknown test 'sing'; did you mean 'sign'"):
+        checks.known("test", "sing", ("t", "sign"))
+
+
+def test_cutoffs_and_exponents():
+    assert checks.cutoff(None, "It") is None and checks.cutoff(np.int64(5), "It") == 5
+    with pytest.raises(ParameterError, match="at least 1; found 0; None gives full rankings$"):
+        checks.cutoff(0, "It")
+    assert [repr(checks.exponent(a, "It")) for a in (2.0, 2, 0.5, 0)] == ["2", "2", "0.5", "0"]
+    for value in (-1, math.inf, "2"):
+        with pytest.raises(ParameterError, match="alpha must be a finite number of at least 0"):
+            checks.exponent(value, "It")
