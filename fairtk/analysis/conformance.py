@@ -537,9 +537,9 @@ def _memberships(
     for i, docno in enumerate(docnos):
         cells = range(found.start[i], found.start[i + 1])
         if len(cells):
-            shares[docno] = {str(int(found.cell[j])): float(found.weight[j]) for j in cells}
+            shares[docno] = {str(int(found.level[j])): float(found.weight[j]) for j in cells}
     wanted = target.for_groups(groups).for_qids([qid]).expanded()
-    mass = zip(wanted.cell.tolist(), wanted.weight.tolist(), strict=True)
+    mass = zip(wanted.level.tolist(), wanted.weight.tolist(), strict=True)
     return shares, {str(cell): weight for cell, weight in mass}
 
 

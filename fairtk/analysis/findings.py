@@ -16,7 +16,7 @@ import pandas as pd
 from fairtk.analysis.evaluate import EvaluatedRuns, evaluate
 from fairtk.errors import listed
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Rankings
-from fairtk.groups import SparseRows, coverage_of, spread, unreachable
+from fairtk.groups import SparseRows, attention_matrix, coverage_of, group_exposure, unreachable
 from fairtk.measures import ExpectedExposure
 
 if TYPE_CHECKING:
@@ -166,8 +166,8 @@ def _small(
     useful = pd.Index(docnos).isin(qrels.loc[qrels[LABEL] > 0, "docno"])
     found = attribute.memberships(docnos)
     size = attribute.space.size
-    count = np.bincount(found.cell, minlength=size)
-    n_useful = np.bincount(found.cell[useful[found.owner]], minlength=size)
+    count = np.bincount(found.level, minlength=size)
+    n_useful = np.bincount(found.level[useful[found.row]], minlength=size)
     known = np.flatnonzero(attribute.space.known(np.arange(size))).tolist()
     small = [cell for cell in known if 0 < count[cell] < least]
     if small:
@@ -220,10 +220,10 @@ def targets(attribute: Groups, target: Target, ranked: Rankings, cutoff: int) ->
 
 def _lost(attribute: Groups, wanted: SparseRows, ranked: Rankings, whole: FloatArray) -> FloatArray:
     """Return the share of each query's target on groups of none of its retrieved documents."""
-    found = attribute.memberships(ranked.docnos)
-    item, entry = spread(found.start[ranked.doc], found.size[ranked.doc])
-    there = np.unique(ranked.query[item] * np.int64(wanted.n_cells) + found.cell[entry])
-    missing = ~np.isin(wanted.key, there)
+    shape = (wanted.n_rows, len(ranked.docnos))
+    once = attention_matrix(ranked.query, ranked.doc, np.ones(len(ranked.doc)), shape)
+    shown = group_exposure(once, attribute.memberships(ranked.docnos))
+    missing = shown.lookup(wanted.row, wanted.level) == 0
     share: FloatArray = wanted.per_row(wanted.weight * missing) / np.where(whole > 0, whole, 1.0)
     return share
 

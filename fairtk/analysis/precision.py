@@ -97,7 +97,7 @@ def spread_over_samples(measure: Any, evidence: Evidence) -> SampleSpread:
     scale = reach = np.ones(n_queries)
     if isinstance(measure, ExpectedExposure):
         shown = measure.form.shown(evidence)
-        value = shown.per_row(shown.weight * measure.form.targets(evidence)[shown.cell])
+        value = shown.per_row(shown.weight * measure.form.targets(evidence)[shown.level])
         scale, reach = measure.scales(evidence), measure.widths(evidence)
     elif isinstance(measure, ExpectedUtility):
         query, value = measure.of_answers(evidence)
@@ -120,7 +120,7 @@ def _of_pairs(measure: Any, evidence: Evidence, query: IntArray, n: IntArray) ->
     shown, scale = measure.form.shown(evidence), measure.scales(evidence)
     towards = np.zeros(shown.n_rows)
     if measure.PART == "loss":
-        towards = shown.per_row(shown.weight * measure.form.targets(evidence)[shown.cell])
+        towards = shown.per_row(shown.weight * measure.form.targets(evidence)[shown.level])
     one, two, apart = np.zeros((3, len(n)))
     for number, rows in _rows_by_query(query):
         vectors = _dense(shown, rows)
@@ -141,12 +141,9 @@ def _rows_by_query(query: IntArray) -> Iterator[tuple[int, slice]]:
 
 
 def _dense(shown: SparseRows, rows: slice) -> FloatArray:
-    """Return some rows with the cells that they have; shape (n_rows, n_cells)."""
-    entries = slice(int(shown.start[rows.start]), int(shown.start[rows.stop]))
-    cells, code = np.unique(shown.cell[entries], return_inverse=True)
-    found = np.zeros((rows.stop - rows.start, len(cells)))
-    found[shown.row[entries] - rows.start, code] = shown.weight[entries]
-    return found
+    """Return some rows, with the columns that have weight in them; shape (n_rows, n_columns)."""
+    some = shown.matrix[rows]
+    return np.asarray(some[:, np.unique(some.indices)].toarray())
 
 
 def _moments(vectors: FloatArray, towards: FloatArray) -> tuple[float, float, float]:

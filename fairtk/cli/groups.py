@@ -86,11 +86,11 @@ def _summary(shown: list[Groups]) -> list[str]:
     rows = []
     for groups in shown:
         found = _memberships(groups)
-        n = len(found.size)
-        known = groups.space.known(found.cell)
+        n = found.n_rows
+        known = groups.space.known(found.level)
         unknown = 1 - float(found.weight[known].sum() / max(found.weight.sum(), 1e-300))
         several = float((found.size > 1).sum() / max(n, 1))
-        used = len(np.unique(found.cell))
+        used = len(np.unique(found.level))
         rows.append(
             [groups.name, f"{used} of {groups.space.size}", str(n), f"{unknown:.1%}",
              f"{several:.1%}"]
@@ -106,7 +106,7 @@ def _levels(groups: Groups, given: GivenGroups) -> list[list[Any]]:
     import numpy as np
 
     found = _memberships(groups)
-    cells, place = np.unique(found.cell, return_inverse=True)
+    cells, place = np.unique(found.level, return_inverse=True)
     count = np.bincount(place, minlength=len(cells))
     weight = np.bincount(place, weights=found.weight, minlength=len(cells))
     shares = {int(c): (int(n), float(w)) for c, n, w in zip(cells, count, weight, strict=True)}
@@ -130,7 +130,7 @@ def _target_shares(groups: Groups, given: GivenGroups) -> dict[int, float]:
     total = rows.total()
     share = rows.weight / np.where(total > 0, total, 1.0)[rows.row]
     sums: dict[int, float] = {}
-    for cell, value in zip(rows.cell.tolist(), share.tolist(), strict=True):
+    for cell, value in zip(rows.level.tolist(), share.tolist(), strict=True):
         sums[cell] = sums.get(cell, 0.0) + value
     n = max(int((total > 0).sum()), 1)
     return {cell: value / n for cell, value in sums.items()}
@@ -140,14 +140,9 @@ def _memberships(groups: Groups) -> Any:
     """Return the groups of all documents; of one attribute, without looking up each docno."""
     import numpy as np
 
-    from fairtk.groups import Memberships
-
     if groups.space.crossed:
         return groups.memberships(groups.docnos)
-    one, n = groups.factors[0], len(groups)
-    start, level = one.start.astype(np.int64), one.level.astype(np.int64)
-    known, free = np.ones(n, dtype=bool), np.zeros(n)
-    return Memberships(start, level, one.all_weights(), known, free, groups.space.size)
+    return groups.factors[0].entries(np.arange(len(groups)))
 
 
 def _echo_coverage(

@@ -10,7 +10,7 @@ from .divergence import kl_divergence as kl_divergence
 from .divergence import log_of as log_of
 from .divergence import spread as spread
 from .exposure import Memberships as Memberships
-from .exposure import Shown as Shown
+from .exposure import attention_matrix as attention_matrix
 from .exposure import coverage as coverage
 from .exposure import coverage_of as coverage_of
 from .exposure import expeval_group_values as expeval_group_values

@@ -1,9 +1,9 @@
 """Distributions over groups as sparse rows, and how far apart two of them are.
 
-A "row" is one query (or one sampled ranking), a "cell" one group: a level of an attribute, or one
-combination of levels of several attributes. Crossed attributes have millions of cells of which a
-ranking touches hundreds, so only cells with weight are kept, and the divergences here visit the
-cells of their first argument alone. Pure array arithmetic, for all rows at once.
+A row is one query (or one sampled ranking), a column one level of the groups: of an attribute, or
+one combination of levels of several attributes. Crossed attributes have millions of levels of which
+a ranking touches hundreds, so only levels with weight are kept (``scipy.sparse``), and the
+divergences here visit the levels of their first argument alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -20,15 +20,12 @@ from fairtk.errors import ParameterError
 from fairtk.exposure import total
 from fairtk.frames import FloatArray, IntArray
 
-_DENSE = 1 << 20  # so many sums are cheaper to keep in an array than to sort for
-_MOST_KEYS = 1 << 62
-
 
 class Distributions(Protocol):
-    """One non-negative vector over the cells per row, stored or computed on demand.
+    """One non-negative vector over the levels per row, stored or computed on demand.
 
     `SparseRows` stores it; the factored forms of `fairtk.groups` compute it, so that a target over
-    millions of cells takes no memory.
+    millions of levels takes no memory.
     """
 
     @property
@@ -36,8 +33,8 @@ class Distributions(Protocol):
         """Number of rows."""
 
     @property
-    def n_cells(self) -> int:
-        """Number of cells, of which most are 0."""
+    def n_levels(self) -> int:
+        """Number of levels, of which most are 0."""
 
     def total(self) -> FloatArray:
         """Return the sum of each row; shape (n_rows,)."""
@@ -45,8 +42,8 @@ class Distributions(Protocol):
     def square(self) -> FloatArray:
         """Return the squared Euclidean norm of each row; shape (n_rows,)."""
 
-    def lookup(self, row: IntArray, cell: IntArray) -> FloatArray:
-        """Return the weights of cells, 0 where nothing is stored; shape of `row` and `cell`."""
+    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
+        """Return the weights of levels, 0 where nothing is stored; shape of `row` and `level`."""
 
     def take(self, rows: IntArray) -> Distributions:
         """Return the rows at these indices; index -1 gives an empty row."""
@@ -55,66 +52,88 @@ class Distributions(Protocol):
         """Return all weights above 0."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SparseRows:
-    """The weights above 0 of each row, sorted by row and cell.
+    """The weights above 0 of each row.
 
     Attributes:
-        row: row of each weight, non-decreasing; shape (n_entries,).
-        cell: cell of each weight, increasing inside a row; shape (n_entries,).
-        weight: the weights; shape (n_entries,).
-        n_rows: number of rows, with or without weights.
-        n_cells: number of cells.
+        matrix: a ``scipy.sparse.csr_array`` of rows by levels; levels increase inside a row.
     """
 
-    row: IntArray
-    cell: IntArray
-    weight: FloatArray
-    n_rows: int
-    n_cells: int
+    matrix: Any
 
     @classmethod
     def collect(
-        cls, row: IntArray, cell: IntArray, weight: FloatArray, n_rows: int, n_cells: int
+        cls, row: IntArray, level: IntArray, weight: FloatArray, n_rows: int, n_levels: int
     ) -> SparseRows:
-        """Return the sums of weights that share row and cell; sums of 0 are left out.
+        """Return the sums of weights that share row and level; sums of 0 are left out.
 
         Entries are in any order; shape (n_entries,) each.
-
-        Raises:
-            ParameterError: rows times cells do not fit into 62 bits.
         """
-        if n_rows * n_cells >= _MOST_KEYS:
-            raise ParameterError(
-                f"{n_rows} rows of {n_cells} cells are too many to tell apart; cross fewer "
-                "attributes"
-            )
-        key = row * np.int64(n_cells) + cell
-        if n_rows * n_cells <= max(_DENSE, 2 * len(key)):
-            sums: FloatArray = total(key, weight, n_rows * n_cells)
-            keys = np.flatnonzero(sums)
-            sums = sums[keys]
-        else:
-            order = np.argsort(key, kind="stable")
-            key = key[order]
-            first = np.flatnonzero(np.diff(key, prepend=-1))
-            keys = key[first]
-            sums = np.add.reduceat(weight[order], first) if len(first) else np.zeros(0)
-            if not sums.all():
-                keys, sums = keys[sums != 0], sums[sums != 0]
-        # two divisions of a whole array cost more than these
-        rows = keys // n_cells
-        return cls(rows, keys - rows * n_cells, np.asarray(sums), n_rows, n_cells)
+        from scipy import sparse
 
-    @cached_property
-    def key(self) -> IntArray:
-        """Row and cell of each weight as one increasing number; shape (n_entries,)."""
-        return self.row * np.int64(self.n_cells) + self.cell
+        entries = (np.asarray(weight, dtype=np.float64), (row, level))
+        matrix = sparse.coo_array(entries, shape=(n_rows, n_levels)).tocsr()
+        matrix.eliminate_zeros()
+        return SparseRows(matrix)
+
+    @classmethod
+    def of_sizes(
+        cls, size: IntArray, level: IntArray, weight: FloatArray, n_levels: int
+    ) -> SparseRows:
+        """Return rows of entries that are in order, of which the number in each row is given."""
+        from scipy import sparse
+
+        start = np.concatenate([[0], np.cumsum(size)])
+        return SparseRows(sparse.csr_array((weight, level, start), shape=(len(size), n_levels)))
+
+    @classmethod
+    def of_dense(cls, rows: FloatArray) -> SparseRows:
+        """Return the weights of a plain array; shape (n_rows, n_levels)."""
+        from scipy import sparse
+
+        return SparseRows(sparse.csr_array(rows))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, with or without weights."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels."""
+        return int(self.matrix.shape[1])
 
     @cached_property
     def start(self) -> IntArray:
         """First entry of each row, and the number of entries; shape (n_rows + 1,)."""
-        return np.searchsorted(self.row, np.arange(self.n_rows + 1)).astype(np.int64)
+        return np.asarray(self.matrix.indptr, dtype=np.int64)
+
+    @cached_property
+    def size(self) -> IntArray:
+        """Number of entries of each row; shape (n_rows,)."""
+        return np.diff(self.start)
+
+    @cached_property
+    def row(self) -> IntArray:
+        """Row of each entry, non-decreasing; shape (n_entries,)."""
+        return np.repeat(np.arange(self.n_rows), self.size)
+
+    @cached_property
+    def level(self) -> IntArray:
+        """Level of each entry, increasing inside a row; shape (n_entries,)."""
+        return np.asarray(self.matrix.indices, dtype=np.int64)
+
+    @property
+    def weight(self) -> FloatArray:
+        """Weight of each entry; shape (n_entries,)."""
+        return np.asarray(self.matrix.data)
+
+    def weighted(self, weight: FloatArray) -> Self:
+        """Return the same entries with other weights; shape (n_entries,)."""
+        whole = self.matrix
+        same = type(whole)((weight, whole.indices, whole.indptr), shape=whole.shape)
+        return replace(self, matrix=same)
 
     def per_row(self, values: FloatArray) -> FloatArray:
         """Sum values of entries inside each row; shape (n_rows,)."""
@@ -128,41 +147,30 @@ class SparseRows:
         """Return the squared Euclidean norm of each row; shape (n_rows,)."""
         return self.per_row(self.weight**2)
 
-    def lookup(self, row: IntArray, cell: IntArray) -> FloatArray:
-        """Return the weights of cells, 0 where nothing is stored; shape of `row` and `cell`."""
-        if not len(self.weight):
-            return np.zeros(len(row))
-        wanted = row * np.int64(self.n_cells) + cell
-        place = np.searchsorted(self.key, wanted)
-        place[place == len(self.key)] = 0
-        return np.where(self.key[place] == wanted, self.weight[place], 0.0)
+    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
+        """Return the weights of levels, 0 where nothing is stored; shape of `row` and `level`."""
+        return np.asarray(self.matrix[row, level]) if len(row) else np.zeros(0)
 
     def take(self, rows: IntArray) -> SparseRows:
         """Return the rows at these indices, in this order; index -1 gives an empty row."""
-        size = np.append(np.diff(self.start), 0)[rows]
-        begin = np.append(self.start[:-1], 0)[rows]
-        row, entry = spread(begin, size)
-        return SparseRows(row, self.cell[entry], self.weight[entry], len(rows), self.n_cells)
+        whole = self.matrix
+        start = np.append(whole.indptr, whole.indptr[-1])  # one row more, which is empty
+        shape = (self.n_rows + 1, self.n_levels)
+        return SparseRows(type(whole)((whole.data, whole.indices, start), shape=shape)[rows])
 
     def expanded(self) -> SparseRows:
         """Return the rows themselves."""
         return self
 
-    def scaled(self, factor: FloatArray | float) -> SparseRows:
-        """Return each row times a factor: one for all rows, or one each."""
-        factors = np.broadcast_to(np.asarray(factor, dtype=np.float64), (self.n_rows,))
-        return replace(self, weight=self.weight * factors[self.row])
-
     def normalized(self) -> SparseRows:
         """Return each row divided by its sum; an empty row stays empty."""
         total = self.total()
-        return self.scaled(np.divide(1.0, total, out=np.zeros_like(total), where=total > 0))
+        factor = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+        return self.weighted(self.weight * factor[self.row])
 
     def dense(self) -> FloatArray:
-        """Return the rows as a plain array; shape (n_rows, n_cells). For few cells only."""
-        result = np.zeros((self.n_rows, self.n_cells))
-        result[self.row, self.cell] = self.weight
-        return result
+        """Return the rows as a plain array; shape (n_rows, n_levels). For few levels only."""
+        return np.asarray(self.matrix.toarray())
 
 
 def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
@@ -220,15 +228,15 @@ def kl_divergence(
 ) -> FloatArray:
     """Return the Kullback-Leibler divergence KL(p || q) of each row.
 
-    Both are divided by their sums first. In [0, infinity]; infinite where p has weight in a cell
+    Both are divided by their sums first. In [0, infinity]; infinite where p has weight in a level
     that q lacks, unless smoothed.
 
     Args:
         p: the rows whose logarithm is averaged, e.g. what a ranking shows.
         q: the rows that are compared with.
         base: ``"e"`` or a number above 1: of the logarithm.
-        smoothing: share in [0, 1) of a uniform distribution over all cells that is mixed into
-            both before they are compared. Above 0, all cells of q are visited.
+        smoothing: share in [0, 1) of a uniform distribution over all levels that is mixed into
+            both before they are compared. Above 0, all levels of q are visited.
 
     Returns:
         An array of shape (n_rows,); NaN where either row is empty.
@@ -238,19 +246,14 @@ def kl_divergence(
     """
     checks.number("smoothing", smoothing, "", 0, 1, "[)")
     p_total, q_total = p.total(), q.total()
-    row, cell = p.row, p.cell
-    if smoothing > 0:
-        other = q.expanded()
-        key = np.union1d(p.key, other.key)
-        row = key // p.n_cells
-        cell = key - row * p.n_cells
+    every = SparseRows(p.matrix + q.expanded().matrix) if smoothing > 0 else p
+    row, level = every.row, every.level
     with np.errstate(invalid="ignore", divide="ignore"):
-        floor = smoothing / p.n_cells
-        ours = (1 - smoothing) * p.lookup(row, cell) / p_total[row] + floor
-        theirs = (1 - smoothing) * q.lookup(row, cell) / q_total[row] + floor
+        floor = smoothing / p.n_levels
+        ours = (1 - smoothing) * p.lookup(row, level) / p_total[row] + floor
+        theirs = (1 - smoothing) * q.lookup(row, level) / q_total[row] + floor
         terms = ours * np.log(ours / theirs)
-    sums = total(row, terms, p.n_rows)
-    result = np.maximum(sums, 0.0) / log_of(base)
+    result = np.maximum(every.per_row(terms), 0.0) / log_of(base)
     return np.where((p_total > 0) & (q_total > 0), result, np.nan)
 
 
@@ -295,8 +298,8 @@ def js_divergence(p: SparseRows, q: Distributions, base: float | str = "e") -> F
     NaN from rounding), symmetric.
 
     Args:
-        p: rows with few cells, such as what a ranking shows.
-        q: rows with any number of cells, such as a target.
+        p: rows with few levels, such as what a ranking shows.
+        q: rows with any number of levels, such as a target.
         base: ``"e"`` or a number above 1: of the logarithm.
 
     Returns:
@@ -309,27 +312,27 @@ def js_divergence(p: SparseRows, q: Distributions, base: float | str = "e") -> F
 def js_terms(
     p: SparseRows, q: Distributions, base: float | str = "e"
 ) -> tuple[SparseRows, FloatArray]:
-    """Return what each cell adds to the Jensen-Shannon divergence; arguments as `js_divergence`.
+    """Return what each level adds to the Jensen-Shannon divergence; arguments as `js_divergence`.
 
-    Where p is 0 a cell adds q log(2) / 2 whatever it is, so only the cells of p are visited.
+    Where p is 0 a level adds q log(2) / 2 whatever it is, so only the levels of p are visited.
 
     Returns:
-        The parts of the cells of p, each 0 or above, and the sum of the parts of all other cells,
+        The parts of the levels of p, each 0 or above, and the sum of the parts of all other levels,
         of shape (n_rows,); the latter is NaN where either row is empty.
     """
     p_total, q_total = p.total(), q.total()
-    found = q.lookup(p.row, p.cell)
+    target = q.lookup(p.row, p.level)
     unit = 0.5 / log_of(base)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ours, theirs = p.weight / p_total[p.row], found / q_total[p.row]
-        elsewhere = unit * math.log(2.0) * (q_total - p.per_row(found)) / q_total
+        ours, theirs = p.weight / p_total[p.row], target / q_total[p.row]
+        elsewhere = unit * math.log(2.0) * (q_total - p.per_row(target)) / q_total
         both = ours + theirs
         off = (ours - theirs) / both
         # p log(p / m) + q log(q / m) with 2 p = both (1 + off), 2 q = both (1 - off)
         terms = unit * 0.5 * both * (_x_log_x(off) + _x_log_x(-off))
     defined = (p_total > 0) & (q_total > 0)
     terms = np.where(defined[p.row], np.maximum(terms, 0.0), 0.0)
-    return replace(p, weight=terms), np.where(defined, np.maximum(elsewhere, 0.0), np.nan)
+    return p.weighted(terms), np.where(defined, np.maximum(elsewhere, 0.0), np.nan)
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,9 +9,8 @@ exposure compare with a target. Pure array arithmetic.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -26,101 +25,99 @@ from fairtk.exposure import (
     ExposureValues,
     Grades,
     target_exposure,
-    total,
 )
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray, Rankings, encode_run
-from fairtk.groups.divergence import Distributions, SparseRows, js_divergence, spread
+from fairtk.groups.divergence import Distributions, SparseRows, js_divergence
 
 if TYPE_CHECKING:
+    from fairtk.groups.groups import Groups
     from fairtk.groups.levels import LevelSpace
-    from fairtk.groups.memberships import Crossed
+
+_FEW_LEVELS = 1 << 12
 
 
-@dataclass(frozen=True)
-class Memberships:
-    """The groups of some documents, as entries sorted by document.
+@dataclass(frozen=True, eq=False)
+class Memberships(SparseRows):
+    """How much each of some documents belongs to each group: a row per document.
 
     Attributes:
-        start: first entry of each document, and the number of entries; shape (n_documents + 1,).
-        cell: group of each entry; shape (n_entries,).
-        weight: how much of the document belongs to that group; shape (n_entries,).
         known: whether each document counts at all; shape (n_documents,).
         free: share of each document of which nothing is known, with ``unlabeled="bounds"``; 0
             otherwise; shape (n_documents,).
-        n_cells: number of groups.
     """
 
-    start: IntArray
-    cell: IntArray
-    weight: FloatArray
     known: BoolArray
     free: FloatArray
-    n_cells: int
-
-    @cached_property
-    def size(self) -> IntArray:
-        """Number of entries of each document; shape (n_documents,)."""
-        return np.diff(self.start)
-
-    @cached_property
-    def owner(self) -> IntArray:
-        """Document of each entry; shape (n_entries,)."""
-        return np.repeat(np.arange(len(self.known)), self.size)
 
     def binary(self) -> Memberships:
         """Return the same groups, each membership counted fully (as expeval does)."""
-        return replace(self, weight=np.ones(len(self.weight)))
+        return self.weighted(np.ones(len(self.weight)))
 
 
-@dataclass(frozen=True)
-class Shown:
-    """How much attention documents get: one item per row and document."""
+def attention_matrix(
+    row: IntArray, doc: IntArray, weight: FloatArray, shape: tuple[int, int]
+) -> Any:
+    """Return the attention of documents as a ``scipy.sparse.csr_array``.
 
-    row: IntArray  # row of each item: the query, or the ranking where samples are kept apart
-    doc: IntArray  # index into ``Rankings.docnos`` (or whatever the memberships were made for)
-    weight: FloatArray  # attention, above 0; same shape
-    n_rows: int  # number of rows
+    Entries may be in any order, and stay in theirs inside a row, so that sums over a ranking are
+    rounded from the top.
+
+    Args:
+        row: the query of each entry, or its ranking where samples are kept apart.
+        doc: its document, an index into what the memberships are made for.
+        weight: the attention.
+        shape: numbers of rows and of documents.
+    """
+    from scipy import sparse
+
+    order = np.argsort(row, kind="stable")
+    start = np.searchsorted(row[order], np.arange(shape[0] + 1))
+    return sparse.csr_array((weight[order], doc[order], start), shape=shape)
 
 
-def shown_documents(rankings: Rankings, weight: FloatArray, *, amortize: bool = True) -> Shown:
-    """Return the attention of each document in each query, or in each sampled ranking.
+def shown_documents(rankings: Rankings, weight: FloatArray, *, amortize: bool = True) -> Any:
+    """Return the `attention_matrix` of each query's documents, or of each sampled ranking's.
 
     Rows of the run with no weight (below the cutoff, or not relevant) are left out. With `amortize`
     a document's attention is averaged over the samples of its query, and rows are queries.
     """
     seen = np.flatnonzero(weight)
-    doc, weight = rankings.doc[seen], weight[seen]
+    doc, weight, n_docs = rankings.doc[seen], weight[seen], len(rankings.docnos)
     if not amortize:
-        return Shown(rankings.ranking[seen], doc, weight, rankings.n_rankings)
-    query = rankings.query[seen]
-    n_queries = len(rankings.qids)
+        return attention_matrix(rankings.ranking[seen], doc, weight, (rankings.n_rankings, n_docs))
+    query, shape = rankings.query[seen], (len(rankings.qids), n_docs)
     if not rankings.sampled:
-        return Shown(query, doc, weight, n_queries)
-    share = weight / rankings.n_samples[query]
-    pairs = SparseRows.collect(query, doc, share, n_queries, max(1, len(rankings.docnos)))
-    return Shown(pairs.row, pairs.cell, pairs.weight, n_queries)
+        return attention_matrix(query, doc, weight, shape)
+    return SparseRows.collect(query, doc, weight / rankings.n_samples[query], *shape).matrix
 
 
-def group_exposure(shown: Shown, memberships: Memberships) -> SparseRows:
-    """Return the exposure of each group in each row: sum over documents of weight x membership.
+def group_exposure(attention: Any, memberships: SparseRows) -> SparseRows:
+    """Return the exposure of each group in each row: attention @ memberships.
 
     TREC Fair Ranking 2022's epsilon, before division by the attention of known documents.
     Documents without a row add nothing, but the others keep their ranks.
     """
-    item, entry = spread(memberships.start[shown.doc], memberships.size[shown.doc])
-    return SparseRows.collect(
-        shown.row[item],
-        memberships.cell[entry],
-        shown.weight[item] * memberships.weight[entry],
-        shown.n_rows,
-        memberships.n_cells,
-    )
+    from scipy import sparse
+
+    groups = memberships.matrix
+    levels = None
+    if memberships.n_levels > max(groups.nnz, _FEW_LEVELS):  # a product takes memory for each
+        levels, column = np.unique(groups.indices, return_inverse=True)
+        shape = (memberships.n_rows, len(levels))
+        groups = sparse.csr_array((groups.data, column, groups.indptr), shape=shape)
+    product = attention @ groups
+    product.sort_indices()
+    product.eliminate_zeros()
+    if levels is not None:
+        shape = (product.shape[0], memberships.n_levels)
+        entries = (product.data, levels[product.indices], product.indptr)
+        product = sparse.csr_array(entries, shape=shape)
+    return SparseRows(product)
 
 
-def free_attention(shown: Shown, memberships: Memberships) -> FloatArray:
+def free_attention(attention: Any, memberships: Memberships) -> FloatArray:
     """Return the attention of which no group is known, for ``unlabeled="bounds"``; (n_rows,)."""
-    weight = shown.weight * memberships.free[shown.doc]
-    return total(shown.row, weight, shown.n_rows)
+    return np.asarray(attention @ memberships.free)
 
 
 def rank_fairness(system: SparseRows, target: Distributions, base: float | str = "e") -> FloatArray:
@@ -138,8 +135,8 @@ def loss_parts(
     The target is visited only where the system has exposure.
     """
     disparity = system.square()
-    found = target.lookup(system.row, system.cell)
-    relevance = scale * system.per_row(system.weight * found)
+    towards = target.lookup(system.row, system.level)
+    relevance = scale * system.per_row(system.weight * towards)
     loss = disparity - 2 * relevance + scale**2 * target.square()
     return disparity, relevance, np.maximum(loss, 0.0)
 
@@ -215,37 +212,34 @@ def jensen_shannon_bounds(
     nothing is shown or the target has no known part.
     """
     places = np.flatnonzero(known)
-    wanted = target.expanded().dense()[:, places]
+    share = target.expanded().dense()[:, places]
     fixed = shown.dense()[:, places]
     with np.errstate(invalid="ignore", divide="ignore"):
-        wanted = wanted / wanted.sum(axis=1, keepdims=True)
-    goal = _rows(np.nan_to_num(wanted))
-    lowest = js_divergence(_rows(_filled(fixed, free, np.nan_to_num(wanted))), goal, base)
+        share = np.nan_to_num(share / share.sum(axis=1, keepdims=True))
+    goal = SparseRows.of_dense(share)
+
+    def divergence(completion: FloatArray) -> FloatArray:
+        return js_divergence(SparseRows.of_dense(completion), goal, base)
+
+    lowest = divergence(_filled(fixed, free, share))
     highest = np.full(len(free), -np.inf)
-    for level in range(len(places)):
-        given = fixed.copy()
-        given[:, level] += free
-        highest = np.maximum(highest, js_divergence(_rows(given), goal, base))
+    for level in np.eye(len(places)):
+        highest = np.maximum(highest, divergence(fixed + free[:, None] * level))
     return lowest, np.where(np.isfinite(highest), highest, np.nan)
 
 
-def _filled(fixed: FloatArray, free: FloatArray, wanted: FloatArray) -> FloatArray:
+def _filled(fixed: FloatArray, free: FloatArray, share: FloatArray) -> FloatArray:
     """Return the completion whose ratios to the target are as even as they can be."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        ratio = np.where(wanted > 0, fixed / wanted, np.inf)
+        ratio = np.where(share > 0, fixed / share, np.inf)
         order = np.argsort(ratio, axis=1, kind="stable")
-        below = np.cumsum(np.take_along_axis(wanted, order, axis=1), axis=1)
+        below = np.cumsum(np.take_along_axis(share, order, axis=1), axis=1)
         held = np.cumsum(np.take_along_axis(fixed, order, axis=1), axis=1)
         # the height if the first j levels are filled; the true set of levels gives the lowest
         used = np.isfinite(np.take_along_axis(ratio, order, axis=1))
         height = np.where(used, (held + free[:, None]) / below, np.inf).min(axis=1)
     height = np.where(np.isfinite(height), height, 0.0)
-    return np.maximum(fixed, height[:, None] * wanted)
-
-
-def _rows(dense: FloatArray) -> SparseRows:
-    row, cell = np.nonzero(dense)
-    return SparseRows(row, cell, dense[row, cell], *dense.shape)
+    return np.maximum(fixed, height[:, None] * share)
 
 
 COLUMNS = (
@@ -254,7 +248,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def coverage(groups: Crossed, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
+def coverage(groups: Groups, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
     """Return how much of a run the groups know, and how many groups it shows.
 
     The frame of `fairtk.Groups.coverage`, with one row per query of the run: ``qid``,
@@ -273,7 +267,7 @@ def coverage(groups: Crossed, run: pd.DataFrame, cutoff: int | None = None) -> p
 
 
 def coverage_of(
-    groups: Crossed,
+    groups: Groups,
     rankings: Rankings,
     cutoff: int | None = None,
     memberships: Memberships | None = None,
@@ -282,20 +276,15 @@ def coverage_of(
     seen = np.ones(len(rankings.doc), bool) if cutoff is None else rankings.position < cutoff
     query, doc = rankings.query[seen], rankings.doc[seen]
     n_queries = len(rankings.qids)
-    found = groups.memberships(rankings.docnos) if memberships is None else memberships
-    labeled = np.zeros(len(found.size), dtype=bool)
-    labeled[found.owner[groups.space.known(found.cell)]] = True
+    rows = groups.memberships(rankings.docnos) if memberships is None else memberships
+    named = rows.weighted(groups.space.known(rows.level).astype(np.float64))
+    labeled = named.total() > 0
     retrieved = np.bincount(query, minlength=n_queries)
-    with_row = np.bincount(query[found.known[doc]], minlength=n_queries)
+    with_row = np.bincount(query[rows.known[doc]], minlength=n_queries)
     with_label = np.bincount(query[labeled[doc]], minlength=n_queries)
     some = np.maximum(retrieved, 1)
-    item, entry = spread(found.start[doc], found.size[doc])
-    cell = found.cell[entry]
-    named = groups.space.known(cell)
-    exposed = SparseRows.collect(
-        query[item[named]], cell[named], np.ones(int(named.sum())), n_queries, groups.space.size
-    )
-    n_shown = np.bincount(exposed.row, minlength=n_queries)
+    shape = (n_queries, rows.n_rows)
+    n_shown = group_exposure(attention_matrix(query, doc, np.ones(len(doc)), shape), named).size
     absent = n_known(groups.space) - n_shown
     values = (
         rankings.qids, retrieved, with_row, with_label, with_row / some, with_label / some,
@@ -309,18 +298,16 @@ def n_known(space: LevelSpace) -> int:
     return math.prod(int(space.known_levels(place).sum()) for place in range(len(space.names)))
 
 
-def empty_levels(groups: Crossed) -> list[list[str]]:
+def empty_levels(groups: Groups) -> list[list[str]]:
     """Return, for each attribute, the known levels that no document has."""
     result = []
-    for factor in groups.factors:
-        lost = ~factor.used
-        if factor.unknown >= 0:
-            lost[factor.unknown] = False
+    for place, factor in enumerate(groups.factors):
+        lost = ~factor.used & (groups.space.known_levels(place) > 0)
         result.append([factor.levels[i] for i in np.flatnonzero(lost)])
     return result
 
 
-def unreachable(groups: Crossed, target: Distributions) -> tuple[float, list[str]]:
+def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]]:
     """Return how much of a target lies on levels that no document has, and which those are.
 
     The largest such share of any query. For one attribute only: crossed ones have empty
@@ -329,8 +316,8 @@ def unreachable(groups: Crossed, target: Distributions) -> tuple[float, list[str
     if groups.space.crossed or all(not levels for levels in empty_levels(groups)):
         return 0.0, []
     weights = target.expanded()
-    lost = np.isin(weights.cell, [groups.space.cell(v) for v in empty_levels(groups)[0]])
+    lost = np.isin(weights.level, [groups.space.number(v) for v in empty_levels(groups)[0]])
     total = weights.total()
     share = weights.per_row(weights.weight * lost) / np.where(total > 0, total, 1.0)
-    cells = np.unique(weights.cell[lost])
-    return float(share.max(initial=0.0)), [str(groups.space.label(int(c))) for c in cells]
+    levels = np.unique(weights.level[lost]).tolist()
+    return float(share.max(initial=0.0)), [str(groups.space.label(level)) for level in levels]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,14 +17,16 @@ from fairtk.errors import DuplicateError, InputError, NotFoundError, ParameterEr
 from fairtk.exposure import TREC, make_grades, target_exposure, total
 from fairtk.frames import BoolArray, FloatArray, IntArray, Qrels, as_strings
 from fairtk.groups.divergence import Distributions, SparseRows, spread
-from fairtk.groups.exposure import Shown, group_exposure
+from fairtk.groups.exposure import attention_matrix, group_exposure
 from fairtk.groups.levels import LevelSpace, only
-from fairtk.groups.memberships import Crossed
 
-MOST_CELLS = 5_000_000
+if TYPE_CHECKING:
+    from fairtk.groups.groups import Groups
+
+MOST_LEVELS = 5_000_000
 """So many weights may be written out at once."""
 
-_FEW_CELLS = 1 << 12
+_FEW_LEVELS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class ProductRows:
         return len(self.present)
 
     @property
-    def n_cells(self) -> int:
-        """Number of cells."""
+    def n_levels(self) -> int:
+        """Number of levels."""
         return self.space.size
 
     def total(self) -> FloatArray:
@@ -53,11 +55,11 @@ class ProductRows:
         """Return the squared Euclidean norm of each row; shape (n_rows,)."""
         return np.where(self.present, math.prod(float((s**2).sum()) for s in self.shares), 0.0)
 
-    def lookup(self, row: IntArray, cell: IntArray) -> FloatArray:
-        """Return the weights of cells; shape of `row` and `cell`."""
+    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
+        """Return the weights of levels; shape of `row` and `level`."""
         result = self.present[row].astype(np.float64)
         for place, share in enumerate(self.shares):
-            result *= share[self.space.codes(cell, place)]
+            result *= share[self.space.codes(level, place)]
         return result
 
     def take(self, rows: IntArray) -> ProductRows:
@@ -69,35 +71,29 @@ class ProductRows:
         used = [np.flatnonzero(s) for s in self.shares]
         count = math.prod(len(u) for u in used) * int(self.present.sum())
         check_size(count, self.space)
-        cell, weight = np.zeros(1, dtype=np.int64), np.ones(1)
-        for levels, share, stride in zip(used, self.shares, self.space.strides, strict=True):
-            cell = (cell[:, None] + levels * stride).ravel()
-            weight = (weight[:, None] * share[levels]).ravel()
-        rows = np.flatnonzero(self.present)
-        return SparseRows(
-            np.repeat(rows, len(cell)),
-            np.tile(cell, len(rows)),
-            np.tile(weight, len(rows)),
-            self.n_rows,
-            self.n_cells,
-        )
+        level, weight = np.zeros(1, dtype=np.int64), np.ones(1)
+        for own, share, stride in zip(used, self.shares, self.space.strides, strict=True):
+            level = (level[:, None] + own * stride).ravel()
+            weight = (weight[:, None] * share[own]).ravel()
+        n, size = int(self.present.sum()), self.present * len(level)
+        return SparseRows.of_sizes(size, np.tile(level, n), np.tile(weight, n), self.n_levels)
 
 
 @dataclass(frozen=True)
 class BackgroundRows:
     """Distributions of relevant documents, averaged half and half with backgrounds.
 
-    The cells fall into cases: which of the averaged attributes are known. A case keeps its mass c;
+    The levels fall into cases: which of the averaged attributes are known. A case keeps its mass c;
     half of it stays where the relevant documents are, half goes to c x (product of the backgrounds
     of the known attributes), spread over the attributes that are not averaged (the tail) as the
     relevant documents of the same averaged levels are, or, where there are none, as all relevant
-    documents are. The first kind of cell is stored, the second computed (TREC Fair Ranking 2022).
+    documents are. The first kind of level is stored, the second computed (TREC Fair Ranking 2022).
     """
 
     space: LevelSpace  # all attributes
     averaged: tuple[int, ...]  # the places of the averaged ones
     shares: tuple[FloatArray, ...]  # background of each averaged attribute, 1 for unknown
-    stored: SparseRows  # final weights of cells whose averaged levels occur in relevant documents
+    stored: SparseRows  # final weights of levels whose averaged levels occur in relevant documents
     seen: SparseRows  # mass of relevant documents by averaged levels, before averaging
     tail: SparseRows  # distribution of relevant documents over the levels of the tail
     mass: FloatArray  # of each case, (n_rows, n_cases); bit i: attribute i is known
@@ -108,8 +104,8 @@ class BackgroundRows:
         return self.stored.n_rows
 
     @property
-    def n_cells(self) -> int:
-        """Number of cells."""
+    def n_levels(self) -> int:
+        """Number of levels."""
         return self.space.size
 
     @cached_property
@@ -142,18 +138,18 @@ class BackgroundRows:
             shares = [self.shares[i] * self.head_space.known_levels(i) for i in known]
             norm = math.prod(float((s**power).sum()) for s in shares)
             everywhere += (0.5 * self.mass[:, case]) ** power * norm
-        seen = self._half(self.seen.row, self.seen.cell) ** power
+        seen = self._half(self.seen.row, self.seen.level) ** power
         return np.maximum(everywhere - self.seen.per_row(seen), 0.0)
 
-    def lookup(self, row: IntArray, cell: IntArray) -> FloatArray:
-        """Return the weights of cells; shape of `row` and `cell`."""
-        result = self.stored.lookup(row, cell)
+    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
+        """Return the weights of levels; shape of `row` and `level`."""
+        result = self.stored.lookup(row, level)
         left = np.flatnonzero(result == 0)
-        row, cell = row[left], cell[left]
-        head = self.space.project(cell, self.averaged)
+        row, level = row[left], level[left]
+        head = self.space.project(level, self.averaged)
         unseen = self.seen.lookup(row, head) == 0
-        left, row, cell, head = left[unseen], row[unseen], cell[unseen], head[unseen]
-        tail = self.tail.lookup(row, self.space.project(cell, self.tail_places))
+        left, row, level, head = left[unseen], row[unseen], level[unseen], head[unseen]
+        tail = self.tail.lookup(row, self.space.project(level, self.tail_places))
         result[left] = self._half(row, head) * tail
         return result
 
@@ -166,7 +162,7 @@ class BackgroundRows:
     def expanded(self) -> SparseRows:
         """Return all weights above 0; too many are an `InputError`."""
         heads = np.arange(self.head_space.size)
-        size = np.diff(self.tail.start)
+        size = self.tail.size
         check_size(len(heads) * int(size.sum()), self.space)
         # every averaged level of every row ...
         row = np.repeat(np.arange(self.n_rows), len(heads))
@@ -176,14 +172,14 @@ class BackgroundRows:
         row, head, half = row[used], head[used], half[used]
         # ... with every tail of its row
         owner, entry = spread(self.tail.start[row], size[row])
-        cell = self._join(head[owner], self.tail.cell[entry])
+        level = self._join(head[owner], self.tail.level[entry])
         weight = half[owner] * self.tail.weight[entry]
         return SparseRows.collect(
             np.concatenate([self.stored.row, row[owner]]),
-            np.concatenate([self.stored.cell, cell]),
+            np.concatenate([self.stored.level, level]),
             np.concatenate([self.stored.weight, weight]),
             self.n_rows,
-            self.n_cells,
+            self.n_levels,
         )
 
     def _join(self, head: IntArray, tail: IntArray) -> IntArray:
@@ -200,29 +196,27 @@ def half_of_background(
     shares: tuple[FloatArray, ...],
     mass: FloatArray,
     row: IntArray,
-    cell: IntArray,
+    level: IntArray,
 ) -> FloatArray:
     """Return half of a case's mass times the backgrounds of its known attributes; 0 if none is.
 
-    The cells are those of `head`, the averaged attributes; see `BackgroundRows` for the others.
+    The levels are those of `head`, the averaged attributes; see `BackgroundRows` for the others.
     """
-    case = np.zeros(len(cell), dtype=np.int64)
-    result = np.full(len(cell), 0.5)
+    case = head.cases(level)
+    result = np.full(len(level), 0.5)
     for place, share in enumerate(shares):
-        level = head.codes(cell, place)
-        case |= (level != head.unknown[place]).astype(np.int64) << place
-        result *= share[level]
+        result *= share[head.codes(level, place)]
     return result * np.where(case > 0, mass[row, case], 0.0)
 
 
 def written_out(rows: ProductRows | BackgroundRows) -> Distributions:
-    """Return distributions over few cells with all weights written out, others as they are."""
-    return rows.expanded() if rows.space.size <= _FEW_CELLS else rows
+    """Return distributions over few levels with all weights written out, others as they are."""
+    return rows.expanded() if rows.space.size <= _FEW_LEVELS else rows
 
 
 def check_size(count: int, space: LevelSpace) -> None:
     """Raise an `InputError` if so many weights are too many to write out."""
-    if count > MOST_CELLS:
+    if count > MOST_LEVELS:
         raise InputError(
             f"the target over {list(space.names)} has about {count} weights above 0; write it "
             "out for fewer queries (Target.for_qids) or attributes (Target.marginal)"
@@ -232,7 +226,7 @@ def check_size(count: int, space: LevelSpace) -> None:
 def content(rows: Distributions) -> list[Any]:
     """Return what a digest of distributions is made of."""
     if isinstance(rows, SparseRows):
-        return ["rows", rows.row, rows.cell, rows.weight, rows.n_rows]
+        return ["rows", rows.row, rows.level, rows.weight, rows.n_rows]
     if isinstance(rows, ProductRows):
         return ["product", list(rows.shares), rows.present]
     if isinstance(rows, BackgroundRows):
@@ -287,7 +281,7 @@ class Relevant:
 
 
 def mean_memberships(
-    relevant: Relevant, groups: Crossed, weight: FloatArray | None, unlabeled: str
+    relevant: Relevant, groups: Groups, weight: FloatArray | None, unlabeled: str
 ) -> tuple[SparseRows, dict[str, str]]:
     """Return the mean memberships of each query's relevant documents, and what has none and why.
 
@@ -295,10 +289,11 @@ def mean_memberships(
     """
     if unlabeled == "bounds":
         raise ParameterError("a target cannot be made with unlabeled='bounds'; use 'drop'")
-    found = groups.memberships(relevant.docnos, unlabeled)
+    memberships = groups.memberships(relevant.docnos, unlabeled)
     weights = np.ones(len(relevant.doc)) if weight is None else weight
     n = len(relevant.qids)
-    rows = group_exposure(Shown(relevant.query, relevant.doc, weights, n), found).normalized()
+    attention = attention_matrix(relevant.query, relevant.doc, weights, (n, memberships.n_rows))
+    rows = group_exposure(attention, memberships).normalized()
     count = np.bincount(relevant.query, minlength=n)
     undefined = {}
     for place in np.flatnonzero(rows.total() == 0):
@@ -320,21 +315,17 @@ def with_background(
     shares = tuple(_share(space, i, background[space.names[i]]) for i in averaged)
     head = space.part(averaged)
     tail_places = tuple(i for i in range(len(space.names)) if i not in averaged)
-    heads = space.project(rows.cell, averaged)
-    tails = space.project(rows.cell, tail_places)
-    size_of_tail = space.part(tail_places).size
-    seen = SparseRows.collect(rows.row, heads, rows.weight, rows.n_rows, head.size)
-    tail = SparseRows.collect(rows.row, tails, rows.weight, rows.n_rows, size_of_tail)
-    case = np.zeros(len(seen.cell), dtype=np.int64)
-    for place, unknown in enumerate(head.unknown):
-        case |= (head.codes(seen.cell, place) != unknown).astype(np.int64) << place
+    heads = space.project(rows.level, averaged)
+    tails = space.project(rows.level, tail_places)
+    n, size_of_tail = rows.n_rows, space.part(tail_places).size
+    seen = SparseRows.collect(rows.row, heads, rows.weight, n, head.size)
+    tail = SparseRows.collect(rows.row, tails, rows.weight, n, size_of_tail)
+    case = head.cases(seen.level)
     n_cases = 1 << len(averaged)
-    mass = total(seen.row * n_cases + case, seen.weight, rows.n_rows * n_cases)
-    mass = mass.reshape(rows.n_rows, n_cases)
-    half = half_of_background(head, shares, mass, seen.row, seen.cell)
-    factor = np.where(case > 0, 0.5 + half / seen.weight, 1.0)
-    found = np.searchsorted(seen.key, rows.row * head.size + heads)
-    stored = SparseRows(rows.row, rows.cell, rows.weight * factor[found], rows.n_rows, rows.n_cells)
+    mass = total(seen.row * n_cases + case, seen.weight, n * n_cases).reshape(n, n_cases)
+    half = half_of_background(head, shares, mass, seen.row, seen.level)
+    factor = seen.weighted(np.where(case > 0, 0.5 + half / seen.weight, 1.0))
+    stored = rows.weighted(rows.weight * factor.lookup(rows.row, heads))
     return written_out(BackgroundRows(space, averaged, shares, stored, seen, tail, mass))
 
 

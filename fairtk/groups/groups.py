@@ -16,11 +16,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, listed
-from fairtk.frames import DOCNO, GROUP, WEIGHT, ByContent
-from fairtk.groups.exposure import coverage
-from fairtk.groups.levels import UNKNOWN, Levels
-from fairtk.groups.memberships import Attribute, Crossed, attribute_from_frame, level_order
+from fairtk.errors import FormatError, InputError, ParameterError, listed
+from fairtk.frames import DOCNO, GROUP, WEIGHT, ByContent, IntArray, ObjectArray
+from fairtk.groups.exposure import Memberships, coverage
+from fairtk.groups.levels import UNKNOWN, Levels, LevelSpace
+from fairtk.groups.memberships import (
+    UNLABELED,
+    Attribute,
+    attribute_from_frame,
+    crossed,
+    known_only,
+    level_order,
+    spread_evenly,
+    with_unknown,
+)
 from fairtk.io import (
     PIPED,
     Rows,
@@ -206,7 +215,7 @@ def _counts(
     return {level: count for level, count in result.items() if count}
 
 
-class Groups(Crossed, ByContent):
+class Groups(ByContent):
     """Memberships of documents in the levels of one attribute, or of several crossed ones.
 
     A document may belong to one level, to several, or in part; a document whose group is not known
@@ -218,7 +227,19 @@ class Groups(Crossed, ByContent):
 
     Two objects are equal if name, levels and memberships are; the order of documents and rows
     carries no meaning.
+
+    Attributes:
+        factors: the attributes.
+        space: their levels.
     """
+
+    def __init__(self, factors: Sequence[Attribute]) -> None:
+        self.factors: tuple[Attribute, ...] = tuple(factors)
+        self.space = LevelSpace(
+            tuple(f.name for f in self.factors),
+            tuple(f.levels for f in self.factors),
+            tuple(f.unknown for f in self.factors),
+        )
 
     @classmethod
     def from_frame(
@@ -331,6 +352,91 @@ class Groups(Crossed, ByContent):
         write_attribute(self._single("write"), path)
 
     @property
+    def name(self) -> str:
+        """The attribute; crossed ones are joined by ``*``."""
+        return self.space.title
+
+    @cached_property
+    def docnos(self) -> ObjectArray:
+        """The documents with a row (of all attributes, if crossed), as strings; (n_documents,)."""
+        return self.factors[0].documents.docnos_at(self._common)
+
+    @cached_property
+    def _common(self) -> IntArray:
+        first = self.factors[0].documents
+        common = np.ones(len(first), dtype=bool)
+        for factor in self.factors[1:]:
+            if not factor.documents.same(first):
+                common &= factor.documents.rows(first.values) >= 0
+        return np.flatnonzero(common)
+
+    def __len__(self) -> int:
+        return len(self._common)
+
+    def rows(self, docnos: Iterable[str]) -> IntArray:
+        """Return the place of each docno in `docnos`, -1 for a document without a row; (n,)."""
+        rows = self.factors[0].documents.rows(docnos)
+        if len(self.factors) == 1:
+            return rows
+        place = np.full(len(self.factors[0].documents) + 1, -1, dtype=np.int64)
+        place[self._common] = np.arange(len(self._common))
+        return place[rows]
+
+    def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> Memberships:
+        """Return the groups of some documents, by flat level number.
+
+        Args:
+            docnos: the documents; shape (n,).
+            unlabeled: what becomes of documents without a row, and of unknown levels.
+                ``"drop"`` (TREC Fair Ranking): a document without a row in every attribute does
+                not count; the unknown level is a level like any other.
+                ``"unknown"``: a document without a row belongs to the unknown level.
+                ``"uniform"``: it belongs to all known levels alike, and so does whatever belongs
+                to the unknown level.
+                ``"bounds"``: it may belong to any known level, and so may whatever belongs to the
+                unknown level (`Memberships.free`); for one attribute only.
+
+        Raises:
+            ParameterError: `unlabeled` is none of these, or ``"bounds"`` is asked of crossed
+                attributes.
+            InputError: ``"unknown"`` is asked of an attribute that has no unknown level and lacks
+                a document, or ``"uniform"`` would make too many levels.
+        """
+        if unlabeled not in UNLABELED:
+            raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}; found {unlabeled!r}")
+        if unlabeled == "bounds" and len(self.factors) > 1:
+            raise ParameterError(
+                f"unlabeled='bounds' is for one attribute; {self.space.title!r} is crossed: "
+                "measure its attributes one by one"
+            )
+        names = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
+        rows_by_factor = self._rows_by_factor(names)
+        known, free = np.ones(len(names), dtype=bool), np.zeros(len(names))
+        if unlabeled == "drop":
+            known = np.all([rows >= 0 for rows in rows_by_factor], axis=0)
+            rows_by_factor = [np.where(known, rows, -1) for rows in rows_by_factor]
+        parts = []
+        for factor, rows in zip(self.factors, rows_by_factor, strict=True):
+            part = factor.entries(rows)
+            if unlabeled == "unknown":
+                part = with_unknown(factor, part, rows, names)
+            elif unlabeled == "uniform":
+                part = spread_evenly(self.space, factor, *known_only(factor, part, rows))
+            elif unlabeled == "bounds":
+                part, free = known_only(factor, part, rows)
+            parts.append(part)
+        return Memberships(crossed(self.space, parts).matrix, known, free)
+
+    def _rows_by_factor(self, docnos: ObjectArray) -> list[IntArray]:
+        result: list[IntArray] = []
+        for factor in self.factors:
+            before = zip(self.factors, result, strict=False)
+            same = (rows for other, rows in before if other.documents.same(factor.documents))
+            rows = next(same, None)
+            result.append(factor.documents.rows(docnos) if rows is None else rows)
+        return result
+
+    @property
     def levels(self) -> Levels:
         """The levels in order, as a sequence; tuples if attributes are crossed.
 
@@ -346,11 +452,7 @@ class Groups(Crossed, ByContent):
     @cached_property
     def matrix(self) -> Any:
         """The memberships as a ``scipy.sparse.csr_array``; shape (n_documents, n_levels)."""
-        from scipy import sparse
-
-        found = self.memberships(self.docnos)
-        shape = (len(self), self.space.size)
-        return sparse.csr_array((found.weight, found.cell, found.start), shape=shape)
+        return self.memberships(self.docnos).matrix
 
     def coverage(self, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
         """Return how much of a run the groups know.
@@ -375,9 +477,9 @@ class Groups(Crossed, ByContent):
         """
         if len(self.factors) == 1:
             return self.factors[0].to_frame().astype({DOCNO: "str", GROUP: "str"})
-        found = self.memberships(self.docnos)
-        docnos = pd.Series(self.docnos[found.owner], dtype="str")
-        columns = {DOCNO: docnos, **self.space.columns(found.cell), WEIGHT: found.weight}
+        rows = self.memberships(self.docnos)
+        docnos = pd.Series(self.docnos[rows.row], dtype="str")
+        columns = {DOCNO: docnos, **self.space.columns(rows.level), WEIGHT: rows.weight}
         return pd.DataFrame(columns)
 
     def renamed(self, name: str) -> Groups:

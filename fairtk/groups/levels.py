@@ -1,7 +1,7 @@
 """The levels of one attribute or of several crossed ones, and the rows that documents have.
 
-A cell of the crossed attributes ``gender`` and ``region`` is one pair of levels; its number counts
-the last attribute fastest, as numpy's C order does. Nothing is ever stored per cell.
+A level of the crossed attributes ``gender`` and ``region`` is one pair of theirs; its number counts
+the last attribute fastest, as numpy's C order does. Nothing is ever stored per crossed level.
 
 Wikipedia's page ids are whole numbers. Where all docnos are, 8 bytes each are kept and looked up by
 bisection; a hash table of 6.5 million strings would take a gigabyte. Other docnos are kept as
@@ -77,7 +77,7 @@ class LevelSpace:
 
     @property
     def size(self) -> int:
-        """Number of cells."""
+        """Number of levels; of crossed attributes, of their combinations."""
         return math.prod(self.shape)
 
     @property
@@ -87,12 +87,12 @@ class LevelSpace:
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """How far apart neighboring levels of each attribute are among the cells."""
+        """How far apart neighboring levels of each attribute are among the crossed ones."""
         return tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
 
-    def codes(self, cell: IntArray, attribute: int) -> IntArray:
-        """Return the level number of one attribute in each cell; shape of `cell`."""
-        return (cell // self.strides[attribute]) % self.shape[attribute]
+    def codes(self, level: IntArray, attribute: int) -> IntArray:
+        """Return the number that each level has in one attribute; shape of `level`."""
+        return (level // self.strides[attribute]) % self.shape[attribute]
 
     def part(self, attributes: Sequence[int]) -> LevelSpace:
         """Return the space of some of the attributes, given by place."""
@@ -102,41 +102,45 @@ class LevelSpace:
             tuple(self.unknown[i] for i in attributes),
         )
 
-    def project(self, cell: IntArray, attributes: Sequence[int]) -> IntArray:
-        """Return the cells' numbers in the `part` of some attributes; shape of `cell`."""
-        result = np.zeros(len(cell), dtype=np.int64)
+    def project(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
+        """Return the levels' numbers in the `part` of some attributes; shape of `level`."""
+        result = np.zeros(len(level), dtype=np.int64)
         for attribute in attributes:
-            result = result * self.shape[attribute] + self.codes(cell, attribute)
+            result = result * self.shape[attribute] + self.codes(level, attribute)
         return result
 
-    def known(self, cell: IntArray) -> BoolArray:
-        """Return whether no attribute is unknown in each cell; shape of `cell`."""
-        result = np.ones(len(cell), dtype=bool)
+    def cases(self, level: IntArray) -> IntArray:
+        """Return which attributes are known in each level: bit i for attribute i; (n,)."""
+        result = np.zeros(len(level), dtype=np.int64)
         for attribute, unknown in enumerate(self.unknown):
-            if unknown >= 0:
-                result &= self.codes(cell, attribute) != unknown
+            known: Any = 1 if unknown < 0 else self.codes(level, attribute) != unknown
+            result |= known * np.int64(1 << attribute)
         return result
 
-    def label(self, cell: int) -> Level:
-        """Return the level with this number: a string, or a tuple if attributes are crossed."""
-        if not 0 <= cell < self.size:
-            raise IndexError(cell)
-        found = [
-            levels[(cell // stride) % len(levels)]
-            for levels, stride in zip(self.levels, self.strides, strict=True)
-        ]
-        return tuple(found) if self.crossed else found[0]
+    def known(self, level: IntArray) -> BoolArray:
+        """Return whether no attribute is unknown in each level; shape of `level`."""
+        return np.asarray(self.cases(level) == (1 << len(self.names)) - 1)
 
-    def columns(self, cell: IntArray) -> dict[str, pd.Series]:
-        """Return the levels of cells as columns: ``group``, or one for each crossed attribute."""
+    def label(self, number: int) -> Level:
+        """Return the level with this number: a string, or a tuple if attributes are crossed."""
+        if not 0 <= number < self.size:
+            raise IndexError(number)
+        names = tuple(
+            levels[(number // stride) % len(levels)]
+            for levels, stride in zip(self.levels, self.strides, strict=True)
+        )
+        return names if self.crossed else names[0]
+
+    def columns(self, level: IntArray) -> dict[str, pd.Series]:
+        """Return the names of levels as columns: ``group``, or one for each crossed attribute."""
         columns = {}
         for place, name in enumerate(self.names):
-            levels = np.array(self.levels[place], dtype=object)
-            values: Any = levels[self.codes(cell, place)] if len(cell) else []
+            names = np.array(self.levels[place], dtype=object)
+            values: Any = names[self.codes(level, place)] if len(level) else []
             columns[name if self.crossed else GROUP] = pd.Series(values, dtype="str")
         return columns
 
-    def cell(self, level: Level) -> int:
+    def number(self, level: Level) -> int:
         """Return the number of a level; one that there is not is an `InputError`."""
         parts = (level,) if isinstance(level, str) else tuple(level)
         if len(parts) != len(self.names):
@@ -186,7 +190,7 @@ class Levels(Sequence[Level]):
 
     def __contains__(self, level: object) -> bool:
         try:
-            self.space.cell(level)  # type: ignore[arg-type]
+            self.space.number(level)  # type: ignore[arg-type]
         except (InputError, TypeError):
             return False
         return True
@@ -225,13 +229,13 @@ class Documents:
         """
         values = np.asarray(docnos)
         whole = values.dtype.kind in "iu"
-        found = values.astype(np.int64) if whole else numbers(as_strings(values))
-        if found is None or not len(found) or found.min() < 0:
+        ids = values.astype(np.int64) if whole else numbers(as_strings(values))
+        if ids is None or not len(ids) or ids.min() < 0:
             return cls(as_strings(values)), None
-        if bool((found[1:] > found[:-1]).all()):
-            return cls(found), None
-        order = np.argsort(found, kind="stable")
-        return cls(found[order]), order
+        if bool((ids[1:] > ids[:-1]).all()):
+            return cls(ids), None
+        order = np.argsort(ids, kind="stable")
+        return cls(ids[order]), order
 
     def __len__(self) -> int:
         return len(self.values)
@@ -247,37 +251,33 @@ class Documents:
 
     def rows(self, docnos: Iterable[str] | npt.NDArray[Any]) -> IntArray:
         """Return the row of each docno, -1 where it is not in the index."""
-        wanted = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
+        names = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
         if not self.numeric:
-            return np.asarray(self._index.get_indexer(as_strings(wanted)), dtype=np.int64)
-        if wanted.dtype.kind in "iu":
-            return self._bisect(wanted.astype(np.int64))
-        found = numbers(wanted)
-        return self._bisect(_one_by_one(wanted) if found is None else found)
+            return np.asarray(self._index.get_indexer(as_strings(names)), dtype=np.int64)
+        if names.dtype.kind in "iu":
+            return self._bisect(names.astype(np.int64))
+        ids = numbers(names)
+        return self._bisect(_one_by_one(names) if ids is None else ids)
 
-    def _bisect(self, wanted: IntArray) -> IntArray:
+    def _bisect(self, ids: IntArray) -> IntArray:
         if not len(self.values):
-            return np.full(len(wanted), -1, dtype=np.int64)
-        order = np.argsort(wanted)  # bisection of sorted numbers stays in the cache
-        rising = wanted[order]
+            return np.full(len(ids), -1, dtype=np.int64)
+        order = np.argsort(ids)  # bisection of sorted numbers stays in the cache
+        rising = ids[order]
         place = np.searchsorted(self.values, rising)
         place[place == len(self.values)] = 0
-        result = np.empty(len(wanted), dtype=np.int64)
+        result = np.empty(len(ids), dtype=np.int64)
         result[order] = np.where(self.values[place] == rising, place, -1)
         return result
 
     def same(self, other: Documents) -> bool:
         """Return whether both hold the same docnos in the same order."""
-        if self is other:
-            return True
-        return (
-            self.numeric == other.numeric
-            and len(self) == len(other)
-            and bool(np.array_equal(self.values, other.values))
+        return self is other or (
+            self.numeric == other.numeric and bool(np.array_equal(self.values, other.values))
         )
 
     def shared_with(self, other: Documents) -> bool:
-        """Return whether any docno is in both, looking no further than the first one found."""
+        """Return whether any docno is in both, looking no further than the first such one."""
         few, many = sorted((self, other), key=len)
         step = 1 << 14
         return any(
@@ -297,21 +297,21 @@ def numbers(docnos: Sequence[str] | npt.NDArray[Any]) -> IntArray | None:
     Elements that only look different are -1; a docno that is no number at all gives None.
     """
     try:
-        found = np.fromiter(map(int, docnos), dtype=np.int64, count=len(docnos))
+        ids = np.fromiter(map(int, docnos), dtype=np.int64, count=len(docnos))
     except (ValueError, TypeError, OverflowError):
         return None
-    if not len(found):
-        return found
+    if not len(ids):
+        return ids
     length = np.fromiter(map(len, docnos), dtype=np.int64, count=len(docnos))
-    digits = np.maximum(np.searchsorted(_POWERS, found, side="right"), 1)
-    plain = (length == digits) & (found >= 0)
+    digits = np.maximum(np.searchsorted(_POWERS, ids, side="right"), 1)
+    plain = (length == digits) & (ids >= 0)
     if not "".join(docnos).isascii():
         plain &= np.fromiter(map(str.isascii, docnos), dtype=bool, count=len(docnos))
-    return np.where(plain, found, -1)
+    return np.where(plain, ids, -1)
 
 
 def _one_by_one(docnos: npt.NDArray[Any]) -> IntArray:
     texts = list(map(str, docnos))
-    found = [int(t) if t.isascii() and t.isdecimal() and len(t) < 19 else -1 for t in texts]
-    same = [str(number) == text for number, text in zip(found, texts, strict=True)]
-    return np.where(same, found, -1).astype(np.int64)
+    ids = [int(t) if t.isascii() and t.isdecimal() and len(t) < 19 else -1 for t in texts]
+    same = [str(number) == text for number, text in zip(ids, texts, strict=True)]
+    return np.where(same, ids, -1).astype(np.int64)

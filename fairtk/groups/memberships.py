@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import DuplicateError, InputError, ParameterError, listed, such_rows
-from fairtk.exposure import total
 from fairtk.frames import (
     DOCNO,
     GROUP,
@@ -28,7 +27,6 @@ from fairtk.frames import (
     require,
 )
 from fairtk.groups.divergence import SparseRows, spread
-from fairtk.groups.exposure import Memberships
 from fairtk.groups.levels import Documents, LevelSpace
 from fairtk.io import number_of, shown
 
@@ -38,7 +36,8 @@ class Attribute:
     """One attribute: a sparse matrix of documents by levels, in compressed rows.
 
     A one-hot attribute of 6.5 million documents takes 40 megabytes beside the docnos, which
-    attributes of the same documents share.
+    attributes of the same documents share; as a ``csr_array``, whose levels have 4 bytes or 8 and
+    whose weights are all stored, it would take 104.
     """
 
     name: str  # the attribute
@@ -50,13 +49,13 @@ class Attribute:
     weights: FloatArray | None  # weight of each entry; None: all 1
     normalized: bool  # whether each row was divided by its sum
 
-    def entries(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return the size of each row, and level and weight of their entries; row -1 has none."""
+    def entries(self, rows: IntArray) -> SparseRows:
+        """Return the memberships of some documents; row -1 has none."""
         begin = self.start[rows].astype(np.int64)
         size = np.where(rows >= 0, self.start[rows + 1] - begin, 0)
         _, entry = spread(begin, size)
         weight = np.ones(len(entry)) if self.weights is None else self.weights[entry]
-        return size, self.level[entry].astype(np.int64), weight
+        return SparseRows.of_sizes(size, self.level[entry], weight, len(self.levels))
 
     def all_weights(self) -> FloatArray:
         """Return the weight of each entry; shape (n_entries,)."""
@@ -121,220 +120,87 @@ UNLABELED = ("drop", "unknown", "uniform", "bounds")
 _MOST_ENTRIES = 50_000_000
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The levels of some documents in one attribute: entries, sorted by document."""
-
-    size: IntArray
-    level: IntArray
-    weight: FloatArray
-
-    @property
-    def single(self) -> bool:
-        """Whether every document has exactly one entry."""
-        return len(self.level) == len(self.size) and bool((self.size == 1).all())
-
-
-class Crossed:
-    """One attribute, or several that are crossed; kept as the factors."""
-
-    def __init__(self, factors: Sequence[Attribute]) -> None:
-        self.factors: tuple[Attribute, ...] = tuple(factors)
-        self.space = LevelSpace(
-            tuple(f.name for f in self.factors),
-            tuple(f.levels for f in self.factors),
-            tuple(f.unknown for f in self.factors),
-        )
-
-    @property
-    def name(self) -> str:
-        """The attribute; crossed ones are joined by ``*``."""
-        return self.space.title
-
-    @cached_property
-    def docnos(self) -> ObjectArray:
-        """The documents with a row (of all attributes, if crossed), as strings; (n_documents,)."""
-        return self.factors[0].documents.docnos_at(self._common)
-
-    @cached_property
-    def _common(self) -> IntArray:
-        first = self.factors[0].documents
-        found = np.ones(len(first), dtype=bool)
-        for factor in self.factors[1:]:
-            if not factor.documents.same(first):
-                found &= factor.documents.rows(first.values) >= 0
-        return np.flatnonzero(found)
-
-    def __len__(self) -> int:
-        return len(self._common)
-
-    def rows(self, docnos: Iterable[str]) -> IntArray:
-        """Return the place of each docno in `docnos`, -1 for a document without a row; (n,)."""
-        found = self.factors[0].documents.rows(docnos)
-        if len(self.factors) == 1:
-            return found
-        place = np.full(len(self.factors[0].documents) + 1, -1, dtype=np.int64)
-        place[self._common] = np.arange(len(self._common))
-        return place[found]
-
-    def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> Memberships:
-        """Return the groups of some documents, by flat level number.
-
-        Args:
-            docnos: the documents; shape (n,).
-            unlabeled: what becomes of documents without a row, and of unknown levels.
-                ``"drop"`` (TREC Fair Ranking): a document without a row in every attribute does
-                not count; the unknown level is a level like any other.
-                ``"unknown"``: a document without a row belongs to the unknown level.
-                ``"uniform"``: it belongs to all known levels alike, and so does whatever belongs
-                to the unknown level.
-                ``"bounds"``: it may belong to any known level, and so may whatever belongs to the
-                unknown level (`Memberships.free`); for one attribute only.
-
-        Raises:
-            ParameterError: `unlabeled` is none of these, or ``"bounds"`` is asked of crossed
-                attributes.
-            InputError: ``"unknown"`` is asked of an attribute that has no unknown level and lacks
-                a document, or ``"uniform"`` would make too many cells.
-        """
-        if unlabeled not in UNLABELED:
-            raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}; found {unlabeled!r}")
-        if unlabeled == "bounds" and len(self.factors) > 1:
-            raise ParameterError(
-                f"unlabeled='bounds' is for one attribute; {self.space.title!r} is crossed: "
-                "measure its attributes one by one"
-            )
-        wanted = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
-        rows = self._rows_by_factor(wanted)
-        known = np.ones(len(wanted), dtype=bool)
-        if unlabeled == "drop":
-            for found in rows:
-                known &= found >= 0
-            rows = [np.where(known, found, -1) for found in rows]
-        parts = []
-        free = np.zeros(len(wanted))
-        for factor, found in zip(self.factors, rows, strict=True):
-            part = _Part(*factor.entries(found))
-            if unlabeled == "unknown":
-                part = _as_unknown(factor, part, found, wanted)
-            elif unlabeled == "uniform":
-                part, share = _known_only(factor, part, found)
-                part = _spread_evenly(self.space, factor, part, share)
-            elif unlabeled == "bounds":
-                part, free = _known_only(factor, part, found)
-            parts.append(part)
-        crossed = _cross(self.space, parts)
-        start = np.concatenate([[0], np.cumsum(crossed.size)]).astype(np.int64)
-        return Memberships(start, crossed.level, crossed.weight, known, free, self.space.size)
-
-    def _rows_by_factor(self, docnos: ObjectArray) -> list[IntArray]:
-        result: list[IntArray] = []
-        for factor in self.factors:
-            before = zip(self.factors, result, strict=False)
-            same = (rows for other, rows in before if other.documents.same(factor.documents))
-            found = next(same, None)
-            result.append(factor.documents.rows(docnos) if found is None else found)
-        return result
-
-
-def _as_unknown(factor: Attribute, part: _Part, rows: IntArray, docnos: ObjectArray) -> _Part:
+def with_unknown(
+    factor: Attribute, part: SparseRows, rows: IntArray, docnos: ObjectArray
+) -> SparseRows:
+    """Return memberships with the unknown level for documents without a row (-1 in `rows`)."""
     absent = rows < 0
     if not absent.any():
         return part
     if factor.unknown < 0:
-        at = int(np.flatnonzero(absent)[0])
         raise InputError(
-            f"unlabeled='unknown': docno {str(docnos[at])!r} has no row in {factor.name!r}, which "
-            "has no unknown level; use unlabeled='drop' or 'uniform'"
+            f"unlabeled='unknown': docno {str(docnos[first(absent)])!r} has no row in "
+            f"{factor.name!r}, which has no unknown level; use unlabeled='drop' or 'uniform'"
         )
-    one = absent.astype(np.int64)
-    unknown = np.array([factor.unknown])
-    return _with_extra(part, one, unknown, one.astype(np.float64), len(factor.levels))
+    return _plus(part, absent, np.arange(len(factor.levels)) == factor.unknown)
 
 
-def _known_only(factor: Attribute, part: _Part, rows: IntArray) -> tuple[_Part, FloatArray]:
+def known_only(
+    factor: Attribute, part: SparseRows, rows: IntArray
+) -> tuple[SparseRows, FloatArray]:
     """Take the unknown level out; the second result is the share of each document that it had."""
-    n = len(part.size)
-    owner = np.repeat(np.arange(n), part.size)
-    lost = part.level == factor.unknown
-    share = total(owner[lost], part.weight[lost], n)
+    unknown = part.level == factor.unknown
+    share = part.per_row(part.weight * unknown)
     share[rows < 0] = 1.0
-    kept = ~lost
-    size = np.bincount(owner[kept], minlength=n)
-    return _Part(size, part.level[kept], part.weight[kept]), share
+    rest = np.where(unknown, 0.0, part.weight)
+    return SparseRows.collect(part.row, part.level, rest, part.n_rows, part.n_levels), share
 
 
-def _spread_evenly(space: LevelSpace, factor: Attribute, part: _Part, share: FloatArray) -> _Part:
-    levels = np.array([i for i in range(len(factor.levels)) if i != factor.unknown], dtype=np.int64)
-    if not len(levels):
+def spread_evenly(
+    space: LevelSpace, factor: Attribute, part: SparseRows, share: FloatArray
+) -> SparseRows:
+    """Return memberships with a share of each document for all known levels alike."""
+    even = np.arange(len(factor.levels)) != factor.unknown
+    if not even.any():
         raise InputError(f"unlabeled='uniform': {factor.name!r} has no known level")
-    count = np.where(share > 0, len(levels), 0)
-    if int(count.sum()) > _MOST_ENTRIES:
-        raise InputError(_too_many(space, int(count.sum())))
-    return _with_extra(part, count, levels, share / len(levels), len(factor.levels))
+    _check_size(space, int((share > 0).sum() * even.sum()))
+    return _plus(part, share / even.sum(), even)
 
 
-def _with_extra(
-    part: _Part, count: IntArray, levels: IntArray, weight: FloatArray, n_levels: int
-) -> _Part:
-    """Append the first `count` of some levels to each document's entries, all with one weight."""
-    n = len(count)
-    owner, place = spread(np.zeros(n, dtype=np.int64), count)
-    rows = SparseRows.collect(
-        np.concatenate([np.repeat(np.arange(n), part.size), owner]),
-        np.concatenate([part.level, levels[place]]),
-        np.concatenate([part.weight, weight[owner]]),
-        n,
-        n_levels,
-    )
-    return _Part(np.diff(rows.start), rows.cell, rows.weight)
+def _plus(part: SparseRows, share: FloatArray | BoolArray, levels: BoolArray) -> SparseRows:
+    """Return memberships with a share of each document added to some levels."""
+    from scipy import sparse
+
+    column, row = (sparse.csr_array(a.astype(np.float64)) for a in (share[:, None], levels[None]))
+    return SparseRows(part.matrix + column @ row)
 
 
-def _cross(space: LevelSpace, parts: list[_Part]) -> _Part:
-    """Return the entries of all combinations of levels, numbered as the space does."""
+def crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
+    """Return the memberships in all combinations of levels: of each document, the outer product."""
     if len(parts) == 1:
         return parts[0]
-    n = len(parts[0].size)
-    count = np.ones(n)
-    for part in parts:
-        count *= part.size
-    if count.sum() > _MOST_ENTRIES:
-        raise InputError(_too_many(space, int(count.sum())))
-    scaled = [
-        _Part(part.size, part.level * stride, part.weight)
-        for part, stride in zip(parts, space.strides, strict=True)
-    ]
+    n = parts[0].n_rows
+    _check_size(space, int(np.prod([part.size.astype(np.float64) for part in parts], axis=0).sum()))
+    size, level, weight = np.ones(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.ones(n)
+    single = [bool((part.size == 1).all()) for part in parts]
     # attributes with one level per document first: they cost one number per document
-    single: list[bool] = [part.single for part in scaled]
-    result = _Part(np.ones(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.ones(n))
-    for part, is_single in zip(scaled, single, strict=True):
-        if is_single:
-            result = _Part(result.size, result.level + part.level, result.weight * part.weight)
-    for part, is_single in zip(scaled, single, strict=True):
-        if not is_single:
-            result = _outer(result, part)
-    return result
+    for at in sorted(range(len(parts)), key=lambda at: not single[at]):
+        part, i, j = parts[at], slice(None), slice(None)
+        if not single[at]:
+            size, i, j = _pairs(size, part.size)
+        level = level[i] + part.level[j] * space.strides[at]
+        weight = weight[i] * part.weight[j]
+    return SparseRows.of_sizes(size, level, weight, space.size)
 
 
-def _outer(left: _Part, right: _Part) -> _Part:
-    size = left.size * right.size
-    begin_left = np.cumsum(left.size) - left.size
-    begin_right = np.cumsum(right.size) - right.size
+def _pairs(left: IntArray, right: IntArray) -> tuple[IntArray, Any, Any]:
+    """Return, of two runs per document, their numbers of pairs, and the two items of each pair."""
+    size = left * right
     owner, place = spread(np.zeros(len(size), dtype=np.int64), size)
-    if bool((left.size <= 1).all()):
-        i, j = begin_left[owner], begin_right[owner] + place
-    else:
-        width = right.size[owner]
-        high = place // width
-        i, j = begin_left[owner] + high, begin_right[owner] + place - high * width
-    return _Part(size, left.level[i] + right.level[j], left.weight[i] * right.weight[j])
+    begin_left, begin_right = np.cumsum(left) - left, np.cumsum(right) - right
+    if bool((left <= 1).all()):
+        return size, begin_left[owner], begin_right[owner] + place
+    width = right[owner]
+    high = place // width
+    return size, begin_left[owner] + high, begin_right[owner] + place - high * width
 
 
-def _too_many(space: LevelSpace, count: int) -> str:
-    return (
-        f"the documents have {count} combinations of levels of {space.title!r}; cross fewer "
-        "attributes, or use unlabeled='drop'"
-    )
+def _check_size(space: LevelSpace, count: int) -> None:
+    if count > _MOST_ENTRIES:
+        raise InputError(
+            f"the documents have {count} combinations of levels of {space.title!r}; cross fewer "
+            "attributes, or use unlabeled='drop'"
+        )
 
 
 SPLITS = ("count", "equal")
@@ -421,10 +287,10 @@ def failing(where: str) -> Fail:
     return fail
 
 
-def level_order(found: Sequence[str], unknown: str | None) -> tuple[str, ...]:
+def level_order(names: Sequence[str], unknown: str | None) -> tuple[str, ...]:
     """Return levels in their default order: the unknown one first, then by name."""
-    rest = sorted(set(found) - {unknown})
-    return (unknown, *rest) if unknown is not None and unknown in found else tuple(rest)
+    rest = sorted(set(names) - {unknown})
+    return (unknown, *rest) if unknown is not None and unknown in names else tuple(rest)
 
 
 def checked_levels(levels: Sequence[str], where: str) -> tuple[str, ...]:
@@ -463,38 +329,39 @@ def _levels(
     column: pd.Series, levels: Sequence[str] | None, unknown: str | None, where: str, fail: Fail
 ) -> tuple[tuple[str, ...], IntArray]:
     codes, values = pd.factorize(column)
-    found = list(as_strings(values))
+    names = list(as_strings(values))
     codes = codes.astype(np.int64)
     if (codes < 0).any():
         if unknown is None:
             fail(first(codes < 0), "the group is missing and unknown=None", InputError)
-        if unknown not in found:
-            found.append(unknown)
-        codes[codes < 0] = found.index(unknown)
-    if not found and unknown is not None and levels is None:
-        found = [unknown]  # an empty frame
-    names = level_order(found, unknown) if levels is None else checked_levels(levels, where)
-    if unknown is not None and unknown in found and unknown not in names:
-        names = (unknown, *names)  # first, as in TREC's files
-    message = f"group {{}} is none of the levels {listed(names, 40)}"
-    places = level_places(codes, found, names, message, fail)
-    if not names:
+        if unknown not in names:
+            names.append(unknown)
+        codes[codes < 0] = names.index(unknown)
+    if not names and unknown is not None and levels is None:
+        names = [unknown]  # an empty frame
+    order = level_order(names, unknown) if levels is None else checked_levels(levels, where)
+    if unknown is not None and unknown in names and unknown not in order:
+        order = (unknown, *order)  # first, as in TREC's files
+    message = f"group {{}} is none of the levels {listed(order, 40)}"
+    places = level_places(codes, names, order, message, fail)
+    if not order:
         raise InputError(f"{where}: there are no levels; give a row, or levels=")
-    return names, places
+    return order, places
 
 
 def level_places(
-    codes: IntArray, found: list[str], names: Sequence[str], message: str, fail: Fail
+    codes: IntArray, names: list[str], levels: Sequence[str], message: str, fail: Fail
 ) -> IntArray:
     """Return the place of each row's level among the levels that there are.
 
-    A level of `found` that is none of the `names` fails, with it in place of ``{}`` in the message.
+    A row has a code, a place in `names`. A name that is none of the `levels` fails, with it in
+    place of ``{}`` in the message.
     """
-    places = {level: place for place, level in enumerate(names)}
-    for code, level in enumerate(found):
-        if level not in places:
-            fail(first(codes == code), message.replace("{}", repr(level), 1), InputError)
-    table = np.array([places[level] for level in found], dtype=np.int64)
+    places = {level: place for place, level in enumerate(levels)}
+    for code, name in enumerate(names):
+        if name not in places:
+            fail(first(codes == code), message.replace("{}", repr(name), 1), InputError)
+    table = np.array([places[name] for name in names], dtype=np.int64)
     return table[codes] if len(codes) else codes
 
 
@@ -507,8 +374,8 @@ def checked_weights(frame: pd.DataFrame, names: list[str], fail: Fail) -> FloatA
     if pd.api.types.is_numeric_dtype(column.dtype):
         weight = as_numbers(column)
     else:
-        found = [number_of(value) for value in column.tolist()]
-        weight = np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+        numbers = [number_of(value) for value in column.tolist()]
+        weight = np.array([np.nan if n is None else n for n in numbers], dtype=np.float64)
     wrong = ~np.isfinite(weight) | (weight < 0)
     if wrong.any():
         at = first(wrong)

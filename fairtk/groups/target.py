@@ -42,7 +42,6 @@ from fairtk.groups.factored import (
 from fairtk.groups.groups import Groups, check_weights, write_weights
 from fairtk.groups.levels import UNKNOWN, LevelSpace, only
 from fairtk.groups.memberships import (
-    Crossed,
     Fail,
     checked_weights,
     failing,
@@ -57,229 +56,17 @@ TOLERANCE = 1e-6
 """How far from 1 the weights of a query may sum."""
 
 
-@dataclass(eq=False)
-class TargetWeights:
-    """The parts of a `fairtk.Target`, of which it takes the attributes."""
-
-    space: LevelSpace
-    distributions: Distributions
-    qids: ObjectArray | None = None
-    undefined: dict[str, str] = field(default_factory=dict)
-
-
-def target_from_frame(
-    frame: pd.DataFrame, groups: Crossed | None, fail: Fail | None = None
-) -> TargetWeights:
-    """Return the target of a frame; see `fairtk.Target.from_frame`."""
-    where = "Target"
-    fail = fail or failing(where)
-    columns = _attribute_columns(frame, groups, where)
-    row, qids = _queries(frame, where, fail)
-    if not len(frame):
-        raise InputError(
-            f"{where}: there are no rows, so the weights sum to 0; give each level its weight"
-        )
-    space, cell = _cells(frame, columns, groups, fail)
-    names = [column for column in (QID, *columns) if column in frame.columns]
-    weight = checked_weights(frame, names, fail)
-    key = row * np.int64(space.size) + cell
-    twice = pd.Series(key).duplicated().to_numpy()
-    if twice.any():
-        at = first(twice)
-        fail(at, f"{row_name(frame, names, at)} is listed twice", DuplicateError)
-    n = 1 if qids is None else len(qids)
-    total = np.bincount(row, weights=weight, minlength=n)
-    wrong = np.abs(total - 1) > TOLERANCE
-    if wrong.any() and len(frame):
-        at = first(wrong)
-        query = "" if qids is None else f" of qid {qids[at]!r}"
-        fail(
-            first(row == at),
-            f"the weights{query} must sum to 1; found {total[at]:.8g} "
-            "(Target.population divides counts by their sum)",
-            InputError,
-        )
-    rows = SparseRows.collect(row, cell, weight, n, space.size)
-    return TargetWeights(space, rows, qids)
-
-
-def read_target(path: str | PathLike[str], groups: Crossed | None) -> TargetWeights:
-    """Read a target; see `fairtk.Target.read`."""
-    rows = read_table(path)
-    check_weights(rows, [WEIGHT], "a target file")
-    with naming(path):
-        return target_from_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
-
-
-def population(shares: Any, groups: Crossed | None) -> TargetWeights:
-    """Return shares of a population as a target; see `fairtk.Target.population`."""
-    where = "Target.population"
-    if not isinstance(shares, Mapping | pd.Series):
-        raise InputError(f"{where} needs a series or mapping; found {type(shares).__name__}")
-    items: dict[Any, Any] = dict(shares)
-    if items and all(isinstance(v, Mapping | pd.Series) for v in items.values()):
-        return _independent(items, groups, where)
-    series = pd.Series(items, dtype="float64") if items else pd.Series(dtype="float64")
-    wrong = ~np.isfinite(series.to_numpy()) | (series.to_numpy() < 0)
-    if wrong.any():
-        level = list(items)[first(wrong)]
-        raise InputError(
-            f"{where}: the share of {level!r} must be 0 or above; found {items[level]}"
-        )
-    if not series.sum() > 0:
-        raise InputError(f"{where}: the shares sum to {series.sum():g}; some must be above 0")
-    names = list(getattr(getattr(shares, "index", None), "names", [None]))
-    if any(isinstance(level, tuple) for level in items):
-        names = list(groups.space.names) if groups is not None and None in names else names
-        parts = list(zip(*items, strict=True))
-        if len(parts) != len(names) or None in names:
-            raise InputError(f"{where}: name the levels of the series' index after the attributes")
-        frame = pd.DataFrame({n: [str(v) for v in p] for n, p in zip(names, parts, strict=True)})
-    else:
-        frame = pd.DataFrame({GROUP: [str(v) for v in items]})
-    frame[WEIGHT] = series.to_numpy() / series.sum()
-    return target_from_frame(frame, groups, failing(where))
-
-
-def realigned(target: TargetWeights, space: LevelSpace) -> TargetWeights:
-    """Return a target over another space; see `fairtk.Target.for_groups`."""
-    ours = target.space
-    if ours == space:
-        return target
-    places = _matched(ours, space)
-    tables = [
-        np.array([space.levels[there].index(v) if v in space.levels[there] else -1
-                  for v in ours.levels[here]], dtype=np.int64)
-        for here, there in enumerate(places)
-    ]  # fmt: skip
-    rows = target.distributions
-    if isinstance(rows, ProductRows):
-        shares: list[FloatArray] = [np.zeros(n) for n in space.shape]
-        for here, there in enumerate(places):
-            lost = (tables[here] < 0) & (rows.shares[here] > 0)
-            _refuse(lost, ours, here, space)
-            kept = tables[here] >= 0
-            shares[there][tables[here][kept]] = rows.shares[here][kept]
-        return TargetWeights(space, ProductRows(space, tuple(shares), rows.present), target.qids)
-    if isinstance(rows, BackgroundRows):
-        raise InputError(
-            f"the target was made for the attributes {list(ours.names)} with other levels or in "
-            f"another order than {list(space.names)}; make it from these groups"
-        )
-    stored = rows.expanded()
-    cell = np.zeros(len(stored.cell), dtype=np.int64)
-    for here, there in enumerate(places):
-        level = tables[here][ours.codes(stored.cell, here)]
-        lost = np.zeros(ours.shape[here], dtype=bool)
-        lost[ours.codes(stored.cell[level < 0], here)] = True
-        _refuse(lost, ours, here, space)
-        cell += level * space.strides[there]
-    moved = SparseRows.collect(stored.row, cell, stored.weight, stored.n_rows, space.size)
-    return TargetWeights(space, moved, target.qids, target.undefined)
-
-
-def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
-    if len(ours.names) == len(space.names) == 1 and GROUP in (*ours.names, *space.names):
-        return [0]
-    if sorted(ours.names) != sorted(space.names):
-        raise InputError(
-            f"the target is over the attributes {list(ours.names)}, the groups are over "
-            f"{list(space.names)}"
-        )
-    return [space.index(name) for name in ours.names]
-
-
-def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) -> None:
-    if lost.any():
-        names = [ours.levels[place][i] for i in np.flatnonzero(lost)]
-        there = _matched(ours, space)[place]
-        raise InputError(
-            f"the target has weight on {listed(names)}, which the groups lack; the levels of "
-            f"{space.names[there]!r} are {only(space.levels[there])}"
-        )
-
-
-def _independent(items: dict[Any, Any], groups: Crossed | None, where: str) -> TargetWeights:
-    singles = [population(shares, None) for shares in items.values()]
-    space = LevelSpace(
-        tuple(str(name) for name in items),
-        tuple(t.space.levels[0] for t in singles),
-        tuple(t.space.unknown[0] for t in singles),
-    )
-    shares = tuple(t.distributions.expanded().dense()[0] for t in singles)
-    whole = TargetWeights(space, ProductRows(space, shares, np.ones(1, dtype=bool)))
-    return whole if groups is None else realigned(whole, groups.space)
-
-
-def _attribute_columns(frame: pd.DataFrame, groups: Crossed | None, where: str) -> list[str]:
-    found = [str(c) for c in frame.columns if c not in (QID, WEIGHT)]
-    if WEIGHT not in frame.columns:
-        raise ColumnError(f"{where} needs the column {WEIGHT!r}; found: {list(frame.columns)}")
-    if groups is None:
-        if GROUP in found:
-            return [GROUP]
-        if not found:
-            raise ColumnError(f"{where} needs the column {GROUP!r}; found: {list(frame.columns)}")
-        return found
-    names = list(groups.space.names)
-    if len(names) == 1 and GROUP in found:
-        return [GROUP]
-    missing = [n for n in names if n not in found]
-    if missing:
-        wanted = f"{GROUP!r}" if len(names) == 1 else f"{names}"
-        raise ColumnError(
-            f"{where} needs the columns {wanted} for the groups {groups.name!r}; found: "
-            f"{list(frame.columns)}"
-        )
-    return names
-
-
-def _queries(frame: pd.DataFrame, where: str, fail: Fail) -> tuple[IntArray, ObjectArray | None]:
-    if QID not in frame.columns:
-        return np.zeros(len(frame), dtype=np.int64), None
-    missing = frame[QID].isna().to_numpy()
-    if missing.any():
-        fail(first(missing), "qid is missing", InputError)
-    return encode_ids(frame[QID], QID, where)
-
-
-def _cells(
-    frame: pd.DataFrame, columns: list[str], groups: Crossed | None, fail: Fail
-) -> tuple[LevelSpace, IntArray]:
-    coded = []
-    for column in columns:
-        codes, values = pd.factorize(frame[column])
-        if (codes < 0).any():
-            fail(first(codes < 0), f"{column} is missing", InputError)
-        coded.append((codes.astype(np.int64), list(as_strings(values))))
-    if groups is not None:
-        space = groups.space
-    else:
-        levels = tuple(level_order(found, UNKNOWN) for _, found in coded)
-        unknown = tuple(v.index(UNKNOWN) if UNKNOWN in v else -1 for v in levels)
-        space = LevelSpace(tuple(columns), levels, unknown)
-    cell = np.zeros(len(frame), dtype=np.int64)
-    for place, (codes, found) in enumerate(coded):
-        message = (
-            f"the groups lack the level {{}} of {space.names[place]!r}; they have "
-            f"{only(space.levels[place])}"
-        )
-        cell += (
-            level_places(codes, found, space.levels[place], message, fail) * space.strides[place]
-        )
-    return space, cell
-
-
 _MOST_SHOWN = 10_000
 """Levels of a target that a notebook still shows."""
 
 
-class Target(TargetWeights, ByContent):
+@dataclass(eq=False, repr=False)
+class Target(ByContent):
     """A distribution over the levels of groups, one for all queries or one for each.
 
     Make one with `uniform`, `population`, `from_qrels`, `from_work_needed`, `from_frame` or
     `read`. Distributions over crossed attributes are kept sparse or as factors: the official joint
-    target over all eight attributes of TREC Fair Ranking 2022, 11 million cells, takes as much
+    target over all eight attributes of TREC Fair Ranking 2022, 11 million levels, takes as much
     memory as the relevant documents.
 
     Two targets are equal if their levels, queries and weights are.
@@ -291,10 +78,10 @@ class Target(TargetWeights, ByContent):
         undefined: for queries that have no target, the reason.
     """
 
-    @classmethod
-    def of(cls, weights: TargetWeights) -> Target:
-        """Return a target of its parts."""
-        return cls(weights.space, weights.distributions, weights.qids, weights.undefined)
+    space: LevelSpace
+    distributions: Distributions
+    qids: ObjectArray | None = None
+    undefined: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def uniform(cls, groups: Groups, unknown: bool = True) -> Target:
@@ -331,7 +118,25 @@ class Target(TargetWeights, ByContent):
         Raises:
             InputError: a share is negative or NaN, all are 0, or the groups lack a level.
         """
-        return cls.of(population(shares, groups))
+        where = "Target.population"
+        if not isinstance(shares, Mapping | pd.Series):
+            raise InputError(f"{where} needs a series or mapping; found {type(shares).__name__}")
+        items: dict[Any, Any] = dict(shares)
+        if items and all(isinstance(v, Mapping | pd.Series) for v in items.values()):
+            return cls._independent(items, groups)
+        return cls.from_frame(_shares_of_levels(shares, items, groups, where), groups)
+
+    @classmethod
+    def _independent(cls, items: dict[Any, Any], groups: Groups | None) -> Target:
+        singles = [cls.population(shares) for shares in items.values()]
+        space = LevelSpace(
+            tuple(str(name) for name in items),
+            tuple(t.space.levels[0] for t in singles),
+            tuple(t.space.unknown[0] for t in singles),
+        )
+        shares = tuple(t.distributions.expanded().dense()[0] for t in singles)
+        whole = cls(space, ProductRows(space, shares, np.ones(1, dtype=bool)))
+        return whole if groups is None else whole.for_groups(groups)
 
     @classmethod
     def from_qrels(
@@ -428,7 +233,7 @@ class Target(TargetWeights, ByContent):
                 level is one that the groups lack.
             DuplicateError: a level is listed twice.
         """
-        return cls.of(target_from_frame(frame, groups))
+        return cls._of_frame(frame, groups, failing("Target"))
 
     @classmethod
     def read(cls, path: str | PathLike[str], groups: Groups | None = None) -> Target:
@@ -437,7 +242,40 @@ class Target(TargetWeights, ByContent):
         Raises:
             FormatError: the file holds something that `from_frame` rejects; names file and line.
         """
-        return cls.of(read_target(path, groups))
+        rows = read_table(path)
+        check_weights(rows, [WEIGHT], "a target file")
+        with naming(path):
+            return cls._of_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
+
+    @classmethod
+    def _of_frame(cls, frame: pd.DataFrame, groups: Groups | None, fail: Fail) -> Target:
+        where = "Target"
+        columns = _attribute_columns(frame, groups, where)
+        row, qids = _queries(frame, where, fail)
+        if not len(frame):
+            raise InputError(
+                f"{where}: there are no rows, so the weights sum to 0; give each level its weight"
+            )
+        space, level = _numbered(frame, columns, groups, fail)
+        names = [column for column in (QID, *columns) if column in frame.columns]
+        weight = checked_weights(frame, names, fail)
+        twice = pd.DataFrame({"row": row, "level": level}).duplicated().to_numpy()
+        if twice.any():
+            at = first(twice)
+            fail(at, f"{row_name(frame, names, at)} is listed twice", DuplicateError)
+        n = 1 if qids is None else len(qids)
+        total = np.bincount(row, weights=weight, minlength=n)
+        wrong = np.abs(total - 1) > TOLERANCE
+        if wrong.any():
+            at = first(wrong)
+            query = "" if qids is None else f" of qid {qids[at]!r}"
+            fail(
+                first(row == at),
+                f"the weights{query} must sum to 1; found {total[at]:.8g} "
+                "(Target.population divides counts by their sum)",
+                InputError,
+            )
+        return cls(space, SparseRows.collect(row, level, weight, n, space.size), qids)
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the target in one step; the suffix chooses TSV, CSV (``.gz`` too) or Parquet."""
@@ -453,7 +291,7 @@ class Target(TargetWeights, ByContent):
         columns: dict[str, Any] = {}
         if self.qids is not None:
             columns[QID] = pd.Series(self.qids[rows.row] if len(rows.row) else [], dtype="str")
-        return pd.DataFrame(columns | self.space.columns(rows.cell) | {WEIGHT: rows.weight})
+        return pd.DataFrame(columns | self.space.columns(rows.level) | {WEIGHT: rows.weight})
 
     def for_groups(self, groups: Groups) -> Target:
         """Return the target over the levels of these groups, in their order.
@@ -464,8 +302,37 @@ class Target(TargetWeights, ByContent):
         Raises:
             InputError: attributes differ, or the groups lack a level that has weight.
         """
-        found = realigned(self, groups.space)
-        return self if found is self else Target.of(found)
+        ours, space, rows = self.space, groups.space, self.distributions
+        if ours == space:
+            return self
+        places = _matched(ours, space)
+        tables = [
+            np.array([space.levels[there].index(v) if v in space.levels[there] else -1
+                      for v in ours.levels[here]], dtype=np.int64)
+            for here, there in enumerate(places)
+        ]  # fmt: skip
+        if isinstance(rows, BackgroundRows):
+            raise InputError(
+                f"the target was made for the attributes {list(ours.names)} with other levels or "
+                f"in another order than {list(space.names)}; make it from these groups"
+            )
+        if isinstance(rows, ProductRows):
+            shares: list[FloatArray] = [np.zeros(n) for n in space.shape]
+            for here, there in enumerate(places):
+                lost = (tables[here] < 0) & (rows.shares[here] > 0)
+                _refuse(lost, ours, here, space)
+                stays = tables[here] >= 0
+                shares[there][tables[here][stays]] = rows.shares[here][stays]
+            return Target(space, ProductRows(space, tuple(shares), rows.present), self.qids)
+        stored = rows.expanded()
+        number = np.zeros(len(stored.level), dtype=np.int64)
+        for here, there in enumerate(places):
+            codes = ours.codes(stored.level, here)
+            lost = (tables[here] < 0) & (np.bincount(codes, minlength=ours.shape[here]) > 0)
+            _refuse(lost, ours, here, space)
+            number += tables[here][codes] * space.strides[there]
+        moved = SparseRows.collect(stored.row, number, stored.weight, stored.n_rows, space.size)
+        return Target(space, moved, self.qids, self.undefined)
 
     def for_qids(self, qids: Iterable[str]) -> Distributions:
         """Return one row for each query, empty for a query without a target.
@@ -473,10 +340,10 @@ class Target(TargetWeights, ByContent):
         Args:
             qids: the queries; shape (n,).
         """
-        wanted = np.array([str(q) for q in qids], dtype=object)
+        names = np.array([str(q) for q in qids], dtype=object)
         if self.qids is None:
-            return self.distributions.take(np.zeros(len(wanted), dtype=np.int64))
-        return self.distributions.take(np.asarray(self._index.get_indexer(wanted), dtype=np.int64))
+            return self.distributions.take(np.zeros(len(names), dtype=np.int64))
+        return self.distributions.take(np.asarray(self._index.get_indexer(names), dtype=np.int64))
 
     @cached_property
     def _index(self) -> pd.Index:
@@ -489,18 +356,16 @@ class Target(TargetWeights, ByContent):
             attributes: the attributes that stay.
         """
         places = tuple(self.space.index(name) for name in attributes)
-        space = self.space.part(places)
-        n = self.distributions.n_rows
+        space, n = self.space.part(places), self.distributions.n_rows
         parts = []
         for row in range(n):  # one by one: written out, a query can have a million weights
             whole = self.distributions.take(np.array([row])).expanded()
-            cell = self.space.project(whole.cell, places)
-            parts.append(SparseRows.collect(whole.row, cell, whole.weight, 1, space.size))
-        rows = SparseRows(
-            np.concatenate([np.full(len(p.cell), i) for i, p in enumerate(parts)]),
-            np.concatenate([p.cell for p in parts]),
-            np.concatenate([p.weight for p in parts]),
-            n,
+            level = self.space.project(whole.level, places)
+            parts.append(SparseRows.collect(whole.row, level, whole.weight, 1, space.size))
+        rows = SparseRows.of_sizes(
+            np.array([len(part.level) for part in parts]),
+            np.concatenate([part.level for part in parts]),
+            np.concatenate([part.weight for part in parts]),
             space.size,
         )
         return Target(space, rows, self.qids, self.undefined)
@@ -531,3 +396,108 @@ class Target(TargetWeights, ByContent):
     def __repr__(self) -> str:
         queries = "all queries" if self.qids is None else f"{len(self.qids)} queries"
         return f"<Target over {self.space.title} for {queries}>"
+
+
+def _shares_of_levels(
+    shares: Any, items: dict[Any, Any], groups: Groups | None, where: str
+) -> pd.DataFrame:
+    """Return shares by level as a frame, divided by their sum."""
+    series = pd.Series(items, dtype="float64") if items else pd.Series(dtype="float64")
+    wrong = ~np.isfinite(series.to_numpy()) | (series.to_numpy() < 0)
+    if wrong.any():
+        level = list(items)[first(wrong)]
+        raise InputError(
+            f"{where}: the share of {level!r} must be 0 or above; found {items[level]}"
+        )
+    if not series.sum() > 0:
+        raise InputError(f"{where}: the shares sum to {series.sum():g}; some must be above 0")
+    names = list(getattr(getattr(shares, "index", None), "names", [None]))
+    if any(isinstance(level, tuple) for level in items):
+        names = list(groups.space.names) if groups is not None and None in names else names
+        parts = list(zip(*items, strict=True))
+        if len(parts) != len(names) or None in names:
+            raise InputError(f"{where}: name the levels of the series' index after the attributes")
+        frame = pd.DataFrame({n: [str(v) for v in p] for n, p in zip(names, parts, strict=True)})
+    else:
+        frame = pd.DataFrame({GROUP: [str(v) for v in items]})
+    frame[WEIGHT] = series.to_numpy() / series.sum()
+    return frame
+
+
+def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
+    if len(ours.names) == len(space.names) == 1 and GROUP in (*ours.names, *space.names):
+        return [0]
+    if sorted(ours.names) != sorted(space.names):
+        raise InputError(
+            f"the target is over the attributes {list(ours.names)}, the groups are over "
+            f"{list(space.names)}"
+        )
+    return [space.index(name) for name in ours.names]
+
+
+def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) -> None:
+    if lost.any():
+        names = [ours.levels[place][i] for i in np.flatnonzero(lost)]
+        there = _matched(ours, space)[place]
+        raise InputError(
+            f"the target has weight on {listed(names)}, which the groups lack; the levels of "
+            f"{space.names[there]!r} are {only(space.levels[there])}"
+        )
+
+
+def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -> list[str]:
+    columns = [str(c) for c in frame.columns if c not in (QID, WEIGHT)]
+    if WEIGHT not in frame.columns:
+        raise ColumnError(f"{where} needs the column {WEIGHT!r}; found: {list(frame.columns)}")
+    if groups is None:
+        if GROUP in columns:
+            return [GROUP]
+        if not columns:
+            raise ColumnError(f"{where} needs the column {GROUP!r}; found: {list(frame.columns)}")
+        return columns
+    names = list(groups.space.names)
+    if len(names) == 1 and GROUP in columns:
+        return [GROUP]
+    missing = [n for n in names if n not in columns]
+    if missing:
+        needed = f"{GROUP!r}" if len(names) == 1 else f"{names}"
+        raise ColumnError(
+            f"{where} needs the columns {needed} for the groups {groups.name!r}; found: "
+            f"{list(frame.columns)}"
+        )
+    return names
+
+
+def _queries(frame: pd.DataFrame, where: str, fail: Fail) -> tuple[IntArray, ObjectArray | None]:
+    if QID not in frame.columns:
+        return np.zeros(len(frame), dtype=np.int64), None
+    missing = frame[QID].isna().to_numpy()
+    if missing.any():
+        fail(first(missing), "qid is missing", InputError)
+    return encode_ids(frame[QID], QID, where)
+
+
+def _numbered(
+    frame: pd.DataFrame, columns: list[str], groups: Groups | None, fail: Fail
+) -> tuple[LevelSpace, IntArray]:
+    coded = []
+    for column in columns:
+        codes, values = pd.factorize(frame[column])
+        if (codes < 0).any():
+            fail(first(codes < 0), f"{column} is missing", InputError)
+        coded.append((codes.astype(np.int64), list(as_strings(values))))
+    if groups is not None:
+        space = groups.space
+    else:
+        levels = tuple(level_order(values, UNKNOWN) for _, values in coded)
+        unknown = tuple(v.index(UNKNOWN) if UNKNOWN in v else -1 for v in levels)
+        space = LevelSpace(tuple(columns), levels, unknown)
+    number = np.zeros(len(frame), dtype=np.int64)
+    for place, (codes, names) in enumerate(coded):
+        message = (
+            f"the groups lack the level {{}} of {space.names[place]!r}; they have "
+            f"{only(space.levels[place])}"
+        )
+        own = level_places(codes, names, space.levels[place], message, fail)
+        number += own * space.strides[place]
+    return space, number

@@ -489,7 +489,7 @@ class MeasureByGroup(FairMeasure):
         if self["by"] == "document":
             return super().wrapped(values, qids)
         found = self._groups.memberships(qids)
-        cells = np.split(found.cell, found.start[1:-1])
+        cells = np.split(found.level, found.start[1:-1])
         levels = self._groups.levels
         why = (
             f"{self!r} compares groups of queries, but its values are being averaged over all "
@@ -519,7 +519,7 @@ class MeasureByGroup(FairMeasure):
         table = np.full((len(evidence.qids), groups.space.size), np.nan)
         for level in range(groups.space.size):
             inside = np.zeros(len(pairs.docnos), dtype=bool)
-            inside[memberships.owner[memberships.cell == level]] = True
+            inside[memberships.row[memberships.level == level]] = True
             kept = inside[pairs.doc]
             rows = kept[pairs.of_row] if _keeps_ranks(self.inner) else None
             part = evidence.restricted(kept[:n_labels], rows)

@@ -23,15 +23,24 @@ import pandas as pd
 from fairtk.errors import ParameterError
 from fairtk.exposure import attention, total
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray
-from fairtk.groups import Distributions, Groups, LevelSpace, Memberships, SparseRows, log_of, spread
+from fairtk.groups import (
+    Distributions,
+    Groups,
+    LevelSpace,
+    Memberships,
+    SparseRows,
+    attention_matrix,
+    group_exposure,
+    log_of,
+)
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import ExpectedExposureLoss
 from fairtk.measures.judged import Evidence
 
 REST = -1
-"""Cell of all groups (or documents) together that have a target and are not listed one by one."""
+"""Level of all groups (or documents) together that have a target and are not listed one by one."""
 ABSENT = -2
-"""Cell of the cost of queries that the run lacks."""
+"""Level of the cost of queries that the run lacks."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +48,17 @@ class Contributions:
     """Units, each a query and one of its groups, with exposure and cost in each rank band."""
 
     query: IntArray  # query of each unit; shape (n_units,)
-    cell: IntArray  # group of each unit, or `REST` or `ABSENT`; shape (n_units,)
+    level: IntArray  # group of each unit, or `REST` or `ABSENT`; shape (n_units,)
     shown: FloatArray  # exposure of the group in each band; shape (n_units, n_bands)
     target: FloatArray  # exposure that the group should have; shape (n_units,)
     cost: FloatArray  # what the group adds in each band; shape (n_units, n_bands)
     attention: FloatArray  # share of each query's attention by band; (n_queries, n_bands)
 
-    def regrouped(self, query: IntArray, cell: IntArray, weight: FloatArray) -> Contributions:
-        """Return sums of weighted units that share a new query and cell."""
-        low = int(cell.min(initial=0))
-        width = np.int64(int(cell.max(initial=0)) - low + 1)
-        key, unit = np.unique(query * width + (cell - low), return_inverse=True)
+    def regrouped(self, query: IntArray, level: IntArray, weight: FloatArray) -> Contributions:
+        """Return sums of weighted units that share a new query and level."""
+        low = int(level.min(initial=0))
+        width = np.int64(int(level.max(initial=0)) - low + 1)
+        key, unit = np.unique(query * width + (level - low), return_inverse=True)
 
         def summed(values: FloatArray) -> FloatArray:
             result = np.zeros((len(key), *values.shape[1:]))
@@ -59,7 +68,7 @@ class Contributions:
         return replace(
             self,
             query=key // width,
-            cell=key % width + low,
+            level=key % width + low,
             shown=summed(self.shown),
             target=summed(self.target),
             cost=summed(self.cost),
@@ -70,7 +79,7 @@ class Contributions:
         return replace(
             self,
             query=self.query[units],
-            cell=self.cell[units],
+            level=self.level[units],
             shown=self.shown[units] * weight[:, None],
             target=self.target[units] * weight,
             cost=self.cost[units] * weight[:, None],
@@ -82,15 +91,15 @@ class Contributions:
         attention = np.where(queries[:, None], self.attention, 0.0)
         return replace(self.taken(units, np.ones(len(units))), attention=attention)
 
-    def with_unshown(self, queries: IntArray, cell: int, cost: FloatArray) -> Contributions:
+    def with_unshown(self, queries: IntArray, level: int, cost: FloatArray) -> Contributions:
         """Return the units and one more of some queries, for what no ranking shows.
 
-        Its cell is `REST` or `ABSENT`; it has a cost in each band, of shape (n, n_bands).
+        Its level is `REST` or `ABSENT`; it has a cost in each band, of shape (n, n_bands).
         """
         return replace(
             self,
             query=np.concatenate([self.query, queries]),
-            cell=np.concatenate([self.cell, np.full(len(queries), cell, dtype=np.int64)]),
+            level=np.concatenate([self.level, np.full(len(queries), level, dtype=np.int64)]),
             shown=np.concatenate([self.shown, np.zeros_like(cost)]),
             target=np.concatenate([self.target, np.zeros(len(queries))]),
             cost=np.concatenate([self.cost, cost]),
@@ -125,10 +134,10 @@ class Sides:
     """Exposure and target of each row's groups."""
 
     row: IntArray  # row of each unit, a query or a ranking; shape (n_units,)
-    cell: IntArray  # group of each unit, or `REST`; shape (n_units,)
+    level: IntArray  # group of each unit, or `REST`; shape (n_units,)
     shown: FloatArray  # exposure in each rank band; shape (n_units, n_bands)
     target: FloatArray  # weight of the target, as it is stored; shape (n_units,)
-    rest_square: FloatArray  # summed squared targets of the cells that `REST` stands for
+    rest_square: FloatArray  # summed squared targets of the levels that `REST` stands for
 
 
 def sides(
@@ -145,32 +154,34 @@ def sides(
     Items are what is shown to the user: each has a row, a rank band, a document (an index into the
     memberships) and its attention, above 0. The target has one distribution for each row.
     """
-    item, entry = spread(memberships.start[doc], memberships.size[doc])
-    n_cells = np.int64(memberships.n_cells)
-    system_key = row[item] * n_cells + memberships.cell[entry]
-    key = np.unique(system_key)
-    listed = memberships.n_cells <= MOST_LISTED
+    in_bands = attention_matrix(
+        row * n_bands + band, doc, weight, (target.n_rows * n_bands, memberships.n_rows)
+    )
+    exposure = group_exposure(in_bands, memberships)
+    row, band = np.divmod(exposure.row, n_bands)
+    units = SparseRows.collect(
+        row, exposure.level, exposure.weight, target.n_rows, memberships.n_levels
+    )
+    listed = memberships.n_levels <= MOST_LISTED
     if listed:
-        stored = target.expanded()
-        key = np.union1d(key, stored.key)
-    unit = np.searchsorted(key, system_key)
-    exposure = weight[item] * memberships.weight[entry]
-    shown = by_band(unit, band[item], exposure, len(key), n_bands)
-    rows = key // n_cells
-    cell = key - rows * n_cells
-    wanted = target.lookup(rows, cell)
-    square = np.zeros(len(wanted))
+        units = SparseRows(units.matrix + target.expanded().matrix)
+    place = units.weighted(np.arange(1.0, len(units.weight) + 1)).lookup(row, exposure.level)
+    shown = np.zeros((len(units.weight), n_bands))
+    shown[place.astype(np.int64) - 1, band] = exposure.weight
+    rows, level = units.row, units.level
+    mass = target.lookup(rows, level)
+    square = np.zeros(len(mass))
     if not listed:
-        seen = SparseRows(rows, cell, wanted, target.n_rows, int(n_cells))
+        seen = units.weighted(mass)
         rest = np.maximum(target.total() - seen.total(), 0.0)
-        rest_square = np.maximum(target.square() - seen.square(), 0.0)
         more = np.flatnonzero(rest > 0)
         rows = np.concatenate([rows, more])
-        cell = np.concatenate([cell, np.full(len(more), REST, dtype=np.int64)])
+        level = np.concatenate([level, np.full(len(more), REST)])
         shown = np.concatenate([shown, np.zeros((len(more), n_bands))])
-        wanted = np.concatenate([wanted, rest[more]])
+        mass = np.concatenate([mass, rest[more]])
+        rest_square = np.maximum(target.square() - seen.square(), 0.0)
         square = np.concatenate([square, rest_square[more]])
-    return Sides(rows, cell, shown, wanted, square)
+    return Sides(rows, level, shown, mass, square)
 
 
 LABELS = ("useful", "not useful", "not judged")
@@ -183,7 +194,7 @@ NO_GROUP = "(no group)"
 
 @dataclass(frozen=True)
 class Names:
-    """The names of cells: attributes and levels, and the name of what is not listed one by one."""
+    """The names of levels: attributes and levels, and the name of what is not listed one by one."""
 
     space: LevelSpace
     rest: str
@@ -203,20 +214,20 @@ class Names:
         """The columns that name a group: ``group``, or one for each crossed attribute."""
         return list(self.space.names) if self.space.crossed else [GROUP]
 
-    def frame(self, cell: IntArray) -> pd.DataFrame:
-        """Return the names of cells, in `columns`."""
+    def frame(self, level: IntArray) -> pd.DataFrame:
+        """Return the names of levels, in `columns`."""
         special = {REST: self.rest, ABSENT: NOT_IN_RUN, self.space.size: NO_GROUP}
-        plain = (cell >= 0) & (cell < self.space.size)
-        frame = pd.DataFrame(self.space.columns(np.where(plain, cell, 0)))
+        plain = (level >= 0) & (level < self.space.size)
+        frame = pd.DataFrame(self.space.columns(np.where(plain, level, 0)))
         for number, text in special.items():
-            frame[cell == number] = text
+            frame[level == number] = text
         return frame
 
-    def level(self, cell: IntArray, place: int) -> IntArray:
-        """Return the level of one attribute of cells; special cells stay as they are."""
-        plain = (cell >= 0) & (cell < self.space.size)
-        codes = self.space.codes(np.where(plain, cell, 0), place)
-        special = np.where(cell == self.space.size, self.space.shape[place], cell)
+    def level(self, level: IntArray, place: int) -> IntArray:
+        """Return the level of one attribute of levels; special ones stay as they are."""
+        plain = (level >= 0) & (level < self.space.size)
+        codes = self.space.codes(np.where(plain, level, 0), place)
+        special = np.where(level == self.space.size, self.space.shape[place], level)
         return np.where(plain, codes, special)
 
     def part(self, place: int) -> Names:
@@ -307,30 +318,30 @@ def awrf_contributions(
     band = bands.of(ranked.position[seen])
     memberships = groups.memberships(ranked.docnos, measure["unlabeled"])
     target = measure.target_for(groups).for_qids(evidence.qids[row_query])
-    found = sides(row, band, doc, weight, memberships, target, len(bands))
+    units = sides(row, band, doc, weight, memberships, target, len(bands))
 
-    size = total(memberships.owner, memberships.weight, len(memberships.size))
-    attention = shares(by_band(row, band, weight * size[doc], n_rows, len(bands)))
-    system_total = total(found.row, found.shown.sum(axis=1), n_rows)
+    whole = memberships.total()[doc]
+    attention = shares(by_band(row, band, weight * whole, n_rows, len(bands)))
+    system_total = total(units.row, units.shown.sum(axis=1), n_rows)
     target_total = target.total()
     defined = (system_total > 0) & (target_total > 0)
-    kept = defined[found.row]
-    unit_row, cell = found.row[kept], found.cell[kept]
-    shown = found.shown[kept] / system_total[unit_row, None]
-    wanted = found.target[kept] / target_total[unit_row]
+    rows = defined[units.row]
+    unit_row, level = units.row[rows], units.level[rows]
+    shown = units.shown[rows] / system_total[unit_row, None]
+    mass = units.target[rows] / target_total[unit_row]
 
     p = shown.sum(axis=1)
-    off = (p - wanted) / (p + wanted)
+    off = (p - mass) / (p + mass)
     unit = 0.5 / log_of(measure["base"])
     rate = unit * np.log1p(off, out=np.zeros_like(off), where=off > -1)
-    owed = unit * wanted * np.log1p(-off, out=np.zeros_like(off), where=off < 1)
+    owed = unit * mass * np.log1p(-off, out=np.zeros_like(off), where=off < 1)
     cost = costs(shown, rate, attention[unit_row], owed)
-    parts = Contributions(unit_row, cell, shown, wanted, cost, attention)
+    parts = Contributions(unit_row, level, shown, mass, cost, attention)
 
     n_queries = len(evidence.qids)
     count = np.bincount(row_query, minlength=n_queries)
     query = row_query[unit_row]
-    mean = parts.regrouped(query, cell, 1.0 / count[query])
+    mean = parts.regrouped(query, level, 1.0 / count[query])
     by_query = np.zeros((n_queries, len(bands)))
     np.add.at(by_query, row_query, attention / count[row_query, None])
     return replace(mean, attention=by_query)
@@ -363,13 +374,13 @@ def loss_contributions(
         pair, band, weight = pair[counted], band[counted], weight[counted]
     memberships = form.groups.memberships(pairs.docnos, "drop")
     target = form.target.for_qids(evidence.qids)
-    found = sides(pairs.query[pair], band, pairs.doc[pair], weight, memberships, target, len(bands))
-    wanted = form.scale * found.target
-    over = found.shown.sum(axis=1) - wanted
+    units = sides(pairs.query[pair], band, pairs.doc[pair], weight, memberships, target, len(bands))
+    mass = form.scale * units.target
+    over = units.shown.sum(axis=1) - mass
     # groups that are not listed are not shown: each of them costs its squared target
-    owed = np.where(found.cell == REST, form.scale**2 * found.rest_square, -over * wanted)
-    cost = costs(found.shown, over, per_band[found.row], owed)
-    return Contributions(found.row, found.cell, found.shown, wanted, cost, per_band)
+    owed = np.where(units.level == REST, form.scale**2 * units.rest_square, -over * mass)
+    cost = costs(units.shown, over, per_band[units.row], owed)
+    return Contributions(units.row, units.level, units.shown, mass, cost, per_band)
 
 
 def _of_documents(
@@ -380,22 +391,19 @@ def _of_documents(
     per_band: FloatArray,
     groups: Groups | None,
 ) -> Contributions:
-    pairs, wanted = evidence.pairs, measure.form.targets(evidence)
-    over = shown.sum(axis=1) - wanted
-    cell = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))  # as in LABELS
-    cost = costs(shown, over, per_band[pairs.query], -over * wanted)
-    parts = Contributions(pairs.query, cell, shown, wanted, cost, per_band)
+    pairs, mass = evidence.pairs, measure.form.targets(evidence)
+    over = shown.sum(axis=1) - mass
+    level = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))  # as in LABELS
+    cost = costs(shown, over, per_band[pairs.query], -over * mass)
+    parts = Contributions(pairs.query, level, shown, mass, cost, per_band)
     if groups is not None:
         memberships = groups.memberships(pairs.docnos, "drop")
-        size = memberships.size[pairs.doc]
-        unit, entry = spread(memberships.start[pairs.doc], size)
-        own = memberships.weight[entry]
-        share = own / np.bincount(unit, weights=own, minlength=len(pairs))[unit]
-        without = np.flatnonzero(size == 0)
-        every = np.concatenate([unit, without])
-        cell = np.concatenate([memberships.cell[entry], np.full(len(without), groups.space.size)])
-        parts = parts.taken(every, np.concatenate([share, np.ones(len(without))]))
-    parts = parts.regrouped(parts.query, cell, np.ones(len(cell)))
+        own = memberships.take(pairs.doc).normalized()
+        without = np.flatnonzero(own.size == 0)
+        level = np.concatenate([own.level, np.full(len(without), groups.space.size)])
+        units = np.concatenate([own.row, without])
+        parts = parts.taken(units, np.concatenate([own.weight, np.ones(len(without))]))
+    parts = parts.regrouped(parts.query, level, np.ones(len(level)))
     return _normalized(measure, evidence, _with_unseen(measure, evidence, parts))
 
 

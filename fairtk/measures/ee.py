@@ -30,8 +30,8 @@ from fairtk.exposure import (
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray
 from fairtk.groups import (
     Memberships,
-    Shown,
     SparseRows,
+    attention_matrix,
     expeval_group_values,
     expeval_target,
     group_exposure,
@@ -97,12 +97,13 @@ class Form:
         raise NotImplementedError
 
     def shown(self, evidence: Evidence) -> SparseRows:
-        """Return the attention that each ranking gives: a row per ranking, a cell per pair."""
+        """Return the attention that each ranking gives: a row per ranking, a column per pair."""
         ranked, pairs = evidence.rankings, evidence.pairs
         useful = (self.grades(pairs.label) > 0)[pairs.of_row]
         deepest = int(ranked.position.max(initial=-1)) + 1
         weight = self.ranks(deepest).attention(ranked, useful)
-        return SparseRows(ranked.ranking, pairs.of_row, weight, ranked.n_rankings, len(pairs))
+        shape = (ranked.n_rankings, len(pairs))
+        return SparseRows(attention_matrix(ranked.ranking, pairs.of_row, weight, shape))
 
     def targets(self, evidence: Evidence) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""
@@ -174,7 +175,8 @@ def summed(
 ) -> SparseRows:
     """Return weights of pairs, summed over each query's groups."""
     pairs = evidence.pairs
-    shown = Shown(pairs.query[pair], pairs.doc[pair], weight, len(evidence.qids))
+    shape = (len(evidence.qids), memberships.n_rows)
+    shown = attention_matrix(pairs.query[pair], pairs.doc[pair], weight, shape)
     return group_exposure(shown, memberships)
 
 
@@ -404,12 +406,12 @@ class Task2Form(Form):
         return float(self.model.weights(ranks).sum())
 
     def shown(self, evidence: Evidence) -> SparseRows:
-        """Return the exposure that each ranking gives: a row per ranking, a cell per group."""
+        """Return the exposure that each ranking gives: a row per ranking, a column per group."""
         rows, pairs = super().shown(evidence), evidence.pairs
         counted = self.grades(pairs.label) > 0
-        weight = rows.weight * counted[rows.cell] if self.useful_only else rows.weight
-        items = Shown(rows.row, pairs.doc[rows.cell], weight, rows.n_rows)
-        return group_exposure(items, self.groups.memberships(pairs.docnos, "drop"))
+        weight = rows.weight * counted[rows.level] if self.useful_only else rows.weight
+        memberships = self.groups.memberships(pairs.docnos, "drop")
+        return group_exposure(rows.weighted(weight).matrix, memberships.take(pairs.doc))
 
     def find(self, evidence: Evidence) -> Found:
         """Return the values of all queries."""
@@ -418,8 +420,7 @@ class Task2Form(Form):
         exposure = exposure * useful if self.useful_only else exposure
         memberships = self.groups.memberships(pairs.docnos, "drop")
         system = summed(evidence, memberships, exposure, np.arange(len(pairs)))
-        nobody = np.zeros(0, dtype=np.int64)
-        wanted: Any = SparseRows(nobody, nobody, np.zeros(0), n_queries, system.n_cells)
+        wanted: Any = system.take(np.full(n_queries, -1))
         if self.target is not None:
             wanted = self.target.for_qids(evidence.qids)
         disparity, relevance, loss = loss_parts(system, wanted, self.scale)
@@ -447,8 +448,7 @@ class Task2Form(Form):
             depth = np.maximum(depth, n_useful)
         weight = self.model.weights(np.arange(int(depth.max(initial=0)), dtype=np.int64))
         attention = np.concatenate([[0.0], np.cumsum(weight)])[depth]
-        square = total(memberships.owner, memberships.weight**2, len(memberships.size))
-        return np.asarray(attention**2 * square.max(initial=1.0))
+        return np.asarray(attention**2 * memberships.square().max(initial=1.0))
 
 
 FORMS: dict[tuple[str, bool], type[Form]] = {

@@ -128,7 +128,7 @@ class CostFrames:
         for place, name in enumerate(self.names.space.names):
             one = self._two(
                 lambda s, at=place: self._groups(
-                    s, self.names.part(at), self.names.level(s.parts.cell, at)
+                    s, self.names.part(at), self.names.level(s.parts.level, at)
                 ),
                 ["group"],
             )
@@ -177,26 +177,26 @@ class CostFrames:
     def _n(self) -> int:
         return int(self.defined.sum())
 
-    def _groups(self, system: System, names: Names, cell: IntArray | None = None) -> pd.DataFrame:
+    def _groups(self, system: System, names: Names, level: IntArray | None = None) -> pd.DataFrame:
         """Return mean exposure, target, difference and cost of each group, and its queries.
 
-        Costs are over all queries, exposure over those with rankings. `cell` is the group of each
+        Costs are over all queries, exposure over those with rankings. `level` is the group of each
         unit; None: the units' own.
         """
         parts, shown = system.parts, system.present & self.defined
-        cells, place = np.unique(parts.cell if cell is None else cell, return_inverse=True)
+        levels, place = np.unique(parts.level if level is None else level, return_inverse=True)
         rankings = max(int(shown.sum()), 1)
         exposed = parts.shown.sum(axis=1)
-        exposure = np.bincount(place, weights=exposed, minlength=len(cells)) / rankings
-        target = np.bincount(place, weights=parts.target, minlength=len(cells)) / rankings
-        cost = np.bincount(place, weights=parts.cost.sum(axis=1), minlength=len(cells))
+        exposure = np.bincount(place, weights=exposed, minlength=len(levels)) / rankings
+        target = np.bincount(place, weights=parts.target, minlength=len(levels)) / rankings
+        cost = np.bincount(place, weights=parts.cost.sum(axis=1), minlength=len(levels))
         n_queries = np.int64(len(shown))
         both = np.unique(place[exposed > 0] * n_queries + parts.query[exposed > 0])
-        frame = names.frame(cells)
+        frame = names.frame(levels)
         frame["exposure"] = exposure
         frame["target"] = target
         frame["difference"] = exposure - target
-        frame["queries"] = np.bincount(both // n_queries, minlength=len(cells))
+        frame["queries"] = np.bincount(both // n_queries, minlength=len(levels))
         frame["cost"] = cost / max(self._n, 1)
         return frame
 
@@ -238,12 +238,12 @@ class CostFrames:
     def _costliest(self) -> tuple[list[str], FloatArray]:
         parts = self.system.parts
         cost = parts.cost.sum(axis=1)
-        order = np.lexsort((parts.cell, -cost, parts.query))
+        order = np.lexsort((parts.level, -cost, parts.query))
         query = parts.query[order]
         first = order[np.flatnonzero(np.diff(query, prepend=-1))]
         texts = [""] * len(self.qids)
         share = np.full(len(self.qids), np.nan)
-        for at, text in zip(first, joined(self.names.frame(parts.cell[first])), strict=True):
+        for at, text in zip(first, joined(self.names.frame(parts.level[first])), strict=True):
             of = parts.query[at]
             whole = self.system.cost[of]
             if whole > 0:
@@ -253,7 +253,7 @@ class CostFrames:
     def _long(self, parts: Contributions) -> pd.DataFrame:
         unit, band = np.nonzero((parts.cost != 0) | (parts.shown != 0))
         bands = np.array(self.bands.names, dtype=object)
-        names = self.names.frame(parts.cell[unit])
+        names = self.names.frame(parts.level[unit])
         return pd.DataFrame(
             {
                 QID: pd.Series(self.qids[parts.query[unit]], dtype="str"),

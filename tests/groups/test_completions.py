@@ -13,9 +13,7 @@ from fairtk.groups.exposure import jensen_shannon_bounds
 
 
 def rows(dense):
-    dense = np.atleast_2d(np.asarray(dense, dtype=float))
-    row, cell = np.nonzero(dense)
-    return SparseRows(row, cell, dense[row, cell], *dense.shape)
+    return SparseRows.of_dense(np.atleast_2d(np.asarray(dense, dtype=float)))
 
 
 def test_bounds_by_hand():
@@ -67,7 +65,7 @@ def test_from_memberships():
         pd.DataFrame({"docno": ["a", "b"], "group": ["f", UNKNOWN]}), levels=[UNKNOWN, "f", "m"]
     )
     found = groups.memberships(["a", "b", "no"], "bounds")
-    shown = SparseRows.collect(np.zeros(1, dtype=np.int64), found.cell, found.weight, 1, 3)
+    shown = SparseRows.collect(np.zeros(1, dtype=np.int64), found.level, found.weight, 1, 3)
     known = groups.space.known(np.arange(3))
     target = Target.uniform(groups).for_qids(["q"])
     low, high = jensen_shannon_bounds(shown, np.array([found.free.sum()]), target, known)

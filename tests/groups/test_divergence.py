@@ -15,8 +15,8 @@ from fairtk.groups import SparseRows, js_divergence, js_terms, kl_divergence, lo
 
 def rows(dense):
     dense = np.atleast_2d(np.asarray(dense, dtype=float))
-    row, cell = np.nonzero(dense)
-    return SparseRows.collect(row, cell, dense[row, cell], *dense.shape)
+    row, level = np.nonzero(dense)
+    return SparseRows.collect(row, level, dense[row, level], *dense.shape)
 
 
 weights = st.one_of(st.just(0.0), st.floats(1e-3, 1e3))
@@ -88,14 +88,14 @@ def test_symmetric_and_zero_for_equal_rows(pair):
     p, q = map(rows, pair)
     forth, back = js_divergence(p, q), js_divergence(q, p)
     assert np.allclose(forth, back, atol=1e-12, equal_nan=True)
-    same = js_divergence(p, p.scaled(3.0))
+    same = js_divergence(p, p.weighted(3.0 * p.weight))
     assert np.nan_to_num(same) == pytest.approx(np.zeros(3), abs=1e-15)
     assert (np.nan_to_num(js_divergence(p, p)) == 0).all()
     assert (np.nan_to_num(kl_divergence(p, p)) == 0).all()
 
 
 @given(pairs, st.randoms())
-def test_relabeling_cells_changes_nothing(pair, random):
+def test_relabeling_levels_changes_nothing(pair, random):
     p, q = pair
     order = list(range(p.shape[1]))
     random.shuffle(order)
@@ -111,8 +111,8 @@ def test_rows_can_be_taken_and_looked_up(dense, chosen):
     taken = whole.take(np.array(chosen, dtype=np.int64))
     assert taken.n_rows == len(chosen)
     assert (taken.dense() == padded[chosen]).all()
-    row, cell = np.divmod(np.arange(20), 5)
-    assert (whole.lookup(row, cell).reshape(4, 5) == dense).all()
+    row, level = np.divmod(np.arange(20), 5)
+    assert (whole.lookup(row, level).reshape(4, 5) == dense).all()
     assert whole.total() == pytest.approx(dense.sum(axis=1))
     assert whole.square() == pytest.approx((dense**2).sum(axis=1))
     assert whole.expanded() is whole
@@ -120,22 +120,22 @@ def test_rows_can_be_taken_and_looked_up(dense, chosen):
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.floats(0.1, 1)), max_size=30))
 def test_both_ways_to_collect_agree(entries):
-    row, cell, weight = (np.array(v) for v in zip(*entries, strict=True)) if entries else (
+    row, level, weight = (np.array(v) for v in zip(*entries, strict=True)) if entries else (
         np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))  # fmt: skip
-    few = SparseRows.collect(row, cell, weight, 3, 10)
-    many = SparseRows.collect(row, cell, weight, 3, 10**9)  # too many cells for an array
+    few = SparseRows.collect(row, level, weight, 3, 10)
+    many = SparseRows.collect(row, level, weight, 3, 10**9)  # too many levels for an array
     assert (few.row == many.row).all()
-    assert (few.cell == many.cell).all()
+    assert (few.level == many.level).all()
     assert few.weight == pytest.approx(many.weight, rel=1e-12)
 
 
-def test_large_cell_numbers_stay_exact():
-    cell = np.array([2**58, 2**58 + 1, 2**58])
-    whole = SparseRows.collect(np.zeros(3, dtype=np.int64), cell, np.ones(3), 2, 2**60)
-    assert whole.cell.tolist() == [2**58, 2**58 + 1]
+def test_large_level_numbers_stay_exact():
+    level = np.array([2**58, 2**58 + 1, 2**58])
+    whole = SparseRows.collect(np.array([99, 99, 99]), level, np.ones(3), 100, 2**61)
+    assert whole.row.tolist() == [99, 99]
+    assert whole.level.tolist() == [2**58, 2**58 + 1]
     assert whole.weight.tolist() == [2, 1]
-    with pytest.raises(ParameterError, match="cross fewer attributes"):
-        SparseRows.collect(cell, cell, np.ones(3), 8, 2**60)
+    assert whole.lookup(whole.row, whole.level).tolist() == [2, 1]
 
 
 def test_settings_are_checked():

@@ -14,7 +14,7 @@ from fairtk.exposure.expected import attention, make_grades
 from fairtk.frames.runs import encode_run
 from fairtk.groups import Groups, Target
 from fairtk.groups.exposure import (
-    Shown,
+    attention_matrix,
     expeval_group_values,
     expeval_target,
     free_attention,
@@ -63,20 +63,17 @@ def test_samples_are_averaged_or_kept_apart():
     weight = np.array([1.0, 0.5, 1.0, 1.0])
     mean = shown_documents(rankings, weight)
     # query a has two samples: d1 (1 + 1) / 2, d2 (1/2 + 0) / 2
-    assert mean.row.tolist() == [0, 0, 1]
-    assert rankings.docnos[mean.doc].tolist() == ["d1", "d2", "d2"]
-    assert mean.weight.tolist() == [1, 0.25, 1]
+    assert rankings.docnos.tolist() == ["d1", "d2"]
+    assert mean.toarray().tolist() == [[1, 0.25], [0, 1]]
     apart = shown_documents(rankings, weight, amortize=False)
-    assert apart.n_rows == 3
-    assert apart.row.tolist() == [0, 0, 1, 2]
-    assert apart.weight.tolist() == weight.tolist()
+    assert apart.toarray().tolist() == [[1, 0.5], [1, 0], [0, 1]]
 
 
 def test_what_gets_no_attention_is_left_out():
     run = pd.DataFrame({"qid": "q", "docno": ["d1", "d2"], "score": [2.0, 1.0]})
     rankings = encode_run(run, "test")
     shown = shown_documents(rankings, np.array([1.0, 0.0]))
-    assert len(shown.doc) == 1
+    assert shown.nnz == 1
     groups = Groups.from_frame(pd.DataFrame({"docno": ["d2"], "group": ["m"]}))
     exposure = group_exposure(shown, groups.memberships(rankings.docnos))
     assert exposure.total().tolist() == [0]
@@ -151,7 +148,8 @@ def test_expeval_groups(case):
     query = np.zeros(len(kept), dtype=np.int64)
     wanted = make_grades(query, grade[kept], 1)
     exposure = expeval_target(wanted, model)[wanted.of_pair]
-    target = group_exposure(Shown(query, kept, exposure, 1), groups.memberships(docnos))
+    ideal = attention_matrix(query, kept, exposure, (1, len(docnos)))
+    target = group_exposure(ideal, groups.memberships(docnos))
     n_groups = np.array([len({g for d, g in memberships if complete or grades[d] > 0})])
     values = expeval_group_values(
         system, target, np.array([(grade > 0).sum()]), np.array([len(kept)]), n_groups, model

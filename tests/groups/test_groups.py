@@ -204,7 +204,7 @@ def test_crossing_is_the_dense_product(parts, numeric, mixed):
     found = crossed.memberships(asked)
     owner = np.repeat(np.arange(len(asked)), found.size)
     got = np.zeros((len(asked), crossed.space.size))
-    np.add.at(got, (owner, found.cell), found.weight)
+    np.add.at(got, (owner, found.level), found.weight)
     for place, docno in enumerate(asked):
         want = np.ones(1)
         for one in singles:
@@ -259,7 +259,7 @@ def cells(groups, docnos, missing):
     found = groups.memberships(docnos, missing)
     owner = np.repeat(np.arange(len(docnos)), found.size)
     got = np.zeros((len(docnos), groups.space.size))
-    np.add.at(got, (owner, found.cell), found.weight)
+    np.add.at(got, (owner, found.level), found.weight)
     return got.tolist(), found
 
 

@@ -258,7 +258,7 @@ def test_crossed_targets_are_consistent(rows, averaged):
     shares = {name: SHARES[name] for name in averaged}
     crossed = a * b * c
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factored, "_FEW_CELLS", 0)
+        patch.setattr(factored, "_FEW_LEVELS", 0)
         target = Target.from_qrels(qrels, crossed, shares)
     stored = Target.from_qrels(qrels, crossed, shares)
     qids = ["q1", "no", "q0"]
@@ -284,7 +284,7 @@ def test_crossed_targets_are_consistent(rows, averaged):
 
 
 def test_targets_of_millions_of_cells_are_not_written_out(monkeypatch):
-    monkeypatch.setattr(factored, "MOST_CELLS", 1000)
+    monkeypatch.setattr(factored, "MOST_LEVELS", 1000)
     wide = [
         Groups.from_frame(
             pd.DataFrame({"docno": ["d1", "d2"], "group": ["x", "y"]}),

@@ -26,7 +26,7 @@ def cases(name):
 @pytest.mark.parametrize("small", [0, 1 << 12], ids=["factored", "written-out"])
 @pytest.mark.parametrize(("world", "case"), cases("awrf_targets"))
 def test_task_1_targets(world, case, small, monkeypatch):
-    monkeypatch.setattr(factored, "_FEW_CELLS", small)
+    monkeypatch.setattr(factored, "_FEW_LEVELS", small)
     groups, backgrounds = groups_of(world, case["dims"])
     assert sorted(backgrounds) == sorted(case["averaged_dims"])
     background = backgrounds if groups.space.crossed else backgrounds.get(case["dims"][0])

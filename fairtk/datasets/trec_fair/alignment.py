@@ -289,14 +289,13 @@ def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff
     """Return the greedy order of a topic's articles."""
     aim = target.for_groups(groups).for_qids([qid]).expanded().dense()[0]
     memberships = groups.memberships(docnos)
-    member = np.zeros((len(docnos), memberships.n_cells))
-    member[memberships.owner, memberships.cell] = memberships.weight
+    member = memberships.dense()
     # articles of the same groups are interchangeable: compare the kinds
     kinds, kind = np.unique(member, axis=0, return_inverse=True)
     waiting = [list(np.flatnonzero(kind == i)[::-1]) for i in range(len(kinds))]
     left = np.array([len(articles) for articles in waiting])
     weights = TREC().weights(np.arange(cutoff))
-    exposure = np.zeros(memberships.n_cells)
+    exposure = np.zeros(memberships.n_levels)
     order: list[int] = []
     for rank in range(min(cutoff, len(docnos))):
         after = exposure + weights[rank] * kinds

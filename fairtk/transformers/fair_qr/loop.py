@@ -7,7 +7,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DataWarning, listed
-from fairtk.exposure import BrowsingModel, attention, normalized_gain, total
+from fairtk.exposure import BrowsingModel, attention, normalized_gain
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -33,8 +33,8 @@ from fairtk.groups import (
     Divergence,
     Groups,
     Memberships,
-    Shown,
     Target,
+    attention_matrix,
     group_exposure,
     rank_fairness,
 )
@@ -115,7 +115,8 @@ class Meter:
         weight = self.browsing.weights(top[RANK].to_numpy(dtype=np.int64))
         memberships = self.groups.memberships(top[DOCNO].to_numpy(dtype=object), self.unlabeled)
         seen = np.flatnonzero(weight)
-        documents = Shown(query[seen], seen, weight[seen], len(qids))
+        shape = (len(qids), len(top))
+        documents = attention_matrix(query[seen], seen, weight[seen], shape)
         whole = group_exposure(documents, memberships)
         exposure = whole
         if self.split:
@@ -156,9 +157,8 @@ class Meter:
 
 def _split(memberships: Memberships) -> Memberships:
     """Return memberships that sum to 1 at most for each document."""
-    owner = memberships.owner
-    sums = total(owner, memberships.weight, len(memberships.size))
-    return replace(memberships, weight=memberships.weight / np.maximum(sums, 1.0)[owner])
+    sums = np.maximum(memberships.total(), 1.0)
+    return memberships.weighted(memberships.weight / sums[memberships.row])
 
 
 @dataclass

@@ -60,12 +60,12 @@ def by_exposure(pool: pd.DataFrame, meter: Meter, weight: float, floor: float) -
         aimed = slice(wanted.start[place], wanted.start[place + 1])
         if aimed.start == aimed.stop or entries.start == entries.stop:
             continue
-        cells, column = np.unique(memberships.cell[entries], return_inverse=True)
+        cells, column = np.unique(memberships.level[entries], return_inverse=True)
         member = np.zeros((last - first, len(cells)))
         size = memberships.size[first:last]
         member[np.repeat(np.arange(last - first), size), column] = memberships.weight[entries]
         share = np.zeros(meter.groups.space.size)
-        share[wanted.cell[aimed]] = wanted.weight[aimed]
+        share[wanted.level[aimed]] = wanted.weight[aimed]
         found = exposure_order(
             _scaled(score[first:last]), member, share[cells], attention, weight, floor
         )

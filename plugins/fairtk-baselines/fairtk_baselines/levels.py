@@ -35,7 +35,7 @@ def levels_of(
     cells = []
     for level in several:
         try:
-            cells.append(space.cell(level))
+            cells.append(space.number(level))
         except (InputError, TypeError) as error:
             near = suggestion(str(level), [*rules, *map(str, groups.levels[:100])])
             raise ParameterError(

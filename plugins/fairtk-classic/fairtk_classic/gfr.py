@@ -152,9 +152,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
         if len(self.groups.attributes) > 1:
             target = target.marginal(attribute.name)
         rows = target.for_qids(evidence.qids).expanded()
-        dense = np.zeros((len(evidence.qids), rows.n_cells))
-        dense[rows.row, rows.cell] = rows.weight
-        return _shares(dense[:, _known(attribute)], np.nan)
+        return _shares(rows.dense()[:, _known(attribute)], np.nan)
 
     def closeness(
         self, evidence: Evidence, attribute: Groups, wanted: FloatArray, kind: str
@@ -162,9 +160,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
         """Return the similarity of the documents so far and the target at each row; (n_rows,)."""
         ranked, pairs = evidence.rankings, evidence.pairs
         found = attribute.memberships(ranked.docnos, "uniform")
-        dense = np.zeros((len(found.size), found.n_cells))
-        dense[np.repeat(np.arange(len(found.size)), found.size), found.cell] = found.weight
-        dense = dense[:, _known(attribute)]
+        dense = found.dense()[:, _known(attribute)]
         even = 1.0 / dense.shape[1]
         useful = np.nan_to_num(pairs.label)[pairs.of_row] > 0
         rows = np.where(useful[:, None], _shares(dense, even)[ranked.doc], even)

@@ -92,8 +92,7 @@ class GroupMeasure(FairMeasure):
         """Return how much of each document belongs to each compared level; (n_docnos, n_levels)."""
         policy = {"drop": "drop", "group": "unknown", "uniform": "uniform"}[self["unlabeled"]]
         found = self.groups.memberships(docnos, policy)
-        dense = np.zeros((len(found.size), found.n_cells))
-        dense[np.repeat(np.arange(len(found.size)), found.size), found.cell] = found.weight
+        dense = found.dense()
         return dense[:, self.compared]
 
     def shares_of_run(self, evidence: Evidence) -> FloatArray:
@@ -113,8 +112,7 @@ class GroupMeasure(FairMeasure):
             )
         target: Target = self["target"].for_groups(self.groups)
         rows = target.for_qids(evidence.qids).expanded()
-        dense = np.zeros((len(evidence.qids), rows.n_cells))
-        dense[rows.row, rows.cell] = rows.weight
+        dense = rows.dense()
         dense = dense[:, self.compared]
         total = dense.sum(axis=1, keepdims=True)
         result: FloatArray = np.full_like(dense, np.nan)

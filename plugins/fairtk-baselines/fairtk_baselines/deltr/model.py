@@ -30,7 +30,7 @@ def protected_setting(value: Any, groups: Groups, where: str) -> str | tuple[Lev
     if isinstance(value, str) and value in RULES and value not in groups.levels:
         return value
     levels = levels_of(groups, value, where, rules=RULES)
-    cells = np.array([groups.space.cell(level) for level in levels])
+    cells = np.array([groups.space.number(level) for level in levels])
     if groups.space.known(cells).sum() == number_of_known(groups):
         raise ParameterError(
             f"{where}: protected lists all {number_of_known(groups)} known levels of "
@@ -77,19 +77,19 @@ class Division:
         counts once there; a document on both sides counts on both, with its shares.
         """
         found, owner = _memberships(groups, docnos)
-        space, cell = groups.space, found.cell
+        space, cell = groups.space, found.level
         known = space.known(cell)
 
         def share(chosen: BoolArray) -> FloatArray:
             inside = total(owner[chosen], found.weight[chosen], len(docnos))
             return np.asarray(np.minimum(1.0, inside))
 
-        columns = [np.array([space.cell(level) for level in c]) for c in self.columns]
+        columns = [np.array([space.number(level) for level in c]) for c in self.columns]
         if self.reference is None:
             inside = [np.isin(cell, column) for column in columns]
             rest = known & ~np.logical_or.reduce(inside)
         else:
-            rest = cell == space.cell(self.reference)
+            rest = cell == space.number(self.reference)
             inside = [np.isin(cell, c) for c in columns] if columns else [known & ~rest]
         beside = np.zeros(len(docnos))
         if self.unknown == "unprotected":
@@ -134,8 +134,8 @@ def divide(
         columns = tuple((level,) for level in protected) if groups_apart == "each" else (protected,)
         return Division(columns, None, unknown)
     found, owner = _memberships(groups, docnos)
-    known = groups.space.known(found.cell)
-    cells, code = np.unique(found.cell[known], return_inverse=True)
+    known = groups.space.known(found.level)
+    cells, code = np.unique(found.level[known], return_inverse=True)
     exposure = total(code, (found.weight * attention[owner])[known], len(cells))
     if len(cells) < 2:
         levels = f"only {groups.space.label(int(cells[0]))!r}" if len(cells) else "none"

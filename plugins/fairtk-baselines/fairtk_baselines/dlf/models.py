@@ -61,7 +61,7 @@ class Aim:
         found = self.groups.memberships(docnos, self.unlabeled)
         document = np.repeat(np.arange(len(docnos)), found.size)
         table = np.zeros((len(docnos), self.groups.space.size))
-        table[document, found.cell] = found.weight
+        table[document, found.level] = found.weight
         return table * self._counted()
 
     def shares(self, qids: ObjectArray) -> FloatArray:

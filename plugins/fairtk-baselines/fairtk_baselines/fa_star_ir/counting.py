@@ -118,8 +118,8 @@ def count_apart(run: Rankings, protection: Protection, k: int, merge_below: floa
     own = asked.weight >= merge_below
     n_own = np.bincount(asked.row[own], minlength=asked.n_rows)
     _, number = spread(np.ones(asked.n_rows, dtype=np.int64), n_own)
-    numbers = SparseRows(
-        asked.row[own], asked.cell[own], number.astype(np.float64), asked.n_rows, asked.n_cells
+    numbers = SparseRows.collect(
+        asked.row[own], asked.level[own], number.astype(float), asked.n_rows, asked.n_levels
     )
     merged = asked.per_row(asked.weight * ~own)
     last = np.where(merged > 0, n_own + 1, 0)  # the group of all rare levels
@@ -138,7 +138,7 @@ def count_apart(run: Rankings, protection: Protection, k: int, merge_below: floa
     p: list[tuple[float, ...] | None] = []
     names: list[tuple[str, ...]] = []
     for i, (begin, end) in enumerate(itertools.pairwise(asked.start)):
-        levels = [shown(scene.space.label(int(cell))) for cell in asked.cell[begin:end]]
+        levels = [shown(scene.space.label(int(cell))) for cell in asked.level[begin:end]]
         alone = own[begin:end]
         labels = list(itertools.compress(levels, alone))
         values = asked.weight[begin:end][alone].tolist()
@@ -176,11 +176,10 @@ class _Scene:
             cells, top = None, _most_exposed(run, memberships, space, shares, k)
         else:
             cells = _cells(protection.groups, protection.levels)
-        owner = np.repeat(np.arange(len(memberships.size)), memberships.size)
-        whole = total(owner, memberships.weight, len(memberships.size))
+        whole = memberships.total()
         item, entry = spread(memberships.start[run.doc], memberships.size[run.doc])
         weight = memberships.weight[entry] / whole[run.doc[item]]
-        cell = memberships.cell[entry]
+        cell = memberships.level[entry]
         return cls(space, shares, defined, top, cells, item, run.query[item], cell, weight)
 
     def protects(self, query: IntArray, cell: IntArray) -> BoolArray:
@@ -194,9 +193,9 @@ class _Scene:
         shares = self.shares
         if shares is None:  # the transformer refuses a number where levels are apart
             raise TypeError("shares by level are needed")
-        kept = self.protects(shares.row, shares.cell)
-        rows, cells, weights = shares.row[kept], shares.cell[kept], shares.weight[kept]
-        return SparseRows(rows, cells, weights, shares.n_rows, shares.n_cells)
+        weight = shares.weight * self.protects(shares.row, shares.level)
+        n, n_levels = shares.n_rows, shares.n_levels
+        return SparseRows.collect(shares.row, shares.level, weight, n, n_levels)
 
     def counts(self, n_rows: int) -> BoolArray:
         """Return whether each row of the run counts as protected."""
@@ -218,7 +217,7 @@ def _most_exposed(
     seen = group_exposure(shown_documents(run, attention(run, TREC(), k)), memberships)
     parts = [seen] if shares is None else [seen, shares]
     row = np.concatenate([part.row for part in parts])
-    cell = np.concatenate([part.cell for part in parts])
+    cell = np.concatenate([part.level for part in parts])
     known = space.known(cell)
     row, cell = row[known], cell[known]
     exposure = np.round(seen.lookup(row, cell), 12)
@@ -234,7 +233,7 @@ def _most_exposed(
 
 
 def _cells(groups: Groups, levels: Any) -> IntArray:
-    return np.array([groups.space.cell(level) for level in levels], dtype=np.int64)
+    return np.array([groups.space.number(level) for level in levels], dtype=np.int64)
 
 
 def _known_levels(groups: Groups, given: Any, where: str, name: str) -> tuple[Level, ...]:
