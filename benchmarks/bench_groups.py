@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.exposure.browsing import TREC
-from fairtk.frames.runs import encode_run
+from fairtk.frames import Run
 from fairtk.groups import Groups, Target, background, js_divergence
 from fairtk.groups.exposure import group_exposure, shown_documents
 
@@ -76,7 +76,7 @@ def run_of(docnos, topics, depth, rng):
 
 
 def awrf(groups, target, frame):
-    rankings = encode_run(frame, "bench")
+    rankings = Run(frame, "bench")
     weight = TREC().weights(rankings.position)
     shown = shown_documents(rankings, weight)
     exposure = group_exposure(shown, groups.memberships(rankings.docnos))

@@ -19,8 +19,7 @@ from fairtk import EE_D, EE_R
 from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.browsing import MU
 from fairtk.exposure.expected import RankWeights, expected_exposure, make_grades
-from fairtk.frames import Qrels, from_ir_measures
-from fairtk.measures.judged import Evidence
+from fairtk.measures.judged import Judged
 
 QUERIES, SAMPLES, CUTOFF, CANDIDATES, REPEATS = 1000, 100, 5, 200, 5
 
@@ -84,19 +83,18 @@ def main() -> None:
     qrels, sampled, plain = frames()
     reference = seconds(ir_measures.calc_aggregate, [nDCG @ 5], qrels, plain)
     both = seconds(ir_measures.calc_aggregate, [EE_D @ 5, EE_R @ 5], qrels, sampled)
-    checked = Qrels(from_ir_measures(qrels, "bench"), "bench")
-    evidence = Evidence(checked, from_ir_measures(sampled, "bench"), "bench")
-    ranked, pairs = evidence.rankings, evidence.pairs
-    grade = np.nan_to_num(pairs.label)
+    judged = Judged.of(qrels, sampled, "bench")
+    ranked = judged.run
+    grade = np.nan_to_num(judged.pair_label)
     n_samples = ranked.n_samples[ranked.query]
 
     def kernel() -> None:
         ranks = RankWeights.of(MU(), 5, 5)
-        weight = ranks.attention(ranked, grade[pairs.of_row] > 0)
-        exposure = expected_exposure(weight, pairs.of_row, len(pairs), n_samples)
-        n = np.bincount(pairs.query, minlength=QUERIES)
-        grades = make_grades(pairs.query, grade, QUERIES, n)
-        values_and_bounds(exposure, pairs.query, grades, ranks, 5, exact=False)
+        weight = ranks.attention(ranked, grade[judged.pair_of_row] > 0)
+        exposure = expected_exposure(weight, judged.pair_of_row, judged.n_pairs, n_samples)
+        n = np.bincount(judged.pair_query, minlength=QUERIES)
+        grades = make_grades(judged.pair_query, grade, QUERIES, n)
+        values_and_bounds(exposure, judged.pair_query, grades, ranks, 5, exact=False)
 
     alone = seconds(kernel)
     print(f"nDCG@5, plain run of {len(plain):,} rows: {reference:.3f} s")

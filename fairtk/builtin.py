@@ -47,9 +47,20 @@ def connect() -> None:
 @hookimpl
 def fairtk_measures() -> Iterable[Any]:
     """Return the built-in measures."""
-    from fairtk import measures
+    from fairtk.measures import (
+        AWRF,
+        EE_D,
+        EE_L,
+        EE_R,
+        EU,
+        ByGroup,
+        E,
+        Product,
+        nDCG_AWRF,
+        nDCG_TREC,
+    )
 
-    return measures.MEASURES
+    return [AWRF, ByGroup, E, EE_D, EE_L, EE_R, EU, Product, nDCG_AWRF, nDCG_TREC]
 
 
 @hookimpl

@@ -23,8 +23,8 @@ from fairtk.errors import (
     ParameterError,
     UndefinedWarning,
 )
-from fairtk.frames import EXPOSURE, QID, SAMPLE, FloatArray, Qrels
-from fairtk.measures import Evidence, parse, written
+from fairtk.frames import EXPOSURE, QID, SAMPLE, FloatArray, Qrels, Run
+from fairtk.measures import Judged, parse, written
 from fairtk.report import (
     CORRECTIONS,
     TESTS,
@@ -53,7 +53,7 @@ class SamplingVariances:
         measures: Mapping[str, Any],
     ) -> None:
         self._rows, self._qrels, self._measures = rows, qrels, measures
-        self._evidence: dict[str, Evidence | None] = {}
+        self._judged: dict[str, Judged | None] = {}
         self._spreads: dict[tuple[str, str], SampleSpread | None] = {}
 
     def of(
@@ -64,29 +64,31 @@ class SamplingVariances:
         0 for a system without samples, NaN for measures that nothing is known of (see
         `fairtk.precision`).
         """
-        evidence = self._of_system(system)
-        if evidence is None:
+        judged = self._of_system(system)
+        if judged is None:
             return np.zeros(len(qids))
         if (system, measure) not in self._spreads:
-            self._spreads[system, measure] = self._spread(measure, evidence)
+            self._spreads[system, measure] = self._spread(measure, judged)
         spread = self._spreads[system, measure]
         if spread is None:
             return np.full(len(qids), np.nan)
-        place = pd.Index(evidence.qids).get_indexer(pd.Index(qids))
+        place = pd.Index(judged.qids).get_indexer(pd.Index(qids))
         found: FloatArray = np.append(spread.variance(n), 0.0)[place]
         return found
 
-    def _of_system(self, system: str) -> Evidence | None:
-        if system not in self._evidence:
+    def _of_system(self, system: str) -> Judged | None:
+        if system not in self._judged:
             run = self._rows(system)
             sampled = SAMPLE in run.columns and EXPOSURE not in run.columns and len(run) > 0
-            labels = Qrels(self._qrels, system)
-            self._evidence[system] = Evidence(labels, run, system, False) if sampled else None
-        return self._evidence[system]
+            self._judged[system] = None
+            if sampled:
+                labels = Qrels(self._qrels, system)
+                self._judged[system] = Judged(labels, Run(run, f"{system} (run)"), system)
+        return self._judged[system]
 
-    def _spread(self, text: str, evidence: Evidence) -> SampleSpread | None:
+    def _spread(self, text: str, judged: Judged) -> SampleSpread | None:
         try:
-            return spread_over_samples(self._measures[text], evidence)
+            return spread_over_samples(self._measures[text], judged)
         except ParameterError:
             return None
 

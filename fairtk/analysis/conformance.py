@@ -18,7 +18,7 @@ from fairtk.analysis import plain
 from fairtk.analysis.evaluate import GivenGroups, evaluate
 from fairtk.analysis.plain import Query, Values
 from fairtk.errors import InputError
-from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, encode_run
+from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, Run
 from fairtk.groups import Groups, Target
 from fairtk.io import read_qrels, read_run
 
@@ -514,7 +514,7 @@ def _queries(
     run: pd.DataFrame, qrels: pd.DataFrame
 ) -> Iterator[tuple[str, dict[str, float], list[list[str]]]]:
     """Yield each query of the labels, its labels, and its rankings in order."""
-    ranked = encode_run(run, "conformance")
+    ranked = Run(run, "conformance")
     rankings: dict[str, list[list[str]]] = {}
     for i, query in enumerate(ranked.ranking_query):
         rows = slice(ranked.ranking_start[i], ranked.ranking_start[i + 1])

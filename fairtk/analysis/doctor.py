@@ -25,7 +25,7 @@ from fairtk.frames import (
     SCORE,
     WEIGHT,
     Qrels,
-    encode_run,
+    Run,
     from_ir_measures,
 )
 from fairtk.groups import Groups, Target, attribute_of_rows
@@ -170,7 +170,7 @@ def doctor(
             found.append(_error(what, "empty", text, 1, "write it again"))
     if ranking is None or labels is None or ranking.empty or labels.empty:
         return Diagnosis(found, empty)
-    ranked = encode_run(ranking, "doctor")
+    ranked = Run(ranking, "doctor")
     found += findings.queries(ranking, labels)
     found += findings.documents(ranked, Qrels(labels, "doctor"), cutoff)
     found += findings.labels(labels)

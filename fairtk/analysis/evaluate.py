@@ -7,7 +7,7 @@ import contextlib
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import mul
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ir_measures
+import numpy as np
 import pandas as pd
 
 from fairtk.errors import (
@@ -24,7 +25,6 @@ from fairtk.errors import (
     MissingWarning,
     NotFoundError,
     ParameterError,
-    UnmatchedWarning,
     listed,
     suggestion,
 )
@@ -34,13 +34,14 @@ from fairtk.frames import (
     LABEL,
     QANSWER,
     QID,
-    TO_IR_MEASURES,
+    FloatArray,
+    ObjectArray,
     Qrels,
     Run,
     from_ir_measures,
     ours,
     require,
-    warn_of_other_docnos,
+    warn_of_unmatched,
 )
 from fairtk.io import (
     STDIN,
@@ -53,7 +54,7 @@ from fairtk.io import (
     read_run,
     resolve_dataset,
 )
-from fairtk.measures import FairMeasure, refuse_samples, whole_labels, written
+from fairtk.measures import FairEvaluator, FairMeasure, refuse_samples, whole_labels, written
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -144,7 +145,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
 
 def as_run(
     run: Any, where: str, order: Any, answers: Any, measures: list[Any], qrels: Qrels
-) -> pd.DataFrame:
+) -> Run:
     """Return a run with what the measures need; what it lacks, or names differently, is said."""
     if isinstance(run, pd.DataFrame):
         run = _with_ids(from_ir_measures(run, where), where)
@@ -161,12 +162,12 @@ def as_run(
                 f"{where}: {measure!r} needs the generated answers: give --answers FILE (columns "
                 "qid, sample, qanswer), or a Parquet run with the column qanswer"
             )
-    known = Run(run, where)
-    refuse_samples(measures, known, where)
-    _say_what_is_missing(where, run, qrels.qids.tolist())
+    checked = Run(run, where)
+    refuse_samples(measures, checked, where)
+    _say_what_is_missing(checked, qrels.qids)
     if DOCNO in ours(ir_measures.qrel_inputs(measures)):
-        warn_of_other_docnos(qrels, known.queries, known.documents_of, where)
-    return run
+        warn_of_unmatched(qrels, checked.queries, checked.documents_of, where)
+    return checked
 
 
 def _labels(qrels: Any) -> pd.DataFrame:
@@ -202,19 +203,19 @@ def _with_ids(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     return Run(frame, where).with_text_ids()
 
 
-def _say_what_is_missing(where: str, run: pd.DataFrame, qids: list[str]) -> None:
-    found = set(run[QID].unique())
-    missing = [qid for qid in qids if qid not in found]
+def _say_what_is_missing(run: Run, qids: ObjectArray) -> None:
+    present = set(run.qids)
+    missing = [qid for qid in qids if qid not in present]
     if not missing:
         return
-    if len(missing) == len(qids) and found:
+    if len(missing) == len(qids) and present:
         raise InputError(
-            f"{where}: no query of this run is in the qrels (run: {listed(run[QID].unique(), 3)}; "
+            f"{run.where}: no query of this run is in the qrels (run: {listed(run.qids, 3)}; "
             f"qrels: {listed(qids, 3)})"
         )
     warnings.warn(
-        f"{where}: {len(missing)} of {len(qids)} queries of the qrels are missing; they count with "
-        f"the worst value: {listed(missing, 3)}",
+        f"{run.where}: {len(missing)} of {len(qids)} queries of the qrels are missing; they count "
+        f"with the worst value: {listed(missing, 3)}",
         MissingWarning,
         stacklevel=2,
     )
@@ -384,13 +385,17 @@ def _is_ours(measure: Any) -> bool:
     return type(measure).__module__.partition(".")[0] == "fairtk"
 
 
-def aggregated(measure: Any, values: Iterable[float]) -> float:
-    """Return what a measure's own aggregator makes of the defined values; NaN without any."""
-    defined = [value for value in values if not math.isnan(value)]
+def aggregated(measure: Any, values: FloatArray, qids: ObjectArray) -> float:
+    """Return what a measure makes of the defined values of queries; NaN without any."""
+    defined = ~np.isnan(values)
+    if not defined.any():
+        return math.nan
+    if isinstance(measure, FairMeasure):
+        return measure.aggregate(values[defined], qids[defined])
     aggregator = measure.aggregator()
-    for value in defined:
+    for value in values[defined].tolist():
         aggregator.add(value)
-    return float(aggregator.result()) if defined else math.nan
+    return float(aggregator.result())
 
 
 @dataclass
@@ -404,7 +409,10 @@ class RunValues:
 
     def mean(self, measure: Any) -> float:
         """Return the measure's aggregate (the mean for nearly all) over the defined values."""
-        return aggregated(measure, self.values[measure].values())
+        values = self.values[measure]
+        return aggregated(
+            measure, np.array(list(values.values())), np.array(list(values), dtype=object)
+        )
 
     def defined(self, measure: Any) -> int:
         """Return the number of queries that have a value."""
@@ -526,25 +534,21 @@ def evaluated(
             f"-m \"EE_L(groups='{next(iter(given.attributes))}')@20\""
         )
     _warn_of_item_forms(given, whole)
-    known = Qrels(labels, "evaluate")
-    qids = known.qids.tolist()
-    evaluator = _evaluator(wanted, labels)
-    result = EvaluatedRuns([], wanted, qids)
+    checked = Qrels(labels, "evaluate")
+    evaluator = _evaluator(wanted, checked)
+    result = EvaluatedRuns([], wanted, checked.qids.tolist())
     if given.attributes:
         for text, measure in reversed(whole.items()):
             if "groups=" in repr(measure):
                 result.written[measure] = text
     padded = answers or [None] * len(data)
-    for (name, file), run, answer in zip(files.items(), data, padded, strict=True):
-        frame = as_run(run, file or name, order, answer, wanted, known)
-        frames[file or name] = frame
-        values: dict[Any, dict[str, float]] = {m: dict.fromkeys(qids, math.nan) for m in wanted}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnmatchedWarning)  # said, with the name of the run
-            metrics = list(evaluator.iter_calc(frame.rename(columns=TO_IR_MEASURES)))
-        for metric in metrics:
-            values[metric.measure][metric.query_id] = float(metric.value)
-        result.runs.append(RunValues(name, file or name, values, set(frame[QID].unique())))
+    for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
+        run = as_run(source, file or name, order, answer, wanted, checked)
+        frames[file or name] = run.frame
+        values = {
+            m: dict(zip(result.qids, v.tolist(), strict=True)) for m, v in evaluator.values(run)
+        }
+        result.runs.append(RunValues(name, file or name, values, set(run.qids)))
     return result, labels
 
 
@@ -563,9 +567,9 @@ def _warn_of_item_forms(given: Any, measures: dict[str, Any]) -> None:
             )
 
 
-def _evaluator(measures: list[Any], labels: pd.DataFrame) -> Any:
+def _evaluator(measures: list[Any], qrels: Qrels) -> FairEvaluator:
     try:
-        return ir_measures.evaluator(measures, labels.rename(columns=TO_IR_MEASURES))
+        return FairEvaluator(measures, qrels)
     except ValueError as error:
         if isinstance(error, InputError):
             raise

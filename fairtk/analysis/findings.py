@@ -15,7 +15,7 @@ import pandas as pd
 
 from fairtk.analysis.evaluate import EvaluatedRuns, evaluate
 from fairtk.errors import listed
-from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Rankings
+from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Run
 from fairtk.groups import SparseRows, attention_matrix, coverage_of, group_exposure, unreachable
 from fairtk.measures import ExpectedExposure
 
@@ -114,7 +114,7 @@ _LOST = 0.01
 
 
 def groups(
-    attribute: Groups, ranked: Rankings, qrels: pd.DataFrame, cutoff: int, least: int
+    attribute: Groups, ranked: Run, qrels: pd.DataFrame, cutoff: int, least: int
 ) -> Iterator[Finding]:
     """Yield how much of a run groups know, and which groups have few documents.
 
@@ -150,7 +150,7 @@ def groups(
         yield from _small(attribute, ranked, qrels, least)
 
 
-def _example(attribute: Groups, ranked: Rankings) -> str:
+def _example(attribute: Groups, ranked: Run) -> str:
     return (
         f"the groups have docno {str(attribute.docnos[0])!r}, the run has docno "
         f"{str(ranked.docnos[0])!r}"
@@ -159,9 +159,7 @@ def _example(attribute: Groups, ranked: Rankings) -> str:
     )
 
 
-def _small(
-    attribute: Groups, ranked: Rankings, qrels: pd.DataFrame, least: int
-) -> Iterator[Finding]:
+def _small(attribute: Groups, ranked: Run, qrels: pd.DataFrame, least: int) -> Iterator[Finding]:
     docnos = pd.unique(np.concatenate([ranked.docnos, qrels["docno"].to_numpy(dtype=object)]))
     useful = pd.Index(docnos).isin(qrels.loc[qrels[LABEL] > 0, "docno"])
     found = attribute.memberships(docnos)
@@ -185,7 +183,7 @@ def _small(
         yield Finding("note", "support", "groups", text, remedy, len(lacking))
 
 
-def targets(attribute: Groups, target: Target, ranked: Rankings, cutoff: int) -> Iterator[Finding]:
+def targets(attribute: Groups, target: Target, ranked: Run, cutoff: int) -> Iterator[Finding]:
     """Yield how much of a target no ranking of the run's own documents can fill."""
     target = target.for_groups(attribute)
     name = attribute.name
@@ -218,7 +216,7 @@ def targets(attribute: Groups, target: Target, ranked: Rankings, cutoff: int) ->
         yield Finding("warning", "target", "target", text, remedy, int(out.sum()))
 
 
-def _lost(attribute: Groups, wanted: SparseRows, ranked: Rankings, whole: FloatArray) -> FloatArray:
+def _lost(attribute: Groups, wanted: SparseRows, ranked: Run, whole: FloatArray) -> FloatArray:
     """Return the share of each query's target on groups of none of its retrieved documents."""
     shape = (wanted.n_rows, len(ranked.docnos))
     once = attention_matrix(ranked.query, ranked.doc, np.ones(len(ranked.doc)), shape)
@@ -286,7 +284,7 @@ def queries(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[Finding]:
 _ALIKE = "write ids alike in both files"
 
 
-def documents(ranked: Rankings, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
+def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
     """Yield what is wrong with the documents of the queries that run and labels both have."""
     common = qrels.queries.find(Ids(ranked.qids)) >= 0
     rows = np.flatnonzero(common[ranked.query])
@@ -364,7 +362,7 @@ def _respelled(ran: Iterable[str], labeled: Iterable[str]) -> str:
 _SAMPLE_AGAIN = "draw all queries with the same n_samples and cutoff"
 
 
-def rankings(run: pd.DataFrame, ranked: Rankings, cutoff: int) -> Iterator[Finding]:
+def rankings(run: pd.DataFrame, ranked: Run, cutoff: int) -> Iterator[Finding]:
     """Yield what is wrong with the number and the length of rankings."""
     length, n = np.diff(ranked.ranking_start), ranked.n_samples
     if ranked.sampled:
@@ -390,7 +388,7 @@ def rankings(run: pd.DataFrame, ranked: Rankings, cutoff: int) -> Iterator[Findi
         )
 
 
-def _samples(ranked: Rankings, n: np.ndarray, length: np.ndarray) -> Iterator[Finding]:
+def _samples(ranked: Run, n: np.ndarray, length: np.ndarray) -> Iterator[Finding]:
     if len(np.unique(n)) > 1:
         most = int(n.max())
         fewer = [str(qid) for qid in ranked.qids[n < most]]
@@ -416,7 +414,7 @@ def _samples(ranked: Rankings, n: np.ndarray, length: np.ndarray) -> Iterator[Fi
             yield Finding("note", "samples", "run", text, remedy, len(fixed))
 
 
-def _fixed(ranked: Rankings) -> list[str]:
+def _fixed(ranked: Run) -> list[str]:
     """Return the queries with several samples that are all the same ranking."""
     rows = pd.DataFrame({"query": ranked.query, "position": ranked.position, "doc": ranked.doc})
     places = rows.groupby(["query", "position"])["doc"]
@@ -425,7 +423,7 @@ def _fixed(ranked: Rankings) -> list[str]:
     return [str(ranked.qids[query]) for query in several if query not in varied]
 
 
-def _queries(ranked: Rankings, wrong: np.ndarray) -> list[str]:
+def _queries(ranked: Run, wrong: np.ndarray) -> list[str]:
     return [str(qid) for qid in ranked.qids[np.unique(ranked.ranking_query[wrong])]]
 
 

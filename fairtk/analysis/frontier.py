@@ -275,7 +275,7 @@ def frontier(
     exact = [m for m in measures if not _is_utility(m)]
     known = Qrels(labels, "frontier")
     frames = {
-        name: as_run(run, file or name, order, None, exact, known)
+        name: as_run(run, file or name, order, None, exact, known).frame
         for (name, file), run in zip(files.items(), data, strict=True)
     }
     swept = {name: run for name, run in frames.items() if SAMPLE not in run.columns}

@@ -44,12 +44,11 @@ from fairtk.frames import (
     Ids,
     IntArray,
     Qrels,
-    Rankings,
-    encode_run,
+    Run,
     order_by,
     require,
 )
-from fairtk.measures import EU, Evidence, ExpectedUtility
+from fairtk.measures import EU, ExpectedUtility, Judged
 
 COMPARED = 20
 """Rankings up to this number are compared with what the sampler draws."""
@@ -81,7 +80,7 @@ class ScoredCandidates:
                 f"{where} takes the run that was sampled from, but the frame has the column "
                 f"{SAMPLE!r}: give it the retriever's run"
             )
-        self.run = run = encode_run(scores, where)
+        self.run = run = Run(scores, where)
         self.start = run.ranking_start
         self.score = scores[SCORE].to_numpy(dtype=np.float64)[run.order]
         self._order = order_by(
@@ -96,7 +95,7 @@ class ScoredCandidates:
         within[self._order] = np.arange(len(self._order)) - self.start[run.ranking]
         return pd.Index(run.query * max(1, run.documents.size) + run.doc), within
 
-    def places(self, ranked: Rankings, doc: IntArray, rows: IntArray, where: str) -> IntArray:
+    def places(self, ranked: Run, doc: IntArray, rows: IntArray, where: str) -> IntArray:
         """Return the places, from 0, of the documents of some rows of a run.
 
         Args:
@@ -147,7 +146,7 @@ class ScoredCandidates:
         ]
 
 
-def own_queries(own: Rankings, other: Rankings) -> IntArray:
+def own_queries(own: Run, other: Run) -> IntArray:
     """Return the query of one run of each query of another; -1: none."""
     return Ids(own.qids).find(Ids(other.qids))
 
@@ -183,26 +182,26 @@ def read_generated(
         InputError: a ranking has other documents than the candidates, or too few; two answers of
             one ranking differ; a gold answer is missing.
     """
-    evidences = []
+    sources = []
     for where, frame in frames.items():
         require(frame, [QID, DOCNO, QANSWER], where)
-        evidences.append(Evidence(qrels, frame, where))
-    known = candidates.run.documents.find_each([e.rankings.documents for e in evidences])
+        sources.append(Judged.of(qrels, frame, where))
+    known = candidates.run.documents.find_each([judged.run.documents for judged in sources])
     return [
-        _generated(evidence, doc, candidates, measure, cutoff)
-        for evidence, doc in zip(evidences, known, strict=True)
+        _generated(judged, doc, candidates, measure, cutoff)
+        for judged, doc in zip(sources, known, strict=True)
     ]
 
 
 def _generated(
-    evidence: Evidence,
+    judged: Judged,
     doc: IntArray,
     candidates: ScoredCandidates,
     measure: ExpectedUtility,
     cutoff: int,
 ) -> Generated:
-    ranked, where = evidence.rankings, evidence.where
-    _, value = measure.of_answers(evidence)
+    ranked, where = judged.run, judged.where
+    _, value = measure.of_answers(judged)
     query = own_queries(candidates.run, ranked)[ranked.ranking_query]
     sizes = np.diff(candidates.start)
     length = np.diff(ranked.ranking_start)

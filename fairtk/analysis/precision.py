@@ -20,13 +20,13 @@ import pandas as pd
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import total
-from fairtk.frames import QID, BoolArray, FloatArray, IntArray, Qrels
+from fairtk.frames import QID, BoolArray, FloatArray, IntArray
 from fairtk.groups import SparseRows
 from fairtk.measures import (
-    Evidence,
     Expectation,
     ExpectedExposure,
     ExpectedUtility,
+    Judged,
     parse,
     values_of_samples,
     written,
@@ -79,32 +79,32 @@ class SampleSpread:
         return np.sqrt(replace(self, one=one, two=two).variance())
 
 
-def spread_over_samples(measure: Any, evidence: Evidence) -> SampleSpread:
+def spread_over_samples(measure: Any, judged: Judged) -> SampleSpread:
     """Return the spread of a measure's values over sets of samples.
 
     Samples are taken to be independent; stratified ones vary less. The measure is one of expected
     exposure, EU or E(...).
     """
-    ranked, n_queries = evidence.rankings, len(evidence.qids)
+    ranked, n_queries = judged.run, len(judged.qids)
     if not ranked.sampled:
-        what = "exact exposure" if evidence.exact is not None else "no column 'sample'"
-        raise InputError(f"{evidence.where}: the run has {what}: nothing varies by sampling")
-    query = evidence.query_of_run[ranked.ranking_query]
+        what = "exact exposure" if judged.exact is not None else "no column 'sample'"
+        raise InputError(f"{judged.where}: the run has {what}: nothing varies by sampling")
+    query = judged.ranking_query
     n = np.bincount(query, minlength=n_queries)
     nothing = np.zeros(n_queries)
     if isinstance(measure, ExpectedExposure) and measure.PART != "relevance":
-        return _of_pairs(measure, evidence, query, n)
+        return _of_pairs(measure, judged, query, n)
     scale = reach = np.ones(n_queries)
     if isinstance(measure, ExpectedExposure):
-        shown = measure.form.shown(evidence)
-        value = shown.per_row(shown.weight * measure.form.targets(evidence)[shown.level])
-        scale, reach = measure.scales(evidence), measure.widths(evidence)
+        shown = measure.form.shown(judged)
+        value = shown.per_row(shown.weight * measure.form.targets(judged)[shown.level])
+        scale, reach = measure.scales(judged), measure.widths(judged)
     elif isinstance(measure, ExpectedUtility):
-        query, value = measure.of_answers(evidence)
+        query, value = measure.of_answers(judged)
         width = measure.bounds[1] - measure.bounds[0]
         reach = np.full(n_queries, width if np.isfinite(width) else np.nan)
     elif isinstance(measure, Expectation):
-        query, value = values_of_samples(measure.inner, evidence)
+        query, value = values_of_samples(measure.inner, judged)
     else:
         raise ParameterError(
             f"{measure!r} is no mean over samples or pairs of samples, so that how it varies is "
@@ -116,11 +116,11 @@ def spread_over_samples(measure: Any, evidence: Evidence) -> SampleSpread:
     return SampleSpread(n, variance / 4, variance / 2, nothing, reach * scale / (n + 1))
 
 
-def _of_pairs(measure: Any, evidence: Evidence, query: IntArray, n: IntArray) -> SampleSpread:
-    shown, scale = measure.form.shown(evidence), measure.scales(evidence)
+def _of_pairs(measure: Any, judged: Judged, query: IntArray, n: IntArray) -> SampleSpread:
+    shown, scale = measure.form.shown(judged), measure.scales(judged)
     towards = np.zeros(shown.n_rows)
     if measure.PART == "loss":
-        towards = shown.per_row(shown.weight * measure.form.targets(evidence)[shown.level])
+        towards = shown.per_row(shown.weight * measure.form.targets(judged)[shown.level])
     one, two, apart = np.zeros((3, len(n)))
     for number, rows in _rows_by_query(query):
         vectors = _dense(shown, rows)
@@ -130,7 +130,7 @@ def _of_pairs(measure: Any, evidence: Evidence, query: IntArray, n: IntArray) ->
     if measure["estimator"] == "unbiased":
         added = np.zeros(len(n))
     one, two, added = one * scale**2, two * scale**2, added * scale
-    step = 2 * measure.widths(evidence) * scale / (n + 1)
+    step = 2 * measure.widths(judged) * scale / (n + 1)
     return SampleSpread(n, one, two, np.where(n > 0, added, 0.0), step)
 
 
@@ -234,16 +234,15 @@ def precision(
     from scipy.stats import norm
 
     factor = float(norm.ppf((1 + confidence) / 2))
-    labels = Qrels(qrels, WHERE, either=True)
-    evidence = Evidence(labels, run, f"{WHERE}({', '.join(map(written, wanted))})")
+    judged = Judged.of(qrels, run, f"{WHERE}({', '.join(map(written, wanted))})")
     parts, rows = [], []
     for measure in wanted:
-        value = measure.scored(evidence)
-        spread = spread_over_samples(measure, evidence)
+        value = measure.scored(judged)
+        spread = spread_over_samples(measure, judged)
         error, least = spread.error(), (half_width / factor) ** 2
         needed = fewest_samples(np.maximum(spread.one, 0), np.maximum(spread.two, 0), least)
         columns = {"value": value, "n_samples": spread.n, "error": error, "bias": spread.bias}
-        frame = pd.DataFrame({QID: evidence.qids, **columns, "needed": needed})
+        frame = pd.DataFrame({QID: judged.qids, **columns, "needed": needed})
         frame.insert(0, "measure", written(measure))
         parts.append(frame)
         rows.append([written(measure), *_mean(value, spread, factor, least)])

@@ -359,7 +359,7 @@ def sensitivity(
     known = Qrels(labels, "sensitivity")
     padded = answers or [None] * len(data)
     frames = {
-        name: as_run(run, file or name, order, answer, list(whole.values()), known)
+        name: as_run(run, file or name, order, answer, list(whole.values()), known).frame
         for (name, file), run, answer in zip(files.items(), data, padded, strict=True)
     }
     found = [

@@ -48,7 +48,7 @@ from fairtk.frames import (
     require,
 )
 from fairtk.io import atomic_text, read_parquet, write_parquet
-from fairtk.measures import FairEvaluator, FairMeasure, parse, refuse_samples, written
+from fairtk.measures import FairEvaluator, parse, refuse_samples, written
 
 COLUMNS = ["system", QID, "measure", "value"]
 NOTES = [QID, "stage", "note"]
@@ -98,16 +98,9 @@ class Evaluation:
         place = {qid: i for i, qid in enumerate(self.qids)}
         # means are summed up in this order, whatever the order of the topics
         self._order = [place[qid] for qid in labels[QID].unique().tolist()]
-        # as pt.Experiment: who asks for the inputs is about to compare systems
         inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(self.measures)}
         self.inputs = inputs | {QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
-        ours = [m for m in self.measures if isinstance(m, FairMeasure)]
-        theirs = [m for m in self.measures if not isinstance(m, FairMeasure)]
-        renamed = self.qrels.rename(columns=TO_IR_MEASURES)
-        ours.sort(key=lambda measure: measure.text)
-        # what ids match nothing is said once, by the others if there are any
-        self._ours = FairEvaluator(ours, renamed, warns=not theirs) if ours else None
-        self._theirs = ir_measures.evaluator(theirs, renamed) if theirs else None
+        self._evaluator = FairEvaluator(self.measures, self.qrels)
 
     @property
     def texts(self) -> dict[str, str]:
@@ -184,15 +177,11 @@ class Evaluation:
 
     def _values(self, system: str, run: pd.DataFrame) -> FloatArray:
         """Return the values of a run; shape (n_measures, n_queries)."""
-        place = {qid: i for i, qid in enumerate(self.qids)}
-        found = {measure: np.full(len(place), math.nan) for measure in self.measures}
-        given = run.rename(columns=TO_IR_MEASURES)
+        found = {measure: np.full(len(self.qids), math.nan) for measure in self.measures}
         try:
-            if self._ours:
-                for measure, values in self._ours.values(given):
-                    found[measure][self._order] = values
-            for metric in self._theirs.iter_calc(given) if self._theirs else ():
-                found[metric.measure][place[metric.query_id]] = metric.value
+            checked = self._evaluator.checked(run)
+            for measure, values in self._evaluator.values(checked):
+                found[measure][self._order] = values
         except FairtkError as error:
             raise InputError(f"system {system!r}: {error}") from error
         return np.array([found[measure] for measure in self.measures])
@@ -207,8 +196,9 @@ class Evaluation:
                 "value": values.ravel(),
             }
         ).astype({"system": "str", QID: "str", "measure": "str"})
+        qids = np.array(self.qids, dtype=object)[self._order]
         means = {
-            label: aggregated(measure, own[self._order].tolist())
+            label: aggregated(measure, own[self._order], qids)
             for (measure, label), own in zip(self.labels.items(), values, strict=True)
         }
         return frame, means

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from fairtk.exposure.browsing import BrowsingModel
-from fairtk.frames import BoolArray, FloatArray, IntArray, Rankings
+from fairtk.frames import BoolArray, FloatArray, IntArray, Run
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def average(index: IntArray, values: FloatArray, size: int) -> FloatArray:
 
 
 def attention(
-    rankings: Rankings,
+    rankings: Run,
     model: BrowsingModel,
     cutoff: int | None,
     useful: BoolArray | None = None,
@@ -176,7 +176,7 @@ class RankWeights:
             whole = min(whole, float((weight**2).sum()) + rest)
         return cls(weight[:depth], stop, whole if np.isfinite(whole) else float("nan"))
 
-    def attention(self, rankings: Rankings, useful: BoolArray | None) -> FloatArray:
+    def attention(self, rankings: Run, useful: BoolArray | None) -> FloatArray:
         """Return the attention that each sorted row of a run gets; see `attention`."""
         weight = np.append(self.weight, 0.0)[np.minimum(rankings.position, len(self.weight))]
         if self.stop > 0 and useful is not None:
@@ -262,7 +262,7 @@ def inner(
 
 
 def normalized_gain(
-    rankings: Rankings,
+    rankings: Run,
     useful: BoolArray,
     query: IntArray,
     n_useful: IntArray,

@@ -43,12 +43,7 @@ from .ids import strange_character as strange_character
 from .ids import words as words
 from .qrels import LIMIT as LIMIT
 from .qrels import Qrels as Qrels
-from .qrels import warn_of_other_docnos as warn_of_other_docnos
-from .qrels import warn_of_other_qids as warn_of_other_qids
+from .qrels import warn_of_unmatched as warn_of_unmatched
 from .runs import LOST_SAMPLES as LOST_SAMPLES
-from .runs import Rankings as Rankings
 from .runs import Run as Run
-from .runs import describe as describe
-from .runs import encode_run as encode_run
 from .runs import order_by as order_by
-from .runs import rankings_of as rankings_of

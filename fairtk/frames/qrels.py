@@ -6,7 +6,6 @@ error follows from them, and every measure of relevance is about 0.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from fairtk.frames.columns import (
 from fairtk.frames.ids import Ids, coded_ids, with_text
 
 if TYPE_CHECKING:
-    from fairtk.frames.runs import Rankings
+    from fairtk.frames.runs import Run
 
 LIMIT = float(2**53)
 """Labels are below it: from here on, whole numbers that differ become one."""
@@ -117,20 +116,12 @@ class Qrels:
         Both are indices, into `qids` and `docnos`, -1 for another one; shape (n,).
         """
         row, owner, several = self._one_label
-        found = np.where(owner[doc] == query, row[doc], -1)
+        place = np.where(owner[doc] == query, row[doc], -1)
         if several.any():  # most documents have one label, and that was it
-            rest = np.flatnonzero(several[doc] & (found < 0) & (query >= 0))
+            rest = np.flatnonzero(several[doc] & (place < 0) & (query >= 0))
             pair = query[rest] * self.documents.size + doc[rest]
-            found[rest] = self.pairs.get_indexer(pair)
-        return found
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A digest of queries, documents and labels."""
-        state = hashlib.blake2b("\0".join(self.qids).encode(), digest_size=16)
-        state.update("\0".join(self.docnos).encode())
-        state.update(self.query.tobytes() + self.doc.tobytes() + self.labels.tobytes())
-        return state.hexdigest()
+            place[rest] = self.pairs.get_indexer(pair)
+        return place
 
     def by_query(self, labels: IntArray) -> dict[str, dict[str, int]]:
         """Return labels, or what stands for them, by query and document; none is left empty."""
@@ -141,6 +132,15 @@ class Qrels:
             for qid, a, b in zip(self.qids, start[:-1], start[1:], strict=True)
             if a < b
         }
+
+    @cached_property
+    def ideal(self) -> tuple[IntArray, FloatArray, IntArray]:
+        """Query, label and 0-based place of each positive label, the best of a query first."""
+        useful = self.labels > 0
+        query, label = self.query[useful], self.labels[useful]
+        order = np.lexsort((-label, query))
+        query, label = query[order], label[order]
+        return query, label, np.arange(len(query)) - np.searchsorted(query, query)
 
     @cached_property
     def useful(self) -> BoolArray:
@@ -170,25 +170,24 @@ class Qrels:
             ids[DOCNO] = self.doc, self.documents
         return with_text(self.frame, ids)
 
-    def kept(self, rows: BoolArray) -> Qrels:
+    def take(self, rows: BoolArray) -> Qrels:
         """Return some of the labels; all queries stay, with a label left or without."""
-        part = object.__new__(Qrels)
-        part.__dict__.update(self.__dict__)
-        for made in ("fingerprint", "pairs", "useful", "_one_label", "_rows_by_query"):
-            part.__dict__.pop(made, None)
-        part.frame, part.query, part.cache = self.frame[rows], self.query[rows], {}
+        part = Qrels.__new__(Qrels)
+        part.where, part._place, part.cache = self.where, self._place, {}
+        part.qids, part.queries = self.qids, self.queries
+        part.frame, part.query = self.frame[rows], self.query[rows]
         if DOCNO in self.frame.columns:
-            part.doc = self.doc[rows]
+            part.doc, part.documents = self.doc[rows], self.documents
         if LABEL in self.frame.columns:
             part.labels = self.labels[rows]
         return part
 
-    def labels_of(self, rankings: Rankings) -> FloatArray:
+    def labels_of(self, run: Run) -> FloatArray:
         """Return the label of each sorted row of a run; shape (n_rows,), NaN without label."""
-        query = self.queries.find(Ids(rankings.qids))[rankings.query]
-        doc = self.documents.find(rankings.documents)[rankings.doc]
-        found: FloatArray = np.append(self.labels, np.nan)[self.place(query, doc)]
-        return found  # -1, not found, is the last
+        query = self.queries.find(run.queries)[run.query]
+        doc = run.places(self.documents)[run.doc]
+        labels: FloatArray = np.append(self.labels, np.nan)[self.place(query, doc)]
+        return labels  # the place -1, of no label, is the last
 
     def _refuse_twice(self) -> None:
         if self._one_label[2].any() and not self.pairs.is_unique:
@@ -217,29 +216,28 @@ SHARE = 0.9
 """From this share of queries on, documents that nobody judged are no accident."""
 
 
-def warn_of_other_qids(qrels: Qrels, queries: Ids, where: str) -> None:
-    """Warn if labels and run have no query in common."""
-    if len(qrels) and queries.size and (qrels.queries.find(queries) < 0).all():
+def warn_of_unmatched(
+    qrels: Qrels, queries: Ids, documents: Callable[[int], Any] | None, where: str
+) -> None:
+    """Warn if labels and run do not seem to name queries, or documents, alike.
+
+    They do not if they have no query in common, or if nearly all queries that have useful documents
+    have no judged one in the run. `documents` gives those of a query by its place, None: they do
+    not matter. Queries are looked at until too few are left for the warning: mostly a tenth of
+    them.
+    """
+    place = qrels.queries.find(queries)
+    if len(qrels) and queries.size and (place < 0).all():
         warn(
             f"{where}: none of the {queries.size} queries of the run is among the "
             f"{len(qrels.qids)} of the qrels, so all count as missing; the run has qid "
             f"{queries.text[0]!r}, the qrels have qid {qrels.qids[0]!r}",
             UnmatchedWarning,
         )
-
-
-def warn_of_other_docnos(
-    qrels: Qrels, queries: Ids, documents: Callable[[int], Any], where: str
-) -> None:
-    """Warn if queries that have useful documents have no judged one in the run, nearly all.
-
-    `documents` gives those of a query by its place. Queries are looked at until too few are left
-    for the warning: mostly a tenth of them.
-    """
-    if not {DOCNO, LABEL} <= set(qrels.frame.columns):
+    if documents is None or not {DOCNO, LABEL} <= {*qrels.frame.columns}:
         return
-    known, useful = qrels.queries.find(queries), qrels.useful
-    counted = [(i, q) for i, q in enumerate(known.tolist()) if q >= 0 and useful[q]]
+    useful = qrels.useful
+    counted = [(i, q) for i, q in enumerate(place.tolist()) if q >= 0 and useful[q]]
     strange: list[tuple[int, int]] = []
     matched = 0
     for i, q in counted:

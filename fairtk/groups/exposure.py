@@ -26,7 +26,7 @@ from fairtk.exposure import (
     Grades,
     target_exposure,
 )
-from fairtk.frames import QID, BoolArray, FloatArray, IntArray, Rankings, encode_run
+from fairtk.frames import QID, BoolArray, FloatArray, IntArray, Run
 from fairtk.groups.divergence import Distributions, SparseRows, js_divergence
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def attention_matrix(
     return sparse.csr_array((weight[order], doc[order], start), shape=shape)
 
 
-def shown_documents(rankings: Rankings, weight: FloatArray, *, amortize: bool = True) -> Any:
+def shown_documents(rankings: Run, weight: FloatArray, *, amortize: bool = True) -> Any:
     """Return the `attention_matrix` of each query's documents, or of each sampled ranking's.
 
     Rows of the run with no weight (below the cutoff, or not relevant) are left out. With `amortize`
@@ -263,12 +263,12 @@ def coverage(groups: Groups, run: pd.DataFrame, cutoff: int | None = None) -> pd
             f"coverage: expected Groups, found a {type(groups).__name__}; write coverage(groups, "
             "run)"
         )
-    return coverage_of(groups, encode_run(run, f"coverage of {groups.name!r}"), cutoff)
+    return coverage_of(groups, Run(run, f"coverage of {groups.name!r}"), cutoff)
 
 
 def coverage_of(
     groups: Groups,
-    rankings: Rankings,
+    rankings: Run,
     cutoff: int | None = None,
     memberships: Memberships | None = None,
 ) -> pd.DataFrame:

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, ParameterError, warn
-from fairtk.frames import DOCNO, QID, RANK, SAMPLE, SCORE, encode_run, order_by
+from fairtk.frames import DOCNO, QID, RANK, SAMPLE, SCORE, Run, order_by
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Flaw, Source, is_parquet_name, source
 from fairtk.io.rows import Rows, Type, fields_of, read_whitespace, refuse_spaces, shown
@@ -110,13 +110,13 @@ def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     Task 1 file. Scores are not kept, only the order.
 
     Args:
-        frame: R or S; validated as `fairtk.frames.runs.encode_run` does.
+        frame: R or S; checked as `fairtk.frames.Run` does.
         path: the file; ``.gz`` packs it.
 
     Raises:
         InputError: the frame is not a run, or a qid or docno is empty or has white space in it.
     """
-    coded = encode_run(frame, "write_task_run")
+    coded = Run(frame, "write_task_run")
     for what, ids in ((QID, coded.qids), (DOCNO, coded.docnos)):
         refuse_spaces(ids, what, "write_task_run")
     columns = [coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()]
@@ -296,14 +296,14 @@ def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk
     nothing else: answers go into a file of their own (`write_answers`), or all into Parquet.
 
     Args:
-        frame: R or S; validated as `fairtk.frames.runs.encode_run` does.
+        frame: R or S; checked as `fairtk.frames.Run` does.
         path: the file; ``.gz`` packs it, ``.parquet`` keeps all columns.
         tag: the last column.
 
     Raises:
         InputError: the frame is not a run, or a qid, docno or the tag has a space in it.
     """
-    coded = encode_run(frame, "write_run")
+    coded = Run(frame, "write_run")
     if is_parquet_name(path):
         write_parquet(frame, path)
         return

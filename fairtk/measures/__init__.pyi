@@ -17,10 +17,7 @@ from .ee import ExpectedExposureLoss as ExpectedExposureLoss
 from .eu import EU as EU
 from .eu import ExpectedUtility as ExpectedUtility
 from .explain import Explanation as Explanation
-from .foreign import as_frame as as_frame
-from .foreign import refuse_samples as refuse_samples
-from .foreign import whole_labels as whole_labels
-from .judged import Evidence as Evidence
+from .judged import Judged as Judged
 from .pages import default_text as default_text
 from .pages import page_of as page_of
 from .pages import plain_text as plain_text
@@ -34,8 +31,10 @@ from .params import Param as Param
 from .params import known_names as known_names
 from .params import parse as parse
 from .params import written as written
-from .provider import MEASURES as MEASURES
 from .provider import FairEvaluator as FairEvaluator
+from .provider import as_frame as as_frame
+from .provider import refuse_samples as refuse_samples
+from .provider import whole_labels as whole_labels
 from .utilities import EMPTY as EMPTY
 from .utilities import Utility as Utility
 from .utilities import answer_text as answer_text

@@ -9,7 +9,7 @@ from ir_measures import nDCG
 
 from fairtk.errors import InputError, ParameterError, listed, warn
 from fairtk.exposure import TREC, BrowsingModel, attention, average, normalized_gain
-from fairtk.frames import BoolArray, FloatArray, IntArray, describe
+from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.groups import (
     Memberships,
     coverage_of,
@@ -22,7 +22,7 @@ from fairtk.groups import (
 )
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.composed import E
-from fairtk.measures.judged import Evidence
+from fairtk.measures.judged import Judged
 from fairtk.measures.params import (
     AMORTIZE,
     CUTOFF,
@@ -104,24 +104,24 @@ class AttentionWeightedRankFairness(FairMeasure):
         )
         return target.for_groups(groups)
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query."""
-        groups, ranked = self.groups, evidence.rankings
+        groups, ranked = self.groups, judged.run
         target = self.target_for(groups)
-        n_queries = len(evidence.qids)
-        rows_query = evidence.query_of_run
+        n_queries = len(judged.qids)
+        rows_query = judged.query_of_run
         if not self["amortize"]:
             rows_query = rows_query[ranked.ranking_query]
         unlabeled = self["unlabeled"]
         policy = "bounds" if unlabeled in ("best", "worst") else unlabeled
         memberships = groups.memberships(ranked.docnos, policy)
-        fairness = self._fairness(evidence, memberships, target, rows_query)
-        value = np.where(evidence.present, average(rows_query, fairness, n_queries), self.MISSING)
-        untargeted = _untargeted(evidence, target, value)
-        self.warn_undefined(evidence.qids[untargeted], n_queries, "there is no target")
+        fairness = self._fairness(judged, memberships, target, rows_query)
+        value = np.where(judged.present, average(rows_query, fairness, n_queries), self.MISSING)
+        untargeted = _untargeted(judged, target, value)
+        self.warn_undefined(judged.qids[untargeted], n_queries, "there is no target")
         without = np.isnan(value) & ~untargeted
         why = "none of the documents in the ranking has a group"
-        self.warn_undefined(evidence.qids[without], n_queries, why)
+        self.warn_undefined(judged.qids[without], n_queries, why)
         value[untargeted] = np.nan
         lost, levels = unreachable(groups, target.distributions)
         if levels:
@@ -129,18 +129,16 @@ class AttentionWeightedRankFairness(FairMeasure):
                 f"{self!r}: up to {lost:.2g} of the target lies on groups that no document has, "
                 f"so that no ranking reaches 1 ({len(levels)} such: {listed(levels, 3)})"
             )
-        warn_of_thin_labels(self, evidence, groups, memberships if unlabeled == "drop" else None)
+        warn_of_thin_labels(self, judged, groups, memberships if unlabeled == "drop" else None)
         return value
 
     def _fairness(
-        self, evidence: Evidence, memberships: Memberships, target: Target, rows_query: IntArray
+        self, judged: Judged, memberships: Memberships, target: Target, rows_query: IntArray
     ) -> FloatArray:
         unlabeled, space = self["unlabeled"], target.space
-        shown = shown_documents(
-            evidence.rankings, self.attention_of(evidence), amortize=self["amortize"]
-        )
+        shown = shown_documents(judged.run, self.attention_of(judged), amortize=self["amortize"])
         system = group_exposure(shown, memberships)
-        wanted = target.for_qids(evidence.qids[rows_query])
+        wanted = target.for_qids(judged.qids[rows_query])
         if unlabeled not in ("best", "worst"):
             return rank_fairness(system, wanted, self["base"])
         known = space.known(np.arange(space.size))
@@ -149,37 +147,37 @@ class AttentionWeightedRankFairness(FairMeasure):
         )
         return 1.0 - (lowest if unlabeled == "best" else highest)
 
-    def attention_of(self, evidence: Evidence) -> FloatArray:
+    def attention_of(self, judged: Judged) -> FloatArray:
         """Return the attention of each sorted row of the run; shape (n_rows,)."""
         model, useful = self["browsing"], None
-        if evidence.exact is not None:
-            return evidence.exposure_of_rows(self.text, model, self["cutoff"])
+        if judged.exact is not None:
+            return judged.exposure_of_rows(self.text, model, self["cutoff"])
         if model.stop > 0:
-            useful = (evidence.pairs.label > 0)[evidence.pairs.of_row]
-        return attention(evidence.rankings, model, self["cutoff"], useful)
+            useful = (judged.pair_label > 0)[judged.pair_of_row]
+        return attention(judged.run, model, self["cutoff"], useful)
 
 
-def _untargeted(evidence: Evidence, target: Target, value: FloatArray) -> BoolArray:
+def _untargeted(judged: Judged, target: Target, value: FloatArray) -> BoolArray:
     """Return which queries have no target, of those that may lack one; shape (n_queries,)."""
-    untargeted = np.isnan(value) | ~evidence.present
+    untargeted = np.isnan(value) | ~judged.present
     some = np.flatnonzero(untargeted)
-    untargeted[some] = target.for_qids(evidence.qids[some]).total() == 0
+    untargeted[some] = target.for_qids(judged.qids[some]).total() == 0
     return untargeted
 
 
 def warn_of_thin_labels(
-    measure: FairMeasure, evidence: Evidence, groups: Groups, memberships: Any = None
+    measure: FairMeasure, judged: Judged, groups: Groups, memberships: Any = None
 ) -> None:
     """Warn, with counts, of queries where under half of the ranks have a known group.
 
     Args:
         measure: the measure; its cutoff says which ranks are looked at.
-        evidence: the run.
+        judged: the run.
         groups: the groups.
-        memberships: those of ``evidence.rankings.docnos`` with ``unlabeled="drop"``, if they are at
+        memberships: those of ``judged.run.docnos`` with ``unlabeled="drop"``, if they are at
             hand; they are looked up otherwise.
     """
-    known = coverage_of(groups, evidence.rankings, measure["cutoff"], memberships)
+    known = coverage_of(groups, judged.run, measure["cutoff"], memberships)
     thin = known[known["label_share"] < 0.5]
     if len(thin):
         worst = thin.loc[thin["label_share"].idxmin()]
@@ -224,27 +222,26 @@ class TRECnDCG(FairMeasure):
 
     takes_exposure = True
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query."""
-        ranked, pairs, cutoff = evidence.rankings, evidence.pairs, self["cutoff"]
-        n_queries = len(evidence.qids)
-        useful = pairs.label >= self["rel"]  # unjudged: NaN, not useful
+        ranked, cutoff = judged.run, self["cutoff"]
+        n_queries = len(judged.qids)
+        useful = judged.pair_label >= self["rel"]  # unjudged: NaN, not useful
         length = cutoff if cutoff is not None else self["ideal"]
         beyond = np.flatnonzero(ranked.position >= length)
         if cutoff is None and len(beyond):
             raise InputError(
                 f"{self!r}: a ranking is longer than the {length} documents asked for "
-                f"({describe(ranked, int(beyond[0]))}); set the cutoff, e.g. {self.NAME}@{length}"
+                f"({ranked.describe(int(beyond[0]))}); set the cutoff, e.g. {self.NAME}@{length}"
             )
-        n_useful = np.bincount(pairs.query[useful], minlength=n_queries)
-        if evidence.exact is not None:
-            weight = evidence.exposure_of_rows(self.text, TREC(), cutoff)
+        n_useful = np.bincount(judged.pair_query[useful], minlength=n_queries)
+        if judged.exact is not None:
+            weight = judged.exposure_of_rows(self.text, TREC(), cutoff)
         else:
             weight = attention(ranked, TREC(), cutoff)
-        value = normalized_gain(
-            ranked, useful[pairs.of_row], evidence.query_of_run, n_useful, TREC(), weight, length
-        )
-        empty = evidence.qids[n_useful == 0]
+        hit = useful[judged.pair_of_row]
+        value = normalized_gain(ranked, hit, judged.query_of_run, n_useful, TREC(), weight, length)
+        empty = judged.qids[n_useful == 0]
         self.warn_undefined(empty, n_queries, "no useful document in the labels")
         return value
 
@@ -295,10 +292,10 @@ class NDCGxAWRF(FairMeasure):
         """Whether it takes frames X: if both factors do."""
         return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the product for each query."""
         relevance, awrf = self.factors
-        return relevance.score_all(evidence) * awrf.score_all(evidence)
+        return relevance.score_all(judged) * awrf.score_all(judged)
 
 
 nDCG_AWRF = NDCGxAWRF()

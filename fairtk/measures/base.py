@@ -8,8 +8,7 @@ array operations.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,12 +26,12 @@ from fairtk.errors import (
     suggestion,
     warn,
 )
-from fairtk.frames import DOCNO, GROUP, LABEL, QID, SCORE, FloatArray, IntArray, ObjectArray, Qrels
+from fairtk.frames import DOCNO, LABEL, QID, SCORE, FloatArray, ObjectArray, Qrels
 from fairtk.measures.params import NOT_GIVEN, Param
 from fairtk.plugins import registry
 
 if TYPE_CHECKING:
-    from fairtk.measures.judged import Evidence
+    from fairtk.measures.judged import Judged
 
 _REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
 
@@ -63,13 +62,13 @@ def named_failures(measure: ir_measures.Measure) -> Iterator[Place]:
         raise
 
 
-def scored(measure: Any, evidence: Any) -> FloatArray:
+def scored(measure: Any, judged: Any) -> FloatArray:
     """Return what a measure's `score_all` gives, checked: who asks it for values asks here."""
-    if evidence.exact is not None and not measure.takes_exposure:
-        evidence.exact.refuse(measure)
+    if judged.exact is not None and not measure.takes_exposure:
+        judged.exact.refuse(measure)
     with named_failures(measure):
-        values = measure.score_all(evidence)
-    return numbers(measure, values, evidence.qids)
+        values = measure.score_all(judged)
+    return numbers(measure, values, judged.qids)
 
 
 def number(measure: ir_measures.Measure, value: Any, qid: str) -> float:
@@ -154,7 +153,6 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         self.params: dict[str, Any] = {}
         self.settings: dict[str, Any] = {}  # what the measure works with, defaults included
         special = self.special_defaults(params)
-        self.sizes: dict[str, IntArray] | None = None  # see `ExpectedExposure`
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
             default = special.get(name, param.default)
             if name in params:
@@ -255,26 +253,41 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     scored = scored
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query of the qrels; shape (n_queries,).
 
         Args:
-            evidence: labels and run of all queries, encoded.
+            judged: labels and run of all queries, encoded.
         """
-        values = np.full(len(evidence.qids), np.nan)
+        values = np.full(len(judged.qids), np.nan)
         cutoff = self["cutoff"] if "cutoff" in self.SUPPORTED_PARAMS else None
         with named_failures(self) as place:
-            for index, qrels, run in evidence.by_query(cutoff):
-                place.qid = evidence.qids[index]
+            for index, qrels, run in judged.by_query(cutoff):
+                place.qid = judged.qids[index]
                 value = self.MISSING if run is None else self.score_query(qrels, run)
                 values[index] = number(self, value, place.qid)
-        undefined = np.isnan(values) & evidence.present
-        self.warn_undefined(evidence.qids[undefined], len(values), "score_query gave NaN")
+        undefined = np.isnan(values) & judged.present
+        self.warn_undefined(judged.qids[undefined], len(values), "score_query gave NaN")
         return values
 
-    def wrapped(self, values: FloatArray, qids: ObjectArray) -> list[float]:
-        """Return the values as ir_measures gets them; what `aggregator` needs may be attached."""
-        return values.tolist()  # type: ignore[no-any-return]
+    def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
+        """Return what the values of queries come to: their mean, for nearly all measures.
+
+        Args:
+            values: value of each query; shape (n_queries,).
+            qids: the queries; shape (n_queries,).
+        """
+        aggregator = self.aggregator()
+        for value in values.tolist():
+            aggregator.add(value)
+        return float(aggregator.result())
+
+    def per_query(self, values: FloatArray) -> FloatArray:
+        """Return the values as evaluators of ir_measures give them, query by query.
+
+        ``pt.Experiment`` takes plain means of them; a measure whose `aggregate` is none says so.
+        """
+        return values
 
     def score_query(self, qrels: pd.DataFrame, run: pd.DataFrame) -> float:
         """Return the value of one query that the run has documents for.
@@ -323,79 +336,3 @@ def _product(left: Any, right: Any) -> Any:
     if not isinstance(left, ir_measures.Measure) or not isinstance(right, ir_measures.Measure):
         return NotImplemented
     return ir_measures.measures.registry["Product"](left=left, right=right)
-
-
-class NoMean(float):
-    """A query's value of a measure whose aggregate over queries is no mean.
-
-    Evaluators of ir_measures aggregate by the measure's `aggregator`. ``pt.Experiment`` adds values
-    up by itself and divides by the number of queries, which is warned about when it starts to.
-    """
-
-    why: str
-
-    def __new__(cls, value: float, why: str) -> NoMean:
-        """Attach to a value what is wrong with a mean: the measure, and what to use."""
-        result = super().__new__(cls, value)
-        result.why = why
-        return result
-
-    def __radd__(self, other: Any) -> float:
-        if other == 0:
-            warn(self.why)
-        return float(other) + float(self)
-
-
-class ValueOfGroups(NoMean):
-    """A query's value that knows which groups the query belongs to; their plain sum is NaN."""
-
-    groups: list[Any]
-
-    def __radd__(self, other: Any) -> float:
-        super().__radd__(other)
-        return float("nan")
-
-
-class GroupMeans(ir_measures.measures.base.Agg):  # type: ignore[misc]
-    """Compares the means of groups of queries."""
-
-    def __init__(self, compare: str) -> None:
-        self.compare = compare
-        self.values: list[ValueOfGroups] = []
-
-    def add(self, value: ValueOfGroups) -> None:
-        """Add a query's value."""
-        self.values.append(value)
-
-    def result(self) -> float:
-        """Return the comparison; NaN with fewer groups than it needs."""
-        means = means_of_groups(self.values)["value"].to_numpy(dtype=np.float64)
-        return float(compared(means[None, :], self.compare)[0][0])
-
-
-def compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
-    """Return how the values in each row compare, and how many of them that needs.
-
-    Values are NaN for groups that take no part; results, of shape (n_rows,), where too few have
-    one.
-    """
-    undefined = np.isnan(values)
-    low = np.where(undefined, np.inf, values).min(axis=1, initial=np.inf)
-    high = np.where(undefined, -np.inf, values).max(axis=1, initial=-np.inf)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        results = {"difference": high - low, "ratio": low / high, "min": low, "max": high}
-    needed = 2 if compare in ("difference", "ratio") else 1
-    enough = (~undefined).sum(axis=1) >= needed
-    return np.where(enough, results[compare], np.nan), needed
-
-
-def means_of_groups(values: Sequence[Any]) -> pd.DataFrame:
-    """Return a frame with ``group``, ``value`` (the mean) and ``queries`` (how many have it)."""
-    by_group: dict[Any, list[float]] = defaultdict(list)
-    for value in values:
-        for group in value.groups:
-            by_group[group].append(float(value))
-    names = sorted(by_group, key=str)
-    means = [float(np.mean(by_group[n])) for n in names]
-    counts = [len(by_group[n]) for n in names]
-    return pd.DataFrame({GROUP: names, "value": means, "queries": counts})

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,80 +21,40 @@ import pandas as pd
 from ir_measures.measures.base import MeanAgg
 from ir_measures.providers.base import NOT_PROVIDED
 
-from fairtk.errors import ParameterError, UndefinedWarning
+from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.exposure import DCG, average
-from fairtk.frames import GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray, Qrels
-from fairtk.measures.base import (
-    FairMeasure,
-    GroupMeans,
-    NoMean,
-    ValueOfGroups,
-    compared,
-    means_of_groups,
-)
-from fairtk.measures.foreign import (
+from fairtk.frames import GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.judged import Judged
+from fairtk.measures.params import GROUPS, MeasureParam, Param
+from fairtk.measures.provider import (
     means_over_samples,
     values_by_sample,
     values_for,
     values_of,
     whole_labels,
 )
-from fairtk.measures.judged import Evidence
-from fairtk.measures.params import GROUPS, MeasureParam, Param
 
 
-@dataclass(frozen=True)
-class LabeledRankings:
-    """All rankings of a run beside their labels."""
+def _total(judged: Judged, value: npt.NDArray[Any]) -> FloatArray:
+    """Return the sum of the rows of each ranking; shape (n_rankings,)."""
+    # no ranking is empty, so each segment starts where the one before it ends
+    start = judged.run.ranking_start[:-1]
+    return np.asarray(np.add.reduceat(value.astype(np.float64), start))
 
-    label: FloatArray  # of each sorted row of the run, 0 without label; shape (n_rows,)
-    position: IntArray  # 0-based rank of each row inside its ranking; shape (n_rows,)
-    start: IntArray  # first row of each ranking, and n_rows at the end; shape (n_rankings + 1,)
-    query: IntArray  # query of each ranking; shape (n_rankings,)
-    judged_query: IntArray  # query of each label; shape (n_labels,)
-    judged_label: FloatArray  # the labels; shape (n_labels,)
-    n_queries: int  # number of queries
 
-    @classmethod
-    def of(cls, evidence: Evidence) -> LabeledRankings:
-        """Return the rankings of a run and the labels of its queries."""
-        ranked, pairs = evidence.rankings, evidence.pairs
-        judged = evidence.qrels
-        return cls(
-            label=np.nan_to_num(pairs.label)[pairs.of_row],
-            position=ranked.position,
-            start=ranked.ranking_start,
-            query=evidence.query_of_run[ranked.ranking_query],
-            judged_query=judged.query,
-            judged_label=judged.labels,
-            n_queries=len(evidence.qids),
-        )
+def _hits(judged: Judged, rel: int, cutoff: int | None) -> BoolArray:
+    """Return which rows are relevant and not cut off; shape (n_rows,)."""
+    hit: BoolArray = judged.row_label >= rel
+    return hit if cutoff is None else np.logical_and(hit, judged.run.position < cutoff)
 
-    @cached_property
-    def ideal(self) -> tuple[IntArray, FloatArray, IntArray]:
-        """Query, label and 0-based place of each positive label, the best first."""
-        useful = self.judged_label > 0
-        query, label = self.judged_query[useful], self.judged_label[useful]
-        order = np.lexsort((-label, query))
-        query, label = query[order], label[order]
-        place = np.arange(len(query)) - np.searchsorted(query, query)
-        return query, label, place
 
-    def total(self, value: npt.NDArray[Any]) -> FloatArray:
-        """Return the sum of the rows of each ranking; shape (n_rankings,)."""
-        # no ranking is empty, so each segment starts where the one before it ends
-        return np.asarray(np.add.reduceat(value.astype(np.float64), self.start[:-1]))
-
-    def hits(self, rel: int, cutoff: int | None) -> BoolArray:
-        """Return which rows are relevant and not cut off; shape (n_rows,)."""
-        hit: BoolArray = self.label >= rel
-        return hit if cutoff is None else np.logical_and(hit, self.position < cutoff)
-
-    def relevant(self, rel: int) -> FloatArray:
-        """Return the number of relevant labels of each ranking's query; shape (n_rankings,)."""
-        known = self.judged_query[self.judged_label >= rel]
-        count: FloatArray = np.bincount(known, minlength=self.n_queries).astype(np.float64)
-        return count[self.query]
+def _relevant(judged: Judged, rel: int) -> FloatArray:
+    """Return the number of relevant labels of each ranking's query; shape (n_rankings,)."""
+    qrels = judged.qrels
+    relevant = qrels.query[qrels.labels >= rel]
+    count: FloatArray = np.bincount(relevant, minlength=len(judged.qids)).astype(np.float64)
+    return count[judged.ranking_query]
 
 
 def _share(part: FloatArray, whole: npt.NDArray[Any]) -> FloatArray:
@@ -106,65 +65,67 @@ def _dcg(gain: FloatArray, position: IntArray) -> FloatArray:
     return np.asarray(gain / np.log2(np.arange(position.max(initial=0) + 1) + 2.0)[position])
 
 
-def ndcg(rankings: LabeledRankings, cutoff: int | None) -> FloatArray:
+def ndcg(judged: Judged, cutoff: int | None) -> FloatArray:
     """Return nDCG with gains as labeled and log2 discounts, of each ranking."""
-    gain = np.maximum(rankings.label, 0.0)
+    gain = np.maximum(judged.row_label, 0.0)
     if cutoff is not None:
-        gain = gain * (rankings.position < cutoff)
-    return _by_ideal(rankings.total(_dcg(gain, rankings.position)), rankings, cutoff)
+        gain = gain * (judged.run.position < cutoff)
+    return _by_ideal(_total(judged, _dcg(gain, judged.run.position)), judged, cutoff)
 
 
-def exact_ndcg(rankings: LabeledRankings, cutoff: int | None, exposure: FloatArray) -> FloatArray:
+def exact_ndcg(judged: Judged, cutoff: int | None, exposure: FloatArray) -> FloatArray:
     """Return the expectation of nDCG, which is linear in exposure under `DCG`; (n_rankings,).
 
     Rankings are those of a frame X, one per query.
     """
-    gain = np.maximum(rankings.label, 0.0)
-    return _by_ideal(rankings.total(gain * exposure), rankings, cutoff)
+    gain = np.maximum(judged.row_label, 0.0)
+    return _by_ideal(_total(judged, gain * exposure), judged, cutoff)
 
 
-def _by_ideal(gain: FloatArray, rankings: LabeledRankings, cutoff: int | None) -> FloatArray:
-    query, label, place = rankings.ideal
+def _by_ideal(gain: FloatArray, judged: Judged, cutoff: int | None) -> FloatArray:
+    query, label, place = judged.qrels.ideal
     best = _dcg(label, place)
     if cutoff is not None:
         best = best * (place < cutoff)
-    ideal = np.bincount(query, weights=best, minlength=rankings.n_queries)
-    return _share(gain, ideal[rankings.query])
+    ideal = np.bincount(query, weights=best, minlength=len(judged.qids))
+    return _share(gain, ideal[judged.ranking_query])
 
 
-def precision(rankings: LabeledRankings, rel: int, cutoff: int) -> FloatArray:
+def precision(judged: Judged, rel: int, cutoff: int) -> FloatArray:
     """Return the relevant share of the first ``cutoff`` ranks, also of shorter rankings."""
-    return rankings.total(rankings.hits(rel, cutoff)) / cutoff
+    return _total(judged, _hits(judged, rel, cutoff)) / cutoff
 
 
-def recall(rankings: LabeledRankings, rel: int, cutoff: int) -> FloatArray:
+def recall(judged: Judged, rel: int, cutoff: int) -> FloatArray:
     """Return the share of the relevant documents that are in the first ``cutoff`` ranks."""
-    return _share(rankings.total(rankings.hits(rel, cutoff)), rankings.relevant(rel))
+    return _share(_total(judged, _hits(judged, rel, cutoff)), _relevant(judged, rel))
 
 
-def average_precision(rankings: LabeledRankings, rel: int, cutoff: int | None) -> FloatArray:
+def average_precision(judged: Judged, rel: int, cutoff: int | None) -> FloatArray:
     """Return the sum of precision at each relevant rank, by the number of relevant documents."""
-    hit = rankings.hits(rel, cutoff)
+    hit = _hits(judged, rel, cutoff)
     before = np.concatenate([[0], np.cumsum(hit)])
-    found = before[1:] - np.repeat(before[rankings.start[:-1]], np.diff(rankings.start))
-    return _share(rankings.total(hit * found / (rankings.position + 1.0)), rankings.relevant(rel))
+    start = judged.run.ranking_start
+    so_far = before[1:] - np.repeat(before[start[:-1]], np.diff(start))
+    precise = hit * so_far / (judged.run.position + 1.0)
+    return _share(_total(judged, precise), _relevant(judged, rel))
 
 
-def reciprocal_rank(rankings: LabeledRankings, rel: int, cutoff: int | None) -> FloatArray:
+def reciprocal_rank(judged: Judged, rel: int, cutoff: int | None) -> FloatArray:
     """Return 1 / rank of the first relevant document; 0 if there is none."""
-    value = rankings.hits(rel, cutoff) / (rankings.position + 1.0)
-    return np.asarray(np.maximum.reduceat(value, rankings.start[:-1]))
+    value = _hits(judged, rel, cutoff) / (judged.run.position + 1.0)
+    return np.asarray(np.maximum.reduceat(value, judged.run.ranking_start[:-1]))
 
 
-def success(rankings: LabeledRankings, rel: int, cutoff: int) -> FloatArray:
+def success(judged: Judged, rel: int, cutoff: int) -> FloatArray:
     """Return 1 if a relevant document is in the first ``cutoff`` ranks, else 0."""
-    return (rankings.total(rankings.hits(rel, cutoff)) > 0).astype(np.float64)
+    return (_total(judged, _hits(judged, rel, cutoff)) > 0).astype(np.float64)
 
 
-def rank_biased_precision(rankings: LabeledRankings, rel: int, p: float) -> FloatArray:
+def rank_biased_precision(judged: Judged, rel: int, p: float) -> FloatArray:
     """Return the sum of (1 - p) p^rank over relevant ranks."""
-    weight = (1 - p) * p ** rankings.position.astype(np.float64)
-    return rankings.total(rankings.hits(rel, None) * weight)
+    weight = (1 - p) * p ** judged.run.position.astype(np.float64)
+    return _total(judged, _hits(judged, rel, None) * weight)
 
 
 Kernel = Callable[..., FloatArray]
@@ -181,7 +142,7 @@ KERNELS: dict[str, tuple[Kernel, tuple[str, ...]]] = {
 }
 
 
-def kernel_of(measure: Any) -> Callable[[LabeledRankings], FloatArray] | None:
+def kernel_of(measure: Any) -> Callable[[Judged], FloatArray] | None:
     """Return what computes a measure for each ranking, or None if its provider must."""
     theirs = type(measure).__module__.startswith("ir_measures.measures")
     if not theirs or measure.NAME not in KERNELS:
@@ -262,93 +223,78 @@ class Expectation(FairMeasure):
             "parameters, go to their providers sample by sample."
         )
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the expectation for each query; what the run lacks gets the measure's default."""
-        wanted = evidence.cache.setdefault("expectations", [self])
+        wanted = judged.cache.setdefault("expectations", [self])
         if self not in wanted:
             wanted = [self]
         key = ("expectation", tuple(map(repr, wanted)))
-        if key not in evidence.cache:
-            evidence.cache[key] = _expectations([m.inner for m in wanted], evidence)
-        result: FloatArray = evidence.cache[key][self.inner]
+        if key not in judged.cache:
+            judged.cache[key] = _expectations([m.inner for m in wanted], judged)
+        result: FloatArray = judged.cache[key][self.inner]
         if not isinstance(self.inner, FairMeasure):
             why = f"{self.inner!r} gives it no value"
-            self.warn_undefined(evidence.qids[np.isnan(result)], len(result), why)
+            self.warn_undefined(judged.qids[np.isnan(result)], len(result), why)
         return result
-
-    def wrapped(self, values: FloatArray, qids: ObjectArray) -> list[float]:
-        """Return the values; those of a measure that is no mean over queries warn of plain ones."""
-        inner = self.inner
-        if isinstance(inner, FairMeasure):
-            return inner.wrapped(values, qids)
-        plain = values.tolist()
-        mean = type(inner.aggregator()) is MeanAgg
-        why = (
-            f"{self!r} is no mean over queries, but its values are being averaged here "
-            "(pt.Experiment divides by the number of queries); use ir_measures.calc_aggregate "
-            "or fairtk evaluate"
-        )
-        return plain if mean else [NoMean(v, why) for v in plain]
 
     def aggregator(self) -> Any:
         """Return what turns per-query values into one, as the measure does: NumRet's is a sum."""
-        inner = self.inner.aggregator()
-        return inner if type(inner) is MeanAgg else Floats(inner)
+        return self.inner.aggregator()
+
+    def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
+        """Return what the values of queries come to, as the measure does."""
+        if isinstance(self.inner, FairMeasure):
+            return self.inner.aggregate(values, qids)
+        return super().aggregate(values, qids)
+
+    def per_query(self, values: FloatArray) -> FloatArray:
+        """Return the values; with a warning if the measure is no mean over queries."""
+        if isinstance(self.inner, FairMeasure):
+            return self.inner.per_query(values)
+        if type(self.aggregator()) is not MeanAgg:
+            warn(
+                f"{self!r} is no mean over queries, but values of single queries are asked for "
+                "(pt.Experiment divides by the number of queries); use ir_measures.calc_aggregate "
+                "or fairtk evaluate"
+            )
+        return values
 
 
-class Floats:
-    """An aggregator that sees plain numbers, whatever else values know."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def add(self, value: float) -> None:
-        """Add a query's value."""
-        self.inner.add(float(value) if isinstance(value, NoMean) else value)
-
-    def result(self) -> float:
-        """Return the aggregate."""
-        return self.inner.result()  # type: ignore[no-any-return]
-
-
-def _expectations(measures: list[Any], evidence: Evidence) -> dict[Any, FloatArray]:
+def _expectations(measures: list[Any], judged: Judged) -> dict[Any, FloatArray]:
     distinct = list(dict.fromkeys(measures))
-    if evidence.exact is not None:
-        return {m: _of_exposure(m, evidence) for m in distinct}
-    if not evidence.is_sampled:
-        return values_of(distinct, evidence)
+    if judged.exact is not None:
+        return {m: _of_exposure(m, judged) for m in distinct}
+    if not judged.run.is_sampled:
+        return values_of(distinct, judged)
     kernels = {m: kernel for m in distinct if (kernel := kernel_of(m)) is not None}
     others = [m for m in distinct if m not in kernels]
-    result = means_over_samples(others, evidence) if others else {}
+    result = means_over_samples(others, judged) if others else {}
     if kernels:
         # as strict as the providers
-        whole_labels(list(kernels), evidence.qrels.labels, evidence.where)
-        rankings = LabeledRankings.of(evidence)
+        whole_labels(list(kernels), judged.qrels.labels, judged.where)
         for measure, kernel in kernels.items():
-            mean = average(rankings.query, kernel(rankings), rankings.n_queries)
-            result[measure] = np.where(evidence.present, mean, measure.DEFAULT)
+            mean = average(judged.ranking_query, kernel(judged), len(judged.qids))
+            result[measure] = np.where(judged.present, mean, measure.DEFAULT)
     return result
 
 
-def _of_exposure(measure: Any, evidence: Evidence) -> FloatArray:
+def _of_exposure(measure: Any, judged: Judged) -> FloatArray:
     """Return the expectation of nDCG from a frame X; 0 for queries that it lacks."""
     cutoff = measure.params.get(measure.AT_PARAM)
-    exposure = evidence.exposure_of_rows(f"E({measure!r})", DCG(), cutoff)
-    whole_labels([measure], evidence.qrels.labels, evidence.where)
-    rankings = LabeledRankings.of(evidence)
-    result = np.full(len(evidence.qids), float(measure.DEFAULT))
-    result[rankings.query] = exact_ndcg(rankings, cutoff, exposure)
+    exposure = judged.exposure_of_rows(f"E({measure!r})", DCG(), cutoff)
+    whole_labels([measure], judged.qrels.labels, judged.where)
+    result = np.full(len(judged.qids), float(measure.DEFAULT))
+    result[judged.ranking_query] = exact_ndcg(judged, cutoff, exposure)
     return result
 
 
-def values_of_samples(measure: Any, evidence: Evidence) -> tuple[IntArray, FloatArray]:
+def values_of_samples(measure: Any, judged: Judged) -> tuple[IntArray, FloatArray]:
     """Return the query and the value of each ranking of a sampled run."""
     kernel = kernel_of(measure)
     if kernel is None:
-        return values_by_sample(measure, evidence)
-    whole_labels([measure], evidence.qrels.labels, evidence.where)
-    rankings = LabeledRankings.of(evidence)
-    return rankings.query, kernel(rankings)
+        return values_by_sample(measure, judged)
+    whole_labels([measure], judged.qrels.labels, judged.where)
+    return judged.ranking_query, kernel(judged)
 
 
 E = Expectation()
@@ -457,81 +403,84 @@ class MeasureByGroup(FairMeasure):
             ``by="query"`` with ``group``, ``value`` and ``queries``, the number of queries that
             the mean is over.
         """
-        evidence = Evidence(Qrels(qrels, repr(self), either=True), run, repr(self))
+        judged = Judged.of(qrels, run, repr(self))
         if self["by"] == "query":
-            values = self.wrapped(_values(self.inner, evidence), evidence.qids)
-            return means_of_groups(values)
+            return self._means_of_groups(_values(self.inner, judged), judged.qids)
         levels = list(self._groups.levels)
         return pd.DataFrame(
             {
-                QID: np.repeat(evidence.qids, len(levels)),
-                GROUP: levels * len(evidence.qids),
-                "value": self._table(evidence).ravel(),
+                QID: np.repeat(judged.qids, len(levels)),
+                GROUP: levels * len(judged.qids),
+                "value": self._table(judged).ravel(),
             }
         )
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the comparison for each query; by query, the measure's own values."""
         if self["by"] == "query":
-            return _values(self.inner, evidence)
-        values = self._table(evidence)
-        result, needed = compared(values, self["compare"])
-        result = np.where(evidence.present, result, np.nan)
-        undefined = evidence.qids[np.isnan(result) & evidence.present]
+            return _values(self.inner, judged)
+        values = self._table(judged)
+        result, needed = _compared(values, self["compare"])
+        result = np.where(judged.present, result, np.nan)
+        undefined = judged.qids[np.isnan(result) & judged.present]
         why = f"fewer than {needed} groups have a value, or all are 0"
         self.warn_undefined(undefined, len(result), why)
-        absent = evidence.qids[~evidence.present]
+        absent = judged.qids[~judged.present]
         self.warn_undefined(absent, len(result), "the run lacks the query, so nothing compares")
         return result
 
-    def wrapped(self, values: FloatArray, qids: ObjectArray) -> list[float]:
-        """Return the values, by query with the groups of each query attached."""
+    def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
+        """Return the mean over queries; by query, how the means of groups compare."""
         if self["by"] == "document":
-            return super().wrapped(values, qids)
-        found = self._groups.memberships(qids)
-        cells = np.split(found.level, found.start[1:-1])
-        levels = self._groups.levels
-        why = (
-            f"{self!r} compares groups of queries, but its values are being averaged over all "
-            "queries here (as pt.Experiment does), which gives NaN; use "
+            return super().aggregate(values, qids)
+        means = self._means_of_groups(values, qids)["value"].to_numpy(dtype=np.float64)
+        return float(_compared(means[None, :], self["compare"])[0][0])
+
+    def per_query(self, values: FloatArray) -> FloatArray:
+        """Return the values; by query NaN, with a warning: only the aggregate has a value."""
+        if self["by"] == "document":
+            return values
+        warn(
+            f"{self!r} compares groups of queries, so single queries have no value here, and "
+            "means over queries (as pt.Experiment takes them) are NaN; use "
             "ir_measures.calc_aggregate, fairtk evaluate or per_group"
         )
-        result: list[float] = []
-        for value, own in zip(values.tolist(), cells, strict=True):
-            known = ValueOfGroups(value, why)
-            known.groups = [levels[int(cell)] for cell in own]
-            result.append(known)
-        return result
+        return np.full(len(values), np.nan)
 
-    def aggregator(self) -> Any:
-        """Return what turns per-query values into one: a mean, by query a comparison of means."""
-        return super().aggregator() if self["by"] == "document" else GroupMeans(self["compare"])
+    def _means_of_groups(self, values: FloatArray, qids: ObjectArray) -> pd.DataFrame:
+        """Return ``group``, ``value`` (the mean of its queries) and ``queries`` (how many)."""
+        memberships, levels = self._groups.memberships(qids), self._groups.levels
+        names = np.array([str(levels[level]) for level in memberships.level.tolist()], dtype=object)
+        names, code = np.unique(names, return_inverse=True)
+        count = np.bincount(code, minlength=len(names))
+        mean = np.bincount(code, values[memberships.row], len(names)) / count
+        return pd.DataFrame({GROUP: names, "value": mean, "queries": count})
 
     @property
     def _groups(self) -> Any:
         return self.needed("groups", _NEEDS)
 
-    def _table(self, evidence: Evidence) -> FloatArray:
+    def _table(self, judged: Judged) -> FloatArray:
         """Return the value of each query and group; shape (n_queries, n_levels)."""
-        groups, pairs = self._groups, evidence.pairs
-        memberships = groups.memberships(pairs.docnos)
-        n_labels = len(evidence.qrels.query)
-        table = np.full((len(evidence.qids), groups.space.size), np.nan)
+        groups = self._groups
+        memberships = groups.memberships(judged.docnos)
+        n_labels = len(judged.qrels.query)
+        table = np.full((len(judged.qids), groups.space.size), np.nan)
         for level in range(groups.space.size):
-            inside = np.zeros(len(pairs.docnos), dtype=bool)
+            inside = np.zeros(len(judged.docnos), dtype=bool)
             inside[memberships.row[memberships.level == level]] = True
-            kept = inside[pairs.doc]
-            rows = kept[pairs.of_row] if _keeps_ranks(self.inner) else None
-            part = evidence.restricted(kept[:n_labels], rows)
+            kept = inside[judged.pair_doc]
+            rows = kept[judged.pair_of_row] if _keeps_ranks(self.inner) else None
+            part = judged.restricted(kept[:n_labels], rows)
             useful = np.bincount(part.qrels.query, part.qrels.labels > 0, minlength=len(table))
             table[:, level] = np.where(useful > 0, _values(self.inner, part), np.nan)
         return table
 
 
-def _values(measure: Any, evidence: Evidence) -> FloatArray:
+def _values(measure: Any, judged: Judged) -> FloatArray:
     # a group without useful documents takes no part, which is said once for all groups
     with warnings.catch_warnings(action="ignore", category=UndefinedWarning):
-        return values_for(measure, evidence)
+        return values_for(measure, judged)
 
 
 def _keeps_ranks(measure: Any) -> bool:
@@ -542,6 +491,22 @@ def _keeps_ranks(measure: Any) -> bool:
 def _is_about_answers(measure: Any) -> bool:
     columns = getattr(measure, "RUN_COLUMNS", ("docno",))
     return "docno" not in columns or any(map(_is_about_answers, getattr(measure, "parts", [])))
+
+
+def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
+    """Return how the values in each row compare, and how many of them that needs.
+
+    Values are NaN for groups that take no part; results, of shape (n_rows,), where too few have
+    one.
+    """
+    undefined = np.isnan(values)
+    low = np.where(undefined, np.inf, values).min(axis=1, initial=np.inf)
+    high = np.where(undefined, -np.inf, values).max(axis=1, initial=-np.inf)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        results = {"difference": high - low, "ratio": low / high, "min": low, "max": high}
+    needed = 2 if compare in ("difference", "ratio") else 1
+    enough = (~undefined).sum(axis=1) >= needed
+    return np.where(enough, results[compare], np.nan), needed
 
 
 ByGroup = MeasureByGroup()
@@ -602,9 +567,9 @@ class MeasureProduct(FairMeasure):
         """Whether it takes frames X: if both factors do."""
         return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the product for each query; NaN where a factor is."""
-        left, right = (values_for(m, evidence) for m in self.factors)
+        left, right = (values_for(m, judged) for m in self.factors)
         return left * right
 
 

@@ -35,7 +35,7 @@ from fairtk.groups import (
 )
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import ExpectedExposureLoss
-from fairtk.measures.judged import Evidence
+from fairtk.measures.judged import Judged
 
 REST = -1
 """Level of all groups (or documents) together that have a target and are not listed one by one."""
@@ -296,7 +296,7 @@ class Bands:
 
 
 def awrf_contributions(
-    measure: AttentionWeightedRankFairness, evidence: Evidence, bands: Bands
+    measure: AttentionWeightedRankFairness, judged: Judged, bands: Bands
 ) -> Contributions:
     """Return what each group adds to 1 - AWRF, the Jensen-Shannon divergence.
 
@@ -305,19 +305,19 @@ def awrf_contributions(
     elsewhere. The first term goes to the ranks that show the group, the second to all ranks in
     proportion to their attention.
     """
-    groups, ranked = measure.groups, evidence.rankings
-    weight = measure.attention_of(evidence)
+    groups, ranked = measure.groups, judged.run
+    weight = measure.attention_of(judged)
     row, n_rows = ranked.ranking, ranked.n_rankings
-    row_query = evidence.query_of_run[ranked.ranking_query]
+    row_query = judged.ranking_query
     if measure["amortize"]:
         row, n_rows = ranked.query, len(ranked.qids)
-        row_query = evidence.query_of_run
+        row_query = judged.query_of_run
         weight = weight / ranked.n_samples[row]
     seen = np.flatnonzero(weight)
     row, doc, weight = row[seen], ranked.doc[seen], weight[seen]
     band = bands.of(ranked.position[seen])
     memberships = groups.memberships(ranked.docnos, measure["unlabeled"])
-    target = measure.target_for(groups).for_qids(evidence.qids[row_query])
+    target = measure.target_for(groups).for_qids(judged.qids[row_query])
     units = sides(row, band, doc, weight, memberships, target, len(bands))
 
     whole = memberships.total()[doc]
@@ -338,7 +338,7 @@ def awrf_contributions(
     cost = costs(shown, rate, attention[unit_row], owed)
     parts = Contributions(unit_row, level, shown, mass, cost, attention)
 
-    n_queries = len(evidence.qids)
+    n_queries = len(judged.qids)
     count = np.bincount(row_query, minlength=n_queries)
     query = row_query[unit_row]
     mean = parts.regrouped(query, level, 1.0 / count[query])
@@ -348,7 +348,7 @@ def awrf_contributions(
 
 
 def loss_contributions(
-    measure: ExpectedExposureLoss, evidence: Evidence, bands: Bands, groups: Groups | None
+    measure: ExpectedExposureLoss, judged: Judged, bands: Bands, groups: Groups | None
 ) -> Contributions:
     """Return what each group adds to EE-L, the squared distance of exposure and target.
 
@@ -356,25 +356,33 @@ def loss_contributions(
     rank has to answer for what it shows, and for its share of attention's worth of the target. In
     the form by documents their costs are summed for `groups`; None: for `LABELS`.
     """
-    ranked, pairs = evidence.rankings, evidence.pairs
-    grade = measure.form.grades(pairs.label)
-    useful = (grade > 0)[pairs.of_row]
+    ranked = judged.run
+    grade = measure.form.grades(judged.pair_label)
+    useful = (grade > 0)[judged.pair_of_row]
     weight = attention(ranked, measure["browsing"], measure["cutoff"], useful)
     weight = weight / ranked.n_samples[ranked.query]
     seen = np.flatnonzero(weight)
-    pair, weight, band = pairs.of_row[seen], weight[seen], bands.of(ranked.position[seen])
-    n_queries = len(evidence.qids)
-    per_band = shares(by_band(pairs.query[pair], band, weight, n_queries, len(bands)))
+    pair, weight, band = judged.pair_of_row[seen], weight[seen], bands.of(ranked.position[seen])
+    n_queries = len(judged.qids)
+    per_band = shares(by_band(judged.pair_query[pair], band, weight, n_queries, len(bands)))
     if measure["groups"] is None:
-        shown = by_band(pair, band, weight, len(pairs), len(bands))
-        return _of_documents(measure, evidence, shown, grade, per_band, groups)
+        shown = by_band(pair, band, weight, judged.n_pairs, len(bands))
+        return _of_documents(measure, judged, shown, grade, per_band, groups)
     form: Any = measure.form
     if form.useful_only:
         counted = grade[pair] > 0
         pair, band, weight = pair[counted], band[counted], weight[counted]
-    memberships = form.groups.memberships(pairs.docnos, "drop")
-    target = form.target.for_qids(evidence.qids)
-    units = sides(pairs.query[pair], band, pairs.doc[pair], weight, memberships, target, len(bands))
+    memberships = form.groups.memberships(judged.docnos, "drop")
+    target = form.target.for_qids(judged.qids)
+    units = sides(
+        judged.pair_query[pair],
+        band,
+        judged.pair_doc[pair],
+        weight,
+        memberships,
+        target,
+        len(bands),
+    )
     mass = form.scale * units.target
     over = units.shown.sum(axis=1) - mass
     # groups that are not listed are not shown: each of them costs its squared target
@@ -385,48 +393,48 @@ def loss_contributions(
 
 def _of_documents(
     measure: Any,
-    evidence: Evidence,
+    judged: Judged,
     shown: FloatArray,
     grade: FloatArray,
     per_band: FloatArray,
     groups: Groups | None,
 ) -> Contributions:
-    pairs, mass = evidence.pairs, measure.form.targets(evidence)
+    mass = measure.form.targets(judged)
     over = shown.sum(axis=1) - mass
     level = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))  # as in LABELS
-    cost = costs(shown, over, per_band[pairs.query], -over * mass)
-    parts = Contributions(pairs.query, level, shown, mass, cost, per_band)
+    cost = costs(shown, over, per_band[judged.pair_query], -over * mass)
+    parts = Contributions(judged.pair_query, level, shown, mass, cost, per_band)
     if groups is not None:
-        memberships = groups.memberships(pairs.docnos, "drop")
-        own = memberships.take(pairs.doc).normalized()
+        memberships = groups.memberships(judged.docnos, "drop")
+        own = memberships.take(judged.pair_doc).normalized()
         without = np.flatnonzero(own.size == 0)
         level = np.concatenate([own.level, np.full(len(without), groups.space.size)])
         units = np.concatenate([own.row, without])
         parts = parts.taken(units, np.concatenate([own.weight, np.ones(len(without))]))
     parts = parts.regrouped(parts.query, level, np.ones(len(level)))
-    return _normalized(measure, evidence, _with_unseen(measure, evidence, parts))
+    return _normalized(measure, judged, _with_unseen(measure, judged, parts))
 
 
-def _with_unseen(measure: Any, evidence: Evidence, parts: Contributions) -> Contributions:
+def _with_unseen(measure: Any, judged: Judged, parts: Contributions) -> Contributions:
     """Add the documents that are neither judged nor retrieved, of which only n is known."""
-    raw = _raw(measure, evidence)
-    n_queries = len(evidence.qids)
+    raw = _raw(measure, judged)
+    n_queries = len(judged.qids)
     known = np.bincount(parts.query, weights=parts.cost.sum(axis=1), minlength=n_queries)
-    rest = np.where(evidence.present & (raw > known * (1 + 1e-9) + 1e-12), raw - known, 0.0)
+    rest = np.where(judged.present & (raw > known * (1 + 1e-9) + 1e-12), raw - known, 0.0)
     more = np.flatnonzero(rest > 0)
     return parts.with_unshown(more, REST, rest[more, None] * parts.attention[more])
 
 
-def _normalized(measure: Any, evidence: Evidence, parts: Contributions) -> Contributions:
+def _normalized(measure: Any, judged: Judged, parts: Contributions) -> Contributions:
     """Scale each query's parts so that they add up to the normalized value."""
     if not measure["normalize"]:
         return parts
-    raw, value = _raw(measure, evidence), measure.score_all(evidence)
+    raw, value = _raw(measure, judged), measure.score_all(judged)
     factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)[parts.query]
     return replace(parts, cost=parts.cost * factor[:, None])
 
 
-def _raw(measure: Any, evidence: Evidence) -> FloatArray:
+def _raw(measure: Any, judged: Judged) -> FloatArray:
     plain = type(measure)(**{**measure.params, "normalize": False})
-    result: FloatArray = plain.score_all(evidence)
+    result: FloatArray = plain.score_all(judged)
     return result

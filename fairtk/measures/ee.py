@@ -38,7 +38,7 @@ from fairtk.groups import (
     loss_parts,
 )
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.judged import Evidence
+from fairtk.measures.judged import Judged
 from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param
 
 Reasons = tuple[tuple[str, BoolArray], ...]
@@ -92,20 +92,20 @@ class Form:
                 f"documents that the user reads: write {self.where}@5"
             )
 
-    def find(self, evidence: Evidence) -> Found:
+    def find(self, judged: Judged) -> Found:
         """Return the values of all queries."""
         raise NotImplementedError
 
-    def shown(self, evidence: Evidence) -> SparseRows:
+    def shown(self, judged: Judged) -> SparseRows:
         """Return the attention that each ranking gives: a row per ranking, a column per pair."""
-        ranked, pairs = evidence.rankings, evidence.pairs
-        useful = (self.grades(pairs.label) > 0)[pairs.of_row]
+        ranked = judged.run
+        useful = (self.grades(judged.pair_label) > 0)[judged.pair_of_row]
         deepest = int(ranked.position.max(initial=-1)) + 1
         weight = self.ranks(deepest).attention(ranked, useful)
-        shape = (ranked.n_rankings, len(pairs))
-        return SparseRows(attention_matrix(ranked.ranking, pairs.of_row, weight, shape))
+        shape = (ranked.n_rankings, judged.n_pairs)
+        return SparseRows(attention_matrix(ranked.ranking, judged.pair_of_row, weight, shape))
 
-    def targets(self, evidence: Evidence) -> FloatArray:
+    def targets(self, judged: Judged) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""
         raise ParameterError(f"{self.where}: no target by document; use variant='paper'")
 
@@ -119,25 +119,25 @@ class Form:
         grade = label if rel is None else np.where(label >= rel, label, np.minimum(label, 0.0))
         return grade if self.graded else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
 
-    def judged(self, evidence: Evidence) -> tuple[FloatArray, BoolArray, FloatArray, IntArray]:
+    def of_pairs(self, judged: Judged) -> tuple[FloatArray, BoolArray, FloatArray, IntArray]:
         """Return of each pair the grade, whether it is useful, and the expected exposure.
 
         Shape (n_pairs,); then the number of useful documents of each query, shape (n_queries,).
         """
-        ranked, pairs = evidence.rankings, evidence.pairs
-        grade = self.grades(pairs.label)
+        ranked = judged.run
+        grade = self.grades(judged.pair_label)
         useful = grade > 0
-        n_useful = counts(pairs.query, useful, len(evidence.qids))
-        if evidence.exact is not None:
-            weight = evidence.exposure_of_rows(self.where, self.model, self.cutoff)
+        n_useful = counts(judged.pair_query, useful, len(judged.qids))
+        if judged.exact is not None:
+            weight = judged.exposure_of_rows(self.where, self.model, self.cutoff)
         else:
             deepest = int(ranked.position.max(initial=-1)) + 1
-            weight = self.ranks(deepest).attention(ranked, useful[pairs.of_row])
+            weight = self.ranks(deepest).attention(ranked, useful[judged.pair_of_row])
         samples = ranked.n_samples[ranked.query]
-        exposure = expected_exposure(weight, pairs.of_row, len(useful), samples)
+        exposure = expected_exposure(weight, judged.pair_of_row, len(useful), samples)
         return grade, useful, exposure, n_useful
 
-    def without_sampling(self, evidence: Evidence, found: Found) -> Found:
+    def without_sampling(self, judged: Judged, found: Found) -> Found:
         """Return values whose EE-D and EE-L are right in expectation for any number of samples.
 
         The mean exposure of N rankings has the squared norm ((N - 1) D + W) / N in expectation,
@@ -145,19 +145,19 @@ class Form:
         rankings under models that look at ranks alone, the mean over the samples under a cascade. A
         query whose run has no samples is left as it is: its ranking is the policy.
         """
-        ranked = evidence.rankings
+        ranked = judged.run
         if not ranked.sampled:
             return found
-        query = evidence.query_of_run[ranked.ranking_query]
-        n = np.bincount(query, minlength=len(evidence.qids))
+        query = judged.ranking_query
+        n = np.bincount(query, minlength=len(judged.qids))
         alone = np.flatnonzero(n == 1)
         if len(alone):
             raise InputError(
-                f"{self.where}: qid {str(evidence.qids[alone[0]])!r} has one sample ({len(alone)} "
+                f"{self.where}: qid {str(judged.qids[alone[0]])!r} has one sample ({len(alone)} "
                 "such queries), and the unbiased estimate needs two; draw more, drop the column "
                 "'sample' of a ranking that is always the same, or say estimator='plain'"
             )
-        square = total(query, self.shown(evidence).square(), len(n)) / np.maximum(n, 1)
+        square = total(query, self.shown(judged).square(), len(n)) / np.maximum(n, 1)
         values = found.values
         added = np.where(n > 0, (square - values.disparity.value) / np.maximum(n - 1, 1), 0.0)
         disparity = replace(values.disparity, value=values.disparity.value - added)
@@ -171,12 +171,11 @@ def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
 
 
 def summed(
-    evidence: Evidence, memberships: Memberships, weight: FloatArray, pair: IntArray
+    judged: Judged, memberships: Memberships, weight: FloatArray, pair: IntArray
 ) -> SparseRows:
     """Return weights of pairs, summed over each query's groups."""
-    pairs = evidence.pairs
-    shape = (len(evidence.qids), memberships.n_rows)
-    shown = attention_matrix(pairs.query[pair], pairs.doc[pair], weight, shape)
+    shape = (len(judged.qids), memberships.n_rows)
+    shown = attention_matrix(judged.pair_query[pair], judged.pair_doc[pair], weight, shape)
     return group_exposure(shown, memberships)
 
 
@@ -188,16 +187,16 @@ class PaperForm(Form):
         self.exact = measure.settings["bounds"] == "exact"
         self.n: str | int = measure.settings["n"]
 
-    def find(self, evidence: Evidence) -> Found:
+    def find(self, judged: Judged) -> Found:
         """Return the values of all queries."""
-        n, is_open = self.n_documents(evidence), self.n == "judged+retrieved"
-        pairs, n_queries = evidence.pairs, len(evidence.qids)
+        n, is_open = self.n_documents(judged), self.n == "judged+retrieved"
+        n_queries = len(judged.qids)
         ranks = self.ranks(int(n.max(initial=0)))
-        grade, useful, exposure, n_useful = self.judged(evidence)
+        grade, useful, exposure, n_useful = self.of_pairs(judged)
         values = values_and_bounds(
             exposure,
-            pairs.query,
-            make_grades(pairs.query, np.nan_to_num(grade), n_queries, n),
+            judged.pair_query,
+            make_grades(judged.pair_query, np.nan_to_num(grade), n_queries, n),
             ranks,
             self.cutoff,
             exact=self.exact,
@@ -206,62 +205,62 @@ class PaperForm(Form):
         undefined: Reasons = ()
         if self.n == "judged":
             # documents without a label stand for labeled ones that are not useful, if there are any
-            read = counts(pairs.query, (exposure > 0) & ~useful, n_queries)
+            read = counts(judged.pair_query, (exposure > 0) & ~useful, n_queries)
             reason = "its rankings have more documents that are not useful than n='judged' counts"
             undefined = ((reason, read > n - n_useful),)
         return Found(
             values,
             useless=n_useful == 0,
             undefined=undefined,
-            unbounded=self._short(evidence, n) if self.exact else (),
+            unbounded=self._short(judged, n) if self.exact else (),
             n=n if is_open else None,
             # with the paper's bounds EE-D knows n only where the cutoff exceeds it
             disparity_has_n=self.exact or self.cutoff is None or bool((n < self.cutoff).any()),
         )
 
-    def targets(self, evidence: Evidence) -> FloatArray:
+    def targets(self, judged: Judged) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""
-        n, pairs = self.n_documents(evidence), evidence.pairs
-        grade = np.nan_to_num(self.grades(pairs.label))
-        grades = make_grades(pairs.query, grade, len(evidence.qids), n)
+        n = self.n_documents(judged)
+        grade = np.nan_to_num(self.grades(judged.pair_label))
+        grades = make_grades(judged.pair_query, grade, len(judged.qids), n)
         target = self.ranks(int(n.max(initial=0))).target(grades)
         return np.append(target, 0.0)[grades.of_pair]
 
-    def n_documents(self, evidence: Evidence) -> IntArray:
+    def n_documents(self, judged: Judged) -> IntArray:
         """Return the number n of documents of each query; shape (n_queries,)."""
         wanted: Any = self.n
-        pairs, n_queries = evidence.pairs, len(evidence.qids)
-        known = np.bincount(pairs.query, minlength=n_queries)
+        n_queries = len(judged.qids)
+        known = np.bincount(judged.pair_query, minlength=n_queries)
         if wanted == "judged+retrieved":
             return known
         if wanted == "judged":
-            return counts(pairs.query, ~np.isnan(pairs.label), n_queries)
+            return counts(judged.pair_query, ~np.isnan(judged.pair_label), n_queries)
         n = (
             np.full(n_queries, wanted, dtype=np.int64)
             if isinstance(wanted, int)
-            else self._n_of_column(evidence, wanted)
+            else self._n_of_column(judged, wanted)
         )
         short = n < known
         if short.any():
             at = int(np.flatnonzero(short)[0])
-            useful = counts(pairs.query, self.grades(pairs.label) > 0, n_queries)
+            useful = counts(judged.pair_query, self.grades(judged.pair_label) > 0, n_queries)
             raise InputError(
-                f"{self.where}: n is {n[at]} for qid {evidence.qids[at]!r}, but {known[at]} of its "
+                f"{self.where}: n is {n[at]} for qid {judged.qids[at]!r}, but {known[at]} of its "
                 f"documents are judged or retrieved, {useful[at]} of them useful; "
                 "n is the number of all documents of a query"
             )
         return n
 
-    def _n_of_column(self, evidence: Evidence, column: str) -> IntArray:
-        frame = evidence.qrels.frame
+    def _n_of_column(self, judged: Judged, column: str) -> IntArray:
+        frame = judged.qrels.frame
         if column not in frame.columns:
             raise ColumnError(
                 f"{self.where}: n must be 'judged+retrieved', 'judged', a number or a column of "
                 f"the qrels; there is no column {column!r} among {list(frame.columns)}"
             )
         values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
-        query = evidence.qrels.query
-        n = np.full(len(evidence.qids), np.nan)
+        query = judged.qrels.query
+        n = np.full(len(judged.qids), np.nan)
         n[query] = values
         wrong = ~(n[query] == values) | (values != np.floor(values))
         if wrong.any():
@@ -272,10 +271,10 @@ class PaperForm(Form):
             )
         return n.astype(np.int64)
 
-    def _short(self, evidence: Evidence, n: IntArray) -> Reasons:
+    def _short(self, judged: Judged, n: IntArray) -> Reasons:
         """Return where rankings are shorter than those that the exact bounds are made for."""
-        ranked = evidence.rankings
-        query = evidence.query_of_run[ranked.ranking_query]
+        ranked = judged.run
+        query = judged.ranking_query
         depth = n if self.cutoff is None else np.minimum(n, self.cutoff)
         short = np.diff(ranked.ranking_start) < depth[query]
         wanted = "n" if self.cutoff is None else f"min({self.cutoff}, n)"
@@ -299,13 +298,14 @@ class ExpevalForm(Form):
             raise ParameterError(f"{self.name}: variant='expeval' has no cutoff; drop @k")
         self.complete: bool = measure.settings["complete"]
 
-    def find(self, evidence: Evidence) -> Found:
+    def find(self, judged: Judged) -> Found:
         """Return the values of all queries."""
-        pairs, n_queries = evidence.pairs, len(evidence.qids)
-        grade, useful, exposure, n_useful = self.judged(evidence)
+        n_queries = len(judged.qids)
+        grade, useful, exposure, n_useful = self.of_pairs(judged)
         known = grade if self.complete else np.where(useful, grade, np.nan)
-        grades = make_grades(pairs.query, known, n_queries)
-        values = expeval_values(exposure, pairs.query, grades, self.model, complete=self.complete)
+        query = judged.pair_query
+        grades = make_grades(query, known, n_queries)
+        values = expeval_values(exposure, query, grades, self.model, complete=self.complete)
         # with complete labels every grade has a target
         return Found(values, (n_useful == 0) & (not self.complete))
 
@@ -322,20 +322,20 @@ class ExpevalGroupsForm(ExpevalForm):
         self.groups = measure.settings["groups"]
         self.disparity_needs_useful = bool(measure.settings["useful_only"])
 
-    def find(self, evidence: Evidence) -> Found:
+    def find(self, judged: Judged) -> Found:
         """Return the values of all queries."""
-        pairs, n_queries = evidence.pairs, len(evidence.qids)
-        grade, useful, exposure, n_useful = self.judged(evidence)
+        n_queries = len(judged.qids)
+        grade, useful, exposure, n_useful = self.of_pairs(judged)
         counted = np.flatnonzero(~np.isnan(grade) if self.complete else useful)
-        grades = make_grades(pairs.query[counted], grade[counted], n_queries)
+        grades = make_grades(judged.pair_query[counted], grade[counted], n_queries)
         wanted = expeval_target(grades, self.model)[grades.of_pair]
-        memberships = self.groups.memberships(pairs.docnos, "drop").binary()
-        ones = summed(evidence, memberships, np.ones(len(counted)), counted)
+        memberships = self.groups.memberships(judged.docnos, "drop").binary()
+        ones = summed(judged, memberships, np.ones(len(counted)), counted)
         values = expeval_group_values(
-            summed(evidence, memberships, exposure[counted], counted),
-            summed(evidence, memberships, wanted, counted),
+            summed(judged, memberships, exposure[counted], counted),
+            summed(judged, memberships, wanted, counted),
             n_useful,
-            counts(pairs.query, counted, n_queries),
+            counts(judged.pair_query, counted, n_queries),
             np.bincount(ones.row, minlength=n_queries),
             self.model,
         )
@@ -350,16 +350,16 @@ class FairRAGForm(Form):
         if not isinstance(self.model, MU):
             raise ParameterError(f"{self.name}: variant='fair-rag' goes with browsing='MU' only")
 
-    def find(self, evidence: Evidence) -> Found:
+    def find(self, judged: Judged) -> Found:
         """Return the values of all queries."""
-        pairs, n_queries = evidence.pairs, len(evidence.qids)
-        grade, useful, exposure, n_useful = self.judged(evidence)
+        n_queries = len(judged.qids)
+        grade, useful, exposure, n_useful = self.of_pairs(judged)
         values = fair_rag_values(
             exposure,
-            pairs.query,
-            make_grades(pairs.query, np.where(useful, 1.0, np.nan), n_queries),
+            judged.pair_query,
+            make_grades(judged.pair_query, np.where(useful, 1.0, np.nan), n_queries),
             int(self.cutoff or 0),
-            counts(pairs.query, ~np.isnan(grade), n_queries),
+            counts(judged.pair_query, ~np.isnan(grade), n_queries),
         )
         return Found(values, n_useful == 0)
 
@@ -405,24 +405,24 @@ class Task2Form(Form):
         ranks = np.arange(self.cutoff or self.RANKS, dtype=np.int64)
         return float(self.model.weights(ranks).sum())
 
-    def shown(self, evidence: Evidence) -> SparseRows:
+    def shown(self, judged: Judged) -> SparseRows:
         """Return the exposure that each ranking gives: a row per ranking, a column per group."""
-        rows, pairs = super().shown(evidence), evidence.pairs
-        counted = self.grades(pairs.label) > 0
+        rows = super().shown(judged)
+        counted = self.grades(judged.pair_label) > 0
         weight = rows.weight * counted[rows.level] if self.useful_only else rows.weight
-        memberships = self.groups.memberships(pairs.docnos, "drop")
-        return group_exposure(rows.weighted(weight).matrix, memberships.take(pairs.doc))
+        memberships = self.groups.memberships(judged.docnos, "drop")
+        return group_exposure(rows.weighted(weight).matrix, memberships.take(judged.pair_doc))
 
-    def find(self, evidence: Evidence) -> Found:
+    def find(self, judged: Judged) -> Found:
         """Return the values of all queries."""
-        pairs, n_queries = evidence.pairs, len(evidence.qids)
-        _, useful, exposure, n_useful = self.judged(evidence)
+        n_queries = len(judged.qids)
+        _, useful, exposure, n_useful = self.of_pairs(judged)
         exposure = exposure * useful if self.useful_only else exposure
-        memberships = self.groups.memberships(pairs.docnos, "drop")
-        system = summed(evidence, memberships, exposure, np.arange(len(pairs)))
+        memberships = self.groups.memberships(judged.docnos, "drop")
+        system = summed(judged, memberships, exposure, np.arange(judged.n_pairs))
         wanted: Any = system.take(np.full(n_queries, -1))
         if self.target is not None:
-            wanted = self.target.for_qids(evidence.qids)
+            wanted = self.target.for_qids(judged.qids)
         disparity, relevance, loss = loss_parts(system, wanted, self.scale)
         untargeted = wanted.total() == 0
         square = self.scale**2 * wanted.square()
@@ -539,36 +539,36 @@ class ExpectedExposure(FairMeasure):
         # the three share what they compute
         self._shared = ("exposure", tuple({**self.params, "normalize": None}.items()))
 
-    def _found(self, evidence: Evidence) -> Found:
-        if self._shared not in evidence.cache:
-            found = self.form.find(evidence)
+    def _found(self, judged: Judged) -> Found:
+        if self._shared not in judged.cache:
+            found = self.form.find(judged)
             if self.params.get("estimator") == "unbiased":
-                found = self.form.without_sampling(evidence, found)
-            evidence.cache[self._shared] = found
-        return evidence.cache[self._shared]  # type: ignore[no-any-return]
+                found = self.form.without_sampling(judged, found)
+            judged.cache[self._shared] = found
+        return judged.cache[self._shared]  # type: ignore[no-any-return]
 
-    def scales(self, evidence: Evidence) -> FloatArray:
+    def scales(self, judged: Judged) -> FloatArray:
         """Return what raw values are multiplied by in each query; NaN where that is undefined."""
         if not self.normalize:
-            return np.ones(len(evidence.qids))
-        return np.where(evidence.present, 1.0 / self.widths(evidence), 0.0)
+            return np.ones(len(judged.qids))
+        return np.where(judged.present, 1.0 / self.widths(judged), 0.0)
 
-    def widths(self, evidence: Evidence) -> FloatArray:
+    def widths(self, judged: Judged) -> FloatArray:
         """Return how far apart the bounds of raw values are; NaN where that is undefined."""
-        part: Bounded = getattr(self._found(evidence).values, self.PART)
+        part: Bounded = getattr(self._found(judged).values, self.PART)
         return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
         if self.form.lacking:
             raise ParameterError(self.form.lacking)
-        found = self._found(evidence)
+        found = self._found(judged)
         part: Bounded = getattr(found.values, self.PART)
-        present, whole = evidence.present, self.PART == "disparity"
+        present, whole = judged.present, self.PART == "disparity"
         n_decides = found.disparity_has_n or not whole
-        if found.n is not None and n_decides and "sizes compared" not in evidence.cache:
-            evidence.cache["sizes compared"] = True
-            self._compare_sizes(evidence, found.n)
+        if found.n is not None and n_decides and "sizes compared" not in judged.cache:
+            judged.cache["sizes compared"] = True
+            self._compare_sizes(judged, found.n)
         reasons = []
         if not whole and found.untargeted is not None:
             reasons.append(("there is no target", found.untargeted))
@@ -585,29 +585,26 @@ class ExpectedExposure(FairMeasure):
         told = np.zeros(len(result), dtype=bool)
         for reason, mask in reasons:
             if mask.any():
-                self.warn_undefined(evidence.qids[mask & ~told], len(result), reason)
+                self.warn_undefined(judged.qids[mask & ~told], len(result), reason)
                 told |= mask
         return np.where(told, np.nan, result)
 
-    def _compare_sizes(self, evidence: Evidence, n: IntArray) -> None:
+    def _compare_sizes(self, judged: Judged, n: IntArray) -> None:
         """Warn if another system was measured on the same labels with other n, in the same call.
 
         That is right for re-rankings of the same candidates, and misleading otherwise. One call is
-        one evaluator, or one ``pt.Experiment``, which makes an evaluator for each system after it
-        has asked the measures for their inputs: from then on the measures themselves remember.
-        Queries that a run lacks do not count.
+        one evaluator, or one ``pt.Experiment``. Queries that a run lacks do not count.
         """
-        seen = evidence.qrels.cache.setdefault("n", {}) if self.sizes is None else self.sizes
-        key = evidence.qrels.fingerprint
-        now = np.where(evidence.present, n, -1)
-        before = seen.get(key, now)
-        seen[key] = now
+        systems, key = judged.qrels.cache.setdefault("systems", {}), tuple(judged.qids)
+        now = np.where(judged.present, n, -1)
+        before = systems.get(key, now)
+        systems[key] = now
         differs = np.flatnonzero((before >= 0) & (now >= 0) & (before != now))
         if len(differs):
             at = differs[0]
             warn(
                 f"{self!r}: systems differ in the number n of judged or retrieved documents for "
-                f"{len(differs)} queries (qid {evidence.qids[at]!r}: {before[at]} and {now[at]}), "
+                f"{len(differs)} queries (qid {judged.qids[at]!r}: {before[at]} and {now[at]}), "
                 "so their targets differ too; give n='judged', a number, or the name of a column "
                 "of the qrels"
             )

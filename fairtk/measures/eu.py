@@ -23,7 +23,7 @@ from fairtk.frames import (
     require,
 )
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.judged import Evidence
+from fairtk.measures.judged import Judged
 from fairtk.measures.params import ObjectParam, Param, read_utility
 from fairtk.measures.utilities import Utility
 
@@ -82,14 +82,14 @@ class ExpectedUtility(FairMeasure):
         turned = self["upper_bound"] is not None
         return "higher" if self.utility.higher_is_better or turned else "lower"
 
-    def of_answers(self, evidence: Evidence) -> tuple[IntArray, FloatArray]:
+    def of_answers(self, judged: Judged) -> tuple[IntArray, FloatArray]:
         """Return the query and the utility of each answer, in the order of query and sample."""
-        gold = _gold_answers(evidence, repr(self))
-        query, code, texts = _answers(evidence, repr(self))
+        gold = _gold_answers(judged, repr(self))
+        query, code, texts = _answers(judged, repr(self))
         missing = [i for i in np.unique(query) if gold[i] is None]
         if missing:
             raise InputError(
-                f"{self!r}: the gold_answer of qid {evidence.qids[missing[0]]!r} is missing "
+                f"{self!r}: the gold_answer of qid {judged.qids[missing[0]]!r} is missing "
                 f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
             )
         pair, of_pair = np.unique(query * max(1, len(texts)) + code, return_inverse=True)
@@ -111,49 +111,49 @@ class ExpectedUtility(FairMeasure):
         """The value of a query without an answer; NaN if no error is the largest."""
         return self.MISSING if self.better == "higher" else math.nan
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the mean utility of each query's answers."""
-        query, value = self.of_answers(evidence)
-        n_queries = len(evidence.qids)
+        query, value = self.of_answers(judged)
+        n_queries = len(judged.qids)
         count = np.bincount(query, minlength=n_queries)
         result = np.where(count > 0, average(query, value, n_queries), self.worst)
         absent = np.isnan(result) & (count == 0)
         self.warn_undefined(
-            evidence.qids[absent],
+            judged.qids[absent],
             n_queries,
             "it has no answer, and an error has no worst value unless upper_bound is given",
         )
         return result
 
 
-def _gold_answers(evidence: Evidence, where: str) -> list[Any]:
-    frame = evidence.qrels.frame
+def _gold_answers(judged: Judged, where: str) -> list[Any]:
+    frame = judged.qrels.frame
     require(frame, [QID, GOLD_ANSWER], f"{where} (qrels)")
-    gold: list[Any] = [None] * len(evidence.qids)
-    for index, value in zip(evidence.qrels.query, frame[GOLD_ANSWER].tolist(), strict=True):
+    gold: list[Any] = [None] * len(judged.qids)
+    for index, value in zip(judged.qrels.query, frame[GOLD_ANSWER].tolist(), strict=True):
         if isinstance(value, np.ndarray | tuple):
             value = list(value)
         if not isinstance(value, str | list):
             continue  # missing here; an error only if no row of the query has one
         if gold[index] is not None and gold[index] != value:
             raise InputError(
-                f"{where}: qid {evidence.qids[index]!r} has two gold answers, {gold[index]!r} and "
+                f"{where}: qid {judged.qids[index]!r} has two gold answers, {gold[index]!r} and "
                 f"{value!r}; the gold answer repeats on each row, alternatives go into one list"
             )
         gold[index] = value
     return gold
 
 
-def _answers(evidence: Evidence, where: str) -> tuple[IntArray, IntArray, list[str]]:
+def _answers(judged: Judged, where: str) -> tuple[IntArray, IntArray, list[str]]:
     """Return the query and the text of each answer, one per (qid, sample), and the texts."""
-    frame = evidence.frame
+    frame = judged.run.frame
     if len(frame) == 0 and QANSWER not in frame.columns:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), []
     require(frame, [QID, QANSWER], f"{where} (run; end the pipeline with a generator)")
     if DOCNO in frame.columns and len(frame):
-        _ = evidence.rankings  # validates samples and duplicates
+        judged.run.checked()
     query_codes, qids = pd.factorize(frame[QID])
-    query = evidence.qrels.queries.find(Ids(as_strings(qids)))
+    query = judged.qrels.queries.find(Ids(as_strings(qids)))
     sample = (
         frame[SAMPLE].to_numpy(dtype=np.int64)
         if SAMPLE in frame.columns

@@ -30,7 +30,7 @@ from fairtk.measures.contributions import (
     loss_contributions,
 )
 from fairtk.measures.ee import EE_L
-from fairtk.measures.judged import Evidence
+from fairtk.measures.judged import Judged
 from fairtk.measures.params import parse
 
 
@@ -537,27 +537,28 @@ def explain(
     _check(measure, groups)
     names = Names.of(measure, groups)
     where = f"explain({measure!r})"
-    checked = Qrels(qrels, where, either=True)
+    labels = Qrels(qrels, where, either=True)
+    reads_labels = not isinstance(measure, type(AWRF))
     frames = [run] if baseline is None else [run, baseline]
-    evidences = [Evidence(checked, f, where) for f in frames]
-    depth = max(_depth(measure, evidence) for evidence in evidences)
+    judged_runs = [Judged.of(labels, f, where, documents=reads_labels) for f in frames]
+    depth = max(_depth(measure, judged) for judged in judged_runs)
     of_ranks = Bands.make(bands, depth)
-    values = [measure.score_all(evidence) for evidence in evidences]
+    values = [measure.score_all(judged) for judged in judged_runs]
     defined = ~np.isnan(np.stack(values)).any(axis=0)
     systems = []
-    for evidence, value in zip(evidences, values, strict=True):
+    for judged, value in zip(judged_runs, values, strict=True):
         # score_all has said it all
         with warnings.catch_warnings(action="ignore", category=FairtkWarning):
-            parts = _parts(measure, evidence, of_ranks, groups)
-        shown = defined & evidence.present
-        lost = np.flatnonzero(defined & ~evidence.present)
+            parts = _parts(measure, judged, of_ranks, groups)
+        shown = defined & judged.present
+        lost = np.flatnonzero(defined & ~judged.present)
         cost = 1.0 - value if isinstance(measure, type(AWRF)) else value
         outside = np.zeros((len(lost), len(of_ranks)))
         outside[:, -1] = cost[lost]
         parts = parts.kept(shown).with_unshown(lost, ABSENT, outside)
-        systems.append(System(parts, value, cost, evidence.present))
+        systems.append(System(parts, value, cost, judged.present))
     before = systems[1] if baseline is not None else None
-    return Explanation(measure, checked.qids, names, of_ranks, defined, systems[0], before)
+    return Explanation(measure, labels.qids, names, of_ranks, defined, systems[0], before)
 
 
 def _check(measure: Any, groups: Groups | None) -> None:
@@ -596,12 +597,12 @@ def _check(measure: Any, groups: Groups | None) -> None:
     )
 
 
-def _depth(measure: Any, evidence: Evidence) -> int:
-    deepest = int(evidence.rankings.position.max(initial=0)) + 1
+def _depth(measure: Any, judged: Judged) -> int:
+    deepest = int(judged.run.position.max(initial=0)) + 1
     return deepest if measure["cutoff"] is None else min(deepest, measure["cutoff"])
 
 
-def _parts(measure: Any, evidence: Evidence, bands: Bands, groups: Groups | None) -> Contributions:
+def _parts(measure: Any, judged: Judged, bands: Bands, groups: Groups | None) -> Contributions:
     if isinstance(measure, type(AWRF)):
-        return awrf_contributions(measure, evidence, bands)
-    return loss_contributions(measure, evidence, bands, groups)
+        return awrf_contributions(measure, judged, bands)
+    return loss_contributions(measure, judged, bands, groups)

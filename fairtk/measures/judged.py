@@ -1,10 +1,9 @@
-"""One run beside the labels as arrays, encoded once and shared by all measures of a call."""
+"""A run beside the labels as arrays: what all measures of a call share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -22,19 +21,14 @@ from fairtk.frames import (
     QID,
     RANK,
     SAMPLE,
-    SCORE,
     BoolArray,
     FloatArray,
-    Ids,
     IntArray,
     ObjectArray,
     Qrels,
-    Rankings,
     Run,
-    rankings_of,
     rows_by_code,
-    warn_of_other_docnos,
-    warn_of_other_qids,
+    warn_of_unmatched,
 )
 
 
@@ -42,7 +36,7 @@ from fairtk.frames import (
 class ExactExposure:
     """What a frame X says of its exposure."""
 
-    run: pd.DataFrame  # the frame with its exposure as scores, and without ranks
+    n_rows: int  # number of rows of the frame
     browsing: str  # the string form of the browsing model
     cutoff: int | None  # the cutoff; None: all ranks
 
@@ -50,33 +44,34 @@ class ExactExposure:
         return f"browsing={self.browsing!r} and cutoff={self.cutoff}"
 
     @classmethod
-    def of(cls, run: pd.DataFrame, where: str) -> ExactExposure:
+    def of(cls, run: Run) -> ExactExposure:
         """Return what a frame X, which has the column ``exposure``, says of it, checked."""
-        if BROWSING not in run.columns or CUTOFF not in run.columns:
+        frame, where = run.frame, run.where
+        if BROWSING not in frame.columns or CUTOFF not in frame.columns:
             raise ColumnError(
                 f"{where} has the column {EXPOSURE!r}, as exact exposure has, but not both of "
                 f"{BROWSING!r} and {CUTOFF!r}, which say what it holds for: keep all three, or "
                 f"rename {EXPOSURE!r} if it means something else"
             )
-        if SAMPLE in run.columns:
+        if SAMPLE in frame.columns:
             raise InputError(
                 f"{where}: the columns {EXPOSURE!r} and {SAMPLE!r} exclude each other: exact "
                 "exposure has no samples; drop one of them"
             )
         for name in (BROWSING, CUTOFF, ALPHA):
-            if name in run.columns and run[name].nunique(dropna=False) > 1:
-                found = run[name].unique().tolist()
+            if name in frame.columns and frame[name].nunique(dropna=False) > 1:
+                values = frame[name].unique().tolist()
                 raise InputError(
                     f"{where}: the exposure of one system has several values of {name!r} "
-                    f"({found}); measure them one by one, e.g. those of run.groupby({name!r})"
+                    f"({values}); measure them one by one, e.g. those of run.groupby({name!r})"
                 )
-        column = pd.to_numeric(run[EXPOSURE], errors="coerce")
+        column = pd.to_numeric(frame[EXPOSURE], errors="coerce")
         if (column < 0).any():
             raise InputError(f"{where}: exposure must be at least 0; found {column.min()}")
-        cutoff: Any = run[CUTOFF].iloc[0] if len(run) else None
+        cutoff: Any = frame[CUTOFF].iloc[0] if len(frame) else None
         return cls(
-            run.drop(columns=RANK, errors="ignore").assign(**{SCORE: run[EXPOSURE]}),
-            str(run[BROWSING].iloc[0]) if len(run) else "",
+            len(frame),
+            str(frame[BROWSING].iloc[0]) if len(frame) else "",
             None if pd.isna(cutoff) else int(cutoff),
         )
 
@@ -88,7 +83,7 @@ class ExactExposure:
                 f"useful, so no exact exposure (column {EXPOSURE!r}) holds for it; measure "
                 "sampled rankings instead (FairSampler)"
             )
-        if len(self.run) and (str(model), cutoff) != (self.browsing, self.cutoff):
+        if self.n_rows and (str(model), cutoff) != (self.browsing, self.cutoff):
             raise InputError(
                 f"{where} needs exposure with browsing={str(model)!r} and cutoff={cutoff}, but "
                 f"that of the run (its column {EXPOSURE!r}) was made with {self}; make it anew, "
@@ -106,58 +101,48 @@ class ExactExposure:
         )
 
 
-class Evidence:
-    """One run beside the labels.
+class Judged:
+    """A run beside the labels.
+
+    A pair is a (query, document) that is labeled or retrieved; those of the labels come first.
 
     Attributes:
         qrels: the labels.
         qids: the queries of the labels; shape (n_queries,).
-        run: the rows of the run whose queries have labels.
+        run: the rows of the run whose queries have labels; others are ignored, as ir_measures does.
         present: which of the queries the run has; shape (n_queries,).
         exact: what the run says of its exposure if it is a frame X, None for rankings. Its
             documents then stand in the order of exposure.
-        query_of_run: for each query of the rankings, its index among `qids`.
-
-    Args:
-        qrels: the labels.
-        run: the run, in PyTerrier's or ir_measures' names; queries without labels are ignored, as
-            ir_measures does.
+        query_of_run: for each query of the run, its index among `qids`.
         where: the measures, for messages.
-        warns: whether ids that match nothing are said.
+        cache: for measures, what they have made of this run.
     """
 
-    def __init__(self, qrels: Qrels, run: pd.DataFrame, where: str, warns: bool = True) -> None:
+    def __init__(self, qrels: Qrels, run: Run, where: str) -> None:
         self.exact: ExactExposure | None = None
-        if EXPOSURE in getattr(run, "columns", ()):  # what is no frame is refused below
-            self.exact = ExactExposure.of(run, f"{where} (run)")
-            run = self.exact.run
-        whole = Run(run, f"{where} (run)", either=True)
-        self.qrels = qrels
-        self.where = where
-        self.qids = qrels.qids
-        known = qrels.queries.find(whole.queries)
-        self.run = whole
-        if (known < 0).any():
-            if warns:
-                warn_of_other_qids(qrels, whole.queries, where)
-            self.run = whole.kept(known[whole.query] >= 0)
-        self.query_of_run: IntArray = known[known >= 0]
-        self.frame = self.run.frame
+        if EXPOSURE in run.frame.columns:
+            self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)
+        self.qrels, self.where, self.qids = qrels, where, qrels.qids
+        place = qrels.queries.find(run.queries)
+        self.run = run if (place >= 0).all() else run.take(place[run.frame_query] >= 0)
+        self.query_of_run: IntArray = place[place >= 0]
         self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)
-        self.present[known[known >= 0]] = True
+        self.present[self.query_of_run] = True
         self.cache: dict[Any, Any] = {}
-        self._warns = warns
 
-    @cached_property
-    def rankings(self) -> Rankings:
-        """The run, validated and sorted."""
-        labeled = self.qrels.documents if DOCNO in self.qrels.frame.columns else None
-        return rankings_of(self.run, labeled)
+    @classmethod
+    def of(
+        cls, qrels: Qrels | pd.DataFrame, run: pd.DataFrame, where: str, documents: bool = True
+    ) -> Judged:
+        """Return frames as users have them, in either names.
 
-    @property
-    def is_sampled(self) -> bool:
-        """Whether a query has several rankings; see `fairtk.frames.Run`."""
-        return self.run.is_sampled
+        Queries that match nothing are said, and `documents`, unless these do not matter.
+        """
+        labels = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where, either=True)
+        checked = Run(run, f"{where} (run)", either=True)
+        of_query = checked.documents_of if documents and DOCNO in checked.frame.columns else None
+        warn_of_unmatched(labels, checked.queries, of_query, where)
+        return cls(labels, checked, where)
 
     def exposure_of_rows(self, where: str, model: BrowsingModel, cutoff: int | None) -> FloatArray:
         """Return the exposure of each sorted row of a frame X; not for rankings.
@@ -166,44 +151,80 @@ class Evidence:
         """
         if self.exact is not None:
             self.exact.check(where, model, cutoff)
-        exposure: FloatArray = self.run.scores[self.rankings.order]
+        exposure: FloatArray = self.run.scores[self.run.order]
         return exposure
 
-    def warn_of_other_docnos(self) -> None:
-        """Warn if labels and run do not seem to name documents alike, as `pairs` does."""
-        if DOCNO in self.frame.columns:
-            warn_of_other_docnos(self.qrels, Ids(self.run.qids), self.run.documents_of, self.where)
-
-    def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> Evidence:
-        """Return the evidence of some documents alone; the ranks they had are kept.
+    def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> Judged:
+        """Return some documents alone, with the ranks that they have among all.
 
         `labels` says which rows of the qrels stay, `rows` which sorted rows of the run; None: all.
         """
-        part = copy(self)
-        part.qrels, part.cache, part._warns = self.qrels.kept(labels), {}, False
-        part.__dict__.pop("pairs", None)
-        ranked = self.rankings
-        if rows is not None:
-            ranking = ranked.ranking[rows]
-            ranked = replace(
-                ranked,
-                order=ranked.order[rows],
-                doc=ranked.doc[rows],
-                query=ranked.query[rows],
-                ranking=ranking,
-                position=ranked.position[rows],
-                ranking_start=np.searchsorted(ranking, np.arange(ranked.n_rankings + 1)),
-            )
-        part.__dict__["rankings"] = ranked  # in place of what cached_property would compute
+        run = self.run if rows is None else self.run.restricted(rows)
+        part = Judged(self.qrels.take(labels), run, self.where)
+        part.exact, part._places = self.exact, self._places
         return part
 
+    # Pairs ---------------------------------------------------------------------------------------
+
     @cached_property
-    def pairs(self) -> Pairs:
-        """All (query, document) pairs that are labeled or retrieved."""
-        pairs = Pairs(self)
-        if self._warns and (pairs.of_row >= len(self.qrels.query)).any():  # some are not judged
-            self.warn_of_other_docnos()
-        return pairs
+    def _places(self) -> tuple[IntArray, IntArray]:
+        """The place of each document of the run among those of labels and run; the new ones."""
+        place = self.run.places(self.qrels.documents)
+        other = np.flatnonzero(place < 0)
+        place[other] = self.qrels.documents.size + np.arange(len(other))
+        return place, other
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Query and document of the pairs without label, and the pair of each sorted row."""
+        qrels, (place, other) = self.qrels, self._places
+        n_labeled, width = qrels.documents.size, max(1, qrels.documents.size + len(other))
+        query, doc = self.query_of_run[self.run.query], self.run.doc
+        of_row = qrels.place(query, np.where(place < n_labeled, place, -1)[doc])
+        fresh = of_row < 0
+        codes, distinct = pd.factorize(query[fresh] * width + place[doc[fresh]])
+        of_row[fresh] = len(qrels) + codes
+        return distinct // width, distinct % width, of_row
+
+    @cached_property
+    def pair_query(self) -> IntArray:
+        """Index into `qids` of each pair; shape (n_pairs,)."""
+        return np.concatenate([self.qrels.query, self._pairs[0]])
+
+    @cached_property
+    def pair_doc(self) -> IntArray:
+        """Index into `docnos` of each pair; shape (n_pairs,)."""
+        return np.concatenate([self.qrels.doc, self._pairs[1]])
+
+    @cached_property
+    def pair_label(self) -> FloatArray:
+        """The label of each pair, NaN for an unjudged one; shape (n_pairs,)."""
+        return np.concatenate([self.qrels.labels, np.full(len(self._pairs[0]), np.nan)])
+
+    @property
+    def pair_of_row(self) -> IntArray:
+        """The pair of each sorted row of the run; shape (n_rows,)."""
+        return self._pairs[2]
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of pairs."""
+        return len(self.qrels) + len(self._pairs[0])
+
+    @cached_property
+    def docnos(self) -> ObjectArray:
+        """The documents that are labeled or retrieved."""
+        return np.concatenate([self.qrels.docnos, self.run.docnos[self._places[1]]])
+
+    @cached_property
+    def row_label(self) -> FloatArray:
+        """The label of each sorted row of the run, 0 without one; shape (n_rows,)."""
+        return np.nan_to_num(self.pair_label)[self.pair_of_row]
+
+    @property
+    def ranking_query(self) -> IntArray:
+        """Index into `qids` of each ranking; shape (n_rankings,)."""
+        return self.query_of_run[self.run.ranking_query]
 
     def by_query(
         self, cutoff: int | None
@@ -212,8 +233,8 @@ class Evidence:
 
         Ranks from the cutoff on are left out, within each sample.
         """
-        ranked = self.rankings
-        frame = self.frame.iloc[ranked.order].copy()
+        ranked = self.run
+        frame = ranked.frame.iloc[ranked.order].copy()
         frame[SAMPLE] = ranked.ranking_sample[ranked.ranking]
         frame[RANK] = ranked.position
         for name, ids in ((QID, ranked.qids[ranked.query]), (DOCNO, ranked.docnos[ranked.doc])):
@@ -227,40 +248,3 @@ class Evidence:
             rows = order[start[index] : start[index + 1]]
             run = frame.iloc[rows] if len(rows) else None
             yield index, self.qrels.frame.iloc[self.qrels.rows_of(index)], run
-
-
-class Pairs:
-    """The distinct (query, document) pairs of labels and run; labels come first.
-
-    Attributes:
-        query: query index of each pair; shape (n_pairs,).
-        doc: index into `docnos` of each pair; shape (n_pairs,).
-        label: label of each pair, NaN for an unjudged one; shape (n_pairs,).
-        of_row: pair index of each sorted row of the run; shape (n_rows,).
-    """
-
-    def __init__(self, evidence: Evidence) -> None:
-        qrels, rankings = evidence.qrels, evidence.rankings
-        n_labeled, known = qrels.documents.size, np.array(rankings.place)
-        run_query = evidence.query_of_run[rankings.query]
-        of_row = qrels.place(run_query, known[rankings.doc])
-        other = np.flatnonzero(known < 0)  # documents without any label
-        known[other] = n_labeled + np.arange(len(other))
-        fresh = of_row < 0
-        width = n_labeled + len(other)
-        codes, distinct = pd.factorize((run_query * width + known[rankings.doc])[fresh])
-        of_row[fresh] = len(qrels.query) + codes
-        self.query: IntArray = np.concatenate([qrels.query, distinct // max(1, width)])
-        self.doc: IntArray = np.concatenate([qrels.doc, distinct % max(1, width)])
-        self.label: FloatArray = np.concatenate([qrels.labels, np.full(len(distinct), np.nan)])
-        self.of_row: IntArray = of_row
-        self._documents = qrels.documents, rankings.documents, other
-
-    def __len__(self) -> int:
-        return len(self.query)
-
-    @cached_property
-    def docnos(self) -> ObjectArray:
-        """The documents that are labeled or retrieved."""
-        labeled, retrieved, other = self._documents
-        return np.concatenate([labeled.text, retrieved.text[other]])

@@ -1,142 +1,608 @@
-"""The way into ir_measures: a provider for all measures of fairtk, and their names.
+"""The border to ir_measures: a provider for all measures, and what evaluators of others are given.
 
-ir_measures' own provider for such measures sorts every run by its string ids and calls each
-measure alone. This one encodes labels and run once for all measures of a call.
+ir_measures asks the providers of its default pipeline in order; `FairProvider` stands first and
+takes everything. It checks labels and runs once, by the rules of `fairtk.frames`, whatever form
+they have; computes fairtk's own measures for all queries at once; and hands the rest on to the
+other providers, ids as text, samples refused. So it sees what ``ir_measures.calc``, its evaluators,
+``pt.Evaluate`` and ``pt.Experiment`` ask for.
+
+Those others know nothing of samples, ids that are numbers, or columns of any type but their own. A
+run without samples is handed over as it is, so that each evaluator breaks ties in its own way and
+the values are those of a direct call. Of a sampled run, which ``E(...)`` and products ask for, they
+see one ranking per query at a time, with positive falling scores that repeat its ranks: some of
+them take a score of 0 for "not retrieved".
+
+pytrec_eval keeps an array as long as a query's largest label. It stops the process where that is
+negative (a query whose labels all are), or beyond 2^62; it gives zeros at 2^53, and takes seconds
+for a query at 100,000; what is no integer is a TypeError. `SafeTrecEval` stands in its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 import ir_measures
 import numpy as np
 import pandas as pd
-from ir_measures import Metric, providers
+from ir_measures import CalcResults, Metric, providers
+from ir_measures.providers import FallbackProvider
+from ir_measures.providers.pytrec_eval_provider import PytrecEvalProvider
+from ir_measures.util import QrelsConverter
 
-from fairtk.errors import PluginError
-from fairtk.frames import DOCNO, LABEL, SCORE, TO_IR_MEASURES, Qrels
-from fairtk.measures.awrf import AWRF, nDCG_AWRF, nDCG_TREC
+from fairtk.errors import ColumnError, InputError, PluginError
+from fairtk.frames import (
+    DOCNO,
+    EXPOSURE,
+    LABEL,
+    LOST_SAMPLES,
+    QID,
+    RANK,
+    RELEVANCE,
+    SAMPLE,
+    SCORE,
+    TO_IR_MEASURES,
+    BoolArray,
+    FloatArray,
+    Ids,
+    IntArray,
+    Qrels,
+    Run,
+    ours,
+    require,
+    strange_character,
+    warn_of_unmatched,
+)
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.composed import ByGroup, E, Expectation, Product
-from fairtk.measures.ee import EE_D, EE_L, EE_R
-from fairtk.measures.eu import EU
-from fairtk.measures.foreign import SafeTrecEval, SampleProvider, as_frame
-from fairtk.measures.judged import Evidence
+from fairtk.measures.judged import ExactExposure, Judged
+
+LARGEST_LABEL = 100_000
+"""The largest grade that nDCG takes; other measures ask only whether a label reaches ``rel``."""
+
+_FAST = 1000  # labels up to here cost nothing
+
+Labels = Mapping[str, Mapping[str, int]]
 
 
-class FairProvider(providers.Provider):  # type: ignore[misc]
-    """Computes every `FairMeasure`."""
+class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
+    """pytrec_eval, with labels that have the same values and that it can hold."""
+
+    NAME = "fairtk_trec_eval"
+
+    def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Any:
+        asked = list(measures)
+        labels = _whole(asked, QrelsConverter(qrels).as_dict_of_dict())
+        return super()._evaluator(asked, safe_labels(asked, labels))
+
+
+def safe_labels(measures: Iterable[Any], labels: Labels) -> Labels:
+    """Return labels that pytrec_eval can hold, for which the measures have the same values.
+
+    Labels above `LARGEST_LABEL` are an `InputError` for nDCG.
+    """
+    top = {qid: max(docs.values()) for qid, docs in labels.items() if docs}
+    odd = [qid for qid, label in top.items() if not 0 <= label <= _FAST]
+    if not odd:
+        return labels
+    asked = list(measures)
+    graded = [m for m in asked if m.NAME == "nDCG"]
+    rels = [rel for m in asked if isinstance(rel := m.params.get("rel", 1), int)]
+    ceiling = LARGEST_LABEL if graded else max([_FAST, *rels])
+    result = dict(labels)
+    for qid in odd:
+        if top[qid] > LARGEST_LABEL and graded:
+            doc = next(d for d, label in labels[qid].items() if label == top[qid])
+            raise InputError(
+                f"{graded[0]!r} takes labels up to {LARGEST_LABEL:,}; found {top[qid]} for qid "
+                f"{qid!r}, docno {doc!r}: number the grades 0, 1, 2, ..."
+            )
+        if top[qid] > ceiling:
+            result[qid] = {doc: min(label, ceiling) for doc, label in labels[qid].items()}
+        elif top[qid] < 0 and min(rels, default=1) > 0:
+            result[qid] = dict.fromkeys(labels[qid], 0)  # as little relevant as before
+    return result
+
+
+def _whole(measures: Sequence[Any], labels: Labels) -> Labels:
+    """Return labels as the integers that they are."""
+    if set(map(type, chain.from_iterable(docs.values() for docs in labels.values()))) <= {int}:
+        return labels
+    values = np.array([v for docs in labels.values() for v in docs.values()], dtype=np.float64)
+    whole = iter(whole_labels(measures, values, ", ".join(map(repr, measures))).tolist())
+    return {qid: {doc: next(whole) for doc in docs} for qid, docs in labels.items()}
+
+
+def whole_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
+    """Return labels as integers; one with a fraction is an `InputError`."""
+    fractions = labels != np.floor(labels)
+    if fractions.any():
+        raise InputError(
+            f"{where}: the labels have fractions ({labels[fractions][0]:g}), but "
+            f"{measures[0]!r} needs whole numbers; only fairtk's own measures take any label"
+        )
+    return labels.astype(np.int64)
+
+
+def knows_samples(measure: Any) -> bool:
+    """Return whether a measure can be given several rankings of a query.
+
+    One that was made by ``ir_measures.define`` can if it asks for the column ``sample``.
+    """
+    return isinstance(measure, FairMeasure) or SAMPLE in getattr(measure, "RUN_INPUTS", ())
+
+
+def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
+    """Raise if a run has several rankings of a query and a measure does not know samples.
+
+    Several means: two values of ``sample`` or, without that column, a document or a rank twice.
+    """
+    plain = sorted(repr(m) for m in measures if not knows_samples(m))
+    if not plain:
+        return
+    if EXPOSURE in run.frame.columns:
+        ExactExposure.of(run).refuse(plain[0])
+    if not run.is_sampled:
+        return
+    finding = f"has several rankings of a query (the column {SAMPLE!r})"
+    remedy = f"write E({plain[0]}) for the mean over samples"
+    if SAMPLE not in run.frame.columns:
+        finding = f"has a document or a rank of a query twice, and no column {SAMPLE!r}"
+        remedy = f"if it is sampled, {remedy} and {LOST_SAMPLES}"
+    raise InputError(
+        f"{where}{': ' if where else ''}{plain[0]} reads one ranking per query, but the run "
+        f"{finding}; {remedy}"
+    )
+
+
+class FairProvider(FallbackProvider):  # type: ignore[misc]
+    """Computes every `FairMeasure`, and all others by ir_measures' other providers."""
 
     NAME = "fairtk"
 
-    def __init__(self, warns: bool = True) -> None:
-        super().__init__()
-        self._warns = warns
+    def __init__(self) -> None:
+        providers.Provider.__init__(self)
+        self._compared: tuple[list[weakref.ref[Any]], dict[Any, Any]] = [], {}
 
     @property
-    def for_parts(self) -> FairProvider:
-        """The provider for measures that others are made of: what those said is not said again."""
-        return FairProvider(warns=False)
+    def providers(self) -> list[Any]:
+        """The other providers, as they are now."""
+        return _other_providers()
 
     def supports(self, measure: Any) -> bool:
-        """Return whether the measure is one of fairtk's or of its plugins'."""
-        return isinstance(measure, FairMeasure)
+        """Return whether the measure is fairtk's, a plugin's, or one that another provider has."""
+        return isinstance(measure, FairMeasure) or super().supports(measure)
 
-    def run_inputs(self, measures: Iterable[FairMeasure]) -> list[str]:
+    def run_inputs(self, measures: Iterable[Any]) -> list[str]:
         """Return the columns of the run that the measures read, in ir_measures' names.
 
         Whoever asks is about to compare systems, as ``pt.Experiment`` does: it asks once, and then
-        makes an evaluator for each system. So the measures begin to compare anew.
+        for an evaluator per system, with the very same measures.
         """
-        measures = list(measures)
-        for measure in measures:
-            measure.sizes = {}
-        return _inputs(measures, "RUN_COLUMNS", ir_measures.run_inputs)
+        listed = list(measures)
+        self._compared = [weakref.ref(measure) for measure in listed], {}
+        return [TO_IR_MEASURES.get(name, name) for name in run_columns(listed)]
 
-    def qrel_inputs(self, measures: Iterable[FairMeasure]) -> list[str]:
+    def qrel_inputs(self, measures: Iterable[Any]) -> list[str]:
         """Return the columns of the qrels that the measures read, in ir_measures' names."""
-        return _inputs(measures, "QREL_COLUMNS", ir_measures.qrel_inputs)
+        return [TO_IR_MEASURES.get(name, name) for name in qrel_columns(measures)]
 
-    def _evaluator(self, measures: Iterable[FairMeasure], qrels: Any) -> FairEvaluator:
-        # ir_measures hands over a set, whose order would differ from process to process
-        return FairEvaluator(sorted(measures, key=attrgetter("text")), qrels, self._warns)
+    def _evaluator(self, measures: Iterable[Any], qrels: Any) -> FairEvaluator:
+        evaluator = FairEvaluator(measures, qrels)
+        compared, notes = self._compared
+        if {*map(id, evaluator.measures)} == {id(ref()) for ref in compared}:
+            evaluator.qrels.cache["systems"] = notes
+        return evaluator
+
+
+def run_columns(measures: Iterable[Any]) -> list[str]:
+    """Return the columns of the run that measures and their parts read."""
+    return _columns(measures, "RUN_COLUMNS", FallbackProvider(_other_providers()).run_inputs)
+
+
+def qrel_columns(measures: Iterable[Any]) -> list[str]:
+    """Return the columns of the qrels that measures and their parts read."""
+    return _columns(measures, "QREL_COLUMNS", FallbackProvider(_other_providers()).qrel_inputs)
+
+
+def _columns(measures: Iterable[Any], attribute: str, of_others: Callable[..., Any]) -> list[str]:
+    own, others = _divided(measures)
+    columns = dict.fromkeys(ours(of_others(others)) if others else ())
+    for measure in own:
+        columns.update(dict.fromkeys(_columns(measure.parts, attribute, of_others)))
+        columns.update(dict.fromkeys(getattr(measure, attribute)))
+    return list(columns)
+
+
+def _divided(measures: Iterable[Any]) -> tuple[list[FairMeasure], list[Any]]:
+    """Return fairtk's measures and those of others."""
+    listed = list(measures)
+    own = [m for m in listed if isinstance(m, FairMeasure)]
+    return own, [m for m in listed if not isinstance(m, FairMeasure)]
 
 
 class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
-    """Measures any number of runs against labels that are encoded once."""
+    """Measures any number of runs against labels that are checked and encoded once.
 
-    def __init__(self, measures: list[FairMeasure], qrels: Any, warns: bool = True) -> None:
-        self.where = ", ".join(measure.text for measure in measures)
-        needs = list(dict.fromkeys(name for m in measures for name in m.QREL_COLUMNS))
-        if not isinstance(qrels, pd.DataFrame):
-            qrels = as_frame(qrels, LABEL, f"{self.where} (qrels)")
-        self.qrels = Qrels(qrels, self.where, needs, either=True)
-        self._warns = warns
-        self._reads_documents = DOCNO in needs
-        self._expectations = [m for m in measures if isinstance(m, Expectation)]
-        super().__init__(measures, set(self.qrels.qids))
+    Args:
+        measures: any measures of fairtk, its plugins and ir_measures.
+        qrels: the labels: `Qrels`, which are not checked again, or any form that ir_measures takes.
+    """
 
-    def values(self, run: Any) -> Iterator[tuple[FairMeasure, np.ndarray[Any, Any]]]:
-        """Yield each measure with its value for each query, in the order of ``qrels.qids``."""
-        if not isinstance(run, pd.DataFrame):
-            run = as_frame(run, SCORE, f"{self.where} (run)")
-        evidence = Evidence(self.qrels, run, self.where, self._warns)
-        evidence.cache["expectations"] = self._expectations
-        for measure in self.measures:
-            yield measure, measure.scored(evidence)
-        if self._warns and self._reads_documents and "pairs" not in evidence.__dict__:
-            # who made pairs has said it
-            evidence.warn_of_other_docnos()
+    def __init__(self, measures: Iterable[Any], qrels: Any) -> None:
+        self._own, self._others = _divided(measures)
+        # ir_measures hands over a set, whose order would differ from process to process
+        self._own.sort(key=repr)
+        self.where = ", ".join([*map(repr, self._own), *sorted(map(repr, self._others))])
+        # those that are defined at run time may be given less than they declare
+        strict = [m for m in self._others if not hasattr(m, "runtime_impl")]
+        self._needs = run_columns(strict)
+        needs = dict.fromkeys(name for m in self._own for name in m.QREL_COLUMNS)
+        needs.update(dict.fromkeys(qrel_columns(strict)))
+        qrels = _listed(qrels)
+        where = f"{self.where} (qrels)"
+        if isinstance(qrels, Qrels):
+            require(qrels.frame, needs, where)
+            self.qrels = qrels
+        else:
+            self.qrels = Qrels(as_frame(qrels, LABEL, where), self.where, needs, either=True)
+        qids = set(self.qrels.qids)
+        if self._others:
+            plain = isinstance(qrels, Mapping) and is_plain(qrels)  # also queries without labels
+            labels = qrels if plain else labels_for(self._others, self.qrels)
+            others = FallbackProvider(_other_providers())
+            self._by_others = others.evaluator(self._others, labels)
+            qids = qids if self._own else self._by_others.qrel_qids
+        self._reads_documents = DOCNO in needs or bool(self._others)
+        super().__init__([*self._own, *self._others], qids)
+
+    def values(self, run: Run) -> Iterator[tuple[Any, FloatArray]]:
+        """Yield each measure with its value for each query, in the order of ``qrels.qids``.
+
+        The run is not checked again, and that its ids match is up to who asks. NaN also where an
+        evaluator gives no value.
+        """
+        refuse_samples(self._others, run, run.where)
+        yield from self._own_values(run)
+        if self._others:
+            metrics = self._by_others.iter_calc(self._handed(run))
+            yield from _tabled(metrics, self._others, self.qrels).items()
 
     def iter_calc(self, run: Any) -> Iterator[Metric]:
         """Yield the value of each measure and query; every query of the labels has one."""
-        for measure, values in self.values(run):
-            listed = measure.wrapped(values, self.qrels.qids)
-            for qid, value in zip(self.qrels.qids, listed, strict=True):
-                yield Metric(query_id=qid, measure=measure, value=value)
+        checked, handed = self._read(run)
+        own = (self._metrics(m, m.per_query(values)) for m, values in self._own_values(checked))
+        others = self._by_others.iter_calc(handed) if self._others else ()
+        return chain(chain.from_iterable(own), others)
 
-    def calc_aggregate(self, run: Any) -> dict[FairMeasure, float]:
+    def calc(self, run: Any) -> CalcResults:
+        """Return the aggregate of each measure, and the value of each measure and query."""
+        checked, handed = self._read(run)
+        aggregates, metrics = {}, []
+        for measure, values in self._own_values(checked):
+            aggregates[measure] = measure.aggregate(values, self.qrels.qids)
+            metrics += self._metrics(measure, values)
+        if self._others:
+            theirs = self._by_others.calc(handed)
+            aggregates.update(theirs.aggregated)
+            metrics += theirs.per_query
+        return CalcResults(aggregates, metrics)
+
+    def calc_aggregate(self, run: Any) -> dict[Any, float]:
         """Return the aggregate of each measure."""
-        result = {}
-        for measure, values in self.values(run):
-            aggregator = measure.aggregator()
-            for value in measure.wrapped(values, self.qrels.qids):
-                aggregator.add(value)
-            result[measure] = aggregator.result()
-        return result
+        aggregates: dict[Any, float] = self.calc(run).aggregated
+        return aggregates
+
+    def _metrics(self, measure: Any, values: FloatArray) -> list[Metric]:
+        pairs = zip(self.qrels.qids, values.tolist(), strict=True)
+        return [Metric(query_id=qid, measure=measure, value=value) for qid, value in pairs]
+
+    def _own_values(self, run: Run | None) -> Iterator[tuple[FairMeasure, FloatArray]]:
+        if run is None or not self._own:
+            return
+        judged = Judged(self.qrels, run, self.where)
+        judged.cache["expectations"] = [m for m in self._own if m.NAME == "E"]
+        for measure in self._own:
+            yield measure, measure.scored(judged)
+
+    def _read(self, run: Any) -> tuple[Run | None, Any]:
+        """Return the run, checked, None if no measure here needs it; and what others are given."""
+        rows = _listed(run)
+        mapping = None if self._own else _plain_mapping(rows)
+        if mapping is not None:
+            qids = [qid for qid, docs in mapping.items() if docs]
+            queries = Ids(np.array(qids, dtype=object))
+            warn_of_unmatched(self.qrels, queries, lambda i: mapping[qids[i]], self.where)
+            return None, mapping
+        checked = self.checked(rows)
+        return checked, self._handed(checked) if self._others else None
+
+    def checked(self, run: Any) -> Run:
+        """Return a run in any form, checked; ids that match nothing are said."""
+        where = f"{self.where} (run)"
+        checked = Run(as_frame(run, SCORE, where), where, either=True)
+        if self._needs:
+            require(checked.frame, self._needs, where)
+        if SCORE in self._needs:
+            checked.scores  # noqa: B018 - checked when it is read
+        refuse_samples(self._others, checked)
+        documents = self._reads_documents and DOCNO in checked.frame.columns
+        of_query = checked.documents_of if documents else None
+        warn_of_unmatched(self.qrels, checked.queries, of_query, self.where)
+        return checked
+
+    def _handed(self, run: Run) -> pd.DataFrame:
+        return run.with_text_ids().rename(columns=TO_IR_MEASURES)
 
 
-def _inputs(measures: Iterable[FairMeasure], attribute: str, of_others: Any) -> list[str]:
-    columns: dict[str, None] = {}
-    for measure in measures:
-        if measure.parts:
-            columns.update(dict.fromkeys(of_others(measure.parts)))
-        for name in getattr(measure, attribute):
-            columns[TO_IR_MEASURES.get(name, name)] = None
-    return list(columns)
+def _listed(data: Any) -> Any:
+    """Return rows as a list, since they may be read but once; anything else as it is."""
+    if isinstance(data, Mapping | pd.DataFrame | Qrels | str | bytes):
+        return data
+    return list(data) if isinstance(data, Iterable) else data
+
+
+def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:
+    """Return a run of mappings, or of rows with no other fields, as mappings; None: look closer."""
+    if isinstance(run, list) and run and {*map(type, run)} == {ir_measures.ScoredDoc}:
+        mapping: dict[Any, dict[Any, Any]] = {}
+        for qid, docno, score in run:
+            if qid in mapping:
+                mapping[qid][docno] = score
+            else:
+                mapping[qid] = {docno: score}
+        once = sum(map(len, mapping.values())) == len(run)
+        return mapping if once and is_plain(mapping) else None
+    return run if isinstance(run, Mapping) and is_plain(run) else None
+
+
+def labels_for(measures: Sequence[Any], qrels: Qrels) -> Any:
+    """Return checked labels in a form that all evaluators take, their ids as text.
+
+    For pytrec_eval a mapping of mappings, which ir_measures would make of a frame row by row: ten
+    times slower. A frame otherwise.
+    """
+    if all(map(ir_measures.pytrec_eval.supports, measures)):
+        return qrels.by_query(whole_labels(measures, qrels.labels, qrels.where))
+    frame = qrels.with_text_ids().rename(columns=TO_IR_MEASURES)
+    if RELEVANCE in frame.columns and (qrels.labels == np.floor(qrels.labels)).all():
+        frame = frame.assign(**{RELEVANCE: qrels.labels.astype(np.int64)})
+    return frame
+
+
+def _other_providers() -> list[Any]:
+    every = [p for p in ir_measures.DefaultPipeline.providers if not isinstance(p, FairProvider)]
+    return [_TREC_EVAL if p is ir_measures.pytrec_eval else p for p in every]
+
+
+_TREC_EVAL = SafeTrecEval()
+
+
+def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
+    """Return qrels or a run as a frame; a frame as it is.
+
+    Args:
+        data: a frame in either names, a mapping of queries to mappings of documents to values, or
+            rows that are named tuples.
+        value: the column of a mapping's values, ``label`` or ``score``.
+        where: who asks, and what it is, for messages.
+
+    Raises:
+        ColumnError: it has none of these forms.
+    """
+    if isinstance(data, pd.DataFrame):
+        return data
+    rows = None
+    if isinstance(data, Mapping):
+        if all(isinstance(docs, Mapping) for docs in data.values()):
+            return _of_mapping(data, value)
+    elif isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        rows = list(data)
+        fields = getattr(rows[0], "_fields", None) if rows else (QID, DOCNO, value)
+        if fields is not None and all(getattr(row, "_fields", None) == fields for row in rows):
+            columns = {f: _column(list(map(attrgetter(f), rows))) for f in fields}
+            return pd.DataFrame(columns)
+    found = next(iter(rows)) if rows else data
+    raise ColumnError(
+        f"{where} must be a DataFrame, a mapping of queries to mappings of documents to values, or "
+        f"named tuples with the same fields; found {found!r:.80} ({type(found).__name__})"
+    )
+
+
+def is_plain(mapping: Mapping[Any, Any]) -> bool:
+    """Return whether a mapping of mappings needs no closer look: ids and values are in order.
+
+    A look at all of it at once, which costs a fiftieth of what evaluators do with it.
+    """
+    try:
+        ids = "".join(chain(mapping, chain.from_iterable(mapping.values())))
+        total = sum(chain.from_iterable(docs.values() for docs in mapping.values()))
+        return strange_character(ids) is None and math.isfinite(total)
+    except (AttributeError, OverflowError, TypeError):
+        return False
+
+
+def _of_mapping(mapping: Mapping[Any, Mapping[Any, Any]], value: str) -> pd.DataFrame:
+    qids = [qid for qid, docs in mapping.items() for _ in range(len(docs))]
+    docnos = list(chain.from_iterable(mapping.values()))
+    values = list(chain.from_iterable(docs.values() for docs in mapping.values()))
+    columns = {QID: _column(qids), DOCNO: _column(docnos), value: _column(values)}
+    return pd.DataFrame(columns)
+
+
+def _column(values: list[Any]) -> pd.Series:
+    """Return a column of numbers, or of objects as they are: pandas cannot hold all text."""
+    numbers = values and set(map(type, values)) <= {int, float}
+    return pd.Series(values, dtype=None if numbers else object)
+
+
+# Measures that others are made of -----------------------------------------------------------------
+
+
+def values_for(measure: Any, judged: Judged) -> FloatArray:
+    """Return the value of each query, whoever computes the measure; shape (n_queries,)."""
+    return values_of([measure], judged)[measure]
+
+
+def values_of(measures: Sequence[Any], judged: Judged) -> dict[Any, FloatArray]:
+    """Return values for a run; measures of others get it as it is, so it has no samples then.
+
+    For each measure the value of each query; shape (n_queries,), NaN where it gives none.
+    """
+    own, others = _divided(measures)
+    result = {measure: measure.scored(judged) for measure in own}
+    if others:
+        _require_columns(others, judged)
+        refuse_samples(others, judged.run)
+        if DOCNO in judged.run.frame.columns:
+            judged.run.checked()  # as strict as for a sampled run
+        run = judged.run.with_text_ids().rename(columns=TO_IR_MEASURES)
+        result |= _tabled(_evaluator_for(others, judged).iter_calc(run), others, judged.qrels)
+    return result
+
+
+def means_over_samples(measures: Sequence[Any], judged: Judged) -> dict[Any, FloatArray]:
+    """Return the means of values over the rankings of each query.
+
+    A query that the run lacks has the value that the evaluator gives it; NaN where an evaluator
+    gives no value for one of the rankings.
+    """
+    n_queries = len(judged.qids)
+    sums, absent = {m: np.zeros(n_queries) for m in measures}, {}
+    for here, values in _by_sample(measures, judged):
+        for measure in measures:
+            sums[measure] += np.where(here, values[measure], 0.0)
+            absent[measure] = values[measure]
+    count = np.zeros(n_queries)
+    count[judged.query_of_run] = judged.run.n_samples
+    none = np.full(n_queries, np.nan)
+    return {
+        m: np.where(count == 0, absent.get(m, none), sums[m] / np.maximum(count, 1))
+        for m in measures
+    }
+
+
+def values_by_sample(measure: Any, judged: Judged) -> tuple[IntArray, FloatArray]:
+    """Return the query and the value of each ranking of a sampled run, in any order."""
+    parts = [(np.flatnonzero(here), v[measure][here]) for here, v in _by_sample([measure], judged)]
+    query, value = zip(*parts, strict=True) if parts else ([np.zeros(0, int)], [np.zeros(0)])
+    return np.concatenate(query), np.concatenate(value)
+
+
+def _by_sample(
+    measures: Sequence[Any], judged: Judged
+) -> Iterator[tuple[BoolArray, dict[Any, FloatArray]]]:
+    """Yield which queries have each sample, and the values of all queries for it alone."""
+    own, others = _divided(measures)
+    _require_columns(measures, judged)
+    evaluator = _evaluator_for(others, judged) if others else None
+    plain = not own and set(run_columns(others)) <= {QID, DOCNO, SCORE}
+    place = {qid: i for i, qid in enumerate(judged.qids)}
+    for qids, part in _mappings(judged) if plain else _frames(judged):
+        here = np.zeros(len(place), dtype=bool)
+        here[[place[qid] for qid in qids]] = True
+        values = {}
+        if own:
+            alone = Judged(judged.qrels, Run(part, judged.run.where), judged.where)
+            alone.cache["sizes compared"] = True  # samples are no systems
+            values = {measure: measure.scored(alone) for measure in own}
+        if evaluator is not None:
+            run = part if plain else part.rename(columns=TO_IR_MEASURES)
+            values |= _tabled(evaluator.iter_calc(run), others, judged.qrels)
+        yield here, values
+
+
+def _tabled(
+    metrics: Iterable[Metric], measures: Sequence[Any], qrels: Qrels
+) -> dict[Any, FloatArray]:
+    """Return values by measure, in the order of the labels' queries; NaN where there is none."""
+    place = {qid: i for i, qid in enumerate(qrels.qids)}
+    table = {m: np.full(len(place), np.nan) for m in measures}
+    for metric in metrics:
+        table[metric.measure][place[metric.query_id]] = metric.value
+    return table
+
+
+def _evaluator_for(measures: Sequence[Any], judged: Judged) -> Any:
+    """Return the evaluator of others' measures, made once for all runs: it copies the labels."""
+    known, key = judged.qrels.cache, ("evaluator", *measures)
+    if key not in known:
+        if LABEL in judged.qrels.frame.columns:
+            whole_labels(measures, judged.qrels.labels, judged.where)
+        labels = labels_for(measures, judged.qrels)
+        known[key] = FallbackProvider(_other_providers()).evaluator(measures, labels)
+    return known[key]
+
+
+def _require_columns(measures: Sequence[Any], judged: Judged) -> None:
+    """Raise unless run and labels have what the measures read; ir_measures names no measure."""
+    require(judged.run.frame, run_columns(measures), f"{judged.where} (run)")
+    require(judged.qrels.frame, qrel_columns(measures), f"{judged.where} (qrels)")
+
+
+def _frames(judged: Judged) -> Iterator[tuple[Iterable[str], Any]]:
+    """Yield the queries and the run, as a frame, of each sample."""
+    ranked = judged.run
+    run = (
+        ranked.frame.drop(columns=SAMPLE, errors="ignore")
+        .iloc[ranked.order]
+        .assign(
+            **{
+                QID: ranked.qids[ranked.query],
+                DOCNO: ranked.docnos[ranked.doc],
+                SCORE: np.float64(ranked.position.max(initial=0) + 1) - ranked.position,
+                RANK: ranked.position,
+            }
+        )
+    )
+    sample = ranked.ranking_sample[ranked.ranking]
+    order = np.argsort(sample, kind="stable")
+    start = np.flatnonzero(np.diff(sample[order])) + 1
+    for rows in np.split(order, start):
+        part = run.iloc[rows]
+        yield part[QID].unique(), part
+
+
+def _mappings(judged: Judged) -> Iterator[tuple[Iterable[str], Any]]:
+    """Yield the queries and the run of each sample as nested mappings.
+
+    The form that most evaluators work on: much cheaper to make here than from a frame.
+    """
+    ranked = judged.run
+    docnos = ranked.docnos[ranked.doc].tolist()
+    start = ranked.ranking_start.tolist()
+    longest = int(ranked.position.max(initial=-1)) + 1
+    scores = [float(longest - i) for i in range(longest)]
+    qids = ranked.qids[ranked.ranking_query].tolist()
+    samples: dict[int, dict[str, dict[str, float]]] = {}
+    for ranking, sample in enumerate(ranked.ranking_sample.tolist()):
+        docs = docnos[start[ranking] : start[ranking + 1]]
+        run = dict(zip(docs, scores, strict=False))
+        samples.setdefault(sample, {})[qids[ranking]] = run
+    for part in samples.values():
+        yield part, part
+
+
+# Names and providers of ir_measures ---------------------------------------------------------------
 
 
 def publish(name: str, measure: Any) -> None:
     """Make a measure known to ir_measures under its name; None takes it back."""
-    known = ir_measures.measures.registry
+    names = ir_measures.measures.registry
     if measure is None:
-        if isinstance(known.get(name), FairMeasure):
-            del known[name]
+        if isinstance(names.get(name), FairMeasure):
+            del names[name]
         return
-    if name in known and not isinstance(known[name], FairMeasure):
+    if name in names and not isinstance(names[name], FairMeasure):
         raise PluginError(f"the measure {name!r} exists in ir_measures already; rename it")
-    known[name] = measure
+    names[name] = measure
 
 
 def connect() -> None:
-    """Put the providers in front of those of ir_measures; a second call does nothing."""
+    """Put the provider in front of those of ir_measures; a second call does nothing."""
     pipeline = ir_measures.DefaultPipeline.providers
     if not any(isinstance(p, FairProvider) for p in pipeline):
-        pipeline.insert(pipeline.index(ir_measures.pytrec_eval), SafeTrecEval())
-        pipeline[:0] = [FairProvider(), SampleProvider()]
-
-
-MEASURES = (AWRF, ByGroup, E, EE_D, EE_L, EE_R, EU, Product, nDCG_AWRF, nDCG_TREC)
-"""The built-in measures."""
+        pipeline.insert(0, FairProvider())

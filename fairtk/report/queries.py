@@ -24,10 +24,10 @@ from fairtk.frames import (
     QANSWER,
     QID,
     QUERY,
+    SCORE,
     TEXT,
     IntArray,
-    Rankings,
-    encode_run,
+    Run,
 )
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ def _collect(
         return SystemRankings()
     if DOCNO not in frame.columns:  # answers without retrieval: no documents to show
         frame, cutoff = frame.assign(**{DOCNO: "none"}), 0
-    rankings = encode_run(frame.assign(score=0.0) if _no_order(frame) else frame,
-                          f"report (system {name!r})", scored=False)  # fmt: skip
+    ordered = frame if SCORE in frame.columns else frame.assign(**{SCORE: 0.0})  # or by rank
+    rankings = Run(ordered, f"report (system {name!r})")
     texts = frame[next((c for c in ("title", TEXT) if c in frame.columns), DOCNO)].to_numpy()
     asked = frame[QUERY].to_numpy() if QUERY in frame.columns else None
     codes, answers = _answers(frame, rankings)
@@ -182,11 +182,7 @@ def _collect(
     return total
 
 
-def _no_order(frame: pd.DataFrame) -> bool:
-    return "score" not in frame.columns and "rank" not in frame.columns
-
-
-def _matrix(rankings: Rankings, cutoff: int) -> IntArray:
+def _matrix(rankings: Run, cutoff: int) -> IntArray:
     """Return the first documents of each ranking; -1 where there are no more."""
     top = rankings.position < cutoff
     width = int(rankings.position[top].max(initial=0)) + 1
@@ -195,7 +191,7 @@ def _matrix(rankings: Rankings, cutoff: int) -> IntArray:
     return matrix
 
 
-def _answers(frame: pd.DataFrame, rankings: Rankings) -> tuple[IntArray, list[str] | None]:
+def _answers(frame: pd.DataFrame, rankings: Run) -> tuple[IntArray, list[str] | None]:
     """Return the place of each ranking's answer among the distinct ones, and these."""
     if QANSWER not in frame.columns:
         return np.zeros(rankings.n_rankings, dtype=np.int64), None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from fairtk.errors import FairtkWarning, InputError
-from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, TEXT, encode_run
+from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, TEXT, Run
 from fairtk.groups import Groups, Target
 from fairtk.measures import EU, parse
 from fairtk.plugins import registry
@@ -99,7 +99,7 @@ class StudySystemContract:
             check(snapshot(topics) == before, f"{self.name} changes the topics")
             extra = sorted(set(out.columns) - _ALLOWED)
             check(not extra, f"{self.name} leaves the columns {extra} in its output")
-            encode_run(out, self.name)
+            Run(out, self.name).checked()
             sizes = out.groupby(QID).size()
             for qid, wanted in toy_run().groupby(QID).size().clip(upper=2).items():
                 found = int(sizes.get(qid, 0))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError
-from fairtk.frames import DOCNO, QID, SCORE, encode_run
+from fairtk.frames import DOCNO, QID, SCORE, Run
 from fairtk.testing.toys import check, check_frames, snapshot, toy_run
 
 
@@ -74,7 +74,7 @@ class TransformerContract:
         out = self.make().transform(self.inp())
         if {QID, DOCNO, SCORE} <= set(out.columns):
             try:
-                encode_run(out, self._name())
+                Run(out, self._name()).checked()
             except InputError as error:
                 raise AssertionError(f"{self._name()} gives a broken run: {error}") from error
 

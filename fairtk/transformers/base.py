@@ -18,9 +18,8 @@ from fairtk.frames import (
     SAMPLE,
     SCORE,
     ByContent,
-    Rankings,
+    Run,
     digest,
-    encode_run,
     identity_name,
     plain_columns,
 )
@@ -135,12 +134,12 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
                 f"is sampled already; {remedy}"
             )
 
-    def plain_run(self, inp: pd.DataFrame) -> Rankings:
+    def plain_run(self, inp: pd.DataFrame) -> Run:
         """Return the run that a sampler starts from, which has one ranking per query."""
         self.check_inputs(inp, [QID, DOCNO, SCORE])
         remedy = "sample the retriever's run, or drop the column from a single sample"
         self.refuse_samples(inp, remedy)
-        return encode_run(inp, type(self).__name__)
+        return Run(inp, type(self).__name__)
 
 
 def _mode(missing: list[str], name: str) -> Any:

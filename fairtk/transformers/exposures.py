@@ -20,7 +20,7 @@ from fairtk.frames import (
     SCORE,
     FloatArray,
     Qrels,
-    Rankings,
+    Run,
 )
 from fairtk.plugins import as_position_model
 from fairtk.transformers.base import FairTransformer
@@ -49,7 +49,7 @@ class ExposureTransformer(FairTransformer):
                 f"documents that the user reads: write {name}(cutoff=5, ...)"
             )
 
-    def weights(self, run: Rankings) -> FloatArray:
+    def weights(self, run: Run) -> FloatArray:
         """Return the attention of the ranks that get any; shape (n_ranks,), not empty."""
         longest = int(np.diff(run.ranking_start).max(initial=1))
         weight = RankWeights.of(self.browsing, self.cutoff, longest).weight
@@ -57,7 +57,7 @@ class ExposureTransformer(FairTransformer):
         return weight[: max(1, int((below > _TAIL).sum()))]
 
     def framed(
-        self, inp: pd.DataFrame, run: Rankings, exposure: FloatArray, alphas: Sequence[float] = ()
+        self, inp: pd.DataFrame, run: Run, exposure: FloatArray, alphas: Sequence[float] = ()
     ) -> pd.DataFrame:
         """Return the frame X, sorted by query, alpha and exposure.
 

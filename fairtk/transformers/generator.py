@@ -29,8 +29,7 @@ from fairtk.frames import (
     SCORE,
     IntArray,
     ObjectArray,
-    Rankings,
-    encode_run,
+    Run,
     plain_columns,
 )
 from fairtk.llm import (
@@ -207,7 +206,7 @@ class Generator(FairTransformer):
     # Rankings ----------------------------------------------------------------------------------
 
     def _ask_rankings(self, inp: pd.DataFrame) -> Asked:
-        run = encode_run(inp, type(self).__name__)
+        run = Run(inp, type(self).__name__)
         top = np.flatnonzero(run.position < self.cutoff)  # sorted rows
         rows = run.order[top]  # rows of the frame
 
@@ -256,7 +255,7 @@ class Generator(FairTransformer):
         self,
         code: IntArray,
         questions: ObjectArray,
-        run: Rankings,
+        run: Run,
         inp: pd.DataFrame,
     ) -> IntArray:
         """Return the question's code of each ranking; the rows of a ranking must agree."""

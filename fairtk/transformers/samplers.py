@@ -39,7 +39,6 @@ from fairtk.frames import (
     FloatArray,
     IntArray,
     Qrels,
-    Rankings,
     Run,
     order_by,
     plain_columns,
@@ -108,7 +107,7 @@ class Calibration:
             )
         self.cutoff = cutoff
 
-    def find(self, run: Rankings, score: FloatArray) -> Calibrated:
+    def find(self, run: Run, score: FloatArray) -> Calibrated:
         """Return the alpha of each query; warn of queries where what is wanted cannot be had."""
         if self.target_disparity is not None:
             found = self._to_disparity(run, score, self.target_disparity)
@@ -119,7 +118,7 @@ class Calibration:
         )
         return found
 
-    def _to_disparity(self, run: Rankings, score: FloatArray, target: float) -> Calibrated:
+    def _to_disparity(self, run: Run, score: FloatArray, target: float) -> Calibrated:
         """Return alphas whose exact EE-D (MU, the paper's bounds, normalized) is the target."""
         size = np.diff(run.ranking_start)
         highest = np.minimum(size, self.cutoff)
@@ -133,7 +132,7 @@ class Calibration:
         alpha, value = _search(run, score, weight, worth, wanted - _HALF, wanted + _HALF)
         return Calibrated(alpha, value, wanted, np.abs(value - target) <= _NEAR)
 
-    def _to_relevance(self, run: Rankings, score: FloatArray, loss: float) -> Calibrated:
+    def _to_relevance(self, run: Run, score: FloatArray, loss: float) -> Calibrated:
         """Return the smallest alphas that keep the ranking's nDCG but for the loss."""
         weight = RankWeights.of(DCG(), self.cutoff, self.cutoff).weight
         gain = self._gain(run, score)
@@ -157,7 +156,7 @@ class Calibration:
         alpha, value = _search(run, score, weight, worth, wanted, wanted + 2 * _HALF)
         return Calibrated(alpha, value, wanted, value > wanted - 3 * _HALF)
 
-    def _gain(self, run: Rankings, score: FloatArray) -> FloatArray:
+    def _gain(self, run: Run, score: FloatArray) -> FloatArray:
         """Return the gain of each sorted row: its label, or its score scaled to [0, 1].
 
         Where all scores are equal all documents are equally relevant.
@@ -189,7 +188,7 @@ class Calibration:
             f"{self.where}: {name} must lie in {interval} ({means}); found {value!r}"
         )
 
-    def _warn(self, run: Rankings, mask: BoolArray, what: str) -> None:
+    def _warn(self, run: Run, mask: BoolArray, what: str) -> None:
         if mask.any():
             aim = f"max_relevance_loss={self.max_relevance_loss}"
             if self.target_disparity is not None:
@@ -202,7 +201,7 @@ class Calibration:
 
 
 def _search(
-    run: Rankings,
+    run: Run,
     score: FloatArray,
     weight: FloatArray,
     worth: Worth,
@@ -239,9 +238,7 @@ class Sampler(FairTransformer):
         self.cutoff = checks.cutoff(cutoff, name)
         self.seed = checks.whole("seed", seed, name, least=None)
 
-    def drawn(
-        self, inp: pd.DataFrame, run: Rankings, order: IntArray, gaps: FloatArray
-    ) -> pd.DataFrame:
+    def drawn(self, inp: pd.DataFrame, run: Run, order: IntArray, gaps: FloatArray) -> pd.DataFrame:
         """Return rankings of a run; see `sampled_frame` and `fairtk.exposure.score_gaps`."""
         keys = run.qids[run.ranking_query].tolist()
         start = run.ranking_start
@@ -251,7 +248,7 @@ class Sampler(FairTransformer):
         return sampled_frame(inp, run, order, draws)
 
 
-def sampled_frame(inp: pd.DataFrame, run: Rankings, order: IntArray, draws: Draws) -> pd.DataFrame:
+def sampled_frame(inp: pd.DataFrame, run: Run, order: IntArray, draws: Draws) -> pd.DataFrame:
     """Return the drawn rankings as a frame, sorted by query, sample and rank.
 
     Args:
@@ -456,7 +453,7 @@ class OracleSampler(Sampler):
         return Qrels(self.qrels, type(self).__name__)
 
 
-def useful_first(run: Rankings, labels: Qrels) -> tuple[IntArray, FloatArray]:
+def useful_first(run: Run, labels: Qrels) -> tuple[IntArray, FloatArray]:
     """Return the sorted rows of a run, useful ones first, and the gaps between their grades.
 
     Returns:

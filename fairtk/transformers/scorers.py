@@ -24,8 +24,8 @@ from fairtk.frames import (
     TEXT,
     FloatArray,
     IntArray,
+    Run,
     encode_ids,
-    encode_run,
     queries_of,
     texts_of,
 )
@@ -188,7 +188,7 @@ class Scorer(FairTransformer, ABC):
         texts, queries = texts_of(inp, where), queries_of(inp, query, len(qids), where)
         score = self.scores(query, texts, queries) if len(inp) else np.zeros(0)
         scored = inp.assign(**{SCORE: score})
-        run = encode_run(scored, where, use_rank=False)
+        run = Run(scored.drop(columns=RANK, errors="ignore"), where)
         out = scored.iloc[run.order].reset_index(drop=True)
         out[RANK] = run.position
         return out

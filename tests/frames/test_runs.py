@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairtk.errors import ColumnError, InputError
+from fairtk.errors import ColumnError, DuplicateError, InputError
 from fairtk.frames import Run, from_ir_measures
 
 
@@ -84,11 +84,27 @@ def test_scores_are_finite_numbers(scores, error, message):
         _ = Run(frame, "here").scores
 
 
-def test_kept_rows():
+def test_taken_rows():
     whole = Run(run(qid=["q", "r", "q"], docno=["a", "b", "c"], score=[3.0, 2.0, 1.0]), "here")
     for _ in range(2):  # before the documents are encoded, and after
-        part = whole.kept(np.array([False, True, True]))
+        part = whole.take(np.array([False, True, True]))
         assert part.qids[part.query].tolist() == ["r", "q"]
-        assert part.documents[1].text[part.documents[0]].tolist() == ["b", "c"]
+        assert part.docnos[part.frame_doc].tolist() == ["b", "c"]
         assert part.scores.tolist() == [2.0, 1.0]
-        assert whole.documents[1].text.tolist() == ["a", "b", "c"]
+        assert whole.docnos.tolist() == ["a", "b", "c"]
+
+
+def test_rows_with_the_ranks_that_they_have():
+    whole = Run(run(qid=["q", "r", "q"], docno=["a", "b", "c"], score=[3.0, 2.0, 1.0]), "here")
+    part = whole.restricted(np.array([False, True, False]))
+    assert (part.docno(0), part.position.tolist()) == ("c", [1])
+    assert part.qids.tolist() == ["q", "r"]  # r has an empty ranking now
+    assert part.ranking_start.tolist() == [0, 1, 1]
+    assert len(whole.order) == 3
+
+
+def test_what_is_wrong_stays_wrong():
+    twice = Run(run(qid=["q", "q"], docno=["a", "a"], score=[2.0, 1.0]), "here")
+    for _ in range(2):
+        with pytest.raises(DuplicateError, match="here: a document occurs twice"):
+            _ = twice.position

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairtk.exposure.browsing import GERR, RBP, TREC
 from fairtk.exposure.expected import attention, make_grades
-from fairtk.frames.runs import encode_run
+from fairtk.frames import Run
 from fairtk.groups import Groups, Target
 from fairtk.groups.exposure import (
     attention_matrix,
@@ -33,7 +33,7 @@ def test_exposure_by_hand():
         pd.DataFrame({"docno": ["d1", "d2", "d2"], "group": ["f", "f", "m"]}), name="gender"
     )
     run = pd.DataFrame({"qid": "q", "docno": ["d1", "dx", "d2"], "score": [3.0, 2.0, 1.0]})
-    rankings = encode_run(run, "test")
+    rankings = Run(run, "test")
     third = 1 / np.log2(3)
     shown = shown_documents(rankings, TREC().weights(rankings.position))
     members = groups.memberships(rankings.docnos)
@@ -59,7 +59,7 @@ def test_samples_are_averaged_or_kept_apart():
             "sample": [0, 0, 1, 0],
         }
     )
-    rankings = encode_run(run, "test")
+    rankings = Run(run, "test")
     weight = np.array([1.0, 0.5, 1.0, 1.0])
     mean = shown_documents(rankings, weight)
     # query a has two samples: d1 (1 + 1) / 2, d2 (1/2 + 0) / 2
@@ -71,7 +71,7 @@ def test_samples_are_averaged_or_kept_apart():
 
 def test_what_gets_no_attention_is_left_out():
     run = pd.DataFrame({"qid": "q", "docno": ["d1", "d2"], "score": [2.0, 1.0]})
-    rankings = encode_run(run, "test")
+    rankings = Run(run, "test")
     shown = shown_documents(rankings, np.array([1.0, 0.0]))
     assert shown.nnz == 1
     groups = Groups.from_frame(pd.DataFrame({"docno": ["d2"], "group": ["m"]}))
@@ -96,7 +96,7 @@ def test_order_of_documents_and_names_of_levels_do_not_count(levels, random):
     renamed = frame.assign(group="x" + frame["group"])
 
     def exposure(groups):
-        rankings = encode_run(run, "test")
+        rankings = Run(run, "test")
         shown = shown_documents(rankings, TREC().weights(rankings.position))
         return group_exposure(shown, groups.memberships(rankings.docnos)).dense()
 
@@ -134,7 +134,7 @@ def test_expeval_groups(case):
         ],
         columns=["qid", "docno", "score", "sample"],
     )
-    rankings = encode_run(run, "test")
+    rankings = Run(run, "test")
     grade = np.array([grades.get(d, np.nan) for d in rankings.docnos])
     useful = np.nan_to_num(grade) > 0
     counts = ~np.isnan(grade) if complete else useful

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.exposure.browsing import TREC
-from fairtk.frames.runs import encode_run
+from fairtk.frames import Run
 from fairtk.groups import Groups, Target
 from fairtk.groups.exposure import group_exposure, shown_documents
 
@@ -68,7 +68,7 @@ def run_of(sequences):
 
 def exposure_of(groups, run, counts=None):
     """Return the exposure of groups under TREC's discount, of documents that count."""
-    rankings = encode_run(run, "test")
+    rankings = Run(run, "test")
     weight = TREC().weights(rankings.position)
     if counts is not None:
         weight = weight * np.array([d in counts for d in rankings.docnos])[rankings.doc]

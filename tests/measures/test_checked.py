@@ -20,8 +20,8 @@ def measure(give, whole=False):
         BETTER = "higher"
         MISSING = 0.0
 
-    def all_at_once(self, evidence):
-        return give(evidence.qids)
+    def all_at_once(self, judged):
+        return give(judged.qids)
 
     def one_by_one(self, qrels, run):
         return give(qrels["qid"].iloc[0])

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from ir_measures import AP, ERR, RBP, RR, Compat, Judged, P, R, Rprec, Success, nDCG
 
 from fairtk import EE_D, E
-from fairtk.frames import Qrels, from_ir_measures
-from fairtk.measures.composed import KERNELS, LabeledRankings, kernel_of
-from fairtk.measures.judged import Evidence
+from fairtk.measures import judged as beside
+from fairtk.measures.composed import KERNELS, kernel_of
 
 QUERIES, SAMPLES = 500, 20
 MEASURES = [
@@ -48,10 +47,9 @@ def random_frames(seed=0, queries=QUERIES, samples=SAMPLES):
 
 def by_ranking(measure, qrels, run):
     """Return {(qid, sample): value} as the kernel computes it."""
-    checked = Qrels(from_ir_measures(qrels, "test"), "test")
-    evidence = Evidence(checked, from_ir_measures(run, "test"), "test")
-    ranked = evidence.rankings
-    values = kernel_of(measure)(LabeledRankings.of(evidence))
+    judged = beside.Judged.of(qrels, run, "test")
+    ranked = judged.run
+    values = kernel_of(measure)(judged)
     qids = ranked.qids[ranked.ranking_query]
     return dict(zip(zip(qids, ranked.ranking_sample, strict=True), values, strict=True))
 

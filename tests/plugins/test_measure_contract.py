@@ -116,8 +116,8 @@ class FirstSample(Share):
 class CutAcross(Share):
     """Cuts as ir_measures' own runtime measures do: the first rows of a query."""
 
-    def score_all(self, evidence):
-        whole = list(evidence.by_query(None))
+    def score_all(self, judged):
+        whole = list(judged.by_query(None))
         return np.array(
             [
                 0.0 if run is None else self.score_query(qrels, run.head(self["cutoff"]))
@@ -129,11 +129,11 @@ class CutAcross(Share):
 class NoCut(Share):
     """Forgets its cutoff."""
 
-    def score_all(self, evidence):
+    def score_all(self, judged):
         return np.array(
             [
                 0.0 if run is None else self.score_query(qrels, run)
-                for _, qrels, run in evidence.by_query(None)
+                for _, qrels, run in judged.by_query(None)
             ]
         )
 
@@ -141,8 +141,8 @@ class NoCut(Share):
 class Relative(Share):
     """Divides by the number of queries."""
 
-    def score_all(self, evidence):
-        return super().score_all(evidence) / len(evidence.qids)
+    def score_all(self, judged):
+        return super().score_all(judged) / len(judged.qids)
 
 
 class Flattering(Waste):
@@ -156,8 +156,8 @@ class Invented(Share):
 
     MISSING = -1.0
 
-    def score_all(self, evidence):
-        return np.maximum(super().score_all(evidence), 0.0)
+    def score_all(self, judged):
+        return np.maximum(super().score_all(judged), 0.0)
 
 
 class Undeclared(Share):
@@ -170,16 +170,16 @@ class Undeclared(Share):
 class Silent(Share):
     """Is undefined without a word."""
 
-    def score_all(self, evidence):
-        values = super().score_all(evidence)
-        return np.where(evidence.qrels.labels.max() > 1, np.nan, values)
+    def score_all(self, judged):
+        values = super().score_all(judged)
+        return np.where(judged.qrels.labels.max() > 1, np.nan, values)
 
 
 class Infinite(Share):
     """Has no upper end."""
 
-    def score_all(self, evidence):
-        return super().score_all(evidence) + np.inf
+    def score_all(self, judged):
+        return super().score_all(judged) + np.inf
 
 
 class Changing(Share):
@@ -206,9 +206,9 @@ class Forgetful(Share):
 
     calls = 0
 
-    def score_all(self, evidence):
+    def score_all(self, judged):
         Forgetful.calls += 1
-        return super().score_all(evidence) / Forgetful.calls
+        return super().score_all(judged) / Forgetful.calls
 
 
 class Fragile(Share):
@@ -221,17 +221,17 @@ class Fragile(Share):
 class NotEmpty(Share):
     """Cannot do without rankings."""
 
-    def score_all(self, evidence):
-        return super().score_all(evidence) * evidence.frame["score"].ne(0).iloc[0]
+    def score_all(self, judged):
+        return super().score_all(judged) * judged.frame["score"].ne(0).iloc[0]
 
 
 class OpenWithoutRankings(Share):
     """Calls short rankings undefined, and a query without any too."""
 
-    def score_all(self, evidence):
-        short = np.array([run is None or len(run) < 2 for _, _, run in evidence.by_query(2)])
-        self.warn_undefined(evidence.qids[short], len(short), "its ranking is too short")
-        return np.where(short, np.nan, super().score_all(evidence))
+    def score_all(self, judged):
+        short = np.array([run is None or len(run) < 2 for _, _, run in judged.by_query(2)])
+        self.warn_undefined(judged.qids[short], len(short), "its ranking is too short")
+        return np.where(short, np.nan, super().score_all(judged))
 
 
 class ForeignColumns(Share):

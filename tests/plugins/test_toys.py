@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairtk import testing
-from fairtk.frames.runs import encode_run
+from fairtk.frames import Run
 from fairtk.measures import nDCG_TREC
 from fairtk.testing import (
     toy_answers,
@@ -32,7 +32,7 @@ def test_made_anew_each_time(toy):
 
 def test_runs_are_valid():
     for run in (toy_run(), toy_samples(), toy_answers()):
-        encode_run(run, "toy")
+        Run(run, "toy").checked()
     assert toy_run().groupby("qid").size().to_dict() == {"q1": 6, "q2": 6, "q3": 4, "q4": 1}
     assert toy_samples(7).groupby("qid")["sample"].nunique().tolist() == [7] * 4
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from fairtk.errors import FairtkError, FairtkWarning, InputError, listed
 from fairtk.experiment import Choice, Store, Topics, Tree, Tuner, unpack
-from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, as_strings, encode_run, require
+from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, Run, as_strings, require
 from fairtk.studies.fair_qr.cells import Cell
 from fairtk.studies.fair_qr.values import PRODUCT, measures
 from fairtk.studies.frame import plain
@@ -100,7 +100,7 @@ class StudySystem(FairTransformer):
                 missing += [] if lost is None else [lost]
             run = pd.concat(runs, ignore_index=True)
             require(run, RUN, "the study")
-            encode_run(run, "the study", use_rank=False)  # broken rankings are not kept
+            Run(run.drop(columns=RANK), "the study").checked()  # broken rankings are not kept
         for warning in heard:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno

@@ -27,7 +27,7 @@ from fairtk.frames import (
     IntArray,
     ObjectArray,
     Qrels,
-    encode_run,
+    Run,
 )
 from fairtk.groups import (
     Divergence,
@@ -140,7 +140,7 @@ class Meter:
 
         Arguments are those of `measure`; labels above 0 are relevant.
         """
-        ranked = encode_run(run, "FairQR")
+        ranked = Run(run, "FairQR")
         relevant = labels.query[labels.labels > 0]
         counts = np.append(np.bincount(relevant, minlength=len(labels.qids)), 0)
         gain: list[float] = normalized_gain(

@@ -20,7 +20,7 @@ from fairtk.frames import (
     BoolArray,
     FloatArray,
     IntArray,
-    encode_run,
+    Run,
     require,
 )
 
@@ -409,7 +409,7 @@ def bare_rankings(
         InputError: the rankings are broken.
     """
     require(rankings, [QID, DOCNO, SCORE], where)
-    run = encode_run(rankings, where)
+    run = Run(rankings, where)
     others = {*topics.columns, QID, RANK, QUERY}
     own = [c for c in rankings.columns if c not in others and not c.startswith("query_")]
     top = slice(None) if most is None else run.position < most

@@ -19,8 +19,7 @@ from fairtk.frames import (
     SCORE,
     TEXT,
     FloatArray,
-    Rankings,
-    encode_run,
+    Run,
     queries_of,
     texts_of,
 )
@@ -84,14 +83,14 @@ class Features(FairTransformer):
         """Return the run (R with ``query`` and ``text``) with features."""
         self.check_inputs(inp, [QID, QUERY, DOCNO, SCORE, TEXT, *self.columns])
         self.refuse_samples(inp)
-        run = encode_run(inp, "Features")
+        run = Run(inp, "Features")
         out = inp.iloc[run.order].reset_index(drop=True)
         values = self._values(out, run) if len(out) else np.zeros((0, len(self.names)))
         # an array per row that is its own, so that changing one changes no other
         out[FEATURES] = pd.Series([row.copy() for row in values], dtype=object, index=out.index)
         return out
 
-    def _values(self, rows: pd.DataFrame, run: Rankings) -> FloatArray:
+    def _values(self, rows: pd.DataFrame, run: Run) -> FloatArray:
         texts = texts_of(rows, "Features")
         queries = queries_of(rows, run.query, len(run.qids), "Features")
         score = rows[SCORE].to_numpy(dtype=np.float64)

@@ -16,8 +16,7 @@ from fairtk.frames import (
     TEXT,
     FloatArray,
     IntArray,
-    Rankings,
-    encode_run,
+    Run,
     texts_of,
 )
 from fairtk.transformers import FairTransformer
@@ -73,7 +72,7 @@ class MMR(FairTransformer):
         columns = _VECTORS[1:] if self.vectors == "auto" else (self.vectors,)
         used = columns[self.check_inputs(inp, *([QID, DOCNO, SCORE, c] for c in columns))]
         self.refuse_samples(inp)
-        run = encode_run(inp, "MMR")
+        run = Run(inp, "MMR")
         rows = inp.iloc[run.order].reset_index(drop=True)
         start = run.ranking_start
         relevance = rows[SCORE].to_numpy(dtype=np.float64)
@@ -118,7 +117,7 @@ def marginal_order(
     return np.append(np.array(chosen, dtype=np.int64), np.flatnonzero(left))
 
 
-def _vectors(rows: pd.DataFrame, run: Rankings, used: str) -> Any:
+def _vectors(rows: pd.DataFrame, run: Run, used: str) -> Any:
     if used == TEXT:
         return weigh(texts_of(rows, "MMR"), run.query, [""] * len(run.qids)).documents
     return unit_rows(stacked(rows[DOC_VEC].to_numpy(dtype=object), run, DOC_VEC, "MMR"))

@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from fairtk.errors import InputError
-from fairtk.frames import FloatArray, IntArray, ObjectArray, Rankings, describe
+from fairtk.frames import FloatArray, IntArray, ObjectArray, Run
 from fairtk.groups import SparseRows
 
 DOC_VEC = "doc_vec"
@@ -48,7 +48,7 @@ def row_cosines(one: FloatArray, other: FloatArray) -> FloatArray:
 
 def stacked(
     vectors: ObjectArray,
-    rankings: Rankings,
+    rankings: Run,
     name: str,
     where: str,
     dimension: int | None = None,
@@ -74,12 +74,12 @@ def stacked(
     raise InputError(
         f"{where}: {name} must be a vector of {wanted} finite numbers, as in "
         f"{'the first row' if dimension is None else 'training'}; found {problem} "
-        f"({describe(rankings, int(row))}); make the vectors of all rows in one way"
+        f"({rankings.describe(int(row))}); make the vectors of all rows in one way"
     )
 
 
 def feature_matrix(
-    frame: pd.DataFrame, run: Rankings, where: str, size: int | None = None
+    frame: pd.DataFrame, run: Run, where: str, size: int | None = None
 ) -> FloatArray:
     """Return the column ``features`` of a run's rows in order; see `stacked` for the errors."""
     column = frame[FEATURES].to_numpy(dtype=object)[run.order]

@@ -14,7 +14,7 @@ from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored
 from fairtk_classic.listing import Listing, make_listing, ratio
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 COMBINE = Param(str, default="max-min", choices=p.COMBINATIONS, desc="how the groups are compared")
 
@@ -53,9 +53,9 @@ class AttributeRankParity(GroupMeasure):
         """``"higher"`` for the ratio of the smallest to the largest, else ``"lower"``."""
         return "higher" if self["combine"] in combination.HIGHER_IS_BETTER else "lower"
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each ranking."""
-        listed = make_listing(self, evidence)
+        listed = make_listing(self, judged)
         favored = favored_pairs(listed)
         counts = ~np.isnan(favored)
         value = combination.combine(np.nan_to_num(favored), counts, self["combine"])
@@ -72,7 +72,7 @@ class AttributeRankParity(GroupMeasure):
             ),
         )
 
-    def worst(self, evidence: Evidence) -> float:
+    def worst(self, judged: Judged) -> float:
         """Return a value that no ranking is worse than, NaN if there is none."""
         return combination.worst(self["combine"], len(self.compared), 1.0)
 

@@ -11,7 +11,7 @@ from fairtk_classic.exposures import Exposures, Population
 from fairtk_classic.rank_biased import RankBiasedExposure
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 
 class RankBiasedEquality(RankBiasedExposure):
@@ -37,9 +37,9 @@ class RankBiasedEquality(RankBiasedExposure):
         if name not in ("population", "empty")
     }
 
-    def population(self, evidence: Evidence) -> Population:
+    def population(self, judged: Judged) -> Population:
         """Return 1 for each group: nothing is divided by its documents."""
-        rows = evidence.rankings
+        rows = judged.run
         n_rows = len(rows.qids) if self["amortize"] else rows.n_rankings
         ones = np.ones((n_rows, len(self.compared)))
         return Population(ones, ones, ones)

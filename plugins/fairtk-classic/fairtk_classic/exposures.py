@@ -16,7 +16,7 @@ from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored
 
 if TYPE_CHECKING:
     from fairtk.exposure import BrowsingModel
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 
 @dataclass(frozen=True)
@@ -69,57 +69,58 @@ class ExposureMeasure(GroupMeasure):
         result: BrowsingModel = self["browsing"]
         return result
 
-    def exposures(self, evidence: Evidence) -> Exposures:
+    def exposures(self, judged: Judged) -> Exposures:
         """Return what the groups get, in each query or in each sampled ranking."""
-        ranked, model, cutoff = evidence.rankings, self.model, self["cutoff"]
+        ranked, model, cutoff = judged.run, self.model, self["cutoff"]
         if model.needs_cutoff and cutoff is None:
             raise ParameterError(
                 f"{self!r}: browsing={str(model)!r} needs a cutoff: write {self!r}@5"
             )
-        label = np.maximum(np.nan_to_num(evidence.pairs.label), 0.0)[evidence.pairs.of_row]
+        label = np.maximum(np.nan_to_num(judged.pair_label), 0.0)[judged.pair_of_row]
         weight = attention(ranked, model, cutoff, label > 0)
-        share = self.shares_of_run(evidence)[ranked.doc]
+        share = self.shares_of_run(judged)[ranked.doc]
         if self["amortize"]:
-            row, query = ranked.query, evidence.query_of_run
+            row, query = ranked.query, judged.query_of_run
             weight = weight / ranked.n_samples[row]
         else:
-            row, query = ranked.ranking, evidence.query_of_run[ranked.ranking_query]
+            row, query = ranked.ranking, judged.ranking_query
         exposure = _summed(row, weight[:, None] * share, len(query))
         gain = _summed(row, (weight * label)[:, None] * share, len(query))
         return Exposures(query, exposure, gain, exposure.sum(axis=1) > 0)
 
-    def population(self, evidence: Evidence) -> Population:
+    def population(self, judged: Judged) -> Population:
         """Return the documents that counts and means are taken over, in each row of `exposures`.
 
         What a ranking shows is counted in each ranking; where samples are averaged, so are the
         counts. The documents that any sample shows would be more with every sample that is drawn.
         """
-        pairs, chosen, cutoff = evidence.pairs, self["population"], self["cutoff"]
-        ranked, amortize = evidence.rankings, self["amortize"]
-        judged = ~np.isnan(pairs.label)
-        label = np.maximum(np.nan_to_num(pairs.label), 0.0)
-        share = self.shares(evidence, pairs.docnos)[pairs.doc]
+        chosen, cutoff = self["population"], self["cutoff"]
+        ranked, amortize = judged.run, self["amortize"]
+        has_label = ~np.isnan(judged.pair_label)
+        label = np.maximum(np.nan_to_num(judged.pair_label), 0.0)
+        share = self.shares(judged, judged.docnos)[judged.pair_doc]
         parts = (share, share * label[:, None], share * (label > 0)[:, None])
 
         row = ranked.query if amortize else ranked.ranking
-        query = evidence.query_of_run
+        query = judged.query_of_run
         query = query if amortize else query[ranked.ranking_query]
         counted = np.zeros(len(row), dtype=bool)
         if chosen in ("ranked", "judged+ranked"):
             counted = np.ones(len(row), dtype=bool) if cutoff is None else ranked.position < cutoff
         if chosen == "judged+ranked":
-            counted &= ~judged[pairs.of_row]
+            counted &= ~has_label[judged.pair_of_row]
         once = 1.0 / ranked.n_samples[ranked.query[counted]] if amortize else np.ones(counted.sum())
-        shown_pair = pairs.of_row[counted]
+        shown_pair = judged.pair_of_row[counted]
         found = [
             _summed(row[counted], part[shown_pair] * once[:, None], len(query)) for part in parts
         ]
         if chosen != "ranked":
-            n_queries = len(evidence.qids)
-            known = [_summed(pairs.query[judged], part[judged], n_queries) for part in parts]
+            n_queries = len(judged.qids)
+            query_of_label = judged.pair_query[has_label]
+            known = [_summed(query_of_label, part[has_label], n_queries) for part in parts]
             found = [some + every[query] for some, every in zip(found, known, strict=True)]
         if chosen == "collection":
-            every = self.shares(evidence, self.groups.docnos).sum(axis=0)
+            every = self.shares(judged, self.groups.docnos).sum(axis=0)
             found[0] = np.tile(every, (len(query), 1))
         return Population(*found)
 
@@ -157,10 +158,10 @@ class CombinedExposure(ExposureMeasure):
         """Return the highest value that a group can have; infinity if there is none."""
         return float("inf")
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each row."""
-        got = self.exposures(evidence)
-        above, below = self.per_group(got, self.population(evidence))
+        got = self.exposures(judged)
+        above, below = self.per_group(got, self.population(judged))
         counts = below > 0
         values = np.divide(above, below, out=np.zeros_like(above), where=counts)
         value = combination.combine(values, counts, self.combined)
@@ -186,7 +187,7 @@ class CombinedExposure(ExposureMeasure):
         found = listed([names[place] for place in lacking])
         return f"{self.EMPTY_REASON}: {found} (empty='skip' compares the others)"
 
-    def worst(self, evidence: Evidence) -> float:
+    def worst(self, judged: Judged) -> float:
         """Return a value that no ranking is worse than, NaN if there is none."""
         return combination.worst(self.combined, len(self.compared), self.top())
 

@@ -14,7 +14,7 @@ from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, BinaryMeasure
 from fairtk_classic.listing import make_listing, ratio
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 SHARE = Param(
     (int, float),
@@ -62,11 +62,11 @@ class FairPrefixes(BinaryMeasure):
         if "p" in self.params and "target" in self.params:
             raise ParameterError("FAIR_prefix: give p or target, not both")
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each ranking."""
-        listed = make_listing(self, evidence)
+        listed = make_listing(self, judged)
         two = self.two(listed.share)
-        wanted = self.wanted(evidence)
+        wanted = self.wanted(judged)
         open_ = ~((wanted > 0) & (wanted < 1))
         sums = listed.running(two)
         share = np.where(open_, 0.5, wanted)[listed.query][listed.ranking]
@@ -75,14 +75,14 @@ class FairPrefixes(BinaryMeasure):
         reason = f"{NO_TARGET}, or it is 0 or 1 for {self.params.get('protected')!r}"
         return Scored(listed.query, value, ((NOTHING_KNOWN, listed.size == 0),), ((reason, open_),))
 
-    def wanted(self, evidence: Evidence) -> FloatArray:
+    def wanted(self, judged: Judged) -> FloatArray:
         """Return p for each query; NaN: there is none."""
-        n_queries = len(evidence.qids)
+        n_queries = len(judged.qids)
         if self["p"] is not None:
             return np.full(n_queries, float(self["p"]))
         if self["target"] is not None:
-            return self.two(self.target_shares(evidence))[:, 0]
-        sums = self.two(self.shares(evidence, self.groups.docnos)).sum(axis=0)
+            return self.two(self.target_shares(judged))[:, 0]
+        sums = self.two(self.shares(judged, self.groups.docnos)).sum(axis=0)
         return np.full(n_queries, sums[0] / sums.sum() if sums.sum() > 0 else np.nan)
 
 

@@ -16,7 +16,7 @@ from fairtk_classic.similarity import similarity_of
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 SIMILARITIES = ("JSD", "NMD", "RNOD")
 SIMILARITY = Param(
@@ -103,12 +103,12 @@ class GroupFairnessAndRelevance(GroupMeasure):
             )
         return wanted * len(names) if len(wanted) == 1 else wanted
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each ranking."""
-        ranked, n = evidence.rankings, evidence.rankings.n_rankings
-        label = self.labels(evidence)
+        ranked, n = judged.run, judged.run.n_rankings
+        label = self.labels(judged)
         chance = (2.0**label - 1.0) / 2.0 ** self["max_label"]
-        stop = chance[evidence.pairs.of_row]
+        stop = chance[judged.pair_of_row]
         going_on = np.concatenate([[0.0], np.cumsum(np.log1p(-stop))])
         stop = stop * np.exp(going_on[:-1] - going_on[ranked.ranking_start[:-1]][ranked.ranking])
         if self["cutoff"] is not None:
@@ -116,32 +116,32 @@ class GroupFairnessAndRelevance(GroupMeasure):
         rank = ranked.position + 1.0
         decay = 1.0 / rank if self["user"] == "ERR" else float(self["p"]) ** rank
         components = [] if self["part"] == "GF" else [stop * decay]
-        open_ = np.zeros(len(evidence.qids), dtype=bool)
+        open_ = np.zeros(len(judged.qids), dtype=bool)
         if self["part"] != "REL":
             for attribute, kind in zip(self.groups.attributes, self.kinds(), strict=True):
-                wanted = self.targets(evidence, attribute)
+                wanted = self.targets(judged, attribute)
                 open_ |= np.isnan(wanted).any(axis=1)
-                components.append(stop * self.closeness(evidence, attribute, wanted, kind))
+                components.append(stop * self.closeness(judged, attribute, wanted, kind))
         whole = np.mean(components, axis=0)
         value = total(ranked.ranking, whole, n)
-        relevant = total(evidence.pairs.query, label, len(open_)) > 0
+        relevant = total(judged.pair_query, label, len(open_)) > 0
         gaps = (("no relevant document in the labels", ~relevant), (NO_TARGET, open_))
-        return Scored(evidence.query_of_run[ranked.ranking_query], value, (), gaps)
+        return Scored(judged.ranking_query, value, (), gaps)
 
-    def labels(self, evidence: Evidence) -> FloatArray:
+    def labels(self, judged: Judged) -> FloatArray:
         """Return the label of each (query, document), 0 for those below 0 and unlabeled ones."""
-        pairs, highest = evidence.pairs, self["max_label"]
-        label: FloatArray = np.maximum(np.nan_to_num(pairs.label), 0.0)
+        highest = self["max_label"]
+        label: FloatArray = np.maximum(np.nan_to_num(judged.pair_label), 0.0)
         if (label > highest).any():
             at = int(np.flatnonzero(label > highest)[0])
             raise InputError(
-                f"{self!r}: the label of qid {str(evidence.qids[pairs.query[at]])!r}, docno "
-                f"{str(pairs.docnos[pairs.doc[at]])!r} is {label[at]:g}, above "
+                f"{self!r}: the label of qid {str(judged.qids[judged.pair_query[at]])!r}, docno "
+                f"{str(judged.docnos[judged.pair_doc[at]])!r} is {label[at]:g}, above "
                 f"max_label={highest}: write GFR(max_label=...) with the highest grade"
             )
         return label
 
-    def targets(self, evidence: Evidence, attribute: Groups) -> FloatArray:
+    def targets(self, judged: Judged, attribute: Groups) -> FloatArray:
         """Return the target of an attribute over its known levels; (n_queries, n_levels)."""
         if "target" not in self.params:
             raise ParameterError(
@@ -151,23 +151,23 @@ class GroupFairnessAndRelevance(GroupMeasure):
         target: Target = self["target"].for_groups(self.groups)
         if len(self.groups.attributes) > 1:
             target = target.marginal(attribute.name)
-        rows = target.for_qids(evidence.qids).expanded()
+        rows = target.for_qids(judged.qids).expanded()
         return _shares(rows.dense()[:, _known(attribute)], np.nan)
 
     def closeness(
-        self, evidence: Evidence, attribute: Groups, wanted: FloatArray, kind: str
+        self, judged: Judged, attribute: Groups, wanted: FloatArray, kind: str
     ) -> FloatArray:
         """Return the similarity of the documents so far and the target at each row; (n_rows,)."""
-        ranked, pairs = evidence.rankings, evidence.pairs
+        ranked = judged.run
         found = attribute.memberships(ranked.docnos, "uniform")
         dense = found.dense()[:, _known(attribute)]
         even = 1.0 / dense.shape[1]
-        useful = np.nan_to_num(pairs.label)[pairs.of_row] > 0
+        useful = np.nan_to_num(judged.pair_label)[judged.pair_of_row] > 0
         rows = np.where(useful[:, None], _shares(dense, even)[ranked.doc], even)
         summed = np.concatenate([np.zeros((1, rows.shape[1])), np.cumsum(rows, axis=0)])
         first = ranked.ranking_start[:-1][ranked.ranking]
         achieved = (summed[1:] - summed[first]) / (ranked.position + 1.0)[:, None]
-        row_target = wanted[evidence.query_of_run[ranked.query]]
+        row_target = wanted[judged.query_of_run[ranked.query]]
         return similarity_of(achieved, np.nan_to_num(row_target), kind)
 
 

@@ -14,7 +14,7 @@ from fairtk.measures import FairMeasure, warn_of_thin_labels
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 Reasons = tuple[tuple[str, BoolArray], ...]
 """Why something has no value, each with a mask of what."""
@@ -47,11 +47,11 @@ class GroupMeasure(FairMeasure):
 
     MISSING = float("nan")
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the values of all rankings, or of all queries that have one."""
         raise NotImplementedError(f"measure {self.NAME} must define per_ranking")
 
-    def worst(self, evidence: Evidence) -> FloatArray | float:
+    def worst(self, judged: Judged) -> FloatArray | float:
         """Return the value of a query that the run lacks: the worst one, NaN if there is none."""
         return self.MISSING
 
@@ -88,22 +88,22 @@ class GroupMeasure(FairMeasure):
         found = [levels[int(cell)] for cell in self.compared]
         return [level if isinstance(level, str) else "*".join(level) for level in found]
 
-    def shares(self, evidence: Evidence, docnos: Any) -> FloatArray:
+    def shares(self, judged: Judged, docnos: Any) -> FloatArray:
         """Return how much of each document belongs to each compared level; (n_docnos, n_levels)."""
         policy = {"drop": "drop", "group": "unknown", "uniform": "uniform"}[self["unlabeled"]]
         found = self.groups.memberships(docnos, policy)
         dense = found.dense()
         return dense[:, self.compared]
 
-    def shares_of_run(self, evidence: Evidence) -> FloatArray:
+    def shares_of_run(self, judged: Judged) -> FloatArray:
         """Return `shares` of the run's documents, computed once for all measures."""
         key = ("classic", self.groups.key, self["unlabeled"])
-        if key not in evidence.cache:
-            evidence.cache[key] = self.shares(evidence, evidence.rankings.docnos)
-        result: FloatArray = evidence.cache[key]
+        if key not in judged.cache:
+            judged.cache[key] = self.shares(judged, judged.run.docnos)
+        result: FloatArray = judged.cache[key]
         return result
 
-    def target_shares(self, evidence: Evidence) -> FloatArray:
+    def target_shares(self, judged: Judged) -> FloatArray:
         """Return the target share of each compared level; (n_queries, n_levels), NaN: no target."""
         if "target" not in self.params:
             raise ParameterError(
@@ -111,28 +111,28 @@ class GroupMeasure(FairMeasure):
                 "Target.uniform(groups) or Target.from_qrels(qrels, groups)"
             )
         target: Target = self["target"].for_groups(self.groups)
-        rows = target.for_qids(evidence.qids).expanded()
+        rows = target.for_qids(judged.qids).expanded()
         dense = rows.dense()
         dense = dense[:, self.compared]
         total = dense.sum(axis=1, keepdims=True)
         result: FloatArray = np.full_like(dense, np.nan)
         return np.asarray(np.divide(dense, total, out=result, where=total > 0))
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query, and warn of what is undefined or thinly labeled."""
-        scored = self.per_ranking(evidence)
-        n_queries = len(evidence.qids)
+        scored = self.per_ranking(judged)
+        n_queries = len(judged.qids)
         count = np.bincount(scored.query, minlength=n_queries)
         summed = total(scored.query, scored.value, n_queries)
-        value = np.where(evidence.present, summed / np.maximum(count, 1), self.worst(evidence))
+        value = np.where(judged.present, summed / np.maximum(count, 1), self.worst(judged))
         for _, queries in scored.gaps:
             value[queries] = np.nan
-        self._explain(evidence, scored, value)
+        self._explain(judged, scored, value)
         if "groups" in self.params:
-            warn_of_thin_labels(self, evidence, self.groups)
+            warn_of_thin_labels(self, judged, self.groups)
         return value
 
-    def _explain(self, evidence: Evidence, scored: Scored, value: FloatArray) -> None:
+    def _explain(self, judged: Judged, scored: Scored, value: FloatArray) -> None:
         unexplained = np.isnan(value)
         by_rows = []
         for reason, rows in scored.reasons:
@@ -140,11 +140,11 @@ class GroupMeasure(FairMeasure):
             queries[scored.query[rows & np.isnan(scored.value)]] = True
             by_rows.append((reason, queries))
         lost = "the run has no document for it, and no value is the worst one"
-        for reason, queries in (*scored.gaps, (lost, ~evidence.present), *by_rows):
+        for reason, queries in (*scored.gaps, (lost, ~judged.present), *by_rows):
             named = unexplained & queries
-            self.warn_undefined(evidence.qids[named], len(value), reason)
+            self.warn_undefined(judged.qids[named], len(value), reason)
             unexplained &= ~named
-        self.warn_undefined(evidence.qids[unexplained], len(value), "the definition leaves it open")
+        self.warn_undefined(judged.qids[unexplained], len(value), "the definition leaves it open")
 
 
 class BinaryMeasure(GroupMeasure):

@@ -13,7 +13,7 @@ from fairtk.measures import FairMeasure
 from fairtk_classic import parameters as p
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 
 class AmortizedAttention(FairMeasure):
@@ -38,23 +38,25 @@ class AmortizedAttention(FairMeasure):
     MISSING = 2.0
     SUPPORTED_PARAMS: ClassVar = {"cutoff": p.CUTOFF, "browsing": p.browsing("RBP(p=0.5)")}
 
-    def score_all(self, evidence: Evidence) -> FloatArray:
+    def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query."""
-        ranked, pairs, model = evidence.rankings, evidence.pairs, self["browsing"]
+        ranked, model = judged.run, self["browsing"]
         if model.needs_cutoff and self["cutoff"] is None:
             raise ParameterError(
                 f"{self!r}: browsing={str(model)!r} needs a cutoff: write {self!r}@5"
             )
-        relevance = np.maximum(np.nan_to_num(pairs.label), 0.0)
-        weight = attention(ranked, model, self["cutoff"], relevance[pairs.of_row] > 0)
-        shown = expected_exposure(weight, pairs.of_row, len(pairs), ranked.n_samples[ranked.query])
-        value = distance(shown, relevance, pairs.query, len(evidence.qids))
-        open_ = total(pairs.query, relevance, len(value)) == 0
-        value = np.where(evidence.present, value, self.MISSING)
+        relevance = np.maximum(np.nan_to_num(judged.pair_label), 0.0)
+        weight = attention(ranked, model, self["cutoff"], relevance[judged.pair_of_row] > 0)
+        shown = expected_exposure(
+            weight, judged.pair_of_row, judged.n_pairs, ranked.n_samples[ranked.query]
+        )
+        value = distance(shown, relevance, judged.pair_query, len(judged.qids))
+        open_ = total(judged.pair_query, relevance, len(value)) == 0
+        value = np.where(judged.present, value, self.MISSING)
         value[open_] = np.nan
-        self.warn_undefined(evidence.qids[open_], len(value), "no relevant document in the labels")
+        self.warn_undefined(judged.qids[open_], len(value), "no relevant document in the labels")
         unseen: BoolArray = np.isnan(value) & ~open_
-        self.warn_undefined(evidence.qids[unseen], len(value), "no document gets attention")
+        self.warn_undefined(judged.qids[unseen], len(value), "no document gets attention")
         return value
 
 

@@ -13,7 +13,7 @@ from fairtk.frames import FloatArray, IntArray
 from fairtk_classic.group_measure import GroupMeasure
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 
 @dataclass(frozen=True)
@@ -58,19 +58,19 @@ class Listing:
         return np.column_stack(columns) if columns else np.zeros((len(self.size), 0))
 
 
-def make_listing(measure: GroupMeasure, evidence: Evidence) -> Listing:
+def make_listing(measure: GroupMeasure, judged: Judged) -> Listing:
     """Return the labeled documents of a run, cut at the measure's ``@k``.
 
     The cutoff comes first: ``@10`` reads the first 10 ranks, labeled or not.
     """
-    ranked, cutoff = evidence.rankings, measure["cutoff"]
-    share = measure.shares_of_run(evidence)[ranked.doc]
+    ranked, cutoff = judged.run, measure["cutoff"]
+    share = measure.shares_of_run(judged)[ranked.doc]
     kept = share.sum(axis=1) > 0
     if cutoff is not None:
         kept &= ranked.position < cutoff
     ranking = ranked.ranking[kept]
     return Listing(
-        query=evidence.query_of_run[ranked.ranking_query],
+        query=judged.ranking_query,
         ranking=ranking,
         size=np.bincount(ranking, minlength=ranked.n_rankings),
         share=share[kept],

@@ -13,7 +13,7 @@ from fairtk_classic.exposures import ExposureMeasure, Exposures, Population
 from fairtk_classic.group_measure import NOTHING_KNOWN, BinaryMeasure, Scored
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 DELTA = 1e-6
 """Added to both sides, so that a group without exposure has a finite logarithm."""
@@ -52,9 +52,9 @@ class LogRatio(ExposureMeasure, BinaryMeasure):
         """
         raise NotImplementedError
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each row."""
-        every, have = self.exposures(evidence), self.population(evidence)
+        every, have = self.exposures(judged), self.population(judged)
         got = Exposures(every.query, self.two(every.exposure), self.two(every.gain), every.known)
         parts = (have.size, have.relevance, have.relevant)
         rows = Population(*(self.two(part) for part in parts))

@@ -10,7 +10,7 @@ from fairtk.frames import FloatArray
 from fairtk_classic.skews import SkewMeasure, skew_values
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 
 class MaxSkew(SkewMeasure):
@@ -32,9 +32,9 @@ class MaxSkew(SkewMeasure):
         """Return the largest skew."""
         return np.asarray(np.nanmax(skew, axis=1))
 
-    def worst(self, evidence: Evidence) -> FloatArray:
+    def worst(self, judged: Judged) -> FloatArray:
         """Return the skew of the group with the smallest target share, if only it is shown."""
-        target = self.target_shares(evidence)
+        target = self.target_shares(judged)
         smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0, keepdims=True)
         alone = np.column_stack([np.ones(len(target)), np.zeros(len(target))])
         two = np.column_stack([smallest, 1.0 - smallest])

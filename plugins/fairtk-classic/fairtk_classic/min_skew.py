@@ -10,7 +10,7 @@ from fairtk.frames import FloatArray
 from fairtk_classic.skews import SkewMeasure
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 
 class MinSkew(SkewMeasure):
@@ -33,7 +33,7 @@ class MinSkew(SkewMeasure):
         """Return the smallest skew."""
         return np.asarray(np.nanmin(skew, axis=1))
 
-    def worst(self, evidence: Evidence) -> float:
+    def worst(self, judged: Judged) -> float:
         """Return the skew of a group that is not shown."""
         return float(np.log(self["smoothing"])) if self["smoothing"] > 0 else np.nan
 

@@ -13,7 +13,7 @@ from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, GroupMeasure,
 from fairtk_classic.listing import Listing, make_listing, ratio
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 
 class DiscountedDivergence(GroupMeasure):
@@ -44,10 +44,10 @@ class DiscountedDivergence(GroupMeasure):
         "unlabeled": p.UNLABELED,
     }
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each ranking."""
-        listed = make_listing(self, evidence)
-        target = self.target_shares(evidence)
+        listed = make_listing(self, judged)
+        target = self.target_shares(judged)
         value = discounted_divergence(listed, target[listed.query]) / log_of(self["base"])
         return Scored(
             listed.query,
@@ -59,9 +59,9 @@ class DiscountedDivergence(GroupMeasure):
             ((NO_TARGET, np.asarray(np.isnan(target).any(axis=1))),),
         )
 
-    def worst(self, evidence: Evidence) -> FloatArray:
+    def worst(self, judged: Judged) -> FloatArray:
         """Return the divergence of the group with the smallest target share alone."""
-        target = self.target_shares(evidence)
+        target = self.target_shares(judged)
         smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0)
         return np.asarray(-np.log(smallest) / log_of(self["base"]))
 

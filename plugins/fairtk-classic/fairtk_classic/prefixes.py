@@ -13,7 +13,7 @@ from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, BinaryMeasure
 from fairtk_classic.listing import Listing, make_listing, ratio
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 TRACE = 1e-9
 """A highest sum below this is 0 but for rounding."""
@@ -44,13 +44,13 @@ class PrefixMeasure(BinaryMeasure):
         """
         raise NotImplementedError
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each ranking."""
-        listed = make_listing(self, evidence)
+        listed = make_listing(self, judged)
         two = self.two(listed.share)
         targeted = self["target"] is not None
         if targeted:
-            shares = self.two(self.target_shares(evidence))[:, 0]
+            shares = self.two(self.target_shares(judged))[:, 0]
             whole = shares[listed.query]
             gaps: Reasons = ((NO_TARGET, np.isnan(shares)),)
         else:

@@ -14,7 +14,7 @@ from fairtk_classic.listing import Listing, ratio
 from fairtk_classic.prefixes import PrefixMeasure
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
     from fairtk_classic.group_measure import Reasons, Scored
 
 
@@ -43,10 +43,10 @@ class NormalizedRatioDifference(PrefixMeasure):
         """Return |n+ / n- - whole / (1 - whole)|; the ratio of a prefix without others is 0."""
         return np.abs(ratio(own, other, 0.0) - ratio(whole, 1.0 - whole, 0.0))
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each ranking; documents must be protected or not."""
-        ranked = evidence.rankings
-        two = self.two(self.shares_of_run(evidence))
+        ranked = judged.run
+        two = self.two(self.shares_of_run(judged))
         split = np.flatnonzero((two > 0).all(axis=1))
         if len(split):
             raise InputError(
@@ -54,7 +54,7 @@ class NormalizedRatioDifference(PrefixMeasure):
                 f"{self['protected']!r} in part ({len(split)} such documents); use rND, or groups "
                 "with one level per document"
             )
-        return super().per_ranking(evidence)
+        return super().per_ranking(judged)
 
     def other_reasons(self, whole: FloatArray) -> Reasons:
         """Return the reason that the protected level is no minority."""

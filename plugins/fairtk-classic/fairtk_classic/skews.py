@@ -12,7 +12,7 @@ from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, GroupMeasure,
 from fairtk_classic.listing import make_listing
 
 if TYPE_CHECKING:
-    from fairtk.measures import Evidence
+    from fairtk.measures import Judged
 
 NOT_SHOWN = (
     "a group of the target is not shown, so its skew is minus infinity (smoothing=0.01 makes it "
@@ -40,10 +40,10 @@ class SkewMeasure(GroupMeasure):
         """
         raise NotImplementedError
 
-    def per_ranking(self, evidence: Evidence) -> Scored:
+    def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each ranking."""
-        listed = make_listing(self, evidence)
-        target = self.target_shares(evidence)
+        listed = make_listing(self, judged)
+        target = self.target_shares(judged)
         sums = listed.total(listed.share)
         known = listed.size > 0
         skew = skew_values(sums, target[listed.query], self["smoothing"])

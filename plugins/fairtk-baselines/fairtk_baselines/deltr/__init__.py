@@ -13,7 +13,7 @@ import pyterrier as pt
 
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames import GROUP, QID, RANK, SCORE, FloatArray, Rankings, encode_run
+from fairtk.frames import GROUP, QID, RANK, SCORE, FloatArray, Run
 from fairtk.groups import Groups
 from fairtk.transformers import FairTransformer
 from fairtk_baselines.deltr.model import ALL_BUT_MOST, LinearModel, protected_setting, read, write
@@ -193,11 +193,11 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         found["gap"] = found["rest"] - found["protected"]
         return found.sort_values(QID, kind="stable", ignore_index=True)
 
-    def _scored(self, inp: pd.DataFrame) -> tuple[Rankings, FloatArray]:
+    def _scored(self, inp: pd.DataFrame) -> tuple[Run, FloatArray]:
         """Return the run's rows in order, and the model's score of each."""
         self.check_inputs(inp, NEEDED)
         self.refuse_samples(inp)
-        coded = encode_run(inp, NAME)
+        coded = Run(inp, NAME)
         if not len(inp):  # needs no model: PyTerrier looks into pipelines with empty frames
             return coded, np.zeros(0)
         model = self._fitted()

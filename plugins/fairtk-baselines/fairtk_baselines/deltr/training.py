@@ -25,8 +25,7 @@ from fairtk.frames import (
     IntArray,
     ObjectArray,
     Qrels,
-    Rankings,
-    encode_run,
+    Run,
 )
 from fairtk.groups import Groups, spread
 from fairtk_baselines.deltr.model import LinearModel, as_features, divide, neutral_shares
@@ -197,7 +196,7 @@ class TrainingSet:
 
         Queries without a relevant document, or with one document, say nothing about order.
         """
-        coded = encode_run(run, NAME)
+        coded = Run(run, NAME)
         if not len(run):
             raise InputError(f"{NAME}: the training run is empty; there is nothing to fit to")
         features = feature_matrix(run, coded, NAME)
@@ -221,7 +220,7 @@ class TrainingSet:
         )
 
 
-def _tell(coded: Rankings, relevant: IntArray, size: IntArray) -> None:
+def _tell(coded: Run, relevant: IntArray, size: IntArray) -> None:
     usable = (relevant > 0) & (size > 1)
     if not usable.any():
         raise InputError(

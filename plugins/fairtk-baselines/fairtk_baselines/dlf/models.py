@@ -27,9 +27,8 @@ from fairtk.frames import (
     IntArray,
     ObjectArray,
     Qrels,
-    Rankings,
+    Run,
     digest,
-    encode_run,
 )
 from fairtk.groups import Groups, Target
 from fairtk.plugins import as_position_model
@@ -209,7 +208,7 @@ NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
 class DocumentPairs:
     """The rows of a run, sorted by query and rank, with vectors of norm 1, or all 0."""
 
-    rankings: Rankings
+    rankings: Run
     score: FloatArray  # the retriever's, of each row
     query: FloatArray  # shape (n_queries, dimension)
     document: FloatArray  # of each row; shape (n_rows, dimension)
@@ -225,7 +224,7 @@ def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> D
 
     A query's vector is that of its first rank; all must have the `dimension`, or that of the first.
     """
-    rankings = encode_run(frame, where)
+    rankings = Run(frame, where)
     documents = frame[DOC_VEC].to_numpy(dtype=object)[rankings.order]
     first = rankings.ranking_start[:-1]
     queries = frame[QUERY_VEC].to_numpy(dtype=object)[rankings.order[first]]

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import DataWarning, ParameterError, listed
-from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Rankings, encode_run
+from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Run
 from fairtk.groups import Groups, Level, Target
 from fairtk.transformers import FairTransformer
 from fairtk_baselines.fa_star_ir import counting, merging
@@ -143,10 +143,10 @@ class FAStarIR(FairTransformer):
         columns = [QID, "group", "p", "shown", "alpha", "fail_probability", "unfair"]
         return pd.DataFrame(rows, columns=columns)
 
-    def _counted(self, inp: pd.DataFrame) -> tuple[Rankings, counting.Counted]:
+    def _counted(self, inp: pd.DataFrame) -> tuple[Run, counting.Counted]:
         self.check_inputs(inp, [QID, DOCNO, SCORE])
         self.refuse_samples(inp)
-        run = encode_run(inp, type(self).__name__)
+        run = Run(inp, type(self).__name__)
         if self.test == "binomial":
             return run, counting.count_together(run, self._protection, self.cutoff)
         least = 1 / self.cutoff if self.merge_below is None else self.merge_below
@@ -167,7 +167,7 @@ class FAStarIR(FairTransformer):
         kind = merging.BinomialPrefixes if binomial else merging.MultinomialPrefixes
         return kind.of(found, self.cutoff)
 
-    def _warn(self, run: Rankings, counted: counting.Counted, unfair: IntArray) -> None:
+    def _warn(self, run: Run, counted: counting.Counted, unfair: IntArray) -> None:
         name = type(self).__name__
         bare = [qid for qid, p in zip(run.qids, counted.p, strict=True) if p is None]
         if bare:

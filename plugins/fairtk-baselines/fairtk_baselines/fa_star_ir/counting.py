@@ -13,7 +13,7 @@ import numpy as np
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import TREC, attention, total
-from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray, Rankings
+from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray, Run
 from fairtk.groups import (
     Groups,
     Level,
@@ -86,7 +86,7 @@ class Counted:
     names: Sequence[tuple[str, ...]]
 
 
-def count_together(run: Rankings, protection: Protection, k: int) -> Counted:
+def count_together(run: Run, protection: Protection, k: int) -> Counted:
     """Return one group per query: the documents of all protected levels.
 
     A document counts if at least half of it belongs to protected levels, the unknown level in the
@@ -107,7 +107,7 @@ def count_together(run: Rankings, protection: Protection, k: int) -> Counted:
     return Counted(scene.counts(len(run.doc)).astype(np.int64), p, names)
 
 
-def count_apart(run: Rankings, protection: Protection, k: int, merge_below: float) -> Counted:
+def count_apart(run: Run, protection: Protection, k: int, merge_below: float) -> Counted:
     """Return a group per protected level of a query, and one for all whose share is rare.
 
     A document that counts (see `count_together`) counts for the level that it belongs to most; of
@@ -165,7 +165,7 @@ class _Scene:
     weight: FloatArray  # its share of the document
 
     @classmethod
-    def of(cls, run: Rankings, protection: Protection, k: int) -> _Scene:
+    def of(cls, run: Run, protection: Protection, k: int) -> _Scene:
         memberships = protection.groups.memberships(run.docnos, "drop")
         shares = protection.shares(run.qids)
         space = protection.groups.space
@@ -204,7 +204,7 @@ class _Scene:
 
 
 def _most_exposed(
-    run: Rankings,
+    run: Run,
     memberships: Memberships,
     space: LevelSpace,
     shares: SparseRows | None,
