@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -200,6 +201,13 @@ paying_options = all_of(
         help="The environment variable with its key; '' for a server without keys.  "
         "[default: OPENAI_API_KEY]",
     ),
+    click.option(
+        "--set",
+        "server_settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Another setting of its models, e.g. max_tokens=64; temperature=none sends none.",
+    ),
     click.option("--max-calls", type=int, help="The most calls to pay for in this run."),
     click.option("--max-cost", type=float, help="The most to pay in this run; needs --prices."),
     click.option(
@@ -232,6 +240,20 @@ def engine_options(configured: Mapping[str, Any], given: Mapping[str, Any]) -> d
     """Return where a study runs: what is configured, and the options that were given."""
     chosen = {name: given[name] for name in ("executor", "workers") if given[name] is not None}
     return {**configured, **chosen}
+
+
+def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a server's models that were given as options."""
+    settings = {name: given[name] for name in SERVER if given[name] is not None}
+    for text in given["server_settings"]:
+        name, sign, value = text.partition("=")
+        if not (name and sign):
+            raise InputError(f"--set takes NAME=VALUE, e.g. temperature=none; found {text!r}")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
 
 
 class ModelOption(click.Option):

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import engine_options, open_ledger
+from fairtk.cli.options import engine_options, open_ledger, server_settings
 from fairtk.cli.output import echo_frame, echo_table, said_command
 from fairtk.errors import DataWarning, InputError, ParameterError
 from fairtk.llm import takes_temperature
@@ -141,10 +141,10 @@ def _models(file: StudyFile, given: SimpleNamespace, settings: Settings) -> tupl
         # settings of another backend do not fit this one
         fits = tables[0] if tables[0].get("backend") == chosen["backend"] else {}
         tables = [{**fits, **chosen}]
-    for table in tables if given.base_url or given.api_key_env is not None else ():
+    served = server_settings(vars(given))
+    for table in tables if served else ():
         if len(tables) == 1 or kind_of_settings(table).server:
-            table |= {"base_url": given.base_url} if given.base_url else {}
-            table |= {} if given.api_key_env is None else {"api_key_env": given.api_key_env}
+            table |= served
     refining = dict(settings.fair_qr)
     if len(tables) == 1:
         table = {key: value for key, value in tables[0].items() if key != "name"}

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from fairtk.cli.options import (
-    SERVER,
     ModelOption,
     engine_options,
     format_option,
     open_ledger,
     paying_options,
+    server_settings,
     study_options,
 )
 from fairtk.cli.output import echo_frame, said_command
@@ -126,7 +126,7 @@ def command(
         retrievers=retrievers,
         generators=generators,
         engine=engine_options(configuration.engine, more),
-    ).at(**{name: more[name] for name in SERVER})
+    ).at(**server_settings(more))
     if dry_run or status:
         _echo_plan(make_plan(configuration.study(), speed), status, form)
         return

@@ -319,10 +319,11 @@ class Engine:
             return
         stages = {node.stage.key: node.stage.working for node in self.tree.nodes}
         backends = self.prepare()
-        if self.store.path is not None:
-            recorded = Recording(self.store.path)
-            stages = {key: recorded.behind(stage) for key, stage in stages.items()}
-            backends = {key: recorded.behind(backend) for key, backend in backends.items()}
+        recording = Recording(self.store.path)
+        stages = {key: recording.behind(stage) for key, stage in stages.items()}
+        backends = {key: recording.behind(backend) for key, backend in backends.items()}
+        for model in recording.models:  # what is wrong with a server is not found out after hours
+            model.check()
         levels = 1 + max(node.level for node in self.tree.nodes)
         with self.executor.open({**stages, **backends}, self.threads) as session:
             for level in range(levels):
@@ -350,14 +351,17 @@ class Engine:
         name = str(getattr(backend, "name", type(backend).__name__))
         if isinstance(backend, ChatBackend):  # as the ledger that records its calls knows it
             recorded = isinstance(backend.model, Recorded)
-            return Asker(f"model {number}", name, backend.model.parameters(), recorded)
+            return Asker(
+                f"model {number}", name, backend.model.parameters(), recorded, backend.model.local
+            )
         if not self.durable:
             return Asker(f"model {number}", name, {"number": number})
         told = node.stage.description or {}
         by_hand = "identified" in told  # what the user calls the stage stands for its model, too
         identity = told if by_hand else describe(backend, f"{node.stage.name}.backend")
         key = key_of(identity)
-        return Asker(key, name, {"identity": key, "threads": self.threads})
+        local = isinstance(backend, HuggingFaceBackend)
+        return Asker(key, name, {"identity": key, "threads": self.threads}, local=local)
 
     # Stages -----------------------------------------------------------------------------------
 

@@ -10,14 +10,14 @@ import hashlib
 import json
 import sqlite3
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 from pyterrier._ops import Compose
@@ -26,17 +26,22 @@ from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.identity import Description, Identified
 from fairtk.experiment.packing import Span, Table, from_bytes, joined, to_bytes, unpack
 from fairtk.frames import QID
-from fairtk.frames.digests import digests
 from fairtk.io import network_of, write_parquet
 from fairtk.llm import (
+    STORE_MARK,
     AnswerStore,
+    Chat,
     ChatBackend,
     ChatModel,
     Completion,
+    Database,
+    Kind,
     Ledger,
+    Message,
     Recorded,
-    as_json,
-    made_row,
+    answer_row,
+    call_keys,
+    checksum,
 )
 from fairtk.transformers import FairTransformer
 
@@ -49,6 +54,12 @@ class Asker:
     name: str
     parameters: dict[str, Any]
     elsewhere: bool = False  # its answers are kept in a ledger of the user's
+    local: bool = False  # it is a model of this machine, whose answers need no backup
+
+    def calls(self, prompts: Iterable[str]) -> dict[str, Chat]:
+        """Return calls by what a ledger knows them by."""
+        chats = [Chat((Message("user", prompt),)) for prompt in prompts]
+        return dict(zip(call_keys(self.name, self.parameters, chats), chats, strict=True))
 
 
 class Answers:
@@ -56,70 +67,53 @@ class Answers:
     memory.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self._ledger = None if path is None else AnswerStore(path)
-        if self._ledger is not None:
-            weakref.finalize(self, self._ledger.close)  # with the last who holds them
+    def __init__(self, store: AnswerStore | None) -> None:
+        self._store = store
         self._memory: dict[str, str] = {}
 
     def get(self, asker: Asker, prompts: Iterable[str]) -> dict[str, str]:
         """Return the answers that are there, by prompt."""
-        keys = _by_key(asker, list(prompts))
-        if self._ledger is None or asker.elsewhere:
-            return {
-                prompt: self._memory[key] for key, prompt in keys.items() if key in self._memory
+        calls = asker.calls(prompts)
+        if self._store is None or asker.elsewhere:
+            texts = {key: self._memory[key] for key in calls if key in self._memory}
+        else:  # stripped, as a backend gives them: a language model's are kept as they came
+            texts = {
+                key: answer.text.strip()
+                for key, answer in self._store.get(calls).items()
+                if answer.finish != "unreadable"
             }
-        # stripped, as a backend gives them: a language model's are kept as they came
-        return {
-            keys[key]: answer.text.strip()
-            for key, answer in self._ledger.get(keys).items()
-            if answer.finish != "unreadable"
-        }
+        return {calls[key].text: text for key, text in texts.items()}
 
     def put(self, asker: Asker, texts: Mapping[str, str]) -> None:
         """Keep answers, all or none; what a worker has paid for is there already, and stays."""
-        keyed = _by_key(asker, list(texts))
-        if self._ledger is None or asker.elsewhere:
-            for key, prompt in keyed.items():
-                self._memory.setdefault(key, texts[prompt])
-        else:
-            name, parameters = asker.name, as_json(asker.parameters)
-            self._ledger.put_many(
-                [
-                    made_row(key, name, parameters, as_json(_chat(p)), Completion(texts[p]))
-                    for key, p in keyed.items()
-                ]
-            )
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._ledger is not None:
-            self._ledger.close()
-
-
-def _by_key(asker: Asker, prompts: list[str]) -> dict[str, str]:
-    """Return the prompts by what a ledger knows their calls by."""
-    calls: list[tuple[Any, ...]] = [(_chat(prompt), {}) for prompt in prompts]
-    keys = digests([asker.name, asker.parameters], calls, 16)
-    return dict(zip(keys, prompts, strict=True))
-
-
-def _chat(prompt: str) -> list[list[str]]:
-    return [["user", prompt]]
+        calls = asker.calls(texts)
+        if self._store is None or asker.elsewhere:
+            for key, chat in calls.items():
+                self._memory.setdefault(key, texts[chat.text])
+            return
+        self._store.put_many(
+            [
+                answer_row(key, asker.name, asker.parameters, chat, answer, asker.local)
+                for key, chat in calls.items()
+                for answer in [Completion(texts[chat.text])]
+            ]
+        )
 
 
 class Recording:
     """Puts models behind the store's ledger; whoever asks writes there, also a worker.
 
     A model that the user has put behind a ledger keeps that one, and rules that stand in for a
-    model need none.
+    model need none. Without a store nothing is recorded.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.models: list[ChatModel] = []  # that were met
 
     @cached_property
     def _ledger(self) -> Ledger:
+        assert self.path is not None  # asked before
         return Ledger(self.path)
 
     def behind(self, value: Any) -> Any:
@@ -128,8 +122,9 @@ class Recording:
         Models stand in settings of fairtk's transformers, and these within others and pipelines.
         """
         if isinstance(value, ChatModel):
-            own = value.free or isinstance(value, Recorded)
-            return value if own else self._ledger.wrap(value)
+            own = self.path is None or value.free or isinstance(value, Recorded)
+            self.models.append(value if own else self._ledger.wrap(value))
+            return self.models[-1]
         if isinstance(value, ChatBackend):
             model = self.behind(value.model)
             return value if model is value.model else ChatBackend(model)
@@ -156,25 +151,26 @@ class Recording:
 FILE = "experiment.sqlite"
 """The store's name in its folder."""
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS chains (
+TABLES = {
+    "chains": """CREATE TABLE chains (
     chain INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
     stages TEXT NOT NULL,
     created TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS systems (
+)""",
+    "systems": """CREATE TABLE systems (
     name TEXT NOT NULL,
     chain INTEGER NOT NULL,
     seen TEXT NOT NULL,
+    checksum TEXT NOT NULL,
     PRIMARY KEY (name, chain)
-);
-CREATE TABLE IF NOT EXISTS frames (
+)""",
+    "frames": """CREATE TABLE frames (
     frame INTEGER PRIMARY KEY,
     digest BLOB NOT NULL,
     data BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS cells (
+)""",
+    "cells": """CREATE TABLE cells (
     chain INTEGER NOT NULL,
     qid TEXT NOT NULL,
     topic TEXT NOT NULL,
@@ -183,91 +179,68 @@ CREATE TABLE IF NOT EXISTS cells (
     size INTEGER NOT NULL,
     error TEXT,
     notes TEXT,
+    checksum TEXT NOT NULL,
     PRIMARY KEY (chain, qid, topic)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS evaluations (
+) WITHOUT ROWID""",
+    "evaluations": """CREATE TABLE evaluations (
     key TEXT PRIMARY KEY,
     digest BLOB NOT NULL,
     data BLOB NOT NULL,
     said TEXT NOT NULL
-) WITHOUT ROWID;
-"""
+) WITHOUT ROWID""",
+}
 
 
-class StoreFile:
-    """Processes that share a folder write one after the other; without one all is in memory.
-
-    Raises:
-        StoreError: the file cannot be opened; names it and says why.
-    """
-
-    def __init__(self, folder: Path | None) -> None:
-        self.path = None if folder is None else folder.resolve() / FILE
-        if self.path is not None:
-            _make_folder(self.path.parent)
-        with self._named():
-            # first: answers are a ledger, which other tables may share the file with
-            self.answers = Answers(self.path)
-            self._database = sqlite3.connect(
-                ":memory:" if self.path is None else self.path,
-                timeout=120,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            # results outlive the call that made them, and close with the last who holds them
-            weakref.finalize(self, self._database.close)
-            if self.path is not None:
-                self._database.execute("PRAGMA journal_mode=WAL")
-                self._database.execute("PRAGMA synchronous=NORMAL")
-            self._database.executescript(_TABLES)
-        with self.transaction() as database:  # a store of 0.2 and before has no notes
-            if "notes" not in [row[1] for row in database.execute("PRAGMA table_info(cells)")]:
-                database.execute("ALTER TABLE cells ADD COLUMN notes TEXT")
-
-    def select(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows that a statement finds."""
-        with self._named():
-            return self._database.execute(statement, values).fetchall()
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all that is done within the block, or nothing."""
-        with self._named():
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-            except BaseException:
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
-
-    def vacuum(self) -> None:
-        """Give the room of what was deleted back to the disk."""
-        with self._named():
-            self._database.execute("VACUUM")
-
-    def close(self) -> None:
-        """Close the file."""
-        self.answers.close()
-        self._database.close()
-
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except FormatError as error:
-            raise StoreError(str(error)) from error
-        except sqlite3.Error as error:
-            raise StoreError(
-                f"{self.path}: the store of the experiment cannot be used ({error}); what was "
-                "committed before is kept"
-            ) from error
+def _begin(database: sqlite3.Connection) -> None:
+    """Make the tables that are not there; those of earlier versions get what they lack."""
+    there = dict(database.execute("SELECT name, sql FROM sqlite_master"))
+    for name, table in TABLES.items():
+        if there.get(name) == table:
+            continue
+        rows = []
+        if name in there:
+            earlier = database.execute(f"SELECT * FROM {name}")
+            columns = [column for column, *_ in earlier.description]
+            rows = [dict(zip(columns, row, strict=True)) for row in earlier]
+            database.execute(f"DROP TABLE {name}")
+        database.execute(table)
+        columns = [column for _, column, *_ in database.execute(f"PRAGMA table_info({name})")]
+        for row in rows:
+            _insert(database, name, [row.get(column) for column in columns[:-1]])
 
 
-def checksum(*data: bytes) -> bytes:
-    """Return the checksum that data is stored with."""
+def _insert(database: sqlite3.Connection, table: str, row: Sequence[Any], more: str = "") -> None:
+    values = (*row, checksum(*row))
+    marks = ",".join("?" * len(values))
+    database.execute(f"INSERT INTO {table} VALUES ({marks}) {more}", values)
+
+
+_KIND = Kind("store of the experiment", STORE_MARK, TABLES, _begin)
+
+
+_SEEN = "ON CONFLICT (name, chain) DO UPDATE SET seen = excluded.seen, checksum = excluded.checksum"
+_GIVES_WAY = (
+    "ON CONFLICT (chain, qid, topic) DO UPDATE SET frame = excluded.frame, first = excluded.first, "
+    "size = excluded.size, error = excluded.error, notes = excluded.notes, "
+    "checksum = excluded.checksum WHERE cells.error IS NOT NULL"
+)
+
+
+def _digest(*data: bytes) -> bytes:
     return hashlib.blake2b(b"".join(data), digest_size=8).digest()
+
+
+def _is_whole(frame: int, digest: bytes, data: bytes) -> bool:
+    """Return whether a frame is what was stored; fairtk 0.2 did not sum its number."""
+    return digest in (_digest(data, str(frame).encode()), _digest(data))
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except FormatError as error:
+        raise StoreError(f"{error}; what was committed before is kept") from error
 
 
 def _make_folder(folder: Path) -> None:
@@ -287,6 +260,7 @@ def _make_folder(folder: Path) -> None:
         )
 
 
+T = TypeVar("T")
 _FEW = 500  # queries in one statement: old builds of SQLite take 999 parameters
 _KEPT_TABLES = 64  # tables of a run without a folder are all kept; of a file, the last few
 
@@ -298,6 +272,7 @@ class StoredCell(NamedTuple):
     first: int
     size: int
     error: str | None  # why it failed
+    notes: str | None  # what is kept beside its rows: JSON
 
 
 class Made(NamedTuple):
@@ -310,33 +285,63 @@ class Made(NamedTuple):
     notes: Mapping[str, str]  # what is kept beside rows and errors: JSON, by query
 
 
-class Store(StoreFile):
+class Store:
     """Results by chain and query; committed in batches, each whole or not at all.
 
-    Of two results for one cell the first stays. Without a folder they are held in memory.
+    Of two results for one cell the first stays. Processes that share a folder write one after the
+    other. Without a folder results are held in memory.
+
+    Args:
+        folder: made if it is not there; None: none.
+        mend: whether a damaged file is put aside, and begun anew with the answers in its backup.
+
+    Raises:
+        StoreError: the file cannot be opened, here or later; names it and says why.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path | None, mend: bool = True) -> None:
+        self.path = None if folder is None else folder.resolve() / FILE
+        if self.path is not None:
+            _make_folder(self.path.parent)
+        with _named():
+            self.file = Database(self.path, _KIND, mend)
+        # results outlive the call that made them, and close with the last who holds them
+        weakref.finalize(self, self.file.close)
+        self.answers = Answers(None if self.path is None else AnswerStore(self.file))
         self._tables: dict[int, Table] = {}
+
+    def select(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows that a statement selects."""
+        with _named():
+            return self.file.read(statement, values)
+
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do something in a transaction: all of it, or nothing."""
+        with _named():
+            return self.file.write(work, durable=False)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
 
     # Chains -----------------------------------------------------------------------------------
 
     def chain(self, key: str, stages: Sequence[Description | None], systems: Sequence[str]) -> int:
         """Return a chain's number, and remember its stages and which systems end with it."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        with self.transaction() as database:
+
+        def work(database: sqlite3.Connection) -> int:
             database.execute(
                 "INSERT OR IGNORE INTO chains (key, stages, created) VALUES (?, ?, ?)",
                 (key, json.dumps(stages, ensure_ascii=False), now),
             )
             number = self.number_of(key)
             assert number is not None  # it was inserted just now
-            database.executemany(
-                "INSERT OR REPLACE INTO systems VALUES (?, ?, ?)",
-                [(name, number, now) for name in systems],
-            )
-        return number
+            for name in systems:
+                _insert(database, "systems", (name, number, now), _SEEN)
+            return number
+
+        return self.write(work)
 
     def earlier(self, system: str, key: str) -> list[Description] | None:
         """Return the stages that a system of this name had last, if its key is new here."""
@@ -350,6 +355,9 @@ class Store(StoreFile):
     def number_of(self, key: str) -> int | None:
         """Return a chain's number, or None if the store has nothing of it."""
         rows = self.select("SELECT chain FROM chains WHERE key = ?", (key,))
+        # an index was asked, which may be damaged where the table is not
+        if rows and self.select("SELECT key FROM chains WHERE chain = ?", rows[0]) != [(key,)]:
+            raise self.damage(f"chain {rows[0][0]}")
         return int(rows[0][0]) if rows else None
 
     # Cells ------------------------------------------------------------------------------------
@@ -362,40 +370,42 @@ class Store(StoreFile):
         # a batch is looked up by its queries, so that the work does not grow with its square
         some = list(topics) if len(topics) <= _FEW else []
         only = f" AND qid IN ({','.join('?' * len(some))})" if some else ""
-        rows = self.select(
-            f"SELECT qid, topic, frame, first, size, error FROM cells WHERE chain = ?{only}",
-            (chain, *some),
-        )
-        found = {q: StoredCell(*rest) for q, topic, *rest in rows if topics.get(q) == topic}
-        return {qid: found[qid] for qid in topics if qid in found}
+        there = {
+            qid: cell
+            for qid, topic, cell in self.cells_where(f"chain = ?{only}", (chain, *some))
+            if topics.get(qid) == topic
+        }
+        return {qid: there[qid] for qid in topics if qid in there}
+
+    def cells_where(
+        self, condition: str, values: Sequence[Any]
+    ) -> list[tuple[str, str, StoredCell]]:
+        """Return qid, topic and place of cells, after a look at their checksums."""
+        rows = self.select(f"SELECT * FROM cells WHERE {condition}", values)
+        for *row, summed in rows:
+            if checksum(*row) != summed:
+                raise self.damage(f"the result of query {row[1]!r}")
+        return [(qid, topic, StoredCell(*cell)) for _, qid, topic, *cell, _ in rows]
 
     def commit(self, made: Iterable[Made], topics: Mapping[str, str]) -> None:
         """Keep results in one step; a result that is there stays, a failure gives way."""
-        with self.transaction() as database:
+
+        def work(database: sqlite3.Connection) -> None:
             for chain, table, spans, errors, notes in made:
                 frame = self._keep(database, table) if spans else None
                 cells: dict[str, tuple[int | None, int, int]]
                 cells = dict.fromkeys(errors, (None, 0, 0))
                 cells |= {qid: (frame, first, size) for qid, first, size in spans}
-                rows = [
-                    (chain, q, topics[q], *cell, errors.get(q), notes.get(q))
-                    for q, cell in cells.items()
-                ]
-                database.executemany(
-                    "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
-                    "ON CONFLICT (chain, qid, topic) DO UPDATE SET frame = excluded.frame, "
-                    "first = excluded.first, size = excluded.size, error = excluded.error, "
-                    "notes = excluded.notes WHERE cells.error IS NOT NULL",
-                    rows,
-                )
+                for qid, cell in cells.items():
+                    row = (chain, qid, topics[qid], *cell, errors.get(qid), notes.get(qid))
+                    _insert(database, "cells", row, _GIVES_WAY)
+
+        self.write(work)
 
     def notes(self, chain: int | None, topics: Mapping[str, str]) -> dict[str, Any]:
         """Return what the last stage of a chain noted, of failed queries, too, as JSON values."""
-        rows = self.select(
-            "SELECT qid, topic, notes FROM cells WHERE chain = ? AND notes IS NOT NULL", (chain,)
-        )
-        texts = {qid: text for qid, topic, text in rows if topics.get(qid) == topic}
-        return {qid: json.loads(texts[qid]) for qid in topics if qid in texts}
+        cells = self.cells(chain, topics).items()
+        return {qid: json.loads(cell.notes) for qid, cell in cells if cell.notes is not None}
 
     def read(
         self, cells: Iterable[StoredCell], columns: Sequence[str] | None = None
@@ -404,7 +414,7 @@ class Store(StoreFile):
         none.
         """
         runs: list[list[int]] = []  # frame, first row, end: neighbors are read as one
-        for frame, first, size, error in cells:
+        for frame, first, size, error, _ in cells:
             if frame is None or error is not None:
                 continue
             if runs and runs[-1][0] == frame and runs[-1][2] == first:
@@ -421,34 +431,37 @@ class Store(StoreFile):
 
     def _keep(self, database: sqlite3.Connection, table: Table) -> int:
         data = b"" if self.path is None else to_bytes(table)
-        row = database.execute(
-            "INSERT INTO frames (digest, data) VALUES (?, ?)", (checksum(data), data)
-        )
-        assert row.lastrowid is not None  # of an INSERT
+        last = database.execute("SELECT coalesce(max(frame), 0) FROM frames").fetchone()[0]
+        number = int(last) + 1
+        values = (number, _digest(data, str(number).encode()), data)
+        database.execute("INSERT INTO frames VALUES (?, ?, ?)", values)
         if self.path is None:
-            self._tables[row.lastrowid] = table
-        return row.lastrowid
+            self._tables[number] = table
+        return number
 
     def _table(self, frame: int) -> Table:
         if frame not in self._tables:
             rows = self.select("SELECT digest, data FROM frames WHERE frame = ?", (frame,))
-            if not rows or checksum(rows[0][1]) != rows[0][0]:
-                raise StoreError(
-                    f"{self.path}: frame {frame} is {'damaged' if rows else 'gone'}; "
-                    "fairtk.experiment.prune(save_dir, damaged=True) removes what cannot be read, "
-                    "and the next run makes it again"
-                )
+            if not rows or not _is_whole(frame, *rows[0]):
+                raise self.damage(f"frame {frame}", "damaged" if rows else "gone")
             while len(self._tables) >= _KEPT_TABLES:
                 del self._tables[next(iter(self._tables))]
             self._tables[frame] = from_bytes(rows[0][1])
         return self._tables[frame]
+
+    def damage(self, what: str, state: str = "damaged") -> StoreError:
+        """Return the error that says what of the store cannot be used."""
+        return StoreError(
+            f"{self.path}: {what} is {state}; fairtk.experiment.prune(save_dir, damaged=True) "
+            "removes what cannot be read, and the next run makes it again"
+        )
 
     # Values -----------------------------------------------------------------------------------
 
     def values(self, key: str) -> tuple[Table, list[list[str]]] | None:
         """Return the values of an evaluation and what was warned of; None: it is not there."""
         rows = self.select("SELECT digest, data, said FROM evaluations WHERE key = ?", (key,))
-        if not rows or checksum(rows[0][1], rows[0][2].encode()) != rows[0][0]:
+        if not rows or _digest(rows[0][1], rows[0][2].encode()) != rows[0][0]:
             return None
         return from_bytes(rows[0][1]), json.loads(rows[0][2])
 
@@ -458,11 +471,12 @@ class Store(StoreFile):
         The key is a digest of all that they depend on.
         """
         data, text = to_bytes(table), json.dumps(said)
-        with self.transaction() as database:
-            database.execute(
-                "INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?, ?)",
-                (key, checksum(data, text.encode()), data, text),
+        values = (key, _digest(data, text.encode()), data, text)
+        self.write(
+            lambda database: database.execute(
+                "INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?, ?)", values
             )
+        )
 
 
 _SHORT = 12
@@ -519,17 +533,17 @@ def prune(
         ParameterError: nothing is to be removed.
         StoreError: there is no store, or it cannot be written; then nothing was removed.
     """
-    wanted, named = list(chains), list(systems)
-    if not (wanted or named or failed or damaged):
+    starts, names = list(chains), list(systems)
+    if not (starts or names or failed or damaged):
         raise ParameterError("prune: say what to remove: chains, systems, failed or damaged")
     with closing(_store(save_dir)) as store:
-        with store.transaction() as database:
+        numbers = [_chain(store, start) for start in starts]
+        numbers += [number for name in names for number in _chains_of(store, name)]
 
+        def work(database: sqlite3.Connection) -> int:
             def delete(what: str, *values: Any) -> int:
                 return int(database.execute(f"DELETE FROM {what}", values).rowcount)
 
-            numbers = [_chain(store, start) for start in wanted]
-            numbers += [n for name in named for n in _chains_of(store, name)]
             removed = 0
             for number in numbers:
                 removed += delete("cells WHERE chain = ?", number)
@@ -538,12 +552,29 @@ def prune(
             if failed:
                 removed += delete("cells WHERE error IS NOT NULL")
             if damaged:
-                frames = database.execute("SELECT frame, digest, data FROM frames")
-                for frame in [f for f, kept, data in frames if checksum(data) != kept]:
-                    removed += delete("cells WHERE frame = ?", frame)
+                removed += _delete_damaged(database, delete)
             delete("frames WHERE frame NOT IN (SELECT frame FROM cells WHERE frame IS NOT NULL)")
             delete("evaluations")
-        store.vacuum()
+            return removed
+
+        removed = store.write(work)
+        store.file.vacuum()
+    return removed
+
+
+def _delete_damaged(database: sqlite3.Connection, delete: Callable[..., int]) -> int:
+    """Delete what is not as it was stored, and return the number of cells."""
+    database.execute("REINDEX chains")
+    removed = delete("cells WHERE frame NOT IN (SELECT frame FROM frames)")
+    for row in database.execute("SELECT * FROM frames"):
+        if not _is_whole(*row):
+            removed += delete("cells WHERE frame = ?", row[0])
+    for *row, summed in database.execute("SELECT * FROM cells").fetchall():
+        if checksum(*row) != summed:
+            removed += delete("cells WHERE chain = ? AND qid = ? AND topic = ?", *row[:3])
+    for *row, summed in database.execute("SELECT * FROM systems").fetchall():
+        if checksum(*row) != summed:
+            delete("systems WHERE name = ? AND chain = ?", *row[:2])
     return removed
 
 
@@ -586,18 +617,20 @@ def stored_systems(save_dir: str | PathLike[str]) -> Iterator[StoredSystem]:
         StoreError: there is no store, or it is damaged.
     """
     with closing(_store(save_dir)) as store:
-        for name, chain, key, stages in store.select(
-            "SELECT name, chain, key, stages FROM systems JOIN chains USING (chain) "
+        for *system, summed, key, stages in store.select(
+            "SELECT systems.*, key, stages FROM systems JOIN chains USING (chain) "
             "ORDER BY chain, name"
         ):
-            found = store.select(
-                "SELECT qid, frame, first, size, error FROM cells WHERE chain = ? "
-                "ORDER BY frame, first",
-                (chain,),
-            )
-            table = store.read(StoredCell(*cell) for _, *cell in found)
+            name, chain, _ = system
+            if checksum(*system) != summed:
+                raise store.damage(f"system {name!r}")
+            cells = [
+                (qid, cell)
+                for qid, _, cell in store.cells_where("chain = ? ORDER BY frame, first", (chain,))
+            ]
+            table = store.read(cell for _, cell in cells)
             rows = None if table is None else unpack(table).sort_values(QID, kind="stable")
-            errors = [(qid, error) for qid, *_, error in found if error is not None]
+            errors = [(qid, cell.error) for qid, cell in cells if cell.error is not None]
             yield StoredSystem(name, key[:_SHORT], json.loads(stages), rows, errors)
 
 
@@ -605,30 +638,23 @@ def _store(save_dir: str | PathLike[str]) -> Store:
     path = Path(save_dir) / FILE
     if not path.exists():
         raise StoreError(f"{path}: there is no store of an experiment here")
-    try:
-        # read as it is: an experiment would put a damaged file aside and begin anew
-        uri = f"{path.resolve().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, timeout=120, uri=True)) as database:
-            database.execute("SELECT count(*) FROM chains").fetchone()
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: the store of the experiment cannot be read ({error})") from error
-    return Store(Path(save_dir))
+    return Store(Path(save_dir), mend=False)
 
 
 def _chain(store: Store, start: str) -> int:
     keys = dict(store.select("SELECT key, chain FROM chains"))
-    found = [number for key, number in keys.items() if start and key.startswith(start)]
-    if len(found) != 1:
+    numbers = [number for key, number in keys.items() if start and key.startswith(start)]
+    if len(numbers) != 1:
         raise NotFoundError("chain", start, [key[:_SHORT] for key in keys])
-    return int(found[0])
+    return int(numbers[0])
 
 
 def _chains_of(store: Store, name: str) -> list[int]:
-    found = store.select("SELECT chain FROM systems WHERE name = ?", (name,))
-    if not found:
-        known = [row[0] for row in store.select("SELECT DISTINCT name FROM systems")]
-        raise NotFoundError("system", name, known)
-    return [int(row[0]) for row in found]
+    numbers = store.select("SELECT chain FROM systems WHERE name = ?", (name,))
+    if not numbers:
+        names = [row[0] for row in store.select("SELECT DISTINCT name FROM systems")]
+        raise NotFoundError("system", name, names)
+    return [int(row[0]) for row in numbers]
 
 
 def _name(stage: dict[str, Any]) -> str:

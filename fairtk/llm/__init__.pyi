@@ -55,6 +55,10 @@ from .refinement import Refinement as Refinement
 from .refinement import RefinementPromptLike as RefinementPromptLike
 from .refinement import as_refinement_prompt as as_refinement_prompt
 from .server import OpenAICompatible as OpenAICompatible
+from .store import STORE_MARK as STORE_MARK
 from .store import AnswerStore as AnswerStore
-from .store import as_json as as_json
-from .store import made_row as made_row
+from .store import Database as Database
+from .store import Kind as Kind
+from .store import answer_row as answer_row
+from .store import call_keys as call_keys
+from .store import checksum as checksum

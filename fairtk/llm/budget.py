@@ -4,6 +4,7 @@ limits.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import platform
@@ -13,7 +14,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
@@ -63,16 +64,12 @@ def process_of(owner: str) -> str:
 @cache
 def _host() -> str:
     """Return the host, with what tells reboots and containers apart."""
-    boot = _looked_up(lambda: (_PROC / "sys/kernel/random/boot_id").read_text().strip())
-    space = _looked_up(lambda: os.readlink(_PROC / "self/ns/pid"))
+    boot = space = ""
+    with contextlib.suppress(OSError):
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    with contextlib.suppress(OSError):
+        space = os.readlink(_PROC / "self/ns/pid")
     return f"{platform.node()}/{boot}/{space}".replace("|", "")
-
-
-def _looked_up(read: Callable[[], str]) -> str:
-    try:
-        return read()
-    except OSError:
-        return ""
 
 
 def _started(pid: int) -> str | None:
@@ -109,11 +106,6 @@ class Claim(NamedTuple):
     running: int = 0
 
 
-Allow = Callable[[list[Payment], int, float], str]
-"""From payments that were not seen yet, and number and price of calls under way, to a reason
-against one more call, or an empty string."""
-
-
 class Claims:
     """The calls under way in all processes that have a ledger open.
 
@@ -133,17 +125,14 @@ class Claims:
         """Return the number of the latest payment; 0: there is none."""
         return int(self._file.read("SELECT coalesce(max(number), 0) FROM payments")[0][0])
 
-    def claim(
-        self, key: str, price: float, since: str = "", after: int = 0, allow: Allow | None = None
-    ) -> Claim:
+    def claim(self, key: str, price: float, since: str = "", budget: Budget | None = None) -> Claim:
         """Claim a call, unless it is answered or another makes it.
 
         Args:
             key: of the call.
             price: the most that it can cost.
             since: as in `AnswerStore.get`.
-            after: the last payment that `allow` was given.
-            allow: decides whether one more call may be made; None: any.
+            budget: decides whether one more call may be made; None: any.
         """
 
         def write(database: sqlite3.Connection) -> Claim:
@@ -159,8 +148,9 @@ class Claims:
             running = {k: cost for k, owner, cost, _ in claims if owner not in dead}
             if key in running:
                 return Claim("taken")
-            if allow is not None:
-                reason = allow(_payments(database, after), len(running), sum(running.values()))
+            if budget is not None:
+                new = _payments(database, budget.after)
+                reason = budget.refusal(new, len(running), sum(running.values()), price)
                 if reason:
                     return Claim("refused", reason, len(running))
             values = (key, self.owner, price, time.time())
@@ -202,9 +192,9 @@ class Claims:
 
     def warn_of_standstill(self, keys: Iterable[str]) -> None:
         """Warn if a process that makes one of the calls lives, but gives no sign of life."""
-        wanted = set(keys)
+        waited_for = set(keys)
         for key, owner, beat in self._file.read("SELECT key, owner, beat FROM claims"):
-            if key in wanted and time.time() - beat > SILENCE and is_alive(owner, beat):
+            if key in waited_for and time.time() - beat > SILENCE and is_alive(owner, beat):
                 warnings.warn(
                     f"the ledger {self._store.path} waits for an answer that {process_of(owner)} "
                     "asked for, which does not move: let it go on, or end it",
@@ -290,9 +280,9 @@ class Prices:
     """
 
     def __init__(self, table: PriceTable | str | PathLike[str] | None = None) -> None:
-        given = _read(table) if isinstance(table, str | PathLike) else dict(table or {})
+        pairs = _read(table) if isinstance(table, str | PathLike) else dict(table or {})
         self._prices: dict[str, Price] = {}
-        for model, pair in given.items():
+        for model, pair in pairs.items():
             try:
                 price = Price(*(float(value) for value in pair))
             except (TypeError, ValueError):
@@ -358,9 +348,9 @@ def most_completion_tokens(llm: ChatModel) -> float:
     """Return the most tokens of a model's answer; NaN if no limit is known."""
     if llm.free:
         return 0.0
-    parameters = llm.sent_parameters()
-    found = [parameters.get(name) for name in _LIMITS]
-    return next((float(limit) for limit in found if isinstance(limit, int | float)), math.nan)
+    parameters = llm.parameters()
+    limits = [parameters.get(name) for name in _LIMITS]
+    return next((float(limit) for limit in limits if isinstance(limit, int | float)), math.nan)
 
 
 def estimate(llm: ChatModel, chats: Sequence[Chat], recorded: int, prices: Prices) -> Estimate:

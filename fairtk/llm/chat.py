@@ -151,17 +151,10 @@ class ChatModel(ByContent, ABC):
     def parameters(self) -> dict[str, Any]:
         """Return all that decides an answer beside name and chat, as JSON values; no secrets."""
 
-    def sent_parameters(self) -> dict[str, Any]:
-        """Return the parameters that calls are made with: what a ledger knows answers by."""
-        return self.parameters()
-
     @property
-    def refused(self) -> tuple[str, ...]:
-        """Parameters that the model's server refused to take."""
-        return ()
-
-    def learn(self, refused: Iterable[str]) -> None:  # noqa: B027
-        """Be told what the model's server refused earlier."""
+    def local(self) -> bool:
+        """Whether answers cost nothing but time on this machine, so that none needs a backup."""
+        return self.free
 
     @abstractmethod
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
@@ -182,14 +175,15 @@ class ChatModel(ByContent, ABC):
             LLMError: no call would succeed.
         """
         asked = list(chats)
-        found = dict(self.outcomes(asked))
-        return [found.get(i, Failure("the model gave no answer")) for i in range(len(asked))]
+        outcomes = dict(self.outcomes(asked))
+        return [outcomes.get(i, Failure("the model gave no answer")) for i in range(len(asked))]
 
     def check(self) -> None:  # noqa: B027
-        """Raise if the model cannot be asked, as far as that is known without a call.
+        """Raise if the model cannot be asked, as far as that is known without a call to pay for.
 
         Raises:
             ParameterError: the environment lacks the key.
+            LLMError: there is no server at the address, or it does not know key or model.
             MissingExtraError: a package is not installed.
         """
 

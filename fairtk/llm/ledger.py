@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
 from fairtk.errors import ParameterError
-from fairtk.frames import digest
 from fairtk.llm.budget import (
     Budget,
     Claim,
@@ -24,25 +24,87 @@ from fairtk.llm.budget import (
 )
 from fairtk.llm.chat import BudgetError, Chat, ChatModel, Completion, Failure, OfflineError, Outcome
 from fairtk.llm.local import as_chat_model
-from fairtk.llm.store import AnswerStore, answer_row, now
+from fairtk.llm.store import AnswerStore, Database, answer_row, call_keys, now
+
+_SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
+_STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for
+
+OTHER_NAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+"""One setting under two names: servers know the one, the other or both."""
 
 
-class Account:
-    """The answers in a file, the claims of calls under way, and the budget: below `Ledger`."""
+def other_forms(
+    parameters: Mapping[str, Any], refusals: Iterable[Sequence[str]]
+) -> Iterator[dict[str, Any]]:
+    """Yield other parameters of the same call, under which its answer may be kept.
+
+    They have the limit under its other name, or lack what a server had refused: fairtk 0.2 left
+    that out by itself, and knew the answer by what it sent at last.
+    """
+    for refused in (*((name,) for name in OTHER_NAME), *refusals):
+        form = dict(parameters)
+        for name in refused:
+            if name not in OTHER_NAME:
+                form |= {name: None} if name in form else {}
+            elif (limit := form.pop(name, None)) is not None and OTHER_NAME[name] not in refused:
+                form[OTHER_NAME[name]] = limit
+        if form != parameters:
+            yield form
+
+
+class Ledger:
+    """Keeps every answer of a language model in a file, and answers equal calls from it.
+
+        llm = Ledger("answers.sqlite", max_calls=500).wrap(OpenAICompatible("gpt-4o"))
+
+    Calls are equal when model, parameters and prompt are. Each answer is committed before it is
+    used, so a killed run goes on where it stopped. Equal calls at the same time are made once, in
+    all threads and processes that have the file open: the others wait for the answer. The file
+    holds prompts and answers, and no keys.
+
+    Args:
+        path: the SQLite file; made when it is not there. One that is damaged is kept under another
+            name, with a warning, and what it and its backup hold is taken over.
+        offline: whether a call that is not in the ledger is an error; the file need not be
+            writable.
+        max_calls: the most calls to pay for from now on, those of other processes with the same
+            file included; None: any number.
+        max_cost: the most money to pay from now on, counted likewise, in the currency of `prices`;
+            None: any. Before a call its answer, and those of the calls that still run, are counted
+            as long as can be; near the limit fewer calls run at a time.
+        prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
+            ``model``, ``prompt``, ``completion``. What is not listed has no known price.
+        retry_unusable: whether to ask once more for answers that are there and of no use: refused,
+            cut off, unreadable, or rejected by who read them.
+
+    Raises:
+        ParameterError: a limit is negative or no number.
+        OfflineError: `offline`, and there is no such file.
+        FormatError: the file cannot be opened, is of a newer format, or is damaged, and nothing of
+            it can be saved; or the prices cannot be read.
+    """
 
     def __init__(
         self,
         path: str | PathLike[str],
-        budget: Budget,
         offline: bool = False,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        prices: PriceTable | str | PathLike[str] | None = None,
         retry_unusable: bool = False,
     ) -> None:
         self.offline = bool(offline)
         self.retry_unusable = bool(retry_unusable)
-        self.budget = budget
+        self.budget = Budget(max_calls, max_cost, Prices(prices))
         self._since = now() if retry_unusable else ""
         self._open(path)
         self.budget.after = self.claims.last_payment()
+
+    def _open(self, path: str | PathLike[str]) -> None:
+        if self.offline and not Path(path).exists():
+            raise OfflineError(f"offline=True needs a ledger that exists; there is none at {path}")
+        self.store = AnswerStore(Database(Path(path).resolve(), offline=self.offline))
+        self.claims = Claims(self.store)
 
     @property
     def path(self) -> Path:
@@ -65,38 +127,40 @@ class Account:
 
     def claim(self, key: str, llm: ChatModel, chat: Chat) -> Claim:
         """Claim a call, unless it is answered, under way elsewhere, or beyond the budget."""
-        if not self.budget.limited:
-            return self.claims.claim(key, 0.0, self._since)
         price = self._most(llm, chat)
-        return self.claims.claim(
-            key,
-            price,
-            self._since,
-            self.budget.after,
-            lambda new, running, reserved: self.budget.refusal(new, running, reserved, price),
-        )
+        budget = self.budget if self.budget.limited else None
+        return self.claims.claim(key, price, self._since, budget)
 
     def pay(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
         """Commit the answer of a claimed call, and return it as it is kept."""
         price = self.budget.spend(llm, answer, self._most(llm, chat))
-        return self.claims.pay(answer_row(key, llm, chat, answer), price)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.claims.close()
-        self.store.close()
-
-    def _open(self, path: str | PathLike[str]) -> None:
-        if self.offline and not Path(path).exists():
-            raise OfflineError(f"offline=True needs a ledger that exists; there is none at {path}")
-        self.store = AnswerStore(path)
-        self.claims = Claims(self.store)
+        row = answer_row(key, llm.name, llm.parameters(), chat, answer, llm.local)
+        return self.claims.pay(row, price)
 
     def _most(self, llm: ChatModel, chat: Chat) -> float:
         """Return the most that a call can cost; 0 without a limit of money."""
         if self.budget.max_cost is None:
             return 0.0
         return self.prices.of(llm, prompt_tokens(chat), most_completion_tokens(llm))
+
+    def wrap(self, llm: Any) -> Recorded:
+        """Return a model behind this ledger.
+
+        Args:
+            llm: a `ChatModel`, or what `fairtk.llm.as_chat_model` takes: a backend, a function.
+
+        Raises:
+            ParameterError: `max_cost` is given, but no price for the model.
+        """
+        return Recorded(as_chat_model(llm), self)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.claims.close()
+        self.store.close()
+
+    def __len__(self) -> int:
+        return len(self.store)
 
     def __getstate__(self) -> dict[str, Any]:
         # another process opens the file itself, and shares the budget from where it began here
@@ -108,12 +172,17 @@ class Account:
         self.__dict__.update(state)
         self._open(path)
 
-    def __len__(self) -> int:
-        return len(self.store)
+    def __enter__(self) -> Ledger:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-_SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
-_STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for
+    def __repr__(self) -> str:
+        limits = {"max_calls": self.budget.max_calls, "max_cost": self.budget.max_cost}
+        settings = [f", {k}={v!r}" for k, v in limits.items() if v is not None]
+        flags = [f", {n}=True" for n in ("offline", "retry_unusable") if getattr(self, n)]
+        return f"Ledger({str(self.path)!r}{''.join(flags + settings)})"
 
 
 class Recorded(ChatModel):
@@ -132,7 +201,7 @@ class Recorded(ChatModel):
     identity_name: ClassVar[str] = "fairtk.llm.recorded.Recorded"
     """As in the keys of answers that are kept; never changed."""
 
-    def __init__(self, llm: ChatModel, ledger: Account) -> None:
+    def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
         inner: ChatModel = llm.llm if isinstance(llm, Recorded) else llm
         if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
             raise ParameterError(
@@ -156,9 +225,10 @@ class Recorded(ChatModel):
         """Return the model's parameters."""
         return self.llm.parameters()
 
-    def sent_parameters(self) -> dict[str, Any]:
-        """Return the parameters that calls are made with."""
-        return self.llm.sent_parameters()
+    @property
+    def local(self) -> bool:
+        """Whether the model is one of this machine."""
+        return self.llm.local
 
     def digest(self) -> str:
         """Return the model's digest."""
@@ -169,7 +239,7 @@ class Recorded(ChatModel):
 
     def check(self) -> None:
         """Raise if the model cannot be asked and nothing is recorded that could answer for it."""
-        if not self.ledger.offline and not len(self.ledger):
+        if not self.ledger.offline and not self.ledger.store.has(self.name):
             self.llm.check()
 
     def at_temperature(self, temperature: float) -> Recorded:
@@ -178,9 +248,7 @@ class Recorded(ChatModel):
 
     def key(self, chat: Chat) -> str:
         """Return what the ledger knows a call by."""
-        facts = dict(chat.facts) if self.llm.reads_facts else {}
-        messages = [list(message) for message in chat.messages]
-        return digest([self.llm.name, self.llm.sent_parameters(), messages, facts], 16)
+        return self._keys([chat])[0]
 
     def reject(self, chat: Chat) -> None:
         """Note that an answer is of no use; see `Ledger`'s `retry_unusable`."""
@@ -188,10 +256,10 @@ class Recorded(ChatModel):
 
     def estimate(self, chats: Sequence[Chat]) -> Estimate:
         """Return how many calls are to be paid for, their tokens and price, without any call."""
-        distinct = {self.key(chat): chat for chat in chats}
-        known = self.ledger.recorded(distinct)
-        asked = [chat for key, chat in distinct.items() if key not in known]
-        return estimate(self.llm, asked, len(known), self.ledger.prices)
+        calls = dict(zip(self._keys(chats), chats, strict=True))
+        answers = self._recorded(calls)
+        asked = [chat for key, chat in calls.items() if key not in answers]
+        return estimate(self.llm, asked, len(answers), self.ledger.prices)
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
         """Yield the recorded answers, then the new ones as they arrive, each committed before.
@@ -202,99 +270,100 @@ class Recorded(ChatModel):
             LLMError: no call to the model would succeed.
         """
         asked = list(chats)
-        form, looked = self.llm.refused, False
-        places = self._places(asked, range(len(asked)))
-        waited = 0.0
+        places: dict[str, list[int]] = {}
+        for place, key in enumerate(self._keys(asked)):
+            places.setdefault(key, []).append(place)
+        calls = {key: asked[same[0]] for key, same in places.items()}
+        answers, waited = self._recorded(calls), 0.0
         while True:
-            if self.llm.refused != form:  # calls have another form now, and other keys
-                form = self.llm.refused
-                places = self._places(asked, (p for found in places.values() for p in found))
-            for key, answer in self.ledger.recorded(places).items():
-                yield from ((place, answer) for place in places.pop(key))
+            for key, answer in answers.items():
+                del calls[key]
+                yield from ((place, answer) for place in places[key])
                 waited = 0.0
-            if not places:
+            if not calls:
                 return
-            if not looked:
-                looked = True
-                self.llm.learn(self.ledger.store.refused(self.name))
-                continue
-            left = {key: asked[found[0]] for key, found in places.items()}
             if self.ledger.offline:
                 raise OfflineError(
-                    f"{len(left)} calls to {self.name!r} are not in the ledger {self.ledger.path}, "
-                    f"the first: {next(iter(left.values())).text[:80]!r}; run without offline=True"
+                    f"{len(calls)} calls to {self.name!r} are not in the ledger "
+                    f"{self.ledger.path}, the first: {next(iter(calls.values())).text[:80]!r}; run "
+                    "without offline=True"
                 )
-            made, refused = 0, Claim("")
-            calls = self._made(left)
+            left, refused = len(calls), Claim("")
+            made = self._made(dict(calls))
             while True:
                 try:
-                    key, outcome = next(calls)
+                    key, outcome = next(made)
                 except StopIteration as end:
                     refused = end.value
                     break
-                made += 1
-                yield from ((place, outcome) for place in places.pop(key))
-            if made:
+                del calls[key]
+                yield from ((place, outcome) for place in places[key])
+            if len(calls) < left:
                 waited = 0.0
-                continue
-            # a running call counts as long as can be: what it does not cost is there for the next
-            if refused.reason and not refused.running:
+            elif refused.reason and not refused.running:
                 raise BudgetError(
                     f"stopped before a call to {self.name!r}: {refused.reason}; all answers so far "
                     f"are in {self.ledger.path}: raise the limit and run again to go on"
                 )
-            waited += self._wait(waited, left)
+            else:  # a running call counts as long as can be: what it leaves is there for the next
+                waited += self._wait(waited, calls)
+            answers = self.ledger.recorded(calls)
 
-    def _places(self, chats: Sequence[Chat], wanted: Iterable[int]) -> dict[str, list[int]]:
-        places: dict[str, list[int]] = {}
-        for place in wanted:
-            places.setdefault(self.key(chats[place]), []).append(place)
-        return places
+    def _keys(self, chats: Iterable[Chat], form: Mapping[str, Any] | None = None) -> list[str]:
+        parameters = self.parameters() if form is None else form
+        return call_keys(self.name, parameters, chats, self.llm.reads_facts)
 
-    def _made(self, calls: dict[str, Chat]) -> Generator[tuple[str, Outcome], None, Claim]:
+    def _recorded(self, calls: Mapping[str, Chat]) -> dict[str, Completion]:
+        """Return recorded answers by key, those too that are kept under other parameters."""
+        answers = self.ledger.recorded(calls)
+        if len(answers) == len(calls):
+            return answers
+        for form in other_forms(self.parameters(), self._refusals):
+            left = {key: chat for key, chat in calls.items() if key not in answers}
+            keys = dict(zip(self._keys(left.values(), form), left, strict=True))
+            answers |= {keys[key]: answer for key, answer in self.ledger.recorded(keys).items()}
+        return answers
+
+    @cached_property
+    def _refusals(self) -> list[tuple[str, ...]]:
+        return self.ledger.store.refusals(self.name)
+
+    def _made(self, calls: Mapping[str, Chat]) -> Generator[tuple[str, Outcome], None, Claim]:
         """Make the calls that nobody else makes, as the budget allows; return a refused claim."""
         keys: list[str] = []
-        open_calls: set[str] = set()
+        under_way: set[str] = set()
         refused = Claim("")
-        form = self.llm.refused
 
         def claimed() -> Iterator[Chat]:
             nonlocal refused
             for key, chat in calls.items():
-                if self.llm.refused != form:  # the rest has other keys now
-                    return
                 claim = self.ledger.claim(key, self.llm, chat)
                 if claim.state == "refused":
                     refused = claim
                     return
                 if claim.state == "mine":
                     keys.append(key)
-                    open_calls.add(key)
+                    under_way.add(key)
                     yield chat
 
         outcomes = self.llm.outcomes(claimed())
         try:
             for number, outcome in outcomes:
                 key = keys[number]
-                kept = outcome
                 if isinstance(outcome, Failure):
                     self.ledger.claims.release([key])
                 else:
-                    # by what was sent at last: a server may have refused the first form
-                    kept = self.ledger.pay(self.key(calls[key]), self.llm, calls[key], outcome)
-                    if self.llm.refused != form:
-                        self.ledger.claims.release([key])
-                open_calls.discard(key)
-                yield key, kept
-            for key in list(open_calls):
-                open_calls.discard(key)
+                    outcome = self.ledger.pay(key, self.llm, calls[key], outcome)
+                under_way.discard(key)
+                yield key, outcome
+            for key in list(under_way):
+                under_way.discard(key)
                 self.ledger.claims.release([key])
                 yield key, Failure("the model gave no answer")
         finally:
-            close = getattr(outcomes, "close", None)
-            if close is not None:
-                close()
-            self.ledger.claims.release(open_calls)
+            if isinstance(outcomes, Generator):
+                outcomes.close()
+            self.ledger.claims.release(under_way)
         return refused
 
     def _wait(self, waited: float, keys: Iterable[str]) -> float:
@@ -304,68 +373,3 @@ class Recorded(ChatModel):
         if waited < _STANDSTILL <= waited + seconds:
             self.ledger.claims.warn_of_standstill(keys)
         return seconds
-
-
-class Ledger(Account):
-    """Keeps every answer of a language model in a file, and answers equal calls from it.
-
-        llm = Ledger("answers.sqlite", max_calls=500).wrap(OpenAICompatible("gpt-4o"))
-
-    Calls are equal when model, parameters and prompt are. Each answer is committed before it is
-    used, so a killed run goes on where it stopped. Equal calls at the same time are made once, in
-    all threads and processes that have the file open: the others wait for the answer. The file
-    holds prompts and answers, and no keys.
-
-    Args:
-        path: the SQLite file; made when it is not there. A file that is damaged or of another
-            version is kept under another name, with a warning, and what it holds is taken over.
-        offline: whether a call that is not in the ledger is an error.
-        max_calls: the most calls to pay for from now on, those of other processes with the same
-            file included; None: any number.
-        max_cost: the most money to pay from now on, counted likewise, in the currency of `prices`;
-            None: any. Before a call its answer, and those of the calls that still run, are counted
-            as long as can be; near the limit fewer calls run at a time.
-        prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
-            ``model``, ``prompt``, ``completion``. What is not listed has no known price.
-        retry_unusable: whether to ask once more for answers that are there and of no use: refused,
-            cut off, unreadable, or rejected by who read them.
-
-    Raises:
-        ParameterError: a limit is negative or no number.
-        OfflineError: `offline`, and there is no such file.
-        FormatError: the file cannot be opened, or the prices cannot be read.
-    """
-
-    def __init__(
-        self,
-        path: str | PathLike[str],
-        offline: bool = False,
-        max_calls: int | None = None,
-        max_cost: float | None = None,
-        prices: PriceTable | str | PathLike[str] | None = None,
-        retry_unusable: bool = False,
-    ) -> None:
-        super().__init__(path, Budget(max_calls, max_cost, Prices(prices)), offline, retry_unusable)
-
-    def wrap(self, llm: Any) -> Recorded:
-        """Return a model behind this ledger.
-
-        Args:
-            llm: a `ChatModel`, or what `fairtk.llm.as_chat_model` takes: a backend, a function.
-
-        Raises:
-            ParameterError: `max_cost` is given, but no price for the model.
-        """
-        return Recorded(as_chat_model(llm), self)
-
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        limits = {"max_calls": self.budget.max_calls, "max_cost": self.budget.max_cost}
-        shown = "".join(f", {k}={v!r}" for k, v in limits.items() if v is not None)
-        flags = [f", {n}=True" for n in ("offline", "retry_unusable") if getattr(self, n)]
-        return f"Ledger({str(self.path)!r}{''.join(flags)}{shown})"

@@ -54,6 +54,11 @@ class LocalChat(ChatModel):
         self.temperature, self.seed = checked_sampling(temperature, seed, "LocalChat")
 
     @property
+    def local(self) -> bool:
+        """Whether the model is of this machine; functions and foreign backends may ask others."""
+        return isinstance(self.backend, HuggingFaceBackend)
+
+    @property
     def samples(self) -> bool:
         """Whether the backend can sample."""
         return isinstance(self.backend, HuggingFaceBackend) and self.backend.samples

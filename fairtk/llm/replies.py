@@ -1,18 +1,111 @@
-"""What a server said, however odd it is, and the settings with which it is asked."""
+"""What a server sends, however odd: bodies of any size, refusals, answers that are no text."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
+import zlib
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
 
-from fairtk.errors import ParameterError
 from fairtk.llm.chat import Completion
 
+
+class BodyError(ValueError):
+    """What a server sends is too long, or packed in a way that was not asked for."""
+
+
+@cache
+def bounded_client(openai: Any) -> tuple[Any, Any]:
+    """Return a class of HTTP clients that read so many bytes and follow no redirect, and what
+    servers are known by: read once, as that takes longer than all else of a call.
+    """
+
+    class _Bounded(openai.DefaultAsyncHttpxClient):  # type: ignore[misc]
+        def __init__(self, most: int, **options: Any) -> None:
+            super().__init__(**options)
+            self.most = most
+
+        async def send(self, request: Any, **options: Any) -> Any:
+            options |= {"stream": True, "follow_redirects": False}
+            response = await super().send(request, **options)
+            try:
+                content = await _read(response, self.most)
+            finally:
+                await response.aclose()
+            headers = {k: v for k, v in response.headers.items() if k.lower() not in _OF_THE_WAY}
+            return type(response)(
+                response.status_code, headers=headers, content=content, request=request
+            )
+
+    http = sys.modules[openai.DefaultAsyncHttpxClient.__base__.__module__]  # httpx or httpx2
+    return _Bounded, http.create_ssl_context()
+
+
+_OF_THE_WAY = ("content-encoding", "content-length", "transfer-encoding")
+_PIECE = 1 << 16  # bytes that are unpacked at once
+
+
+async def _read(response: Any, most: int) -> bytes:
+    """Return the body of a response, unpacked piece by piece.
+
+    Raises:
+        BodyError: it has more bytes, or is packed otherwise than with zlib.
+    """
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    plain = encoding in ("", "identity")
+    if not plain and encoding not in ("gzip", "x-gzip", "deflate"):
+        raise BodyError(f"it is encoded as {encoding[:40]!r}, which was not asked for")
+    unpacking = zlib.decompressobj(32 + zlib.MAX_WBITS)
+    content = bytearray()
+    async for piece in response.aiter_raw():
+        while piece:
+            if plain:
+                content += piece
+                piece = b""
+            else:
+                try:
+                    content += unpacking.decompress(piece, _PIECE)
+                except zlib.error as error:
+                    raise BodyError(f"it is not encoded as {encoding!r}: {error}") from None
+                piece = unpacking.unconsumed_tail
+            if len(content) > most:
+                raise BodyError(f"it has more than max_bytes={most} bytes")
+    return bytes(content)
+
+
+_UNKNOWN = re.compile(
+    r"unsupported|not (?:be )?(?:support|permitt|allow|accept|availabl|set\b|a valid)|n['’]t |"
+    r"unknown|unrecogni[sz]ed|unexpected|extra|deprecated|removed|only|must|invalid|instead",
+    re.IGNORECASE,
+)
+
+
+def refused_parameter(error: Exception, sent: Mapping[str, Any]) -> str | None:
+    """Return the parameter that a server refuses to take, by its own message; None: none.
+
+    A limit that is too large for a prompt and the window is not refused: other prompts may fit.
+    """
+    if getattr(error, "status_code", None) not in (400, 422):
+        return None
+    body = getattr(error, "body", None)
+    about = body if isinstance(body, dict) else {}
+    text = detail(error, 2000)
+    names = {name: name for name in sent if name != "extra_body"}
+    names |= dict.fromkeys(sent.get("extra_body") or {}, "extra_body")
+    limits = "too large" in text or "context" in text
+    if about.get("param") in names and not limits:
+        return names[about["param"]]
+    if limits or not (about.get("code") or _UNKNOWN.search(text)):
+        return None
+    places = {m.start(): names[n] for n in names if (m := re.search(rf"\b{re.escape(n)}\b", text))}
+    return places[min(places)] if places else None
+
+
 _SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
+SHORTEST_KEY = 16  # characters; "EMPTY" and "none" are words, and no secrets
 
 
 def detail(error: Exception, longest: int = 200) -> str:
@@ -20,9 +113,9 @@ def detail(error: Exception, longest: int = 200) -> str:
     body = getattr(error, "body", None)
     if isinstance(body, dict) and isinstance(body.get("message"), str):
         return one_line(body["message"], longest)
-    said = str(error)
+    text = str(error)
     # some servers put what is wrong where the client does not look
-    return one_line(said if not body or str(body) in said else f"{said}: {body}", longest)
+    return one_line(text if not body or str(body) in text else f"{text}: {body}", longest)
 
 
 def one_line(text: str, longest: int = 200) -> str:
@@ -44,12 +137,12 @@ _LONGEST = 10_000  # characters of what cannot be read, kept as it came
 class BrokenReplyError(ValueError):
     """A reply that is no chat completion; another attempt may do better.
 
-    If none does, `kept` stands for the answer; None: nothing was answered.
+    If none does, `answer` stands for it; None: nothing was answered.
     """
 
-    def __init__(self, message: str, kept: Completion | None = None) -> None:
-        super().__init__(message)
-        self.kept = kept
+    def __init__(self, message: str, answer: Completion | None = None) -> None:
+        super().__init__(one_line(message))
+        self.answer = answer
 
 
 def read_reply(content: bytes, seconds: float) -> Completion:
@@ -108,71 +201,3 @@ def _text(content: Any) -> str | None:
 def _integer(digits: str) -> int | None:
     # Python refuses thousands of digits; no count has more than 64 bits
     return int(digits) if len(digits) < 20 else None
-
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def check_address(url: str) -> None:
-    """Raise a `ParameterError` unless it is the address of a server, without secrets."""
-    address = urlsplit(url)
-    if address.scheme not in ("http", "https") or not address.hostname:
-        raise ParameterError(
-            "OpenAICompatible: base_url must be an address that begins with http:// or "
-            "https://, e.g. 'http://127.0.0.1:8000/v1'"
-        )
-    if address.username or address.password or address.query or address.fragment:
-        raise ParameterError(
-            "OpenAICompatible: base_url must not carry a user, a password or parameters; put "
-            "the key into an environment variable and name it in api_key_env"
-        )
-
-
-def check_number(name: str, value: Any, least: float) -> None:
-    """Raise a `ParameterError` unless it is a number of at least `least`, whole if that is an
-    int.
-    """
-    whole = isinstance(least, int)
-    right = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (right and math.isfinite(value) and value >= least) or (whole and int(value) != value):
-        kind = "an integer" if whole else "a number"
-        raise ParameterError(
-            f"OpenAICompatible: {name} must be {kind} of at least {least}; found {value!r}"
-        )
-
-
-def check_key_name(name: str | None) -> None:
-    """Raise a `ParameterError` unless it is the name of an environment variable, or None."""
-    if name is not None and not _VARIABLE.fullmatch(str(name)):
-        raise ParameterError(  # what was given may be a key, and is not repeated
-            "OpenAICompatible: api_key_env must be the name of an environment variable, such "
-            "as OPENAI_API_KEY, and never the key itself"
-        )
-
-
-def checked_effort(effort: Any) -> str | None:
-    """Return the effort of reasoning, a word, or None."""
-    if effort is not None and not (isinstance(effort, str) and effort.strip()):
-        raise ParameterError(
-            "OpenAICompatible: reasoning_effort must be a word such as 'low', or None; found "
-            f"{effort!r}"
-        )
-    return effort
-
-
-def checked_body(body: Any) -> dict[str, Any] | None:
-    """Return more of a request's body, JSON values that are settings of an answer, or None."""
-    if body is None:
-        return None
-    try:
-        if not isinstance(body, Mapping):
-            raise TypeError
-        found: dict[str, Any] = json.loads(json.dumps(dict(body), allow_nan=False))
-    except (TypeError, ValueError):
-        raise ParameterError(
-            "OpenAICompatible: extra_body must be a mapping of JSON values, e.g. {'top_p': 0.9}"
-        ) from None
-    for name in ("model", "messages", "stream", "n"):
-        if name in found:
-            raise ParameterError(f"OpenAICompatible: extra_body must not set {name!r}")
-    return found or None

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import importlib
 import inspect
+import json
 import os
+import queue
 import random
 import re
-import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from email.utils import parsedate_to_datetime
-from functools import cache
-from threading import Event, Lock
+from functools import partial
 from typing import Any, ClassVar
+from urllib.parse import urljoin, urlsplit
 
-from fairtk.errors import DataWarning, MissingExtraError, ParameterError
+from fairtk import checks
+from fairtk.errors import DataWarning, MissingExtraError, ParameterError, suggestion
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped
 from fairtk.llm.replies import (
+    SHORTEST_KEY,
+    BodyError,
     BrokenReplyError,
-    check_address,
-    check_key_name,
-    check_number,
-    checked_body,
-    checked_effort,
+    bounded_client,
     detail,
     one_line,
     read_reply,
+    refused_parameter,
     without_keys,
 )
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+# Waiting, and what failed: all calls to a server together ---------------------------------------
 
 LONGEST_WAIT = 120.0
 """Seconds: a server that asks for a longer wait is given up."""
@@ -41,6 +49,15 @@ SILENCE = 45.0
 
 PROBE = 2.0
 """Seconds that it has for each call after that."""
+
+HEAD_START = 1.0
+"""Seconds that the first call to a server is alone: what it refuses, it refuses once."""
+
+MOST_FAILURES = 5
+"""Calls in a row that fail with all their attempts: the server counts as dead."""
+
+_CONNECT = 5.0  # seconds
+_TRY_AGAIN = (408, 409, 425, 429)
 
 
 def backoff(
@@ -55,17 +72,36 @@ def backoff(
     return own if asked is None else max(asked, 0.0) + min(own, 0.1)
 
 
-class Streak:
-    """Calls in a row that failed, over all threads that use a model.
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Return the seconds that ``Retry-After`` asks for (a number or a date), or None."""
+    value = headers.get("retry-after", "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(value).timestamp()
+        except (TypeError, ValueError):
+            return None
+        seconds = date - (time.time() if now is None else now)
+    return max(0.0, seconds) if seconds == seconds else None
 
-    `heard` says whether the server has ever sent anything.
+
+class ServerState:
+    """What is known of a server, over all calls of a model at any temperature.
+
+    Attributes:
+        failures: calls in a row that failed.
+        heard: whether it has ever sent anything.
+        renamed: whether it takes ``max_completion_tokens`` in place of ``max_tokens``.
+        notes: what the user is to be warned of.
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.failures = 0
         self.heard = False
+        self.renamed = False
+        self.notes: list[str] = []
         self._asked: float | None = None
-        self._lock = Lock()
 
     def patience(self, timeout: float, attempt: int) -> float:
         """Return the seconds that an attempt (from 0) may take; 0: it is no use.
@@ -76,322 +112,59 @@ class Streak:
         if self.heard:
             return timeout
         now = time.monotonic()
-        with self._lock:
-            self._asked = now if self._asked is None else self._asked
-            left = SILENCE - (now - self._asked)
+        self._asked = now if self._asked is None else self._asked
+        left = SILENCE - (now - self._asked)
         if attempt:  # a moment that is left is no use
             return min(timeout, left) if left >= min(timeout, PROBE) else 0.0
         return timeout if left > 0 else min(timeout, PROBE)
 
-    def add(self) -> int:
-        """Count one more, and return how many there are."""
-        with self._lock:
-            self.count += 1
-            return self.count
-
-    def end(self) -> None:
-        """Begin anew."""
-        self.count = 0
+    def answered(self) -> None:
+        """Begin anew to count failures."""
+        self.failures = 0
         self._asked = None
 
-    def __reduce__(self) -> Any:
-        return (Streak, ())
-
-
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the seconds that ``Retry-After`` asks for (a number or a date), or None."""
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - (
-                time.time() if now is None else now
-            )
-        except (TypeError, ValueError):
-            return None
-    return max(0.0, seconds) if seconds == seconds else None
-
-
-OTHER_NAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-"""One setting under two names: servers know the one, the other or both."""
-
-REFUSABLE = ("max_tokens", "max_completion_tokens", "temperature", "seed")
-"""What a call can do without; what else was asked for is not dropped silently."""
-
-_REFUSED = (400, 422)
-_CODES = ("unsupported_parameter", "unsupported_value", "unknown_parameter")
-_UNKNOWN = re.compile(
-    r"unsupported|not support|n['’]t support|unknown|unrecogni[sz]ed|unexpected|not (?:a )?valid|"
-    r"not permitted|not allowed|not accepted|forbidden|not available|deprecated|removed|extra|"
-    r"only the default|cannot be set|can['’]t be set|invalid (?:param|field|key|argument)|refuse|"
-    r"reject|instead",
-    re.IGNORECASE,
-)
-
-
-class CallForm:
-    """What a server refused so far, shared by all temperatures of a model and all threads."""
-
-    def __init__(self) -> None:
-        self.refused: tuple[str, ...] = ()
-        self._lock = Lock()
-
-    def learn(self, names: Iterable[str]) -> None:
-        """Note refused parameters; the same one twice changes nothing."""
-        with self._lock:
-            new = [name for name in names if name in REFUSABLE]
-            self.refused = tuple(dict.fromkeys([*self.refused, *new]))
-
-    def of(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters as the server takes them; what it refused is None or left out."""
-        found = dict(parameters)
-        for name in self.refused:
-            value = found.get(name)
-            if name not in OTHER_NAME:
-                if value is not None:
-                    found[name] = None
-                continue
-            found.pop(name, None)
-            other = OTHER_NAME[name]
-            if value is not None and other not in self.refused:
-                found[other] = value
-        return found
+    def tell(self) -> None:
+        """Warn, in the thread of whoever asks, of what was noted."""
+        while self.notes:
+            warnings.warn(f"OpenAICompatible: {self.notes.pop(0)}", DataWarning, stacklevel=3)
 
     def __reduce__(self) -> Any:
-        return (_with_refused, (self.refused,))
+        return (ServerState, ())
 
 
-def _with_refused(names: tuple[str, ...]) -> CallForm:
-    form = CallForm()
-    form.learn(names)
-    return form
+def _put(arrived: queue.SimpleQueue[int], number: int, _: Future[Outcome]) -> None:
+    arrived.put(number)
 
 
-def refused_parameter(error: Exception, sent: Iterable[str]) -> str | None:
-    """Return the parameter that a server refuses to take, by its own message; None: none.
-
-    A parameter whose value alone is wrong (too long an answer for the window) is not refused.
-    """
-    if getattr(error, "status_code", None) not in _REFUSED:
-        return None
-    body = getattr(error, "body", None)
-    about = body if isinstance(body, dict) else {}
-    said = detail(error, 2000)
-    if not (about.get("code") in _CODES or _UNKNOWN.search(said)):
-        return None
-    names = [name for name in sent if name in REFUSABLE]
-    if about.get("param") in names:
-        return str(about["param"])
-    places = {m.start(): name for name in names if (m := re.search(rf"\b{name}\b", said))}
-    return places[min(places)] if places else None
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+_beginning = threading.Lock()
 
 
-OPENAI_URL = "https://api.openai.com/v1"
-MOST_FAILURES = 5
-"""Calls in a row that fail with all their attempts: the server counts as dead."""
-
-_TRY_AGAIN = (408, 409, 425, 429)
-
-
-class ServerModel(ChatModel):
-    """A model behind a server: the base of `OpenAICompatible`, which documents the settings."""
-
-    model: str
-    base_url: str | None
-    api_key_env: str | None
-    timeout: float
-    retries: int
-    backoff: float
-    _streak: Streak
-    _form: CallForm
-
-    def sent_parameters(self) -> dict[str, Any]:
-        """Return `parameters` as the server takes them."""
-        return self._form.of(self.parameters())
-
-    @property
-    def refused(self) -> tuple[str, ...]:
-        """What the server refused to take so far."""
-        return self._form.refused
-
-    def learn(self, refused: Iterable[str]) -> None:
-        """Be told what the server refused earlier."""
-        self._form.learn(refused)
-
-    def _ask(self, client: Any, chat: Chat, stopped: Event) -> Outcome:
-        """Return the outcome of one call with its retries, in a form that the server takes."""
-        rng = random.Random()  # waits only: no result depends on it
-        reason = "not tried"
-        # of a server that just failed every attempt of a call, less is to be hoped for
-        retries = min(self.retries, 1) if self._streak.count else self.retries
-        for attempt in range(retries + 1):
-            patience = self._streak.patience(self.timeout, attempt)
-            if not patience:
-                return self._failed(f"{reason} ({attempt} attempts)", stopped)
-            begin = time.perf_counter()
-            try:
-                reply = self._send_in_form(client, chat, patience)
-                self._streak.heard = True
-                found = read_reply(reply, time.perf_counter() - begin)
-                self._streak.end()
-                return self._without_key(found)
-            except BrokenReplyError as error:
-                if attempt == retries and error.kept is not None:
-                    self._streak.end()
-                    return self._without_key(error.kept)
-                said = self._hidden(one_line(str(error)))
-                reason, again, asked = f"the response is not a chat completion ({said})", True, None
-            except Exception as error:
-                reason, again, asked = self._judge(error, patience)
-            if not again:  # the server is there, and refuses this prompt
-                self._streak.end()
-                return Failure(f"{self.model!r}: {reason}")
-            if (asked or 0.0) > LONGEST_WAIT:
-                return self._failed(reason, stopped)
-            if attempt < retries and stopped.wait(backoff(self.backoff, attempt, asked, rng)):
-                return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
-        return self._failed(f"{reason} ({retries + 1} attempts)", stopped)
-
-    def _failed(self, reason: str, stopped: Event) -> Failure:
-        """Return the failure of a call that the server is to blame for; the last in a row ends
-        all.
-        """
-        if self._streak.add() >= MOST_FAILURES and not stopped.is_set():
-            stopped.set()
-            raise LLMError(
-                f"stopped: {MOST_FAILURES} calls in a row to {self.base_url or OPENAI_URL} failed, "
-                f"the last to {self.model!r} with: {reason}; the server seems to be down: run "
-                "again when it answers (with a ledger, no answer so far is asked for again)"
-            )
-        return Failure(f"{self.model!r}: {reason}")
-
-    def _send_in_form(self, client: Any, chat: Chat, patience: float) -> bytes:
-        """Send a call; without what the server refuses, as soon as it says so."""
-        while True:
-            sent = {k: v for k, v in self.sent_parameters().items() if v is not None}
-            try:
-                return self._send(client, chat, patience, sent)
-            except Exception as error:
-                refused = refused_parameter(error, sent)
-                if refused is None:
-                    raise
-                self._form.learn([refused])  # each once, so that this ends
-
-    def _send(self, client: Any, chat: Chat, patience: float, sent: Mapping[str, Any]) -> bytes:
-        response = client.chat.completions.with_raw_response.create(
-            model=self.model,
-            messages=[{"role": m.role, "content": escaped(m.content)} for m in chat.messages],
-            **sent,
-            **({} if patience == self.timeout else {"timeout": patience}),
-        )
-        content: bytes = response.content
-        return content
-
-    def _without_key(self, found: Completion) -> Completion:
-        """Return an answer; one that is no text, and may repeat what was sent, without the key."""
-        if found.finish != "unreadable":
-            return found
-        return dataclasses.replace(found, text=self._hidden(found.text))
-
-    def _judge(self, error: Exception, patience: float) -> tuple[str, bool, float | None]:
-        """Return what happened, whether to try again, and the wait that the server asks for.
-
-        What no other call would do better at is raised, as an `LLMError`.
-        """
-        status = getattr(error, "status_code", None)
-        if isinstance(status, int):
-            self._streak.heard = True
-            said = self._hidden(detail(error))
-            server = self.base_url or OPENAI_URL
-            if status in (401, 403):
-                # its text often repeats a part of the key
-                raise LLMError(
-                    f"the server {server} refuses the key in {self.api_key_env!r} for the model "
-                    f"{self.model!r} (status {status}): set a valid key"
-                ) from None
-            if status == 404:
-                raise LLMError(
-                    f"the server {server} does not know the model {self.model!r} (status 404: "
-                    f"{said}): check model and base_url"
-                ) from None
-            headers = getattr(getattr(error, "response", None), "headers", {})
-            again = status in _TRY_AGAIN or status >= 500
-            return f"status {status}: {said}", again, retry_after(headers)
-        kind = type(error).__name__
-        if kind == "APITimeoutError":
-            return f"no answer within {patience:.3g} s", True, None
-        if kind == "APIConnectionError":
-            return f"no connection to {self.base_url or OPENAI_URL}", True, None
-        # whatever else goes wrong is the end of this call, not of the work
-        said = self._hidden(one_line(str(error)))
-        return f"{kind}: {said}", kind.startswith("API"), None
-
-    def _hidden(self, text: str) -> str:
-        """Return a server's text without anything that looks like a key."""
-        return without_keys(text, os.environ.get(self.api_key_env or "", ""))
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the loop in which this process makes all its calls; a thread of its own runs it."""
+    with _beginning:
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="fairtk-llm", daemon=True).start()
+    return loop
 
 
-def outcomes_in_threads(
-    ask: Callable[[Chat], Outcome], chats: Iterable[Chat], concurrency: int, stopped: Event
-) -> Iterator[tuple[int, Outcome]]:
-    """Yield the number of each chat and its outcome, as they arrive.
-
-    The next chat is taken from `chats`, in the caller's thread, only when a call can start: who
-    gives the chats can end the work between two calls. If a call raises, no other starts, those
-    that run are waited for and yielded, and then the exception is raised. `stopped` is set when
-    the work ends early, for calls that wait to be tried again.
-    """
-    left = iter(chats)
-    running: dict[Future[Outcome], int] = {}
-    failed: Exception | None = None
-    number = 0
-    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="fairtk-llm")
-    try:
-        more = True
-        while more or running:
-            while more and len(running) < concurrency:
-                try:
-                    chat = next(left)
-                except StopIteration:
-                    more = False
-                    break
-                running[pool.submit(ask, chat)] = number
-                number += 1
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=running.__getitem__):
-                place = running.pop(future)
-                error = future.exception()
-                if error is None:
-                    yield place, future.result()
-                elif isinstance(error, Exception):
-                    failed = failed or error
-                    more = False
-                    stopped.set()
-        if failed is not None:
-            raise failed
-    finally:
-        stopped.set()
-        pool.shutdown(wait=True, cancel_futures=True)
+# The model --------------------------------------------------------------------------------------
 
 
-_CONNECT = 5.0  # seconds
-
-
-class OpenAICompatible(ServerModel):
+class OpenAICompatible(ChatModel):
     """A model behind OpenAI's chat protocol, through the ``openai`` client.
 
     Calls overlap, at most `concurrency` at a time. Rate limits (429), server errors (5xx),
     timeouts, broken connections and answers that are not JSON are tried again, with waits that
     double and have a random part; ``Retry-After`` is met. A call that fails every time is a
-    `Failure`. A wrong key, an unknown model, and a server that failed five calls in a row, end
-    everything with an `LLMError`. What a server refuses to take (``max_tokens``, a temperature, a
-    seed), by its own message, is sent by its other name or left out from then on, with a warning.
+    `Failure`. A wrong key, an unknown model, a redirect, a parameter that the server does not
+    take, and a server that failed five calls in a row, end everything with an `LLMError`; but
+    where ``max_tokens`` is refused, ``max_completion_tokens`` is sent from then on, with a warning.
 
     The key is read from the environment when calls are made, and stands nowhere else: not in the
-    printed form, the ledger or messages.
+    printed form, the ledger or messages; an answer that repeats it has ``<hidden>`` in its place.
 
     Args:
         model: the model's name at the server.
@@ -400,9 +173,10 @@ class OpenAICompatible(ServerModel):
         api_key_env: the environment variable with the key; None: the server needs none.
         temperature: 0 or above: how much answers vary. FAIR-QR uses 0.3. None: none is ever sent.
         max_tokens: the most tokens of an answer; None: no limit is sent.
-        timeout: seconds that one attempt may take. While nothing at all has come from the server,
-            calls are tried again for 45 s, all together, so that one that accepts connections and
-            never answers ends the work within a minute; a larger timeout lets it start slowly.
+        timeout: seconds that one attempt may take, from connecting to the last byte. While nothing
+            at all has come from the server, calls are tried again for 45 s, all together, so that
+            one that accepts connections and never answers ends the work within a minute; a larger
+            timeout lets it start slowly.
         concurrency: the most calls at a time.
         retries: how often a call is tried again.
         backoff: seconds before the first retry.
@@ -410,6 +184,7 @@ class OpenAICompatible(ServerModel):
         max_completion_tokens: the same limit under its newer name, sent in place of `max_tokens`.
         reasoning_effort: sent if given, e.g. ``"low"``.
         extra_body: more of the request's body, e.g. ``{"top_p": 0.9}``; JSON values.
+        max_bytes: the most bytes of what a server may send for a call; more is a `Failure`.
 
     Raises:
         ParameterError: a setting is out of its range, or the address carries a secret.
@@ -433,49 +208,51 @@ class OpenAICompatible(ServerModel):
         max_completion_tokens: int | None = None,
         reasoning_effort: str | None = None,
         extra_body: Mapping[str, Any] | None = None,
+        max_bytes: int = 1 << 24,
     ) -> None:
-        check_address(base_url or OPENAI_URL)
-        check_key_name(api_key_env)
-        numbers = (("timeout", timeout, 1e-3), ("backoff", backoff, 0.0))
-        counts = (("concurrency", concurrency, 1), ("retries", retries, 0))
-        optional = (
-            ("temperature", temperature, 0.0),
-            ("max_tokens", max_tokens, 1),
-            ("max_completion_tokens", max_completion_tokens, 1),
-        )
-        for name, value, least in (*numbers, *counts, *(o for o in optional if o[1] is not None)):
-            check_number(name, value, least)
+        where = "OpenAICompatible"
         if not str(model).strip():
-            raise ParameterError("OpenAICompatible: model must be the name of a model; found ''")
+            raise ParameterError(f"{where}: model must be the name of a model; found ''")
+        _check_address(base_url or OPENAI_URL)
+        if api_key_env is not None and not _VARIABLE.fullmatch(str(api_key_env)):
+            raise ParameterError(  # what was given may be a key, and is not repeated
+                f"{where}: api_key_env must be the name of an environment variable, such as "
+                "OPENAI_API_KEY, and never the key itself"
+            )
         self.model = str(model)
         self.base_url = base_url
         self.api_key_env = api_key_env
-        self.temperature = None if temperature is None else float(temperature)
-        self.max_tokens = None if max_tokens is None else int(max_tokens)
-        self.timeout = float(timeout)
-        self.concurrency = int(concurrency)
-        self.retries = int(retries)
-        self.backoff = float(backoff)
+        self.temperature = None if temperature is None else _number("temperature", temperature, 0.0)
+        self.max_tokens = _limit("max_tokens", max_tokens)
+        self.timeout = _number("timeout", timeout, 1e-3)
+        self.concurrency = checks.whole("concurrency", concurrency, where)
+        self.retries = checks.whole("retries", retries, where, 0)
+        self.backoff = _number("backoff", backoff, 0.0)
         self.seed = seed
-        self.max_completion_tokens = max_completion_tokens
-        self.reasoning_effort = checked_effort(reasoning_effort)
-        self.extra_body = checked_body(extra_body)
-        self._streak = Streak()  # shared with the model at other temperatures
-        self._form = CallForm()  # likewise
+        self.max_completion_tokens = _limit("max_completion_tokens", max_completion_tokens)
+        self.reasoning_effort = _effort(reasoning_effort)
+        self.extra_body = _body(extra_body)
+        self.max_bytes = checks.whole("max_bytes", max_bytes, where)
+        self._server = ServerState()  # shared with the model at other temperatures
 
     @property
     def name(self) -> str:
         """The model's name."""
         return self.model
 
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return self.base_url or OPENAI_URL
+
     def parameters(self) -> dict[str, Any]:
         """Return what was asked for and decides an answer: temperature, limits, seed, the rest."""
-        found: dict[str, Any] = {"temperature": self.temperature, "seed": self.seed}
+        parameters: dict[str, Any] = {"temperature": self.temperature, "seed": self.seed}
         limit = "max_completion_tokens" if self.max_completion_tokens else "max_tokens"
         for name in (limit, "reasoning_effort", "extra_body"):
             if getattr(self, name) is not None:
-                found[name] = getattr(self, name)
-        return found
+                parameters[name] = getattr(self, name)
+        return parameters
 
     def settings(self) -> dict[str, Any]:
         """Return all settings by name; there is no key among them."""
@@ -483,84 +260,328 @@ class OpenAICompatible(ServerModel):
         return {name: getattr(self, name) for name in names}
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
-        return f"OpenAICompatible({shown})"
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        return f"OpenAICompatible({settings})"
 
     def at_temperature(self, temperature: float) -> OpenAICompatible:
         """Return the same model at another temperature; one that is sent none stays as it is."""
         if self.temperature is None:
             return self
         other = OpenAICompatible(**{**self.settings(), "temperature": temperature})
-        other._streak, other._form = self._streak, self._form  # it is the same server
+        other._server = self._server
         return other
 
     def check(self) -> None:
-        """Raise if the key or the ``openai`` client is missing; the server is not asked."""
-        with self._client():
-            pass
+        """Raise if no call would succeed; the server is asked for its models, and nothing else.
+
+        A server without such a list, or too slow to give it, is no error.
+
+        Raises:
+            ParameterError: the environment variable with the key is not set.
+            MissingExtraError: the package ``openai`` is not installed.
+            LLMError: there is no server at the address, or it does not know the key or the model.
+        """
+        asyncio.run_coroutine_threadsafe(self._look(self._client()), _loop()).result()
+
+    async def _look(self, client: Any) -> None:
+        try:
+            async with asyncio.timeout(self.timeout), client:
+                reply = await client.models.with_raw_response.list()
+            models = json.loads(reply.content)["data"]
+            names = [m["id"] for m in models if m.get("owned_by") != "llamacpp"]  # it takes any
+        except (TimeoutError, ValueError, LookupError, TypeError, AttributeError):
+            return
+        except Exception as error:
+            status = getattr(error, "status_code", None)
+            if status is None or status in (401, 403) or 300 <= status < 400:
+                raise LLMError(f"{self.model!r}: {self._judge(error)[0]}") from None
+            return
+        # "llama3" is served as "llama3:latest", and "m:free" is a way to be served m
+        if names and self.model.partition(":")[0] not in {str(n).partition(":")[0] for n in names}:
+            raise LLMError(
+                f"the server {self.url} does not know the model {self.model!r}"
+                f"{suggestion(self.model, names)}; it has {', '.join(map(repr, names[:9]))}"
+            )
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
         """Yield outcomes as they arrive.
 
+        If a call raises, no other starts, those that run are waited for and yielded, and then the
+        exception is raised.
+
         Raises:
-            LLMError: the server refuses the key, or does not know the model.
+            LLMError: no call would succeed; see the class.
             ParameterError: the environment variable with the key is not set.
             MissingExtraError: the package ``openai`` is not installed.
         """
-        client = self._client()
-        stopped = Event()
-        told = self.refused
-        with client:
-            try:
-                for found in outcomes_in_threads(
-                    lambda chat: self._ask(client, chat, stopped), chats, self.concurrency, stopped
-                ):
-                    if self.refused != told:
-                        told = self.refused
-                        self._tell_of_refusals()
-                    yield found
-            except LLMError:  # the calls beside it have ended, so that none of them begins anew
-                self._streak.end()
-                raise
+        client, loop, stopped = self._client(), _loop(), asyncio.Event()
+        arrived: queue.SimpleQueue[int] = queue.SimpleQueue()
+        running: dict[int, Future[Outcome]] = {}
+        left: Iterator[tuple[int, Chat]] | None = enumerate(chats)
+        failed: BaseException | None = None
+        end = time.monotonic() + HEAD_START
+        try:
+            while True:
+                alone = 0.0 if self._server.heard else end - time.monotonic()
+                # the next chat is taken only when its call can start: who gives them may end here
+                while left is not None and len(running) < (1 if alone > 0 else self.concurrency):
+                    following = next(left, None)
+                    if following is None:
+                        left = None
+                        break
+                    number, chat = following
+                    ask = self._ask(client, chat, stopped)
+                    running[number] = asyncio.run_coroutine_threadsafe(ask, loop)
+                    running[number].add_done_callback(partial(_put, arrived, number))
+                if not running:
+                    break
+                try:
+                    number = arrived.get(timeout=alone if left is not None and alone > 0 else None)
+                except queue.Empty:
+                    continue
+                self._server.tell()
+                end, call = 0.0, running.pop(number)
+                error = call.exception()
+                if error is None:
+                    yield number, call.result()
+                else:
+                    failed, left = failed or error, None
+                    loop.call_soon_threadsafe(stopped.set)
+            if failed is not None:
+                self._server.answered()  # whoever asks again begins anew
+                raise failed
+        finally:
+            for call in running.values():
+                call.cancel()
+            asyncio.run_coroutine_threadsafe(client.close(), loop)
 
-    def _tell_of_refusals(self) -> None:
-        sent = {k: v for k, v in self.sent_parameters().items() if v is not None}
-        warnings.warn(
-            f"OpenAICompatible: the model {self.model!r} refuses {' and '.join(self.refused)}; it "
-            f"is asked with {sent} instead, which the ledger's keys and rows say",
-            DataWarning,
-            stacklevel=3,
+    async def _ask(self, client: Any, chat: Chat, stopped: asyncio.Event) -> Outcome:
+        """Return the outcome of one call with its retries."""
+        rng = random.Random()  # waits only: no result depends on it
+        server, reason = self._server, "not tried"
+        # of a server that just failed every attempt of a call, less is to be hoped for
+        retries = min(self.retries, 1) if server.failures else self.retries
+        for attempt in range(retries + 1):
+            patience, asked = server.patience(self.timeout, attempt), None
+            if not patience:
+                return self._failed(f"{reason} ({attempt} attempts)", stopped)
+            begin = time.perf_counter()
+            try:
+                async with asyncio.timeout(patience):
+                    reply = await self._send(client, chat)
+                server.heard = True
+                answer = read_reply(reply, time.perf_counter() - begin)
+                server.answered()
+                return self._without_key(answer)
+            except BrokenReplyError as error:
+                if attempt == retries and error.answer is not None:
+                    server.answered()
+                    return self._without_key(error.answer)
+                reason = f"the response is not a chat completion ({self._hidden(str(error))})"
+            except TimeoutError:
+                reason = f"no answer within {patience:.3g} s"
+            except Exception as error:
+                reason, again, asked = self._judge(error)
+                if not again:  # the server is there, and refuses this prompt
+                    server.answered()
+                    return Failure(f"{self.model!r}: {reason}")
+            if (asked or 0.0) > LONGEST_WAIT:
+                return self._failed(reason, stopped)
+            if attempt < retries:
+                wait = backoff(self.backoff, attempt, asked, rng)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), wait)
+                    return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
+        return self._failed(f"{reason} ({retries + 1} attempts)", stopped)
+
+    def _failed(self, reason: str, stopped: asyncio.Event) -> Failure:
+        """Return the failure of a call that the server is to blame for; the last in a row ends
+        all.
+        """
+        self._server.failures += 1
+        if self._server.failures >= MOST_FAILURES and not stopped.is_set():
+            stopped.set()
+            raise LLMError(
+                f"stopped: {MOST_FAILURES} calls in a row to {self.url} failed, the last to "
+                f"{self.model!r} with: {reason}; the server seems to be down: run again when it "
+                "answers (with a ledger, no answer so far is asked for again)"
+            )
+        return Failure(f"{self.model!r}: {reason}")
+
+    async def _send(self, client: Any, chat: Chat) -> bytes:
+        """Send a call; with the other name of its limit, where the server asks for that."""
+        messages = [{"role": m.role, "content": escaped(m.content)} for m in chat.messages]
+        sent = {name: value for name, value in self.parameters().items() if value is not None}
+        while True:
+            if self._server.renamed and "max_tokens" in sent:
+                sent["max_completion_tokens"] = sent.pop("max_tokens")
+            try:
+                reply = await client.chat.completions.with_raw_response.create(
+                    model=self.model, messages=messages, **sent
+                )
+                content: bytes = reply.content
+                return content
+            except Exception as error:
+                refused = refused_parameter(error, sent)
+                if refused is None:
+                    raise
+                text = self._hidden(detail(error))
+                if refused != "max_tokens":
+                    raise LLMError(self._refusal(refused, text)) from None
+                if not self._server.renamed:
+                    self._server.renamed = True
+                    self._server.notes.append(
+                        f"the server {self.url} refuses max_tokens for the model {self.model!r} "
+                        f"({text}); max_completion_tokens={sent[refused]} is sent from now on"
+                    )
+
+    def _refusal(self, name: str, text: str) -> str:
+        limits = ["max_tokens"] + ["max_completion_tokens"] * bool(self.max_completion_tokens)
+        names = limits if name == "max_completion_tokens" else [name]
+        none = "" if name == "reasoning_effort" else "none"  # which is a word for an effort
+        forms = ("{}=None", f'{{}} = "{none}"', f"--set {{}}={none}")
+        python, toml, option = (" and ".join(map(form.format, names)) for form in forms)
+        return (
+            f"the server {self.url} refuses {name} for the model {self.model!r} ({text}): change "
+            f"it, or leave it out with {python} in Python, {toml} in the model's table of a "
+            f"study's TOML file, or {option} on the command line"
         )
+
+    def _judge(self, error: Exception) -> tuple[str, bool, float | None]:
+        """Return what happened, whether to try again, and the wait that the server asks for.
+
+        What no other call would do better at is raised, as an `LLMError`.
+        """
+        if isinstance(error, LLMError):
+            raise error
+        status = getattr(error, "status_code", None)
+        if isinstance(status, int):
+            self._server.heard = True
+            headers = getattr(getattr(error, "response", None), "headers", {})
+            text = self._hidden(detail(error))
+            if status in (401, 403):
+                # its text often repeats a part of the key
+                raise LLMError(
+                    f"the server {self.url} refuses the key in {self.api_key_env!r} for the model "
+                    f"{self.model!r} (status {status}): set a valid key"
+                )
+            if status == 404:
+                raise LLMError(
+                    f"the server {self.url} does not know the model {self.model!r} (status 404: "
+                    f"{text}): check model and base_url"
+                )
+            if 300 <= status < 400:
+                place = self._hidden(urljoin(f"{self.url}/", headers.get("location", "nowhere")))
+                raise LLMError(
+                    f"the server {self.url} redirects calls to {place} (status {status}), where "
+                    "prompts and the key are not sent: give the address that answers as base_url"
+                )
+            again = status in _TRY_AGAIN or status >= 500
+            return f"status {status}: {text}", again, retry_after(headers)
+        kind, cause = type(error).__name__, error.__cause__
+        if isinstance(cause, BodyError):
+            return f"the response cannot be read ({cause})", False, None
+        if kind in ("APITimeoutError", "APIConnectionError"):
+            return f"no connection to {self.url}", True, None
+        # whatever else goes wrong is the end of this call, not of the work
+        return f"{kind}: {self._hidden(one_line(str(error)))}", kind.startswith("API"), None
+
+    def _without_key(self, answer: Completion) -> Completion:
+        """Return an answer without the key; one that is no text may repeat all that was sent."""
+        if answer.finish == "unreadable":
+            return dataclasses.replace(answer, text=self._hidden(answer.text))
+        key = self._environment()
+        if len(key) < SHORTEST_KEY or key not in f"{answer.text}\n{answer.finish}":
+            return answer
+        self._server.notes.append(
+            f"an answer of {self.model!r} repeats the key in {self.api_key_env!r}; <hidden> stands "
+            "in its place"
+        )
+        text, finish = (part.replace(key, "<hidden>") for part in (answer.text, answer.finish))
+        return dataclasses.replace(answer, text=text, finish=finish)
+
+    def _hidden(self, text: str) -> str:
+        """Return a server's text without anything that looks like a key."""
+        return without_keys(text, self._environment())
+
+    def _environment(self) -> str:
+        return os.environ.get(self.api_key_env or "", "").strip()
 
     def _client(self) -> Any:
         try:
             openai = importlib.import_module("openai")
         except ImportError:
             raise MissingExtraError("openai", "llm", "OpenAICompatible") from None
-        return openai.OpenAI(
-            api_key=self._key() or "none",
-            base_url=self.base_url or OPENAI_URL,
-            # whether a server is there is known sooner than what it answers
-            timeout=openai.Timeout(self.timeout, connect=min(self.timeout, _CONNECT)),
-            max_retries=0,  # retried here, so that broken answers are, too
-            http_client=openai.DefaultHttpxClient(verify=_certificates(openai)),
-        )
-
-    def _key(self) -> str | None:
-        if self.api_key_env is None:
-            return None
-        key = os.environ.get(self.api_key_env, "").strip()
-        if not key:
+        key = self._environment()
+        if self.api_key_env is not None and not key:
             raise ParameterError(
                 f"OpenAICompatible needs an API key in the environment variable "
                 f"{self.api_key_env!r}, which is not set: export it, name another one with "
                 "api_key_env, or give api_key_env=None for a server without keys"
             )
-        return key
+        http, certificates = bounded_client(openai)
+        return openai.AsyncOpenAI(
+            api_key=key or "none",
+            base_url=self.url,
+            # an attempt has its time as a whole; whether a server is there is known sooner
+            timeout=openai.Timeout(None, connect=min(self.timeout, _CONNECT)),
+            max_retries=0,  # retried here, so that broken answers are, too
+            default_headers={"Accept-Encoding": "identity"},
+            http_client=http(self.max_bytes, verify=certificates),
+        )
 
 
-@cache
-def _certificates(openai: Any) -> Any:
-    """Return what servers are known by: read once, as that takes longer than all else of a call."""
-    httpx = sys.modules[openai.DefaultHttpxClient.__base__.__module__]  # or httpx2
-    return httpx.create_ssl_context()
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _check_address(url: str) -> None:
+    """Raise a `ParameterError` unless it is the address of a server, without secrets."""
+    address = urlsplit(url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ParameterError(
+            "OpenAICompatible: base_url must be an address that begins with http:// or "
+            "https://, e.g. 'http://127.0.0.1:8000/v1'"
+        )
+    if address.username or address.password or address.query or address.fragment:
+        raise ParameterError(
+            "OpenAICompatible: base_url must not carry a user, a password or parameters; put "
+            "the key into an environment variable and name it in api_key_env"
+        )
+
+
+def _number(name: str, value: Any, least: float) -> float:
+    try:
+        return checks.number(name, value, "OpenAICompatible", least)
+    except ParameterError:
+        raise ParameterError(
+            f"OpenAICompatible: {name} must be a number of at least {least}; found {value!r}"
+        ) from None
+
+
+def _limit(name: str, value: Any) -> int | None:
+    return None if value is None else checks.whole(name, value, "OpenAICompatible")
+
+
+def _effort(effort: Any) -> str | None:
+    if effort is not None and not (isinstance(effort, str) and effort.strip()):
+        raise ParameterError(
+            "OpenAICompatible: reasoning_effort must be a word such as 'low', or None; found "
+            f"{effort!r}"
+        )
+    return effort
+
+
+def _body(body: Any) -> dict[str, Any] | None:
+    """Return more of a request's body, JSON values that are settings of an answer, or None."""
+    try:
+        if not isinstance(body, Mapping | None):
+            raise TypeError
+        values: dict[str, Any] = json.loads(json.dumps(dict(body or {}), allow_nan=False))
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "OpenAICompatible: extra_body must be a mapping of JSON values, e.g. {'top_p': 0.9}"
+        ) from None
+    for name in ("model", "messages", "stream", "n"):
+        if name in values:
+            raise ParameterError(f"OpenAICompatible: extra_body must not set {name!r}")
+    return values or None

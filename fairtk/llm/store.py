@@ -1,5 +1,5 @@
-"""The answers of a ledger in SQLite: opened, checked, mended from a backup, committed one by one
-or many at once.
+"""The SQLite file of a ledger or of an experiment's store: opened, checked, mended from a backup;
+and the answers in it, committed one by one or many at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import secrets
 import shutil
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
@@ -20,20 +21,32 @@ from threading import RLock
 from typing import Any, NamedTuple, TypeVar
 
 from fairtk.errors import DataWarning, FormatError
+from fairtk.frames.digests import digests
 from fairtk.io import atomic_write, locked, network_of
 from fairtk.llm.chat import Chat, ChatModel, Completion
 
 SERVED = "key, answer, finish, prompt_tokens, completion_tokens, seconds, created"
 """The columns that a checksum covers."""
 
-REFUSED = "refused"
-"""Among a row's parameters: what the server had refused to take."""
+
+def call_keys(
+    model: str, parameters: Mapping[str, Any], chats: Iterable[Chat], reads_facts: bool = False
+) -> list[str]:
+    """Return what ledgers and stores know calls by: digests of model, parameters and messages.
+
+    Facts count for models that read them.
+    """
+    calls = [
+        ([list(message) for message in chat.messages], dict(chat.facts) if reads_facts else {})
+        for chat in chats
+    ]
+    return digests([model, parameters], calls, 16)
 
 
 class Row(NamedTuple):
     """An answer with all that is kept of its call."""
 
-    key: str  # a digest of model, parameters and prompt
+    key: str  # see `call_keys`
     model: str
     parameters: str  # JSON
     prompt: str  # the messages, as JSON
@@ -65,33 +78,41 @@ class Row(NamedTuple):
         """Whether nothing was changed since the row was made."""
         return self.checksum == self.expected
 
+    @property
+    def local(self) -> bool:
+        """Whether a model of this machine answered, which can do so again: no backup has it."""
+        return json.loads(self.parameters).get(_LOCAL) is True
 
+
+_LOCAL = "local"  # among a row's parameters
 COLUMNS = Row._fields
 
 
-def checksum(*served: Any) -> str:
-    """Return the checksum of a row: of the values of `SERVED`, in that order."""
+def checksum(*values: Any) -> str:
+    """Return the checksum of a row: of its values in the order of their columns."""
     # no text has a NUL, so that values cannot run into each other
-    content = "\0".join(map(repr, served))
+    content = "\0".join(map(repr, values))
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def made_row(key: str, model: str, parameters: str, prompt: str, answer: Completion) -> Row:
-    """Return the row of an answer that has just come; see `Row`."""
+def answer_row(
+    key: str,
+    model: str,
+    parameters: Mapping[str, Any],
+    chat: Chat,
+    answer: Completion,
+    local: bool = False,
+) -> Row:
+    """Return the row of an answer that has just come; `local`: from a model of this machine."""
+    made_with = {**parameters, _LOCAL: True} if local else parameters
+    messages = [list(message) for message in chat.messages]
     row = Row(
-        *(key, model, parameters, prompt, answer.text, answer.finish),
+        *(key, model, as_json(made_with), as_json(messages), answer.text, answer.finish),
         *(answer.prompt_tokens, answer.completion_tokens, answer.seconds, now()),
         unusable=int(not answer.usable),
         checksum="",
     )
     return row._replace(checksum=row.expected)
-
-
-def answer_row(key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Row:
-    """Return the row of a model's answer to a chat."""
-    messages = [list(message) for message in chat.messages]
-    made_with = llm.sent_parameters() | ({REFUSED: list(llm.refused)} if llm.refused else {})
-    return made_row(key, llm.name, as_json(made_with), as_json(messages), answer)
 
 
 def now() -> str:
@@ -109,10 +130,61 @@ def as_json(value: Any) -> str:
     return text
 
 
-SCHEMA = 2
-"""Version of the tables; files of another one are kept aside, and their answers taken over."""
+class Backup:
+    """A file of lines beside a ledger or store; a server's answer is in it before it is in there.
 
-APPLICATION = 0x46544B4C  # "FTKL", which the tool `file` and others see
+    Later lines of a key count. Several processes may append at once.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.path = file.with_name(f"{file.name}.backup")
+
+    def append(self, rows: Iterable[Row]) -> None:
+        """Add rows."""
+        # the line break comes first: what a full disk cut off harms no later line
+        left = memoryview(b"".join(b"\n" + _line(row) for row in rows))
+        try:
+            number = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                while left:
+                    left = left[os.write(number, left) :]
+            finally:
+                os.close(number)
+        except OSError as error:
+            raise FormatError(
+                f"the backup of the ledger cannot be written ({error.strerror})", self.path
+            ) from None
+
+    def begin(self, rows: Iterable[Row]) -> None:
+        """Write the file anew."""
+        with atomic_write(self.path) as part:
+            number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(number, "wb") as stream:
+                stream.writelines(b"\n" + _line(row) for row in rows if not row.local)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows that are whole, in their order; none if there is no file."""
+        with contextlib.suppress(OSError), self.path.open("rb") as stream:
+            for line in stream:
+                try:
+                    row = Row(*json.loads(line))
+                    if row.sound:
+                        yield row
+                except (ValueError, TypeError, RecursionError):
+                    continue
+
+
+def _line(row: Row) -> bytes:
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+FORMAT = 3
+"""Version of the tables. A newer one is refused, 2 (fairtk 0.2) is taken over as it is; of any
+other the answers are taken over."""
+
+LEDGER_MARK, STORE_MARK = 0x46544B4C, 0x46544B53
+"""``FTKL``, ``FTKS``: in a file's header, so that one which lost its tables is not a new one."""
+
 TABLES = {
     "answers": """CREATE TABLE answers (
     key TEXT PRIMARY KEY,
@@ -144,139 +216,8 @@ TABLES = {
     price REAL
 )""",
 }
-_PATIENCE = 60.0  # seconds to wait for another process's write
-
-INSERT = f"INSERT OR REPLACE INTO answers VALUES ({','.join('?' * len(COLUMNS))})"
-
-
-def connected(path: Path) -> sqlite3.Connection:
-    """Return an open database, with the texts that it holds, however damaged."""
-    database = sqlite3.connect(
-        path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
-    )
-    database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-    return database
-
-
-def write_new(path: Path, rows: Sequence[Row]) -> None:
-    """Write a new file, which takes its name when it is complete; only the owner may read it."""
-    part = path.with_name(f".{secrets.token_hex(6)}.part.{path.name[-100:]}")
-    try:
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as database:
-            database.execute("PRAGMA page_size=4096")
-            database.execute("BEGIN")
-            for table in TABLES.values():
-                database.execute(table)
-            mark(database)
-            database.executemany(INSERT, rows)
-            database.execute("COMMIT")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def mark(database: sqlite3.Connection) -> None:
-    """Mark a database as a ledger of this version."""
-    database.execute(f"PRAGMA application_id={APPLICATION}")
-    database.execute(f"PRAGMA user_version={SCHEMA}")
-
-
-class Backup:
-    """A file of lines beside a ledger; an answer is in it before it is in the ledger.
-
-    Later lines of a key count. Several processes may append at once.
-    """
-
-    def __init__(self, ledger: Path) -> None:
-        self.path = ledger.with_name(f"{ledger.name}.backup")
-
-    def append(self, rows: Iterable[Row]) -> None:
-        """Add rows."""
-        # the line break comes first: what a full disk cut off harms no later line
-        left = memoryview(b"".join(b"\n" + _line(row) for row in rows))
-        try:
-            number = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                while left:
-                    left = left[os.write(number, left) :]
-            finally:
-                os.close(number)
-        except OSError as error:
-            raise FormatError(
-                f"the backup of the ledger cannot be written ({error.strerror})", self.path
-            ) from None
-
-    def begin(self, rows: Iterable[Row]) -> None:
-        """Write the file anew."""
-        with atomic_write(self.path) as part:
-            number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(number, "wb") as stream:
-                for row in rows:
-                    stream.write(b"\n" + _line(row))
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows that are whole, in their order; none if there is no file."""
-        try:
-            stream = self.path.open("rb")
-        except OSError:
-            return
-        with stream:
-            for line in stream:
-                try:
-                    row = Row(*json.loads(line))
-                    if row.sound:
-                        yield row
-                except (ValueError, TypeError, RecursionError):
-                    continue
-
-
-def _line(row: Row) -> bytes:
-    return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
-def open_database(path: Path, backup: Backup) -> sqlite3.Connection:
-    """Return the open database of a ledger; made, or mended, if need be.
-
-    A file that is damaged or no ledger is kept beside the new one, with a warning that names it;
-    what can be read of it, and what its backup has, is in the new one.
-    """
-    if not path.parent.is_dir():
-        raise FormatError("the folder of the ledger does not exist; make it first", path)
-    if path.is_dir():
-        raise FormatError("the ledger must be a file, but this is a folder", path)
-    with locked(path.parent), named(path):
-        if not path.exists():
-            for end in _COMPANIONS:  # of a file that is gone: they would be taken for the new one's
-                Path(f"{path}{end}").unlink(missing_ok=True)
-            write_new(path, [])
-            if backup.path.exists():
-                _warn(f"the ledger of the backup {backup.path} is gone: a new one is begun, and "
-                      f"the backup was moved to {_aside(backup.path)}")  # fmt: skip
-        else:
-            problem = _problem(path)
-            if problem:
-                _renew(path, backup, problem)
-        database = _ready(path)
-        if not backup.path.exists():
-            backup.begin(_sound_rows(database))
-    return database
-
-
-@contextlib.contextmanager
-def named(path: Path) -> Iterator[None]:
-    """Turn the database's errors into ones that name the file."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        text, kind = str(error), network_of(path)
-        if "locked" in text and kind:
-            text += f"; on a network file system ({kind}) one process at a time can have it"
-        raise FormatError(f"the ledger cannot be used ({text})", path) from None
-    except OSError as error:
-        raise FormatError(f"the ledger cannot be used ({error.strerror})", path) from None
-
-
+_INSERT = f"INSERT OR REPLACE INTO answers VALUES ({','.join('?' * len(COLUMNS))})"
+_PATIENCE = 120.0  # seconds to wait for another process's write
 _COMPANIONS = ("-wal", "-shm", "-journal")
 _OF_THE_PLACE = (
     *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM),
@@ -284,82 +225,323 @@ _OF_THE_PLACE = (
     *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_MISUSE),
 )
 
-
-def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether an error says that the file's content is broken, and not its place."""
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _OF_THE_PLACE
+T = TypeVar("T")
 
 
-def _ready(path: Path) -> sqlite3.Connection:
-    database = connected(path)
-    if network_of(path):
-        # shared memory does not work between machines: one process has the file to itself
-        database.execute("PRAGMA locking_mode=EXCLUSIVE")
-        database.execute("PRAGMA journal_mode=DELETE")
-        database.execute("BEGIN EXCLUSIVE")
-        database.execute("COMMIT")
-    else:
-        database.execute("PRAGMA journal_mode=WAL")
+@dataclass(frozen=True)
+class Kind:
+    """What a file holds beside answers.
+
+    Attributes:
+        name: for messages.
+        mark: its application id.
+        tables: the statements that make the tables, by name.
+        begin: brings a file that has not the mark into this form, in a transaction.
+    """
+
+    name: str = "ledger"
+    mark: int = LEDGER_MARK
+    tables: Mapping[str, str] = field(default_factory=dict)
+    begin: Callable[[sqlite3.Connection], None] = lambda _: None
+
+
+class Database:
+    """One connection to the SQLite file of a ledger or store, for all threads of a process.
+
+    A file that is damaged is kept under another name, with a warning that names it; what can be
+    read of it, and what its backup (``NAME.backup``) holds, is in a new one. On a network file
+    system one process at a time can have the file.
+
+    Args:
+        path: the file; made if it is not there. None: in memory.
+        kind: what is in it beside answers.
+        mend: whether a damaged file is replaced; otherwise it is an error.
+        offline: whether a file that may only be read will do.
+
+    Raises:
+        FormatError: the file cannot be opened, is of a newer format, or is damaged, and nothing of
+            it can be saved; later, on use: it cannot be read or written.
+    """
+
+    def __init__(
+        self, path: Path | None, kind: Kind = Kind(), mend: bool = True, offline: bool = False
+    ) -> None:
+        self.path = path
+        self.kind = kind
+        self.mend = mend
+        places = () if path is None or not offline else (path, path.parent)
+        self.read_only = not all(os.access(place, os.W_OK) for place in places)
+        self._durable = True
+        self._lock = RLock()
+        self._open()
+
+    def read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a query."""
+        return self._used(lambda database: database.execute(query, values).fetchall())
+
+    def write(self, work: Callable[[sqlite3.Connection], T], durable: bool = True) -> T:
+        """Do something in a transaction of its own, and return what it returns.
+
+        It may be called again if a ledger turns out to be damaged. `durable` work is on the disk
+        when this returns.
+        """
+
+        def transaction(database: sqlite3.Connection) -> T:
+            if durable != self._durable:
+                database.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
+            return _in_transaction(database, work)
+
+        return self._used(transaction)
+
+    def vacuum(self) -> None:
+        """Give the room of what was deleted back to the disk."""
+        self._used(lambda database: database.execute("VACUUM"))
+
+    def close(self) -> None:
+        """Close the file; its write-ahead log is merged into it."""
+        with self._lock:
+            self._database.close()
+
+    def _used(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Use the database: opened again if the file was replaced, mended if it is damaged."""
+        with self._lock, self._named():
+            if self._identity() != self._inode:
+                self._open_again("replaced")
+            try:
+                return work(self._database)
+            except sqlite3.DatabaseError as error:
+                if self.path is None or not _is_damage(error):
+                    raise
+            self._open_again("damaged")
+            return work(self._database)
+
+    def _open_again(self, event: str) -> None:
+        if self.kind.tables:  # results refer to each other
+            raise FormatError(f"the {self.kind.name} was {event} while it was used", self.path)
+        self._database.close()
+        self._open()
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            state = os.stat(self.path or "")
+        except OSError:
+            return None
+        return state.st_dev, state.st_ino
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Turn the database's errors into ones that name the file."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            text, network = str(error), "" if self.path is None else network_of(self.path)
+            if "locked" in text and network:
+                text += f"; on a network file system ({network}) one process at a time can have it"
+        except OSError as error:
+            text = str(error.strerror)
+        else:
+            return
+        raise FormatError(f"the {self.kind.name} cannot be used ({text})", self.path) from None
+
+    # Opening ------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._durable = True
+        if self.path is None:
+            self._database = _connected(":memory:")
+            _in_transaction(self._database, self._begin)
+        else:
+            with self._named():
+                self._database = self._opened(self.path)
+        self._inode = self._identity()
+
+    def _opened(self, path: Path) -> sqlite3.Connection:
+        if not path.parent.is_dir():
+            raise FormatError(
+                f"the folder of the {self.kind.name} does not exist; make it first", path
+            )
+        if path.is_dir():
+            raise FormatError(f"the {self.kind.name} must be a file, but this is a folder", path)
+        self.backup = Backup(path)
+        if self.read_only:
+            # what waits in a log can only be read with it
+            way = "mode=ro" if Path(f"{path}-wal").exists() else "immutable=1"
+            database = _connected(f"{path.as_uri()}?{way}")
+            problem = self._problem(database)
+            if problem:
+                raise FormatError(f"the {self.kind.name} is {problem}, and may only be read", path)
+            return database
+        with locked(path.parent):
+            if path.exists():
+                with contextlib.closing(_connected(path)) as database:
+                    problem = self._problem(database)
+                if problem:
+                    self._renew(path, problem)
+            else:
+                for end in _COMPANIONS:  # of a file that is gone: the new one's, they would seem
+                    Path(f"{path}{end}").unlink(missing_ok=True)
+                _write_new(path, [])
+                if self.backup.path.exists():
+                    place = _free(path)
+                    os.replace(self.backup.path, place)
+                    _warn(f"the {self.kind.name} of the backup {self.backup.path} is gone: a new "
+                          f"one is begun, and the backup was moved to {place}")  # fmt: skip
+            database = _connected(path)
+            if network_of(path):
+                # shared memory does not work between machines: one process has the file to itself
+                database.execute("PRAGMA locking_mode=EXCLUSIVE")
+                database.execute("PRAGMA journal_mode=DELETE")
+                _in_transaction(database, lambda _: None, "EXCLUSIVE")
+            else:
+                database.execute("PRAGMA journal_mode=WAL")
+            header = tuple(_pragma(database, name) for name in ("application_id", "user_version"))
+            if header not in ((self.kind.mark, FORMAT), (STORE_MARK, FORMAT)):
+                _in_transaction(database, self._begin)
+            if not self.backup.path.exists():
+                self.backup.begin(_sound_rows(database))
+        return database
+
+    def _begin(self, database: sqlite3.Connection) -> None:
+        """Bring an empty database, an older format, or a ledger that becomes a store, in form."""
+        self.kind.begin(database)
+        kept = not self.kind.tables and _pragma(database, "application_id") == STORE_MARK
+        _mark(database, STORE_MARK if kept else self.kind.mark)
+
+    def _problem(self, database: sqlite3.Connection) -> str:
+        """Return why a file cannot be used as it is, or an empty string."""
+        try:
+            schema = database.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL")
+            tables = dict(schema)
+            mark, version = (_pragma(database, n) for n in ("application_id", "user_version"))
+            due = {**TABLES, **(self.kind.tables if mark == STORE_MARK else {})}
+            # a store of fairtk 0.2 has a ledger's mark, and its tables in other words
+            begun = not self.kind.tables.keys().isdisjoint(tables)
+            names = [*due, *(self.kind.tables if begun else ())]
+            lost = next((name for name in names if name not in tables), "")
+            if mark not in (LEDGER_MARK, STORE_MARK) and lost:
+                return f"not a {self.kind.name}" if tables else "empty"
+            if version > FORMAT:
+                raise FormatError(
+                    f"the {self.kind.name} is of format {version}, which is newer than this "
+                    f"version of fairtk knows ({FORMAT}): use the version that wrote it",
+                    self.path,
+                )
+            if version < FORMAT - 1:
+                return f"of version {version}, not {FORMAT}"
+            if lost:
+                return f"without its table {lost!r}"
+            checks = (f"PRAGMA integrity_check({name})" for name in TABLES)
+            whole = all(tables[name] == table for name, table in due.items())
+            whole = whole and all(database.execute(c).fetchone()[0] == "ok" for c in checks)
+            return "" if whole else "corrupt"
+        except UnicodeDecodeError:  # of a column's name
+            return "corrupt"
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise
+            return "corrupt"
+
+    def _renew(self, path: Path, problem: str) -> None:
+        """Begin a new file with all that can be saved, and keep the old one."""
+        saved = {row.key: row for row in _readable(path)}
+        # a damaged row is not in `saved`, and one that is newer than the backup's is
+        saved |= {r.key: r for r in self.backup.rows() if r.created >= saved.get(r.key, r).created}
+        if not self.mend or not (saved or self.backup.path.exists()):
+            raise FormatError(
+                f"the {self.kind.name} is {problem}"
+                + ", and has no backup beside it: move it away to begin a new one" * self.mend,
+                path,
+            )
+        place = _free(path)
+        try:
+            os.link(path, place)
+        except OSError:
+            shutil.copy2(path, place)
+        for end in _COMPANIONS:
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{path}{end}", f"{place}{end}")
+        rows = sorted(saved.values(), key=lambda row: row.created)
+        _write_new(path, rows)
+        self.backup.begin(rows)
+        _warn(
+            f"the {self.kind.name} {path} is {problem}: it was moved to {place}, and a new one is "
+            "begun" + (f" with the {len(rows)} answers that it and its backup had" if rows else "")
+        )
+
+
+def _connected(place: Path | str) -> sqlite3.Connection:
+    """Return an open database, with the texts that it holds, however damaged."""
+    database = sqlite3.connect(
+        place,
+        timeout=_PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=str(place).startswith("file:"),
+    )
+    database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
     return database
 
 
-def _problem(path: Path) -> str:
-    """Return why the file cannot be used as it is, or an empty string.
-
-    A database without any table is a ledger that was not begun, and one with other tables only,
-    but fairtk's mark, a store: both get what they lack.
-    """
+def _in_transaction(
+    database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T], way: str = "IMMEDIATE"
+) -> T:
+    """Do all of some work, or nothing."""
+    database.execute(f"BEGIN {way}")
     try:
-        with contextlib.closing(connected(path)) as database:
-            found = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL"))
-            application = database.execute("PRAGMA application_id").fetchone()[0]
-            version = database.execute("PRAGMA user_version").fetchone()[0]
-            if "answers" not in found and (not found or application == APPLICATION):
-                database.execute("BEGIN")
-                for name in TABLES.keys() - found.keys():
-                    database.execute(TABLES[name])
-                mark(database)
-                database.execute("COMMIT")
-                return ""
-            whole = all(found.get(name) == table for name, table in TABLES.items())
-            if application != APPLICATION and not whole:
-                return "not a ledger"
-            if version != SCHEMA:
-                return f"of version {version}, not {SCHEMA}"
-            if not whole:
-                return "corrupt"
-            for name in TABLES:
-                if database.execute(f"PRAGMA integrity_check({name})").fetchone()[0] != "ok":
-                    return "corrupt"
-            return ""
-    except UnicodeDecodeError:  # of a column's name
-        return "corrupt"
-    except sqlite3.DatabaseError as error:
-        if not is_damage(error):
-            raise
-        return "corrupt"
+        outcome = work(database)
+        database.execute("COMMIT")
+        return outcome
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
 
 
-def _renew(path: Path, backup: Backup, problem: str) -> None:
-    """Begin a new file with all that can be saved, and keep the old one."""
-    saved = {row.key: row for row in saved_rows(path)}
-    # a damaged row is not in `saved`, and one that is newer than the backup's is
-    saved |= {r.key: r for r in backup.rows() if r.created >= saved.get(r.key, r).created}
-    place = _free(path)
+def _pragma(database: sqlite3.Connection, name: str) -> int:
+    return int(database.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _mark(database: sqlite3.Connection, mark: int) -> None:
+    database.execute(f"PRAGMA application_id={mark}")
+    database.execute(f"PRAGMA user_version={FORMAT}")
+
+
+def _write_new(path: Path, rows: Sequence[Row]) -> None:
+    """Write a new file, which takes its name when it is complete; only the owner may read it."""
+    part = path.with_name(f".{secrets.token_hex(6)}.part.{path.name[-100:]}")
+
+    def fill(database: sqlite3.Connection) -> None:
+        for table in TABLES.values():
+            database.execute(table)
+        _mark(database, LEDGER_MARK)
+        database.executemany(_INSERT, rows)
+
     try:
-        os.link(path, place)
-    except OSError:
-        shutil.copy2(path, place)
-    for end in _COMPANIONS:
-        with contextlib.suppress(FileNotFoundError):
-            os.replace(f"{path}{end}", f"{place}{end}")
-    rows = sorted(saved.values(), key=lambda row: row.created)
-    write_new(path, rows)
-    backup.begin(rows)
-    _warn(
-        f"the ledger {path} is {problem}: it was moved to {place}, and a new one is begun"
-        + (f" with the {len(rows)} answers that it and its backup had" if rows else "")
-    )
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with contextlib.closing(_connected(part)) as database:
+            _in_transaction(database, fill)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Return whether an error says that the file's content is broken, and not its place."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    return code not in _OF_THE_PLACE and not isinstance(error, sqlite3.ProgrammingError)
+
+
+def _readable(path: Path) -> list[Row]:
+    """Return the sound rows of a damaged file: from both ends up to where it breaks."""
+    rows: list[Row] = []
+    for direction in ("", "DESC"):
+        with (
+            contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
+            contextlib.closing(_connected(path)) as database,
+        ):
+            rows.extend(_sound_rows(database, f"NOT INDEXED ORDER BY rowid {direction}"))
+    return rows
 
 
 def _sound_rows(database: sqlite3.Connection, order: str = "") -> Iterator[Row]:
@@ -378,135 +560,8 @@ def _free(path: Path) -> Path:
         number += 1
 
 
-def _aside(path: Path) -> Path:
-    place = _free(path)
-    os.replace(path, place)
-    return place
-
-
 def _warn(text: str) -> None:
     warnings.warn(text, DataWarning, stacklevel=6)
-
-
-# What can be read of a damaged file: rows whose checksums hold -------------------------------
-
-_PAGE = 4096  # bytes of a page, in every ledger
-_VALID_FOR = 95  # where the header says which change its number of pages is for
-
-
-def saved_rows(path: Path) -> list[Row]:
-    """Return the sound rows of a damaged file: from both ends up to where it breaks."""
-    return _readable(path) or _under_another_first_page(path)
-
-
-def _readable(path: Path) -> list[Row]:
-    rows: list[Row] = []
-    for direction in ("", "DESC"):
-        with (
-            contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
-            contextlib.closing(connected(path)) as database,
-        ):
-            rows += _sound_rows(database, f"NOT INDEXED ORDER BY rowid {direction}")
-    return rows
-
-
-def _under_another_first_page(path: Path) -> list[Row]:
-    """Return the rows of a file whose first page, which says what is where, is that of a new one.
-
-    Every ledger has its answers in the same place.
-    """
-    part = path.with_name(f".{secrets.token_hex(6)}.part.{path.name[-100:]}")
-    try:
-        write_new(part, [])
-        with part.open("r+b") as copy, path.open("rb") as damaged:
-            first = bytearray(copy.read(_PAGE))
-            first[_VALID_FOR] ^= 1  # the number of pages in it does not hold
-            damaged.seek(_PAGE)
-            copy.seek(0)
-            copy.write(first)
-            while block := damaged.read(1 << 20):
-                copy.write(block)
-        return _readable(part)
-    finally:
-        for end in ("", *_COMPANIONS):
-            part.with_name(part.name + end).unlink(missing_ok=True)
-
-
-_Found = TypeVar("_Found")
-
-
-class LedgerFile:
-    """One connection to a ledger's database, for all threads of a process.
-
-    Raises:
-        FormatError: the file cannot be opened; later, on use: it cannot be read or written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.backup = Backup(path)
-        self._lock = RLock()
-        self._database = open_database(path, self.backup)
-        self._inode = self._identity()
-        self._durable = True
-
-    def read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a query."""
-        return self._used(lambda database: database.execute(query, values).fetchall())
-
-    def write(self, work: Callable[[sqlite3.Connection], _Found], durable: bool = True) -> _Found:
-        """Do something in a transaction of its own, and return what it returns.
-
-        It may be called again if the file turns out to be damaged. `durable` work is on the disk
-        when this returns.
-        """
-
-        def transaction(database: sqlite3.Connection) -> _Found:
-            if durable != self._durable:
-                database.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-                self._durable = durable
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                found = work(database)
-                database.execute("COMMIT")
-                return found
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-                raise
-
-        return self._used(transaction)
-
-    def close(self) -> None:
-        """Close the file; its write-ahead log is merged into it."""
-        with self._lock:
-            self._database.close()
-
-    def _used(self, work: Callable[[sqlite3.Connection], _Found]) -> _Found:
-        """Use the database: opened again if the file was replaced, mended if it is damaged."""
-        with self._lock, named(self.path):
-            if self._identity() != self._inode:
-                self._open_again()
-            try:
-                return work(self._database)
-            except sqlite3.DatabaseError as error:
-                if not is_damage(error) or isinstance(error, sqlite3.ProgrammingError):
-                    raise
-            self._open_again()
-            return work(self._database)
-
-    def _open_again(self) -> None:
-        self._database.close()
-        self._database = open_database(self.path, self.backup)
-        self._inode = self._identity()
-        self._durable = True
-
-    def _identity(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
 
 
 _MANY = 500  # SQLite's limit of parameters in one statement is 999 in old builds
@@ -515,53 +570,55 @@ _MANY = 500  # SQLite's limit of parameters in one statement is 999 in old build
 class AnswerStore:
     """Answers by key, in one SQLite file (write-ahead log), for several threads and processes.
 
-    A file that is damaged, of an earlier version or no ledger at all is kept under another name,
-    with a warning; what it holds is taken over, and what its backup (``NAME.backup``) holds. A row
-    that was changed on the disk is never served: the backup's is. On a network file system one
-    process at a time can have the file. Only its owner may read a new one; its folder must exist.
+    A row that was changed on the disk is never served: the backup's is. Only its owner may read a
+    new file; its folder must exist. Other tables in the file are left alone: an experiment keeps
+    its own beside the answers.
 
-    Other tables in the file are left alone: an experiment keeps its own beside the answers.
+    Args:
+        file: the file, or its path.
 
     Raises:
-        FormatError: the file cannot be opened, e.g. because of its permissions or a lock.
+        FormatError: the file cannot be opened; see `Database`.
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path).resolve()
-        self.file = LedgerFile(self.path)
+    def __init__(self, file: str | PathLike[str] | Database) -> None:
+        self.file = file if isinstance(file, Database) else Database(Path(file).resolve())
+
+    @property
+    def path(self) -> Path:
+        """The file's path."""
+        return self.file.path or Path()
 
     def get(self, keys: Iterable[str], since: str = "") -> dict[str, Completion]:
         """Return the answers that are there, by key.
 
         Unusable ones that were made before `since` are left out; empty: none.
         """
-        found: dict[str, Completion] = {}
+        answers: dict[str, Completion] = {}
         damaged: list[str] = []
         columns = f"{SERVED}, checksum, unusable"
-        for *served, kept, unusable in self._of_keys(columns, keys):
+        for *served, stored, unusable in self._of_keys(columns, keys):
             key, answer, finish, asked, told, seconds, created = served
-            if checksum(*served) != kept:
+            if checksum(*served) != stored:
                 damaged.append(key)
             elif not (unusable and created < since):
-                found[key] = Completion(answer, asked, told, seconds, finish)
-        if damaged:
-            found |= self._mended(damaged)
-        return found
+                answers[key] = Completion(answer, asked, told, seconds, finish)
+        return answers | (self._mended(damaged) if damaged else {})
 
     def put(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
         """Commit an answer and return it; if another process was first, return that one."""
-        return self.put_many([answer_row(key, llm, chat, answer)])[key]
+        return self.put_many([answer_row(key, llm.name, llm.parameters(), chat, answer)])[key]
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Completion]:
-        """Commit answers, all or none, and return those that are kept, by key.
+        """Commit answers, all or none, and return those that are there then, by key.
 
         Where the key of a row is there already, the first stays.
         """
         keys = list(dict.fromkeys(row.key for row in rows))
 
         def write(database: sqlite3.Connection) -> None:
-            known = {key for (key,) in self._of_keys("key", keys)}
-            new = {row.key: row for row in reversed(rows) if row.key not in known}
+            there = {key for (key,) in self._of_keys("key", keys)}
+            new = {row.key: row for row in reversed(rows) if row.key not in there}
             self.insert(database, list(new.values()))
 
         self.file.write(write)
@@ -569,31 +626,37 @@ class AnswerStore:
 
     def insert(self, database: sqlite3.Connection, rows: Sequence[Row]) -> None:
         """Write rows, in a transaction that is begun; those of the same keys are replaced."""
-        if rows:
-            # the backup first: what is in the ledger is in it, too, wherever the process ends
-            self.file.backup.append(rows)
-            database.executemany(INSERT, rows)
+        # the backup first: what is in the ledger is in it, too, wherever the process ends
+        served = [row for row in rows if not row.local]
+        if served:
+            self.file.backup.append(served)
+        database.executemany(_INSERT, rows)
 
     def reject(self, key: str) -> None:
-        """Note that an answer is of no use to who read it."""
-        self.file.write(
-            lambda database: database.execute(
-                "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable", (key,)
+        """Note that an answer is of no use to who read it; not in a file that is only read."""
+        if not self.file.read_only:
+            self.file.write(
+                lambda database: database.execute(
+                    "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable", (key,)
+                )
             )
-        )
 
-    def refused(self, model: str) -> list[str]:
-        """Return the parameters that a model's server had refused when it answered last."""
+    def refusals(self, model: str) -> list[tuple[str, ...]]:
+        """Return which parameters a model's server had refused, as rows of fairtk 0.2 say."""
         rows = self.file.read(
-            "SELECT parameters FROM answers WHERE model = ? AND instr(parameters, ?) "
-            "ORDER BY created DESC LIMIT 1",
-            (model, f'"{REFUSED}"'),
+            "SELECT DISTINCT parameters FROM answers WHERE model = ? "
+            "AND instr(parameters, '\"refused\": ')",
+            (model,),
         )
-        return list(json.loads(rows[0][0]).get(REFUSED, [])) if rows else []
+        return list(dict.fromkeys(tuple(json.loads(row[0]).get("refused", ())) for row in rows))
 
     def unusable(self) -> int:
         """Return how many answers are of no use: refused, cut off, unreadable or rejected."""
         return int(self.file.read("SELECT count(*) FROM answers WHERE unusable")[0][0])
+
+    def has(self, model: str) -> bool:
+        """Return whether there is an answer of a model."""
+        return bool(self.file.read("SELECT 1 FROM answers WHERE model = ? LIMIT 1", (model,)))
 
     def __len__(self) -> int:
         return int(self.file.read("SELECT count(*) FROM answers")[0][0])
@@ -603,28 +666,29 @@ class AnswerStore:
         self.file.close()
 
     def _of_keys(self, columns: str, keys: Iterable[str]) -> list[Any]:
-        wanted = list(dict.fromkeys(keys))
-        found: list[Any] = []
-        for first in range(0, len(wanted), _MANY):
-            part = wanted[first : first + _MANY]
+        distinct = list(dict.fromkeys(keys))
+        rows: list[Any] = []
+        for first in range(0, len(distinct), _MANY):
+            part = distinct[first : first + _MANY]
             marks = ",".join("?" * len(part))
-            found += self.file.read(f"SELECT {columns} FROM answers WHERE key IN ({marks})", part)
-        return found
+            rows += self.file.read(f"SELECT {columns} FROM answers WHERE key IN ({marks})", part)
+        return rows
 
     def _mended(self, keys: list[str]) -> dict[str, Completion]:
         """Return damaged answers as the backup has them; what it lacks is taken out."""
-        wanted = set(keys)
-        rows = {row.key: row for row in self.file.backup.rows() if row.key in wanted}
+        rows = {row.key: row for row in self.file.backup.rows() if row.key in set(keys)}
 
         def write(database: sqlite3.Connection) -> None:
             database.executemany("DELETE FROM answers WHERE key = ?", [(key,) for key in keys])
-            database.executemany(INSERT, list(rows.values()))
+            database.executemany(_INSERT, list(rows.values()))
 
-        self.file.write(write)
-        lost = len(wanted) - len(rows)
+        if not self.file.read_only:
+            self.file.write(write)
+        lost = len(set(keys)) - len(rows)
         warnings.warn(
-            f"{len(wanted)} answers in the ledger {self.path} were damaged: {len(rows)} were taken "
-            "from its backup" + (f", {lost} are lost and will be asked for again" if lost else ""),
+            f"{len(set(keys))} answers in the ledger {self.path} were damaged: {len(rows)} were "
+            "taken from its backup"
+            + (f", {lost} are lost and will be asked for again" if lost else ""),
             DataWarning,
             stacklevel=4,
         )

@@ -61,7 +61,11 @@ LEDGER: Kinds = {
 ENGINE: Kinds = dict.fromkeys(("executor", "workers", "threads", "batch_size"), Any)
 """Arguments of `fairtk.Experiment`, which checks them."""
 
-_NOTHING = {"api_key_env": "", "temperature": "none", "max_tokens": "none"}
+_NOTHING = {
+    **dict.fromkeys(("api_key_env", "reasoning_effort"), ""),
+    **dict.fromkeys(("temperature", "seed", "max_tokens", "max_completion_tokens"), "none"),
+    "extra_body": "none",
+}
 """How a configuration says None of a server's settings: TOML has no null."""
 
 

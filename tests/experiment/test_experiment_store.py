@@ -248,8 +248,8 @@ def test_a_full_disk_keeps_what_was_committed(data, tmp_path):
 
     def small(self, folder):
         made(self, folder)
-        pages = self._database.execute("PRAGMA page_count").fetchone()[0]
-        self._database.execute(f"PRAGMA max_page_count = {pages + 2}")
+        [[pages]] = self.select("PRAGMA page_count")
+        self.select(f"PRAGMA max_page_count = {pages + 2}")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stores.Store, "__init__", small)
@@ -392,3 +392,110 @@ def committed(folder):
         return 0
     finally:
         database.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("UPDATE cells SET first = first + 1 WHERE qid = 'q2'", "the result of query 'q2'"),
+        ("UPDATE cells SET frame = frame + 1 WHERE qid = 'q2'", "the result of query 'q2'"),
+        ("UPDATE cells SET size = 1 WHERE qid = 'q2'", "the result of query 'q2'"),
+        ("UPDATE frames SET frame = 100 WHERE frame = 1", "frame 1 is gone"),
+    ],
+)
+def test_a_cell_that_was_changed_is_never_used(data, tmp_path, change, what):
+    topics, qrels = data
+    run = {"save_dir": tmp_path, "batch_size": 5}
+    whole = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
+    with sqlite3.connect(tmp_path / FILE) as database:
+        assert database.execute(change).rowcount >= 1
+    database.close()
+    with pytest.raises(StoreError, match=rf"{what}.*prune\(save_dir, damaged=True\)"):
+        fairtk.Experiment({"a": system(), "b": system(alpha=3)}, topics, qrels, MEASURES, **run)
+    assert experiment.prune(tmp_path, damaged=True) >= 1
+    again = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
+    assert tables(again) == tables(whole)
+
+
+def test_a_frame_under_another_number_is_never_used(data, tmp_path):
+    topics, qrels = data
+    run = {"save_dir": tmp_path, "batch_size": 5}
+    fairtk.Experiment({"a": Retriever()}, topics, qrels, [nDCG @ 3], **run)
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute("UPDATE frames SET frame = -frame")
+        database.execute("UPDATE frames SET frame = 3 + frame WHERE frame IN (-1, -2)")
+    database.close()
+    with pytest.raises(StoreError, match="damaged|gone"):
+        fairtk.Experiment({"b": Retriever() % 2}, topics, qrels, [nDCG @ 3], **run)
+
+
+def test_a_chain_that_another_key_leads_to_is_never_used(tmp_path):
+    store = Store(tmp_path)
+    one, other = (store.chain(key, [], []) for key in ("k1", "k2"))
+    assert (store.number_of("k1"), store.number_of("k2")) == (one, other)
+    select = store.select
+    store.select = lambda query, values=(): (
+        [(other,)] if query.startswith("SELECT chain FROM chains") else select(query, values)
+    )  # as a damaged index would answer
+    with pytest.raises(StoreError, match="chain 2 is damaged"):
+        store.number_of("k1")
+
+
+@pytest.mark.parametrize("kind", ["empty", "one byte", "no tables", "renamed", "cells renamed"])
+@pytest.mark.parametrize("backup", [True, False])
+def test_a_store_that_lost_its_tables_is_begun_anew_with_a_word_or_refused(
+    data, tmp_path, kind, backup
+):
+    topics, qrels = data
+    run = {"save_dir": tmp_path}
+    whole = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
+    path = tmp_path / FILE
+    empty_out(path, kind)
+    if not backup:
+        path.with_name(f"{FILE}.backup").unlink()
+    with pytest.raises(StoreError, match="the store of the experiment is"):
+        experiment.stored(tmp_path)
+    if not backup and kind != "cells renamed":  # whose answers can be read
+        with pytest.raises(StoreError, match="has no backup beside it: move it away"):
+            fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
+        return
+    with pytest.warns(DataWarning, match="the store of the experiment .* was moved to .*aside-1"):
+        again = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
+    assert tables(again) == tables(whole)
+
+
+def empty_out(path, kind):
+    if kind in ("empty", "one byte"):
+        path.write_bytes(b"" if kind == "empty" else b"S")
+        return
+    with sqlite3.connect(path) as database:
+        names = ["cells"] if kind == "cells renamed" else ["answers", "cells"]
+        for name in names:
+            change = "DROP TABLE {}" if kind == "no tables" else "ALTER TABLE {} RENAME TO gone_{}"
+            database.execute(change.format(name, name))
+    database.close()
+
+
+def test_a_newer_store_is_refused(data, tmp_path):
+    topics, _ = data
+    fairtk.Experiment({"a": Retriever()}, topics, save_dir=tmp_path)
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute("PRAGMA user_version = 4")
+    database.close()
+    with pytest.raises(StoreError, match=r"of format 4, which is newer than .* knows \(3\)"):
+        fairtk.Experiment({"a": Retriever()}, topics, save_dir=tmp_path)
+
+
+def test_the_answers_of_local_models_need_no_backup(tmp_path):
+    from fairtk import FlanT5, demo
+
+    store = {"save_dir": tmp_path, "threads": 1}
+    data = demo.load()
+    useful = data.qrels.groupby("qid", sort=False)["label"].max()
+    rows = data.candidates[data.candidates["qid"] == useful.index[useful > 0][0]]
+    flan = FlanT5(demo.model_folder(), "lamp-2", cutoff=2, device="cpu", max_new_tokens=4)
+    fairtk.Experiment({"a": fairtk.BM25Scorer() % 2 >> flan}, rows, **store)
+    answers = Store(tmp_path)
+    assert answers.select("SELECT count(*) FROM answers") == [(1,)]
+    answers.close()
+    assert (tmp_path / f"{FILE}.backup").read_bytes() == b""

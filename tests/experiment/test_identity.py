@@ -39,7 +39,7 @@ from fairtk.experiment.identity import (
     differences,
     key_of,
 )
-from fairtk.experiment.store import Asker, _by_key
+from fairtk.experiment.store import Asker
 from fairtk.frames import identity_name
 from fairtk.frames.columns import DOCNO
 from fairtk.llm import (
@@ -302,7 +302,7 @@ def test_answers_that_stores_have_are_found(make, expected, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     told = key_of(describe(make(demo.model_folder()), ""))
     asker = Asker(told, "demo", {"identity": told, "threads": 2})
-    assert _by_key(asker, ["why?"]) == {expected: "why?"}
+    assert [(k, chat.text) for k, chat in asker.calls(["why?"]).items()] == [(expected, "why?")]
 
 
 @pytest.mark.usefixtures("fixed_versions")

@@ -18,7 +18,9 @@ class ChatServer(ThreadingHTTPServer):
     A rule of three arguments is given the request's body, too.
 
     A reply is a text, or a dict with `status`, `headers`, `body` (raw bytes), `sleep`, `refusal`,
-    `finish`, `text`.
+    `finish`, `text`, `drip` (seconds between two bytes of the body).
+
+    `models` is what the list of models says: None for a server without one.
     """
 
     daemon_threads = True
@@ -28,6 +30,7 @@ class ChatServer(ThreadingHTTPServer):
         self.rule = rule
         self.lock = threading.Lock()
         self.requests = []
+        self.models = None
         self.counts = {}
         self.running = self.most_running = 0
 
@@ -41,6 +44,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         pass
+
+    def do_GET(self):
+        models = self.server.models
+        reply = error(404, "no such path") if models is None else models
+        if isinstance(reply, list):
+            reply = {"body": json.dumps({"data": [{"id": name} for name in reply]}).encode()}
+        self.reply(reply, "")
 
     def do_POST(self):
         raw = self.rfile.read(int(self.headers["Content-Length"]))
@@ -92,7 +102,12 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         with contextlib.suppress(OSError):  # a client that timed out is gone
-            self.wfile.write(raw)
+            if "drip" not in reply:
+                self.wfile.write(raw)
+                return
+            for byte in raw:
+                self.wfile.write(bytes([byte]))
+                time.sleep(reply["drip"])
 
 
 @contextlib.contextmanager

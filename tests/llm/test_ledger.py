@@ -191,34 +191,27 @@ def test_prices_from_a_file(tmp_path):
 
 
 def damaged(path, kind):
-    if kind == "corrupt":
-        Ledger(path).close()
-        raw = bytearray(path.read_bytes())
-        raw[100:] = b"\x07" * (len(raw) - 100)
-        path.write_bytes(raw)
-    elif kind == "text":
+    if kind == "text":
         path.write_text("my notes, not a ledger\n" * 50)
-    elif kind == "foreign":
+        return
+    if kind == "foreign":
         with sqlite3.connect(path) as database:
             database.execute("CREATE TABLE t (x)")
         database.close()
-    else:
-        Ledger(path).close()
-        with sqlite3.connect(path) as database:
-            database.execute("PRAGMA user_version=99")
-        database.close()
+        return
+    Ledger(path).close()
+    if kind == "corrupt":
+        raw = bytearray(path.read_bytes())
+        raw[100:] = b"\x07" * (len(raw) - 100)
+        path.write_bytes(raw)
+        return
+    with sqlite3.connect(path) as database:
+        database.execute(f"PRAGMA user_version={kind}")
+    database.close()
 
 
-@pytest.mark.parametrize(
-    ("kind", "problem"),
-    [
-        ("corrupt", "corrupt"),
-        ("text", "corrupt"),
-        ("foreign", "not a ledger"),
-        ("version", "of version 99, not 2"),
-    ],
-)
-def test_what_is_no_ledger_is_moved_aside(tmp_path, kind, problem):
+@pytest.mark.parametrize(("kind", "problem"), [("corrupt", "corrupt"), (1, "of version 1, not 3")])
+def test_what_cannot_be_read_is_moved_aside(tmp_path, kind, problem):
     path = tmp_path / "answers.sqlite"
     (tmp_path / "answers.sqlite.aside-1").write_text("an older one")
     damaged(path, kind)
@@ -231,6 +224,23 @@ def test_what_is_no_ledger_is_moved_aside(tmp_path, kind, problem):
         assert ledger.wrap(client(server)).complete(chats("a"))[0].text == "A"
     assert (tmp_path / "answers.sqlite.aside-2").read_bytes() == content
     assert (tmp_path / "answers.sqlite.aside-1").read_text() == "an older one"
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("text", "is corrupt, and has no backup beside it: move it away to begin a new one"),
+        ("foreign", "is not a ledger, and has no backup beside it"),
+        (99, r"is of format 99, which is newer than this version of fairtk knows \(3\)"),
+    ],
+)
+def test_what_is_no_ledger_is_left_alone(tmp_path, kind, problem):
+    path = tmp_path / "answers.sqlite"
+    damaged(path, kind)
+    content = path.read_bytes()
+    with pytest.raises(FormatError, match=problem):
+        Ledger(path)
+    assert path.read_bytes() == content
 
 
 def test_paths(tmp_path):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import itertools
 import random
 import re
 import socket
 import threading
 import time
+import tracemalloc
+import warnings
+import zlib
 
 import pytest
 from chat_server import KEY, error, serving
@@ -18,9 +21,9 @@ pytest.importorskip("openai")
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.llm import Chat, Completion, Failure, Ledger, LLMError, Message, OpenAICompatible
 from fairtk.llm import server as calls
-from fairtk.llm import server as retries
 from fairtk.llm.replies import without_keys
 from fairtk.llm.server import backoff, retry_after
+from fairtk.studies.frame import with_nothing
 
 
 def chats(*texts):
@@ -169,19 +172,10 @@ def silent():
 
 
 def test_calls_that_lag_behind_the_last_failure_do_not_begin_anew(silent, monkeypatch):
-    monkeypatch.setattr(retries, "SILENCE", 0.3)  # the first attempts take longer
-    monkeypatch.setattr(retries, "PROBE", 0.1)
+    monkeypatch.setattr(calls, "SILENCE", 0.3)  # the first attempts take longer
+    monkeypatch.setattr(calls, "PROBE", 0.1)
+    monkeypatch.setattr(calls, "HEAD_START", 0.0)
     url, seen = silent
-    patience, turn, together = retries.Streak.patience, itertools.count(), threading.Barrier(8)
-
-    def late(streak, timeout, attempt):
-        if attempt == 1:
-            together.wait(30)
-            if next(turn) >= calls.MOST_FAILURES:
-                time.sleep(0.5)  # those before it have failed, which ends all
-        return patience(streak, timeout, attempt)
-
-    monkeypatch.setattr(retries.Streak, "patience", late)
     model = OpenAICompatible("toy", url, timeout=0.4, concurrency=8, backoff=0.01)
     with pytest.raises(LLMError, match=f"5 calls in a row to {url} failed"):
         model.complete(chats(*"abcdefgh"))
@@ -190,8 +184,8 @@ def test_calls_that_lag_behind_the_last_failure_do_not_begin_anew(silent, monkey
 
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_server_that_never_says_a_word_costs_its_silence_once(silent, monkeypatch, concurrency):
-    monkeypatch.setattr(retries, "SILENCE", 0.6)
-    monkeypatch.setattr(retries, "PROBE", 0.1)
+    monkeypatch.setattr(calls, "SILENCE", 0.6)
+    monkeypatch.setattr(calls, "PROBE", 0.1)
     url, seen = silent
     model = OpenAICompatible("toy", url, timeout=0.4, concurrency=concurrency, backoff=0.01)
     outcomes = []
@@ -210,7 +204,7 @@ def test_a_server_that_never_says_a_word_costs_its_silence_once(silent, monkeypa
 
 
 def test_a_server_that_has_answered_is_tried_again_for_long(monkeypatch):
-    monkeypatch.setattr(retries, "SILENCE", 0.001)
+    monkeypatch.setattr(calls, "SILENCE", 0.001)
     rule = {"good": "fine", "bad": {"sleep": 1.0, "text": "too late"}}
     with serving(lambda prompt, _: rule[prompt]) as server:
         model = client(server, timeout=0.3, retries=2, concurrency=1)
@@ -288,44 +282,59 @@ REFUSALS = {
 }
 
 
+def test_a_limit_is_sent_by_its_other_name_where_a_server_asks_for_that(tmp_path):
+    rule = strict(("max_tokens", REFUSALS["max_tokens"]))
+    with serving(rule) as server, Ledger(tmp_path / "ledger") as ledger:
+        llm = client(server, seed=7)
+        with pytest.warns(DataWarning, match="refuses max_tokens for the model 'toy'") as told:
+            found = ledger.wrap(llm).complete(chats("a", "b", "c"))
+        assert len(told) == 1
+        assert [c.text for c in found] == ["a ok", "b ok", "c ok"]
+        last = {k: v for k, v in server.requests[-1][1].items() if k not in ("model", "messages")}
+        assert last == {"max_completion_tokens": 256, "temperature": 0.3, "seed": 7}
+        assert len(server.requests) == 3 + 1
+        assert len(ledger) == ledger.spent.calls == 3
+        # what was asked for stays what the model is, and what the ledger knows
+        assert llm.parameters() == client(server, seed=7).parameters()
+        for limit in ({}, {"max_completion_tokens": 256}, {"max_tokens": 256}):
+            again = ledger.wrap(client(server, seed=7, **limit))
+            assert again.complete(chats("a", "b", "c")) == found
+            assert again.estimate(chats("a", "d"))[:2] == (1, 1)
+        assert len(server.requests) == 3 + 1
+
+
 @pytest.mark.parametrize(
-    ("refused", "sent"),
+    ("name", "reply", "python"),
     [
-        ([], {"max_tokens": 256, "temperature": 0.3, "seed": 7}),
-        (["max_tokens"], {"max_completion_tokens": 256, "temperature": 0.3, "seed": 7}),
-        (["max_tokens", "temperature"], {"max_completion_tokens": 256, "seed": 7}),
-        (["max_tokens", "max_completion_tokens", "temperature", "seed"], {}),
+        ("temperature", REFUSALS["temperature"], "temperature=None in Python"),
+        ("seed", REFUSALS["seed"], "seed=None in Python"),
+        (
+            "max_tokens",
+            {"status": 422, "body": EXTRA % b"max_completion_tokens"},
+            "max_tokens=None",
+        ),
+        ("reasoning_effort", error(400, "reasoning_effort is not supported"), "=None in Python"),
+        ("extra_body", error(400, "Unrecognized request argument: top_k"), "extra_body=None in"),
+        ("temperature", error(400, "temperature must lie between 0 and 0.2"), "temperature=None"),
     ],
 )
-def test_what_a_server_refuses_is_sent_otherwise_and_known_by_that(tmp_path, refused, sent):
-    rule = strict(*((name, REFUSALS[name]) for name in refused))
-    with serving(rule) as server, contextlib.ExitStack() as stack:
-        ledger = stack.enter_context(Ledger(tmp_path / "ledger"))
-        llm = client(server, seed=7, concurrency=1)
-        told = (
-            pytest.warns(DataWarning, match="'toy' refuses")
-            if refused
-            else contextlib.nullcontext()
-        )
-        with told:
-            found = ledger.wrap(llm).complete(chats("a", "b"))
-        assert [c.text for c in found] == ["a ok", "b ok"]
-        last = server.requests[-1][1]
-        assert {k: v for k, v in last.items() if k not in ("model", "messages")} == sent
-        assert len(server.requests) == 2 + len(refused)  # each is refused once
-        assert len(ledger) == ledger.spent.calls == 2
-        # what was asked for stays what the model is; what was sent is what the ledger knows
-        assert llm.parameters() == client(server, seed=7).parameters()
-        if not refused:
-            return
-        # another process knows the form from the ledger, and asks nothing again
-        again = client(server, seed=7)
-        assert ledger.wrap(again).complete(chats("a", "b")) == found
-        assert len(server.requests) == 2 + len(refused) and again.refused == llm.refused
-        # a temperature that is not sent makes no other call
-        if "temperature" in refused:
-            assert ledger.wrap(again.at_temperature(0.9)).complete(chats("a", "b")) == found
-            assert len(server.requests) == 2 + len(refused)
+def test_what_else_a_server_refuses_ends_the_work_before_a_second_call(name, reply, python):
+    rule = strict((name if name != "extra_body" else "top_k", reply))
+    if name == "max_tokens":
+        rule = strict(("max_tokens", error(400, NAMED)), ("max_completion_tokens", reply))
+    with serving(rule) as server:
+        llm = client(server, seed=7, reasoning_effort="low", extra_body={"top_k": 3})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            with pytest.raises(LLMError, match=re.escape(python)) as caught:
+                llm.complete(chats(*"abcdefgh"))
+        assert set(server.counts) == {"a"}
+    none = "" if name == "reasoning_effort" else "none"  # which is a word for an effort
+    assert f"{name} = \"{none}\" in the model's table of a study's TOML file" in str(caught.value)
+    assert f"--set {name}={none} on the command line" in str(caught.value)
+    assert with_nothing({name: none}) == {name: None}
+    without = client(server, **{"seed": 7, "reasoning_effort": "low", name: None})
+    assert name not in without.parameters() or without.parameters()[name] is None
 
 
 def test_options_decide_what_is_sent():
@@ -352,17 +361,16 @@ def test_options_decide_what_is_sent():
     [
         # the value is wrong, or the prompt is; the parameter is taken
         (error(400, "'max_tokens' is too large: 256; the window has 128 tokens"), "too large"),
-        (error(400, "temperature must lie between 0 and 0.2"), "between"),
+        (error(400, "'max_tokens' or 'max_completion_tokens' is too large: 256"), "too large"),
         (error(400, "the prompt on 'temperature' was flagged"), "flagged"),
-        (error(400, "reasoning_effort is not supported"), "reasoning_effort"),
     ],
 )
-def test_other_complaints_change_no_form(reply, reason):
+def test_other_complaints_are_about_their_prompt(reply, reason):
     with serving(lambda *_: reply) as server:
         llm = client(server, reasoning_effort="low")
         [found] = llm.complete(chats("a"))
     assert isinstance(found, Failure) and reason in found.reason
-    assert llm.refused == () and len(server.requests) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -378,3 +386,124 @@ def test_other_complaints_change_no_form(reply, reason):
 def test_wrong_options_are_said_at_once(options, message):
     with pytest.raises(ParameterError, match=message):
         OpenAICompatible("toy", **options)
+
+
+# Hostile servers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_refused_and_both_addresses_named(status):
+    with serving(lambda *_: "a page") as other:
+        place = f"{other.url}/chat/completions"
+        reply = {"status": status, "body": b"", "headers": {"Location": place}}
+        with serving(lambda *_: reply) as server:
+            with pytest.raises(LLMError, match=f"status {status}") as caught:
+                client(server).complete(chats(*"abc"))
+            assert server.url in str(caught.value) and place in str(caught.value)
+            server.models = reply
+            with pytest.raises(LLMError, match=f"redirects calls to {place}"):
+                client(server).check()
+        assert other.requests == [] and len(server.requests) == 1
+
+
+def test_a_timeout_is_for_the_whole_attempt():
+    rule = {"quick": "fine", "drip": {"text": "x" * 99, "drip": 0.1}}
+    with serving(lambda prompt, _: rule[prompt]) as server:
+        begin = time.perf_counter()
+        quick, drip = client(server, timeout=0.6, retries=1).complete(chats("quick", "drip"))
+        assert time.perf_counter() - begin < 5
+    assert quick.text == "fine" and drip.reason.endswith("no answer within 0.6 s (2 attempts)")
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
+def test_an_answer_has_a_size(encoding, status):
+    body = b" " * 30_000_000
+    packing = zlib.compressobj(wbits=31 if encoding == "gzip" else 15)
+    raw = body if encoding == "identity" else packing.compress(body) + packing.flush()
+    reply = {"status": status, "body": raw, "headers": {"Content-Encoding": encoding}}
+    with serving(lambda *_: reply) as server:
+        llm = client(server, max_bytes=1_000_000)
+        llm.complete(chats("warm"))
+        tracemalloc.start()
+        [found] = llm.complete(chats("x"))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert "it has more than max_bytes=1000000 bytes" in found.reason
+    assert most < 10_000_000 and server.counts["x"] == 1
+    assert server.requests[0][2]["Accept-Encoding"] == "identity"
+
+
+def test_packed_answers_are_read_and_unknown_packing_is_not():
+    plain = b'{"choices": [{"message": {"content": "hello"}}]}'
+    packed = zlib.compress(plain)
+    rule = {
+        "deflate": {"body": packed, "headers": {"Content-Encoding": "deflate"}},
+        "br": {"body": packed, "headers": {"Content-Encoding": "br"}},
+        "wrong": {"body": plain, "headers": {"Content-Encoding": "gzip"}},
+    }
+    with serving(lambda prompt, _: rule[prompt]) as server:
+        one, other, wrong = client(server).complete(chats("deflate", "br", "wrong"))
+    assert one.text == "hello"
+    assert "encoded as 'br'" in other.reason and "not encoded as 'gzip'" in wrong.reason
+
+
+def test_a_key_gets_into_no_ledger(tmp_path, monkeypatch):
+    with serving(lambda *_: f"your key is {KEY}, and {KEY}!") as server:
+        with (
+            Ledger(tmp_path / "l") as ledger,
+            pytest.warns(DataWarning, match="repeats the key in 'OPENAI_API_KEY'"),
+        ):
+            [found] = ledger.wrap(client(server)).complete(chats("x"))
+        assert found.text == "your key is <hidden>, and <hidden>!"
+        for path in tmp_path.iterdir():
+            assert KEY.encode() not in path.read_bytes()
+    for dummy in ("EMPTY", "none", "fifteen-letters"):
+        monkeypatch.setenv("OPENAI_API_KEY", dummy)
+        with serving(lambda *_, d=dummy: f"it is {d}") as server:
+            assert client(server).complete(chats("x"))[0].text == f"it is {dummy}"
+
+
+def test_what_is_wrong_is_said_before_the_first_query(tmp_path, monkeypatch):
+    with serving(lambda *_: "yes") as server, Ledger(tmp_path / "l") as ledger:
+        llm = ledger.wrap(client(server))
+        for models in (None, ["toy"], ["toy:latest", "b"], [], {"body": b"{}"}, {"body": b"[3]"}):
+            server.models = models
+            llm.check()
+        server.models = ["tod", "else"]
+        with pytest.raises(LLMError, match=r"does not know the model 'toy'.*'tod'.*it has 'tod', "):
+            llm.check()
+        server.models = error(401)
+        with pytest.raises(LLMError, match="refuses the key"):
+            llm.check()
+        monkeypatch.delenv("OPENAI_API_KEY")
+        with pytest.raises(ParameterError, match="'OPENAI_API_KEY', which is not set"):
+            llm.check()
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        llm.complete(chats("x"))
+        monkeypatch.delenv("OPENAI_API_KEY")
+        llm.check()  # there are answers of this model, which may be all that is needed
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with pytest.raises(LLMError, match=f"no connection to {server.url}"):
+        client(server).check()
+
+
+def test_calls_work_where_a_loop_runs_already():
+    async def cell():
+        return client(server).complete(chats("a"))
+
+    with serving(lambda prompt, _: prompt.upper()) as server:
+        assert asyncio.run(cell())[0].text == "A"
+
+
+def test_waits_end_with_the_work():
+    def rule(prompt, _):
+        return error(404) if prompt == "a" else error(500, **{"Retry-After": "60"})
+
+    with serving(rule) as server:
+        llm = client(server)
+        llm._server.heard = True  # so that all begin at once
+        begin = time.perf_counter()
+        with pytest.raises(LLMError, match="does not know the model"):
+            llm.complete(chats(*"bcda"))
+        assert time.perf_counter() - begin < 10
