@@ -128,53 +128,24 @@ def fairtk_prompts() -> Iterable[PromptSpec]:
 @hookimpl
 def fairtk_backends() -> Iterable[BackendSpec]:
     """Return the built-in backends, all of this machine."""
-    flan = "google/flan-t5-small"
+    flan, qwen = "google/flan-t5-small", "Qwen/Qwen2.5-0.5B-Instruct"
+    stage, exact = "fairtk.transformers:FlanT5", {"dtype": "float32"}
+    spec, t5 = BackendSpec, "an encoder-decoder model"
     return [
-        BackendSpec(
-            "t5",
-            "fairtk.llm:HuggingFaceSeq2Seq",
-            "an encoder-decoder model (a hub name or a folder)",
-            extra="t5",
-            example=flan,
-            stage="fairtk.transformers:FlanT5",
-            exact={"dtype": "float32"},
-        ),
-        BackendSpec(
-            "ct2",
-            "fairtk.llm:CTranslate2Seq2Seq",
-            "an encoder-decoder model by CTranslate2, sooner on a CPU",
-            extra="fast",
-            example=flan,
-        ),
-        BackendSpec(
-            "causal",
-            "fairtk.llm:HuggingFaceCausal",
-            "a decoder-only model (a hub name or a folder)",
-            extra="t5",
-            example="Qwen/Qwen2.5-0.5B-Instruct",
-        ),
+        spec("t5", "fairtk.llm:HuggingFaceSeq2Seq", t5, "t5", flan, stage=stage, exact=exact),
+        spec("ct2", "fairtk.llm:CTranslate2Seq2Seq", f"{t5} by CTranslate2", "fast", flan),
+        spec("causal", "fairtk.llm:HuggingFaceCausal", "a decoder-only model", "t5", qwen),
     ]
 
 
 @hookimpl
 def fairtk_chat_models() -> Iterable[ChatModelSpec]:
     """Return the built-in chat models: servers, and rules in place of a model."""
+    spec, server, rules = ChatModelSpec, "fairtk.llm:OpenAICompatible", "fairtk.llm:KeywordRefiner"
+    about, no_model = "any server that speaks OpenAI's chat protocol", "no model: terms of a table"
     return [
-        ChatModelSpec(
-            "openai",
-            "fairtk.llm:OpenAICompatible",
-            "any server that speaks OpenAI's chat protocol",
-            extra="llm",
-            example="gpt-4o",
-            server=True,
-        ),
-        ChatModelSpec(
-            "keyword",
-            "fairtk.llm:KeywordRefiner",
-            "no model: terms from a table",
-            example="terms.tsv",
-            uses=("refinement",),
-        ),
+        spec("openai", server, about, "llm", "gpt-4o", server=True),
+        spec("keyword", rules, no_model, example="terms.tsv", uses=("refinement",)),
     ]
 
 

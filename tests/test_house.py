@@ -18,7 +18,32 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fairtk"
 
 LAYERS = tuple(
-    ["errors", "checks", "frames", "io", "exposure", "groups", "plugins", "measures", "llm", "transformers", "datasets", "credit", "report", "analysis", "experiment", "studies", "demo", "statistics", "prompts", "utilities", "builtin", "testing", "cli", "__main__"]
+    [
+        "errors",
+        "checks",
+        "frames",
+        "io",
+        "exposure",
+        "groups",
+        "plugins",
+        "measures",
+        "llm",
+        "transformers",
+        "datasets",
+        "credit",
+        "report",
+        "analysis",
+        "experiment",
+        "studies",
+        "demo",
+        "statistics",
+        "prompts",
+        "utilities",
+        "builtin",
+        "testing",
+        "cli",
+        "__main__",
+    ]
 )
 """Rooms and loose modules from the ground up; imports for annotations are free."""
 

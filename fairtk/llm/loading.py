@@ -15,20 +15,17 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 from fairtk.errors import MissingExtraError, ModelError, ParameterError
 from fairtk.io import folder_digest
 from fairtk.plugins import on_terminal
 
-INDEX = "model.safetensors.index.json"
-WEIGHTS = "model.safetensors"
-PICKLE_INDEX = "pytorch_model.bin.index.json"
-PICKLE = "pytorch_model.bin"
-WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
-WANTED_PICKLES = "pytorch_model*.bin"
-PICKLED = (WANTED_PICKLES, "*.pt", "*.pth", "*.ckpt", "*.msgpack", "*.h5")
+WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
+FETCHED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
+PICKLES = "pytorch_model*.bin"
+UNREADABLE = ("*.pt", "*.pth", "*.ckpt", "*.msgpack", "*.h5")
 NEEDED = f"a folder with config.json, {WEIGHTS} and tokenizer.json"
 
 
@@ -48,29 +45,40 @@ def find_folder(model: str, revision: str | None = None, pickled: bool | None = 
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
-        _check(folder, f"the folder {model!r}", pickled)
-        return folder
-    if folder.exists():
+        what = f"the folder {model!r}"
+    elif folder.exists():
         raise ModelError(f"the model {model!r} is a file: give {NEEDED}, or a hub name")
-    if _is_path(model):
+    elif model.startswith((".", "~")) or folder.is_absolute() or len(folder.parts) > 2:
         raise ModelError(f"there is no folder {model!r}: give {NEEDED}, or a hub name")
-    return _from_hub(model, revision, pickled)
+    else:
+        folder = _from_hub(model, revision, pickled)
+        what = f"the model {model!r} in the local cache"
+    _check(folder, what, pickled)
+    return folder
 
 
 def is_pickled(folder: Path) -> bool:
     """Return whether a folder's weights are pickled: it has no safetensors."""
-    return not _complete(folder, WEIGHTS, INDEX)
+    return not _has(folder, WEIGHTS)
 
 
 def model_digest(folder: Path) -> str:
     """Return a digest of a model's files: all that decide what it computes."""
-    more = (WANTED_PICKLES,) if is_pickled(folder) else ()
-    return folder_digest(folder, (*WANTED, *more))
+    more = (PICKLES,) if is_pickled(folder) else ()
+    return folder_digest(folder, (*FETCHED, *more))
 
 
-def _is_path(model: str) -> bool:
-    separators = model.count("/") + model.count("\\")
-    return model.startswith((".", "~", "/")) or separators > 1 or Path(model).is_absolute()
+def _has(folder: Path, weights: str) -> bool:
+    """Return whether a folder has weights, in one file or in all that an index lists."""
+    index = folder / f"{weights}.index.json"
+    if (folder / weights).is_file() or not index.is_file():
+        return (folder / weights).is_file()
+    shards = set(json.loads(index.read_text(encoding="utf-8")).get("weight_map", {}).values())
+    return bool(shards) and all((folder / name).is_file() for name in shards)
+
+
+def _readable(folder: Path, pickled: bool | None) -> bool:
+    return _has(folder, WEIGHTS) or (bool(pickled) and _has(folder, PICKLE))
 
 
 def _check(folder: Path, what: str, pickled: bool | None) -> None:
@@ -79,48 +87,29 @@ def _check(folder: Path, what: str, pickled: bool | None) -> None:
         raise ModelError(f"{what} holds no model: config.json is missing; needed is {NEEDED}")
     if _readable(folder, pickled):
         return
-    if (folder / INDEX).is_file():
-        raise ModelError(f"{what} lacks some of the weight files that {INDEX} lists")
-    found = sorted(path.name for pattern in PICKLED for path in folder.glob(pattern))
-    if not found:
-        raise ModelError(
-            f"{what} must hold its weights as {WEIGHTS}, and has none; needed is {NEEDED}"
+    if (folder / f"{WEIGHTS}.index.json").is_file():
+        raise ModelError(f"{what} lacks some of the weight files that {WEIGHTS}.index.json lists")
+    others = sorted(path.name for kind in (PICKLES, *UNREADABLE) for path in folder.glob(kind))
+    if not others:
+        must = f"its weights as {WEIGHTS}, and has none; needed is {NEEDED}"
+    elif pickled:
+        must = f"all its weights as {WEIGHTS} or {PICKLE}; found {others[0]}"
+    else:
+        must = (
+            f"its weights as {WEIGHTS}, and has only {others[0]}, which is "
+            f"{'never' if pickled is None else 'not'} loaded: a pickled file can run code; "
+            "convert it once with model.save_pretrained(folder, safe_serialization=True)"
         )
-    if pickled:
-        raise ModelError(
-            f"{what} must hold all its weights as {WEIGHTS} or {PICKLE}; found {found[0]}"
+    if pickled is False and others:
+        must += (
+            ", or, if you trust its maker, say allow_pickled_weights=True (it is then read with "
+            "torch.load(weights_only=True), which takes tensors alone)"
         )
-    never = "never" if pickled is None else "not"
-    raise ModelError(
-        f"{what} must hold its weights as {WEIGHTS}, and has only {found[0]}, which is {never} "
-        "loaded: a pickled file can run code; "
-        "convert it once with model.save_pretrained(folder, safe_serialization=True)"
-        + ("" if pickled is None else _IF_TRUSTED)
-    )
-
-
-_IF_TRUSTED = (
-    ", or, if you trust its maker, say allow_pickled_weights=True (it is then read with "
-    "torch.load(weights_only=True), which takes tensors alone)"
-)
-
-
-def _readable(folder: Path, pickled: bool | None) -> bool:
-    return _complete(folder, WEIGHTS, INDEX) or (
-        bool(pickled) and _complete(folder, PICKLE, PICKLE_INDEX)
-    )
-
-
-def _complete(folder: Path, weights: str, index: str) -> bool:
-    if (folder / weights).is_file():
-        return True
-    if not (folder / index).is_file():
-        return False
-    shards = json.loads((folder / index).read_text(encoding="utf-8")).get("weight_map", {})
-    return bool(shards) and all((folder / name).is_file() for name in set(shards.values()))
+    raise ModelError(f"{what} must hold {must}")
 
 
 def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
+    """Return the folder of the hub's cache, filled from the hub where something is missing."""
     try:
         from huggingface_hub import constants, snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
@@ -128,38 +117,43 @@ def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
         raise MissingExtraError("huggingface_hub", "t5", f"the model {model!r}") from None
 
     def fetch(*patterns: str, offline: bool = False) -> Path:
-        return Path(
-            snapshot_download(
-                model,
-                revision=revision,
-                allow_patterns=list(patterns),
-                ignore_patterns=["*/*"],
-                local_files_only=offline,
-            )
+        folder = snapshot_download(
+            model,
+            revision=revision,
+            allow_patterns=list(patterns),
+            ignore_patterns=["*/*"],
+            local_files_only=offline,
         )
+        return Path(folder)
 
-    cached = None
+    folder, reason, pickles = None, "", False
     try:  # the cache first: no request when all is there
-        cached = fetch(*WANTED, offline=True)
+        cached = fetch(*FETCHED, offline=True)
         if (cached / "config.json").is_file() and _readable(cached, pickled):
             return cached
+        pickles = any(cached.glob(PICKLES))
     except LocalEntryNotFoundError:
         pass
     except ValueError as error:  # not a well-formed name
-        _fail(model, str(error))
-    offline = bool(constants.HF_HUB_OFFLINE)
-    if offline or not _reachable(constants.ENDPOINT):
-        if cached is not None and any(cached.glob(WANTED_PICKLES)):
-            _check(cached, f"the model {model!r} in the local cache", pickled)
-        host = urlsplit(constants.ENDPOINT).hostname
-        _fail(model, "HF_HUB_OFFLINE is set" if offline else f"{host} cannot be reached")
+        reason = str(error)
+    if constants.HF_HUB_OFFLINE:
+        reason = reason or "HF_HUB_OFFLINE is set"
+    elif not _reachable(constants.ENDPOINT):
+        reason = reason or f"{urlsplit(constants.ENDPOINT).hostname} cannot be reached"
+    if reason and pickles:
+        return cached  # which says more
     try:
-        folder = fetch(*WANTED)
-        if pickled and is_pickled(folder):
-            folder = fetch(WANTED_PICKLES)
+        folder = None if reason else fetch(*FETCHED)
+        if folder and pickled and is_pickled(folder):
+            folder = fetch(PICKLES)
     except (OSError, ValueError, HfHubHTTPError) as error:
-        _fail(model, f"{type(error).__name__}: {error}")
-    _check(folder, f"the model {model!r} on the hub", pickled)
+        folder, reason = None, f"{type(error).__name__}: {error}"
+    if folder is None:
+        raise ModelError(
+            f"the model {model!r} is not in the local cache and cannot be downloaded "
+            f"({one_line(reason, 200)}): connect once, or give a local folder instead of the name "
+            f"({NEEDED}), e.g. model='/path/to/folder'"
+        )
     return folder
 
 
@@ -173,15 +167,6 @@ def _reachable(endpoint: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _fail(model: str, reason: str) -> NoReturn:
-    first = " ".join(reason.split())[:200]
-    raise ModelError(
-        f"the model {model!r} is not in the local cache and cannot be downloaded ({first}): "
-        f"connect once, or give a local folder instead of the name ({NEEDED}), "
-        "e.g. model='/path/to/folder'"
-    ) from None
 
 
 _NEEDED = "needed are tokenizer.json and tokenizer_config.json"
@@ -295,10 +280,10 @@ def pick_dtype(dtype: str, device: Any) -> Any:
     return getattr(torch, dtype)
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: BaseException | str, longest: int = 300) -> str:
     """Return an error's text on one line of bounded length."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 300 else text[:297] + "..."
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 @contextlib.contextmanager

@@ -28,7 +28,6 @@ from fairtk.frames import (
     SAMPLE,
     SCORE,
     IntArray,
-    ObjectArray,
     Run,
     plain_columns,
 )
@@ -46,6 +45,7 @@ from fairtk.llm import (
     require_packages,
     texts,
 )
+from fairtk.plugins import refuse_unknown_options
 from fairtk.transformers.base import FairTransformer
 
 
@@ -199,84 +199,54 @@ class Generator(FairTransformer):
                 f"{type(self).__name__}: qid {qids[int(np.flatnonzero(twice)[0])]!r} occurs twice "
                 "in the topics; one row per query is needed (a run needs the column 'docno')"
             )
-        code, values = self._coded(inp, _question_column(inp))
-        prompts = self._prompts(qids, values[code].tolist(), [()] * len(inp), [])
-        return Asked(prompts, qids, np.arange(len(inp)))
+        code, questions = self._coded(inp, _question_column(inp))
+        asked = questions[code].tolist()
+        return Asked(self._prompts(qids, asked, [()] * len(inp), []), qids, np.arange(len(inp)))
 
     # Rankings ----------------------------------------------------------------------------------
 
     def _ask_rankings(self, inp: pd.DataFrame) -> Asked:
         run = Run(inp, type(self).__name__)
         top = np.flatnonzero(run.position < self.cutoff)  # sorted rows
-        rows = run.order[top]  # rows of the frame
-
-        question_code, questions = self._coded(inp, _question_column(inp))
-        question_code = self._of_rankings(question_code, questions, run, inp)
-
-        fields = list(self.prompt.fields)
-        codes, values = [], []
-        content = np.zeros(len(rows), dtype=np.int64)
-        for field in fields:
-            code, distinct = self._coded(inp, field, rows)
-            codes.append(code)
-            values.append(distinct)
-            # pairs of codes become codes again, so that the product stays small
-            content = np.unique(content * len(distinct) + code, return_inverse=True)[1]
-
-        # One line per ranking: its question, then its documents by content; -1 where it is short.
-        lines = np.full((run.n_rankings, 1 + self.cutoff), -1, dtype=np.int64)
-        lines[:, 0] = question_code
-        lines[run.ranking[top], 1 + run.position[top]] = content
-        _, first, line_of = np.unique(lines, axis=0, return_index=True, return_inverse=True)
-        order = np.argsort(first, kind="stable")  # prompts in order of first appearance
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        first = first[order]
-
-        row_of_content = np.zeros(int(content.max(initial=-1)) + 1, dtype=np.int64)
-        row_of_content[content] = np.arange(len(rows))
-        columns = [v[code[row_of_content]] for v, code in zip(values, codes, strict=True)]
-        documents = [
-            {field: column[i] for field, column in zip(fields, columns, strict=True)}
-            for i in range(len(row_of_content))
-        ]
-        qids = [str(run.qids[run.ranking_query[ranking]]) for ranking in first]
-        prompts = self._prompts(
-            qids,
-            questions[question_code[first]].tolist(),
-            [tuple(line[line >= 0].tolist()) for line in lines[first, 1:]],
-            documents,
-        )
-        prompt_of_row = np.empty(len(inp), dtype=np.int64)
-        prompt_of_row[run.order] = place[line_of.ravel()][run.ranking]
-        return Asked(prompts, qids, prompt_of_row)
-
-    def _of_rankings(
-        self,
-        code: IntArray,
-        questions: ObjectArray,
-        run: Run,
-        inp: pd.DataFrame,
-    ) -> IntArray:
-        """Return the question's code of each ranking; the rows of a ranking must agree."""
-        code = code[run.order]
-        of_ranking = code[run.ranking_start[:-1]]
-        differ = np.flatnonzero(code != of_ranking[run.ranking])
+        question, questions = self._coded(inp, _question_column(inp))
+        question = question[run.order]
+        start = run.ranking_start[:-1]
+        differ = np.flatnonzero(question != question[start][run.ranking])
         if len(differ):
             row = int(run.order[differ[0]])
             raise InputError(
                 f"{type(self).__name__}: the rows of one ranking have different questions "
-                f"({_place(inp, row)}): found {questions[code[differ[0]]]!r}; each (qid, sample) "
-                "needs one"
+                f"({_place(inp, row)}): found {questions[question[differ[0]]]!r}; each (qid, "
+                "sample) needs one"
             )
-        return of_ranking
+        read = {field: self._coded(inp, field, run.order[top]) for field in self.prompt.fields}
+        codes = pd.DataFrame({field: code for field, (code, _) in read.items()})
+        content, distinct = _numbered(codes.reindex(range(len(top))))
+        # One line per ranking: its question, then its documents by content; -1 where it is short.
+        lines = np.full((run.n_rankings, 1 + self.cutoff), -1, dtype=np.int64)
+        lines[:, 0] = question[start]
+        lines[run.ranking[top], 1 + run.position[top]] = content
+        prompt_of_ranking, first = _numbered(pd.DataFrame(lines))
+
+        qids = [str(run.qids[query]) for query in run.ranking_query[first]]
+        prompts = self._prompts(
+            qids,
+            questions[question[start][first]].tolist(),
+            [tuple(line[line >= 0].tolist()) for line in lines[first, 1:]],
+            [
+                {field: texts[code[row]] for field, (code, texts) in read.items()}
+                for row in distinct
+            ],
+        )
+        prompt_of_row = np.empty(len(inp), dtype=np.int64)
+        prompt_of_row[run.order] = prompt_of_ranking[run.ranking]
+        return Asked(prompts, qids, prompt_of_row)
 
     def _coded(
         self, inp: pd.DataFrame, column: str, rows: IntArray | None = None
-    ) -> tuple[IntArray, ObjectArray]:
-        """Return a column as codes and their values; a NaN is an `InputError`."""
-        series = inp[column] if rows is None else inp[column].iloc[rows]
-        code, distinct = pd.factorize(series)
+    ) -> tuple[IntArray, Any]:
+        """Return rows of a column as codes, and what they stand for; a NaN is an `InputError`."""
+        code, texts = pd.factorize(inp[column] if rows is None else inp[column].iloc[rows])
         missing = np.flatnonzero(code < 0)
         if len(missing):
             row = int(missing[0] if rows is None else rows[missing[0]])
@@ -285,7 +255,7 @@ class Generator(FairTransformer):
                 f"{_place(inp, row)} has none (NaN; {such_rows(len(missing))}): load the text of "
                 "every document, or fill it with ''"
             )
-        return code.astype(np.int64), np.asarray(distinct, dtype=object)
+        return code, np.asarray(texts, dtype=object)
 
     # Prompts and answers -----------------------------------------------------------------------
 
@@ -321,6 +291,14 @@ class Generator(FairTransformer):
             raise type(error)(message, error.index) from error
 
 
+def _numbered(frame: pd.DataFrame) -> tuple[IntArray, IntArray]:
+    """Return each row's number, by content in order of appearance, and each number's first row."""
+    if not len(frame.columns):
+        return np.zeros(len(frame), dtype=np.int64), np.arange(min(1, len(frame)))
+    number = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
+    return number, np.unique(number, return_index=True)[1]
+
+
 def _question_column(inp: pd.DataFrame) -> str:
     return QUESTION if QUESTION in inp.columns else QUERY
 
@@ -346,17 +324,13 @@ class FlanT5(Generator):
         prompt: a name (`fairtk.prompts.get`: ``"rag"``, ``"lamp-1"`` to ``"lamp-7"``, a
             plugin's) or a prompt builder.
         cutoff: how many documents a prompt has at most, at least 1.
-        device: ``"auto"`` (CUDA if there is one, else CPU) or a torch device.
-        dtype: ``"auto"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        num_beams: beams per prompt.
-        max_new_tokens: the most tokens of an answer.
-        max_prompt_tokens: the most tokens of a prompt; None for the model's own (512 for T5).
-        batch_tokens: the most tokens of a batch; None for what fits into memory.
-        revision: branch, tag or commit on the hub.
+        **settings: ``device``, ``dtype``, ``num_beams``, ``max_new_tokens``,
+            ``max_prompt_tokens``, ``batch_tokens`` and ``revision``, as in
+            `fairtk.llm.HuggingFaceSeq2Seq`.
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
-        ParameterError: a setting is out of its range.
+        ParameterError: a setting is out of its range, or there is no such setting.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = (
@@ -369,26 +343,11 @@ class FlanT5(Generator):
         model: str | PathLike[str] = "google/flan-t5-small",
         prompt: str | PromptBuilder = "rag",
         cutoff: int = 5,
-        *,
-        device: str = "auto",
-        dtype: str = "auto",
-        num_beams: int = 4,
-        max_new_tokens: int = 128,
-        max_prompt_tokens: int | None = None,
-        batch_tokens: int | None = None,
-        revision: str | None = None,
+        **settings: Any,
     ) -> None:
         require_packages("FlanT5")
-        backend = HuggingFaceSeq2Seq(
-            fspath(model),
-            device=device,
-            dtype=dtype,
-            num_beams=num_beams,
-            max_new_tokens=max_new_tokens,
-            max_prompt_tokens=max_prompt_tokens,
-            batch_tokens=batch_tokens,
-            revision=revision,
-        )
+        refuse_unknown_options("FlanT5", HuggingFaceSeq2Seq, settings)
+        backend = HuggingFaceSeq2Seq(fspath(model), **settings)
         super().__init__(backend, prompt, cutoff)
         for name in backend.SETTINGS:
             setattr(self, name, getattr(backend, name))

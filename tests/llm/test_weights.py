@@ -18,7 +18,7 @@ NAME = "fairtk-tests/not-there"
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     """Hugging Face's own switches, read at its import: an empty cache, and no connection."""
-    constants = pytest.importorskip("huggingface_hub").constants
+    constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)

@@ -237,6 +237,11 @@ def test_settings_and_equality():
     assert fairtk.FlanT5 is FlanT5 and fairtk.Generator is Generator
 
 
+def test_a_setting_that_there_is_not():
+    with pytest.raises(ParameterError, match="FlanT5 has no option 'num_beam'; did you mean 'num_"):
+        FlanT5("m", num_beam=2)
+
+
 @pytest.mark.parametrize("cutoff", [0, -1, 2.0, None, True])
 def test_cutoff_is_checked(cutoff):
     with pytest.raises(ParameterError, match="Generator: cutoff must be an integer from 1"):
