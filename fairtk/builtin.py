@@ -6,6 +6,7 @@ is expensive to import stays behind a ``target``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,8 +34,12 @@ _LAMP = {
 """LaMP's tasks."""
 
 
+@functools.cache
 def connect() -> None:
-    """Load the plugins; make their measures known to ir_measures, their data to ir_datasets."""
+    """Load the plugins; make their measures known to ir_measures, their data to ir_datasets.
+
+    Once in a process: what comes later is told as it comes.
+    """
     from fairtk.datasets import registration
     from fairtk.measures import provider
 

@@ -73,8 +73,8 @@ def _nothing(query: Query, settings: Settings) -> bool:
 
 
 def _unlabeled(query: Query, settings: Settings) -> bool:
-    shown = [d for ranking in query.rankings for d in ranking[: settings["cutoff"]]]
-    return not any(d in query.groups for d in shown)
+    retrieved = [d for ranking in query.rankings for d in ranking[: settings["cutoff"]]]
+    return not any(d in query.groups for d in retrieved)
 
 
 _MISSING: Cause = (_nothing, "the run lacks the query: fairtk gives it the worst value")
@@ -255,9 +255,9 @@ BETWEEN: tuple[tuple[str, str, tuple[str, ...], tuple[Cause, ...]], ...] = (
 """Two definitions, what both define, and why they differ; all causes that apply are given."""
 
 
-def causes(found: tuple[Cause, ...], query: Query, settings: Settings) -> Iterator[str]:
+def causes(reasons: tuple[Cause, ...], query: Query, settings: Settings) -> Iterator[str]:
     """Yield why values of a query differ."""
-    for applies, words in found:
+    for applies, words in reasons:
         if applies(query, settings):
             yield words
 
@@ -482,19 +482,19 @@ def _of_fixtures() -> Conformity:
 
 
 def _of_run(run: Data, qrels: Data, groups: Any, target: Any, settings: Settings) -> Conformity:
-    shown = run if isinstance(run, pd.DataFrame) else read_run(run)
+    ranking = run if isinstance(run, pd.DataFrame) else read_run(run)
     labels = qrels if isinstance(qrels, pd.DataFrame) else read_qrels(qrels)
-    given = GivenGroups.read(
+    options = GivenGroups.read(
         () if groups is None else (groups,), () if target is None else (target,)
     )
-    given.labels = labels
-    attribute = next(iter(given.attributes.values()), None)
-    wanted = None if attribute is None else given.target(attribute, "conformance")
-    keys = [name for name in (QID, SAMPLE, SCORE) if name in shown.columns]
-    tied = set(shown.loc[shown.duplicated(keys), QID].astype(str)) if SCORE in keys else set()
+    options.labels = labels
+    attribute = next(iter(options.attributes.values()), None)
+    goal = None if attribute is None else options.target(attribute, "conformance")
+    keys = [name for name in (QID, SAMPLE, SCORE) if name in ranking.columns]
+    tied = set(ranking.loc[ranking.duplicated(keys), QID].astype(str)) if SCORE in keys else set()
     queries = {}
-    for qid, judged, rankings in _queries(shown, labels):
-        members = _memberships(attribute, wanted, qid, rankings)
+    for qid, judged, rankings in _queries(ranking, labels):
+        members = _memberships(attribute, goal, qid, rankings)
         queries[qid] = Query(judged, rankings, *members, tied=qid in tied)
     settings = {**settings, "groups": "" if attribute is None else attribute.name}
     tally = Tally(published=False)
@@ -503,8 +503,8 @@ def _of_run(run: Data, qrels: Data, groups: Any, target: Any, settings: Settings
             continue
         if definition.one_ranking and any(len(q.rankings) > 1 for q in queries.values()):
             continue
-        by_group = [attribute, wanted] if definition.by_group else [None, None]
-        ours = _measured(definition, settings, labels, shown, *by_group)
+        by_group = [attribute, goal] if definition.by_group else [None, None]
+        ours = _measured(definition, settings, labels, ranking, *by_group)
         tally.add(definition, settings, queries, ours)
         tally.between(definition, settings, queries)
     return tally.outcome("the given run and qrels")
@@ -532,14 +532,14 @@ def _memberships(
     if groups is None or target is None:
         return {}, {}
     docnos = sorted({docno for ranking in rankings for docno in ranking})
-    found = groups.memberships(docnos)
+    members = groups.memberships(docnos)
     shares: dict[str, dict[str, float]] = {}
     for i, docno in enumerate(docnos):
-        cells = range(found.start[i], found.start[i + 1])
+        cells = range(members.start[i], members.start[i + 1])
         if len(cells):
-            shares[docno] = {str(int(found.level[j])): float(found.weight[j]) for j in cells}
-    wanted = target.for_groups(groups).for_qids([qid]).expanded()
-    mass = zip(wanted.level.tolist(), wanted.weight.tolist(), strict=True)
+            shares[docno] = {str(int(members.level[j])): float(members.weight[j]) for j in cells}
+    distribution = target.for_groups(groups).for_qids([qid]).expanded()
+    mass = zip(distribution.level.tolist(), distribution.weight.tolist(), strict=True)
     return shares, {str(cell): weight for cell, weight in mass}
 
 
@@ -553,12 +553,12 @@ def _measured(
 ) -> dict[str, tuple[str, list[float]]]:
     """Return fairtk's measure of each value, and its value for each query of the labels."""
     measures = definition.measures(settings)
-    given: dict[str, Any] = {} if groups is None else {"groups": [groups], "targets": [target]}
+    options: dict[str, Any] = {} if groups is None else {"groups": [groups], "targets": [target]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is undefined or missing is in the table
-        found = evaluate(qrels, run, list(measures.values()), **given)
-    (values,) = found.runs
-    each = {m: [values.values[m][qid] for qid in found.qids] for m in found.measures}
+        evaluated = evaluate(qrels, run, list(measures.values()), **options)
+    (values,) = evaluated.runs
+    each = {m: [values.values[m][qid] for qid in evaluated.qids] for m in evaluated.measures}
     return {
         name: (text, of) for (name, text), of in zip(measures.items(), each.values(), strict=True)
     }

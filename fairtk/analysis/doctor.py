@@ -79,7 +79,7 @@ def read_noting(data: Any, what: str, read: Callable[..., Any]) -> tuple[Any, li
         try:
             result = read(content, problems)
         except FormatError as error:
-            unreadable = [_error(what, "unreadable", str(error), 1, "mend what the message names")]
+            unreadable = [_error(what, "unreadable", str(error), 1, "fetch or write it again")]
     notes = [
         Finding("warning", "data", what, str(w.message), "look at what wrote it", 1)
         for w in raised
@@ -157,37 +157,37 @@ def doctor(
     """
     for name, value in (("cutoff", cutoff), ("support", support)):
         checks.whole(name, value, "doctor", rule=checks.ABOVE_0)
-    ranking, found = read_noting(run, "run", _run)
+    ranking, results = read_noting(run, "run", _run)
     labels, wrong = read_noting(qrels, "qrels", _labels)
     attributes, wrong_groups = _read_groups(groups)
-    found += wrong + wrong_groups
+    results += wrong + wrong_groups
     given = GivenGroups.read(tuple(attributes), () if target is None else (target,))
     given.labels = labels
     empty = pd.DataFrame(columns=findings.COLUMNS)
     for what, frame in (("run", ranking), ("qrels", labels)):
         if frame is None or frame.empty:
-            text = f"nothing is left of the {what}" if found else f"the {what} has no rows"
-            found.append(_error(what, "empty", text, 1, "write it again"))
+            text = f"nothing is left of the {what}" if results else f"the {what} has no rows"
+            results.append(_error(what, "empty", text, 1, "write it again"))
     if ranking is None or labels is None or ranking.empty or labels.empty:
-        return Diagnosis(found, empty)
+        return Diagnosis(results, empty)
     ranked = Run(ranking, "doctor")
-    found += findings.queries(ranking, labels)
-    found += findings.documents(ranked, Qrels(labels, "doctor"), cutoff)
-    found += findings.labels(labels)
-    found += findings.rankings(ranking, ranked, cutoff)
+    results += findings.queries(ranking, labels)
+    results += findings.documents(ranked, Qrels(labels, "doctor"), cutoff)
+    results += findings.labels(labels)
+    results += findings.rankings(ranking, ranked, cutoff)
     for attribute in attributes:
-        found += findings.groups(attribute, ranked, labels, cutoff, support)
+        results += findings.groups(attribute, ranked, labels, cutoff, support)
     targets = _targets(given)
     for name, fitted in targets.items():
         attribute = given.attributes.get(name, given.crossed)
-        found += findings.targets(attribute, fitted, ranked, cutoff)
+        results += findings.targets(attribute, fitted, ranked, cutoff)
     moved = empty
     if set(ranking[QID]) & set(labels[QID]):
         asked = list(measures) or _measures(cutoff, list(targets))
         whole = {_text(m): completed(given, parse_with(given, m)) for m in asked}
         moved, wrong = _moved(ranking, labels, whole)
-        found += wrong
-    found += findings.said_of(ranking, moved, cutoff)
+        results += wrong
+    results += findings.said_of(ranking, moved, cutoff)
     counts = {
         "queries": len(ranked.qids),
         "rankings": ranked.n_rankings,
@@ -195,7 +195,7 @@ def doctor(
         "labeled": int(labels[QID].nunique()),
         "labels": len(labels),
     }
-    return Diagnosis(found, moved, counts)
+    return Diagnosis(results, moved, counts)
 
 
 def _moved(
@@ -211,8 +211,8 @@ def _moved(
             nothing = pd.DataFrame(columns=findings.COLUMNS)
             return nothing, [Finding("error", "measure", "run, qrels", text, remedy, 1)]
     parts = [_moved(run, labels, {name: measure}) for name, measure in measures.items()]
-    found = [finding for _, wrong in parts for finding in wrong]
-    return pd.concat([table for table, _ in parts], ignore_index=True), found
+    results = [finding for _, wrong in parts for finding in wrong]
+    return pd.concat([table for table, _ in parts], ignore_index=True), results
 
 
 def _run(data: Any, errors: list[Flaw]) -> pd.DataFrame:
@@ -259,16 +259,16 @@ def _targets(given: GivenGroups) -> dict[str, Target]:
     """
     if not given.targets or not given.attributes:
         return {}
-    found: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     every = [*given.attributes.values(), given.crossed]
     for groups in every:
-        if groups.name not in found and (groups is not given.crossed or not found):
+        if groups.name not in targets and (groups is not given.crossed or not targets):
             try:
-                found[groups.name] = given.target(groups, "doctor").for_groups(groups)
+                targets[groups.name] = given.target(groups, "doctor").for_groups(groups)
             except InputError:
-                if groups is every[-1] and not found:
+                if groups is every[-1] and not targets:
                     raise
-    return found
+    return targets
 
 
 def _text(measure: Any) -> str:

@@ -66,17 +66,17 @@ class Diagnosis:
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.findings.sort(key=lambda found: LEVELS.index(found.level))
+        self.findings.sort(key=lambda finding: LEVELS.index(finding.level))
 
     @property
     def verdict(self) -> str:
         """``"sound"``, ``"usable with care"`` or ``"not usable as it is"``."""
-        levels = {found.level for found in self.findings}
+        levels = {finding.level for finding in self.findings}
         return BROKEN if "error" in levels else CARE if "warning" in levels else SOUND
 
     def number(self, level: str) -> int:
         """Return the number of findings of a level."""
-        return sum(found.level == level for found in self.findings)
+        return sum(finding.level == level for finding in self.findings)
 
     @property
     def summary(self) -> str:
@@ -89,22 +89,22 @@ class Diagnosis:
     def table(self) -> pd.DataFrame:
         """One row per finding: ``level``, ``check``, ``about``, ``count``, ``text``, ``remedy``."""
         columns = ["level", "check", "about", "count", "text", "remedy"]
-        return pd.DataFrame([asdict(found) for found in self.findings], columns=columns)
+        return pd.DataFrame([asdict(finding) for finding in self.findings], columns=columns)
 
     def to_json(self) -> str:
         """Return verdict, counts, findings and the effect of ties as JSON."""
-        found = {
+        content = {
             "verdict": self.verdict,
             "counts": self.counts,
             "findings": [asdict(finding) for finding in self.findings],
             "ties": json.loads(self.ties.to_json(orient="records", double_precision=15)),
         }
-        return json.dumps(found, indent=2, ensure_ascii=False)
+        return json.dumps(content, indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:
         lines = [f"{self.summary}"]
-        for found in self.findings:
-            lines += [f"{found.level}: {found.text}", f"  -> {found.remedy}"]
+        for finding in self.findings:
+            lines += [f"{finding.level}: {finding.text}", f"  -> {finding.remedy}"]
         return "\n".join(lines)
 
 
@@ -126,14 +126,14 @@ def groups(
         least: groups with fewer documents than that, judged or retrieved, have little support.
     """
     name = attribute.name
-    known = coverage_of(attribute, ranked, cutoff)
-    labeled, of = int(known["with_label"].sum()), int(known["retrieved"].sum())
-    thin = known[known["label_share"] < _HALF]
+    coverage = coverage_of(attribute, ranked, cutoff)
+    labeled, of = int(coverage["with_label"].sum()), int(coverage["retrieved"].sum())
+    thin = coverage[coverage["label_share"] < _HALF]
     share = labeled / max(of, 1)
     text = f"{name}: the group of {labeled} of {of} documents in the first {cutoff} ranks is known "
     text += f"({share:.0%})"
     if len(thin):
-        text += f"; for under half of them in {len(thin)} of {len(known)} queries: "
+        text += f"; for under half of them in {len(thin)} of {len(coverage)} queries: "
         text += listed(thin["qid"].tolist(), 3)
         remedy = (
             "label more documents, or report AWRF with unlabeled='best' and 'worst' (the range "
@@ -162,12 +162,12 @@ def _example(attribute: Groups, ranked: Run) -> str:
 def _small(attribute: Groups, ranked: Run, qrels: pd.DataFrame, least: int) -> Iterator[Finding]:
     docnos = pd.unique(np.concatenate([ranked.docnos, qrels["docno"].to_numpy(dtype=object)]))
     useful = pd.Index(docnos).isin(qrels.loc[qrels[LABEL] > 0, "docno"])
-    found = attribute.memberships(docnos)
+    members = attribute.memberships(docnos)
     size = attribute.space.size
-    count = np.bincount(found.level, minlength=size)
-    n_useful = np.bincount(found.level[useful[found.row]], minlength=size)
-    known = np.flatnonzero(attribute.space.known(np.arange(size))).tolist()
-    small = [cell for cell in known if 0 < count[cell] < least]
+    count = np.bincount(members.level, minlength=size)
+    n_useful = np.bincount(members.level[useful[members.row]], minlength=size)
+    levels = np.flatnonzero(attribute.space.known(np.arange(size))).tolist()
+    small = [cell for cell in levels if 0 < count[cell] < least]
     if small:
         parts = [f"{attribute.space.label(c)} {count[c]} ({n_useful[c]} useful)" for c in small]
         some = ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")
@@ -175,7 +175,7 @@ def _small(attribute: Groups, ranked: Run, qrels: pd.DataFrame, least: int) -> I
         text += f"retrieved: {some}"
         remedy = "a value of such a group is one of chance: merge levels, or report counts with it"
         yield Finding("warning", "support", "groups", text, remedy, len(small))
-    lacking = [c for c in known if count[c] >= least and n_useful[c] == 0]
+    lacking = [c for c in levels if count[c] >= least and n_useful[c] == 0]
     if lacking:
         names = listed([str(attribute.space.label(c)) for c in lacking])
         text = f"{attribute.name}: no useful document belongs to {names}"
@@ -236,10 +236,10 @@ def divergence_at_best(lost: FloatArray) -> FloatArray:
     Args:
         lost: the mass m on groups outside of S, in [0, 1]; any shape. 1 gives log 2.
     """
-    kept = 1.0 - lost
+    rest = 1.0 - lost
     with np.errstate(divide="ignore", invalid="ignore"):
-        middle = np.where(kept > 0, kept * np.log(2 * kept / (1 + kept)), 0.0)
-    return np.asarray(0.5 * (np.log(2 / (1 + kept)) + middle + lost * math.log(2)))
+        middle = np.where(rest > 0, rest * np.log(2 * rest / (1 + rest)), 0.0)
+    return np.asarray(0.5 * (np.log(2 / (1 + rest)) + middle + lost * math.log(2)))
 
 
 SPELLINGS: dict[str, Callable[[str], str]] = {
@@ -291,16 +291,16 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
     if not len(rows):
         return
     judged = ~np.isnan(qrels.labels_of(ranked))
-    known = np.zeros(len(ranked.qids), dtype=bool)
-    known[ranked.query[judged]] = True
-    strange = np.flatnonzero(common & ~known)
+    matched = np.zeros(len(ranked.qids), dtype=bool)
+    matched[ranked.query[judged]] = True
+    strange = np.flatnonzero(common & ~matched)
     here = qrels.documents.find(ranked.documents)
-    shown = np.zeros(qrels.documents.size, dtype=bool)
-    shown[here[here >= 0]] = True
-    found, lost = ranked.docnos[here < 0], qrels.docnos[~shown]
-    like = _respelled(found, lost)
+    retrieved = np.zeros(qrels.documents.size, dtype=bool)
+    retrieved[here[here >= 0]] = True
+    strangers, lost = ranked.docnos[here < 0], qrels.docnos[~retrieved]
+    like = _respelled(strangers, lost)
     if len(strange):
-        level = "warning" if known.any() else "error"
+        level = "warning" if matched.any() else "error"
         qid = str(ranked.qids[strange[0]])
         row = int(np.flatnonzero(ranked.query == strange[0])[0])
         of_qrels = qrels.docnos[qrels.doc[qrels.query == qrels.qids.tolist().index(qid)][0]]
@@ -312,12 +312,12 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
         yield Finding(level, "ids", "run, qrels", text, _ALIKE, len(strange))
     elif like:
         text = f"documents of run and qrels differ in how they are written{like}"
-        yield Finding("warning", "ids", "run, qrels", text, _ALIKE, len(found))
+        yield Finding("warning", "ids", "run, qrels", text, _ALIKE, len(strangers))
     top = rows[ranked.position[rows] < cutoff]
     pair = ranked.query[top] * np.int64(max(1, ranked.documents.size)) + ranked.doc[top]
     _, first = np.unique(pair, return_index=True)
     n, n_judged = len(first), int(judged[top[first]].sum())
-    if n_judged < n and known.any():
+    if n_judged < n and matched.any():
         share = n_judged / n
         text = f"{n_judged} of {n} documents in the first {cutoff} ranks are judged ({share:.0%})"
         remedy = (
@@ -461,14 +461,14 @@ def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) 
     depths = {name: _depth(measure) for name, measure in measures.items()}
     means: dict[str, list[float]] = {}
     for whole in (True, False):
-        asked = {name: m for name, m in measures.items() if (depths[name] is None) == whole}
-        if asked and not whole:
-            deepest = max(depths[name] or 0 for name in asked)
+        some = {name: m for name, m in measures.items() if (depths[name] is None) == whole}
+        if some and not whole:
+            deepest = max(depths[name] or 0 for name in some)
             runs = {name: frame[frame[RANK] < deepest] for name, frame in runs.items()}
             runs["now"] = run  # an evaluator that knows no ranks may order it otherwise
-        if asked:
-            found = quietly(qrels, runs, list(asked.values()))
-            means |= {n: [one.mean(m) for one in found.runs] for n, m in asked.items()}
+        if some:
+            values = quietly(qrels, runs, list(some.values()))
+            means |= {n: [one.mean(m) for one in values.runs] for n, m in some.items()}
     defined = [name for name in measures if tied and not math.isnan(means[name][0])]
     rows = [[name, means[name][0], min(means[name]), max(means[name])] for name in defined]
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -101,26 +101,26 @@ def expeval(
             exposure[docno] += p**rank * stay / len(query.rankings)
             if grade.get(docno, 0) > 0:
                 stay *= 1.0 - stop
-    known = grade if complete else {d: g for d, g in grade.items() if g > 0}
-    if not known:
+    pool = grade if complete else {d: g for d, g in grade.items() if g > 0}
+    if not pool:
         raise IndexError("no useful document")
-    levels = sorted(set(known.values()), reverse=True)
+    levels = sorted(set(pool.values()), reverse=True)
     target, above = {}, 0
     for level in levels:
-        block = [docno for docno, g in known.items() if g == level]
+        block = [docno for docno, g in pool.items() if g == level]
         q = p * (1.0 - stop) if level > 0 else p
         mean = sum(q**rank for rank in range(above, above + len(block))) / len(block)
         for docno in block:
             target[docno] = mean if level > 0 else mean * (1.0 - stop) ** above
         above += len(block)
-    square, n = sum(t**2 for t in target.values()), len(known)
+    square, n = sum(t**2 for t in target.values()), len(pool)
     if complete:
         lowest_d = sum(slip**i for i in range(n)) ** 2 / n
         highest_d = sum(p ** (2 * i) for i in range(n))
-        order = sorted(known, key=lambda d: known[d])  # the worst order: the lowest grade first
+        order = sorted(pool, key=lambda d: pool[d])  # the worst order: the lowest grade first
         worst, begin = 0.0, 0
         for level in reversed(levels):
-            block = [d for d in order if known[d] == level]
+            block = [d for d in order if pool[d] == level]
             worst += target[block[0]] * sum(slip**i for i in range(begin, begin + len(block)))
             begin += len(block)
         highest_l = sum(slip ** (2 * i) for i in range(n)) - 2 * worst + square
@@ -157,10 +157,10 @@ def task1(query: Query, cutoff: int, **_: Any) -> Values:
     for rank, docno in enumerate(ranking[:cutoff], 1):
         for level, share in query.groups.get(docno, {}).items():
             exposure[level] += _discount(rank) * share
-    shown, wanted = sum(exposure.values()), sum(query.target.values())
+    exposed, mass = sum(exposure.values()), sum(query.target.values())
     divergence = 0.0
     for level in set(exposure) | set(query.target):
-        s, t = exposure[level] / shown, query.target.get(level, 0.0) / wanted
+        s, t = exposure[level] / exposed, query.target.get(level, 0.0) / mass
         for one in (s, t):
             divergence += 0.5 * one * math.log(2 * one / (s + t)) if one > 0 else 0.0
     ndcg, awrf = gain / ideal, 1.0 - divergence

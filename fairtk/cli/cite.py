@@ -37,5 +37,5 @@ def command(names: tuple[str, ...], form: str, output: str | None) -> None:
 
 def _field(entry: str, name: str) -> str:
     pattern = r"@\w+\{([^,\s]+)" if name == "key" else rf"^\s*{name}\s*=\s*[{{\"](.*?)[}}\"],?$"
-    found = re.search(pattern, entry, re.MULTILINE | re.DOTALL)
-    return " ".join(found[1].translate(_BRACES).split()) if found else ""
+    match = re.search(pattern, entry, re.MULTILINE | re.DOTALL)
+    return " ".join(match[1].translate(_BRACES).split()) if match else ""

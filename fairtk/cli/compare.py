@@ -81,27 +81,27 @@ def command(
             raise InputError("--baseline must be one of the runs where --answers are given")
         runs = (baseline, *runs)
     with to_stderr():
-        found = compare(
+        comparison = compare(
             qrels, runs, measures, baseline=baseline, margin=_margin(margins), **options
         )
-        frame = found.table
+        frame = comparison.table
         if difference is not None:
-            frame = found.queries_needed(difference, power=power)
+            frame = comparison.queries_needed(difference, power=power)
     if form not in TEXTS and form != TABLE:
         echo_frame(form, frame, output)
         return
     if difference is None:
-        table = comparison_table(found)
+        table = comparison_table(comparison)
     else:
         caption = f"Queries with which a paired t-test finds a difference of {difference:g} from "
-        table = plan_table(frame, f"{caption}{found.baseline} with a chance of {power:.0%}.")
+        table = plan_table(frame, f"{caption}{comparison.baseline} with a chance of {power:.0%}.")
     echo(table_text(table) if form == TABLE else TEXTS[form](table), output)
 
 
-def _margin(given: tuple[str, ...]) -> float | dict[str, float] | None:
+def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
     """Return what `fairtk.compare` takes: a margin for all, or some by measure."""
-    parts = [text.rpartition("=") for text in given]
-    for text, (_, _, number) in zip(given, parts, strict=True):
+    parts = [text.rpartition("=") for text in texts]
+    for text, (_, _, number) in zip(texts, parts, strict=True):
         try:
             float(number)
         except ValueError:

@@ -49,25 +49,25 @@ def command(
     from fairtk.analysis.conformance import conformance
 
     with to_stderr():
-        found = conformance(run, qrels, **options)
+        outcome = conformance(run, qrels, **options)
     if form == "json":
-        echo(found.to_json(), output)
+        echo(outcome.to_json(), output)
     elif form == TABLE:
-        echo(_text(found), output)
+        echo(_text(outcome), output)
     else:
-        echo_frame(form, found.table, output)
-    if not found.conforms:
+        echo_frame(form, outcome.table, output)
+    if not outcome.conforms:
         raise FairtkError(
             "fairtk does not conform: the table says where values differ without a known cause, "
             "or published numbers are not reproduced; please report it with run and qrels"
         )
 
 
-def _text(found: Any) -> str:
-    columns = [c for c in found.table.columns if c not in ("measure", "largest")]
-    rows = [[str(row[c]) for c in columns] for _, row in found.table.iterrows()]
-    lines = [f"On {found.source}:", "", *table_lines(columns, rows, range(2, len(columns)))]
-    for (one, other), part in found.differences.groupby(["one", "other"], sort=False):
+def _text(outcome: Any) -> str:
+    columns = [c for c in outcome.table.columns if c not in ("measure", "largest")]
+    rows = [[str(row[c]) for c in columns] for _, row in outcome.table.iterrows()]
+    lines = [f"On {outcome.source}:", "", *table_lines(columns, rows, range(2, len(columns)))]
+    for (one, other), part in outcome.differences.groupby(["one", "other"], sort=False):
         lines += ["", f"{one} and {other} differ:"]
         for cause, of in part.groupby("cause", sort=False):
             gaps = ", ".join(
@@ -76,5 +76,5 @@ def _text(found: Any) -> str:
                 for row in of.itertuples()
             )
             lines += textwrap.wrap(f"- {gaps}: {cause}", _WIDTH, subsequent_indent="  ")
-    lines += ["", "All differences have a cause." if found.conforms else "Not all are explained."]
+    lines += ["", "All differences have a cause." if outcome.conforms else "Not all are explained."]
     return "\n".join(lines)

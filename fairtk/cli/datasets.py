@@ -22,8 +22,8 @@ def command(form: str, output: str | None) -> None:
         ]
         echo_rows(form, columns, rows, output)
         return
-    shown = [[e.name, e.owner, e.value.summary] for e in entries]
-    lines = wrapped_lines(["id", "from", "summary"], shown)
+    cells = [[e.name, e.owner, e.value.summary] for e in entries]
+    lines = wrapped_lines(["id", "from", "summary"], cells)
     warned = [e for e in entries if e.value.warning]
     if warned:
         lines += ["", "Read before use:"]

@@ -44,9 +44,9 @@ def command(n_samples: int, queries: int | None, form: str, output: str | None) 
     columns = [str(c) for c in table.columns]
     rows: list[list[Any]] = table.to_numpy(dtype=object).tolist()
     click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.", err=True)
-    shown = [columns[0], *(written(parse(column)) for column in columns[1:])]
+    heads = [columns[0], *(written(parse(column)) for column in columns[1:])]
     cells = [[f"{row[0]}", *(number_text(value) for value in row[1:])] for row in rows]
-    lines = wrapped_lines(shown, cells, range(1, len(columns)))
+    lines = wrapped_lines(heads, cells, range(1, len(columns)))
     echo([*lines, "", study.summary(table)], output)
 
 

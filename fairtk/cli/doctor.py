@@ -58,24 +58,24 @@ def command(
     from fairtk.analysis.doctor import doctor
 
     with to_stderr():
-        found = doctor(
+        diagnosis = doctor(
             run, qrels, groups, target=target, measures=measures, cutoff=cutoff, support=support
         )
     if form == "json":
-        echo(found.to_json(), output)
+        echo(diagnosis.to_json(), output)
     elif form == TABLE:
-        lines = [f"{count} {name}" for name, count in found.counts.items()]
-        parts = [found.verdict, ", ".join(lines), ""]
-        for finding in found.findings:
+        lines = [f"{count} {name}" for name, count in diagnosis.counts.items()]
+        parts = [diagnosis.verdict, ", ".join(lines), ""]
+        for finding in diagnosis.findings:
             parts += _wrapped(f"{finding.level}: {finding.text}", "  ")
             parts += _wrapped(f"  -> {finding.remedy}", "     ")
         echo("\n".join(parts).rstrip(), output)
     else:
-        echo_frame(form, found.table, output)
-    if found.number("error"):
-        raise InputError(f"{run}: {found.summary}")
-    if found.number("warning"):
-        warnings.warn(f"{run}: {found.summary}", DataWarning, stacklevel=1)
+        echo_frame(form, diagnosis.table, output)
+    if diagnosis.number("error"):
+        raise InputError(f"{run}: {diagnosis.summary}")
+    if diagnosis.number("warning"):
+        warnings.warn(f"{run}: {diagnosis.summary}", DataWarning, stacklevel=1)
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -78,22 +78,30 @@ def command(
         options["alphas"] = alphas
     with to_stderr():
         options["answers"] = _answers(given, runs)
-        found = frontier(qrels, runs, x, y, levels=levels or None, **options)
+        curves = frontier(qrels, runs, x, y, levels=levels or None, **options)
     if plot is not None:
-        found.plot(Path(plot))
+        curves.plot(Path(plot))
     if form != TABLE:
-        echo_frame(form, found.curve, output)
+        echo_frame(form, curves.curve, output)
         return
     cells = [
         [row.system, "" if row.alpha != row.alpha else f"{row.alpha:g}",
          f"{row.x:.4f}", f"[{row.x_low:.4f}, {row.x_high:.4f}]",
          f"{row.y:.4f}", f"[{row.y_low:.4f}, {row.y_high:.4f}]",
          "dominated" if row.dominated else ""]
-        for row in found.curve.itertuples()
+        for row in curves.curve.itertuples()
     ]  # fmt: skip
-    columns = ["system", "alpha", found.measures[0], "interval", found.measures[1], "interval", ""]
+    columns = [
+        "system",
+        "alpha",
+        curves.measures[0],
+        "interval",
+        curves.measures[1],
+        "interval",
+        "",
+    ]
     lines = table_lines(columns, cells, range(1, 6))
-    echo([*lines, "", f"{found.n} queries", found.summary], output)
+    echo([*lines, "", f"{curves.n} queries", curves.summary], output)
 
 
 def _number(text: str, what: str) -> float:
@@ -103,13 +111,13 @@ def _number(text: str, what: str) -> float:
         raise click.UsageError(f"{what}: expected a number; found {text!r}") from None
 
 
-def _answers(given: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:
+def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:
     from fairtk.analysis import unique_names
     from fairtk.io import read_run
 
     names = unique_names(list(runs))
-    found: dict[str, dict[float, Any]] = {}
-    for text in given:
+    answers: dict[str, dict[float, Any]] = {}
+    for text in texts:
         head, sign, file = text.partition("=")
         name, colon, alpha = head.rpartition(":")
         if not sign or (not colon and len(names) > 1):
@@ -117,5 +125,5 @@ def _answers(given: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[fl
         chosen = name if colon else names[0]
         if chosen not in names:
             raise InputError(f"--answers: {chosen!r} is none of the runs {names}")
-        found.setdefault(chosen, {})[_number(alpha, "--answers")] = read_run(file)
-    return found or None
+        answers.setdefault(chosen, {})[_number(alpha, "--answers")] = read_run(file)
+    return answers or None

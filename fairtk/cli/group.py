@@ -48,14 +48,8 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 and the number of the signal, as shells have it."""
 
 
-class FailedWork(click.ClickException):
-    """An error that the input is not to blame for."""
-
-    exit_code = FAILED_WORK
-
-
 class WrongInput(click.ClickException):
-    """An error that the user can mend in what was given."""
+    """An error that the user can mend in what was given; others have the code `FAILED_WORK`."""
 
     exit_code = WRONG_INPUT
 
@@ -65,20 +59,16 @@ def described(error: Exception, debug: bool) -> click.ClickException:
     text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
     if isinstance(error, OSError) and not isinstance(error, FairtkError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
-    text = printable(text)
+    wrong = isinstance(error, InputError | DataWarning | UndefinedWarning)
     if isinstance(error, Warning):
-        of_input = isinstance(error, DataWarning | UndefinedWarning)
         text = f"{notice(error, type(error))} ({STRICT})"
-        return WrongInput(text) if of_input else FailedWork(text)
-    if isinstance(error, InputError):
-        return WrongInput(text)
-    if isinstance(error, FairtkError | OSError):
-        return FailedWork(text)
-    if isinstance(error, MemoryError):
+    elif isinstance(error, MemoryError):
         left = "free some, or give fewer queries or samples at a time"
-        return FailedWork(f"memory ran out ({text or 'no more is known'}); {left}")
-    hint = "" if debug else "; the option --debug shows where"
-    return FailedWork(f"{type(error).__name__}: {text or 'no message'}{hint}")
+        text = f"memory ran out ({text or 'no more is known'}); {left}"
+    elif not isinstance(error, FairtkError | OSError):
+        hint = "" if debug else "; the option --debug shows where"
+        text = f"{type(error).__name__}: {text or 'no message'}{hint}"
+    return (WrongInput if wrong else click.ClickException)(printable(text))
 
 
 @contextlib.contextmanager

@@ -56,18 +56,18 @@ def command(
     given = GivenGroups.read(files, () if target is None else (target,))
     if qrels is not None:
         given.labels = read_qrels(qrels)
-    shown = [given.crossed] if cross else list(given.attributes.values())
+    attributes = [given.crossed] if cross else list(given.attributes.values())
     if run is not None:
-        _echo_coverage(shown, read_run(run), cutoff, form, output)
+        _echo_coverage(attributes, read_run(run), cutoff, form, output)
         return
-    rows = [row for groups in shown for row in _levels(groups, given)]
+    rows = [row for groups in attributes for row in _levels(groups, given)]
     columns = ["attribute", "group", "documents", "share", *(["target"] if target else [])]
     if form != TABLE:
         records = [[row[0], _text(row[1]), *row[2:]] for row in rows]
         echo_rows(form, columns, records, output)
         return
-    lines = _summary(shown)
-    for groups in shown:
+    lines = _summary(attributes)
+    for groups in attributes:
         own = [row for row in rows if row[0] == groups.name]
         if groups.space.crossed:
             own = sorted(own, key=lambda row: -row[3])
@@ -80,17 +80,17 @@ def command(
     echo(lines, output)
 
 
-def _summary(shown: list[Groups]) -> list[str]:
+def _summary(attributes: list[Groups]) -> list[str]:
     import numpy as np
 
     rows = []
-    for groups in shown:
-        found = _memberships(groups)
-        n = found.n_rows
-        known = groups.space.known(found.level)
-        unknown = 1 - float(found.weight[known].sum() / max(found.weight.sum(), 1e-300))
-        several = float((found.size > 1).sum() / max(n, 1))
-        used = len(np.unique(found.level))
+    for groups in attributes:
+        members = groups.memberships(groups.docnos)
+        n = members.n_rows
+        named = groups.space.known(members.level)
+        unknown = 1 - float(members.weight[named].sum() / max(members.weight.sum(), 1e-300))
+        several = float((members.size > 1).sum() / max(n, 1))
+        used = len(np.unique(members.level))
         rows.append(
             [groups.name, f"{used} of {groups.space.size}", str(n), f"{unknown:.1%}",
              f"{several:.1%}"]
@@ -105,21 +105,21 @@ def _levels(groups: Groups, given: GivenGroups) -> list[list[Any]]:
     """Return attribute, level, documents, share (and target) of levels that have any."""
     import numpy as np
 
-    found = _memberships(groups)
-    cells, place = np.unique(found.level, return_inverse=True)
+    members = groups.memberships(groups.docnos)
+    cells, place = np.unique(members.level, return_inverse=True)
     count = np.bincount(place, minlength=len(cells))
-    weight = np.bincount(place, weights=found.weight, minlength=len(cells))
+    weight = np.bincount(place, weights=members.weight, minlength=len(cells))
     shares = {int(c): (int(n), float(w)) for c, n, w in zip(cells, count, weight, strict=True)}
-    wanted = _target_shares(groups, given) if given.targets else {}
-    listed = set(shares) | set(wanted)
+    target_shares = _target_shares(groups, given) if given.targets else {}
+    places = set(shares) | set(target_shares)
     if not groups.space.crossed:
-        listed |= set(range(groups.space.size))  # levels without documents, too
+        places |= set(range(groups.space.size))  # levels without documents, too
     whole = max(float(weight.sum()), 1e-300)
     rows: list[list[Any]] = []
-    for cell in sorted(listed):
+    for cell in sorted(places):
         n, w = shares.get(cell, (0, 0.0))
         row = [groups.name, groups.space.label(cell), n, w / whole]
-        rows.append([*row, wanted.get(cell, 0.0)] if given.targets else row)
+        rows.append([*row, target_shares.get(cell, 0.0)] if given.targets else row)
     return rows
 
 
@@ -136,22 +136,13 @@ def _target_shares(groups: Groups, given: GivenGroups) -> dict[int, float]:
     return {cell: value / n for cell, value in sums.items()}
 
 
-def _memberships(groups: Groups) -> Any:
-    """Return the groups of all documents; of one attribute, without looking up each docno."""
-    import numpy as np
-
-    if groups.space.crossed:
-        return groups.memberships(groups.docnos)
-    return groups.factors[0].entries(np.arange(len(groups)))
-
-
 def _echo_coverage(
-    shown: list[Groups], run: Any, cutoff: int | None, form: str, output: str | None
+    attributes: list[Groups], run: Any, cutoff: int | None, form: str, output: str | None
 ) -> None:
     import pandas as pd
 
     frames = []
-    for groups in shown:
+    for groups in attributes:
         frame = groups.coverage(run, cutoff)
         frame.insert(0, "attribute", groups.name)
         frames.append(frame)
@@ -166,7 +157,7 @@ def _echo_coverage(
     where = "in the run"
     if cutoff is not None:
         where = f"in the first {cutoff} ranks" if cutoff > 1 else "at rank 1"
-    for groups, frame in zip(shown, frames, strict=True):
+    for groups, frame in zip(attributes, frames, strict=True):
         labeled, all_of = int(frame["with_label"].sum()), int(frame["retrieved"].sum())
         thin = int((frame["label_share"] < 0.5).sum())
         lines.append(

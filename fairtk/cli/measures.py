@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -24,9 +25,7 @@ def command(name: str | None, everything: bool, form: str, output: str | None) -
     if name is not None:
         explain(name, form, output)
         return
-    rows = _measures() + _utilities() + _browsing_models()
-    if everything:
-        rows += _others()
+    rows = list(_rows(everything))
     if form != TABLE:
         echo_rows(form, _COLUMNS, rows, output)
         return
@@ -51,56 +50,27 @@ def command(name: str | None, everything: bool, form: str, output: str | None) -
     echo(lines[1:], output)
 
 
-def _measures() -> list[list[str]]:
-    from fairtk.plugins import registry
-
-    return [
-        ["measure", entry.name, _direction(entry.value), _first_line(entry.value), entry.owner]
-        for entry in registry.measures.entries()
-    ]
-
-
-def _utilities() -> list[list[str]]:
-    from fairtk.plugins import registry
-
-    return [
-        [
-            "utility",
-            entry.name,
-            "higher" if entry.value.higher_is_better else "lower",
-            entry.value.summary + _extra(entry.value.extra),
-            entry.owner,
-        ]
-        for entry in registry.utilities.entries()
-    ]
-
-
-def _browsing_models() -> list[list[str]]:
-    from fairtk.plugins import registry
-
-    return [
-        [
-            "browsing model",
-            entry.name + _signature(entry.value),
-            "",
-            _first_line(entry.value),
-            entry.owner,
-        ]
-        for entry in registry.browsing_models.entries()
-    ]
-
-
-def _others() -> list[list[str]]:
+def _rows(everything: bool) -> Iterator[list[str]]:
+    """Yield the cells of `_COLUMNS` for all that can be measured with."""
     import ir_measures
 
     from fairtk.plugins import registry
 
-    ours = set(registry.measures.names())
-    return [
-        ["ir_measures", name, "", measure.SHORT_DESC or _first_line(measure), "ir_measures"]
-        for name, measure in sorted(ir_measures.measures.registry.items())
-        if name not in ours
-    ]
+    for entry in registry.measures.entries():
+        about = _first_line(entry.value)
+        yield ["measure", entry.name, _direction(entry.value), about, entry.owner]
+    for entry in registry.utilities.entries():
+        spec = entry.value
+        better = "higher" if spec.higher_is_better else "lower"
+        about = spec.summary + (f" ({install_hint(spec.extra)})" if spec.extra else "")
+        yield ["utility", entry.name, better, about, entry.owner]
+    for entry in registry.browsing_models.entries():
+        name = entry.name + _signature(entry.value)
+        yield ["browsing model", name, "", _first_line(entry.value), entry.owner]
+    for name, measure in sorted(ir_measures.measures.registry.items()) if everything else ():
+        if name not in registry.measures:
+            about = measure.SHORT_DESC or _first_line(measure)
+            yield ["ir_measures", name, "", about, "ir_measures"]
 
 
 def explain(name: str, form: str, output: str | None) -> None:
@@ -187,7 +157,3 @@ def _first_line(thing: Any) -> str:
     kind = thing if isinstance(thing, type) else type(thing)
     lines = (inspect.getdoc(kind) or "").splitlines()
     return lines[0] if lines else ""
-
-
-def _extra(extra: str | None) -> str:
-    return f" ({install_hint(extra)})" if extra else ""

@@ -14,19 +14,19 @@ def command(form: str, output: str | None) -> None:
     """List plugins: distribution, version, hooks, what each gave, and what is wrong with it."""
     from fairtk import plugins
 
-    found = plugins.loaded()
+    entries = plugins.loaded()
     columns = ["distribution", "version", "hook", "gave", "problem"]
     rows = [
         [plugin.name, plugin.version, hook, ", ".join(plugin.gave.get(hook, [])), plugin.problem]
-        for plugin in found
+        for plugin in entries
         for hook in plugin.hooks or [""]
     ]
     if form != TABLE:
         echo_rows(form, columns, rows, output)
         return
-    shown = [row[:4] for row in rows]
-    for previous, row in reversed(list(zip(rows, shown[1:], strict=False))):
+    cells = [row[:4] for row in rows]
+    for previous, row in reversed(list(zip(rows, cells[1:], strict=False))):
         if row[:2] == previous[:2]:
             row[:2] = ["", ""]
-    problems = [f"\n{p} is left out: {p.problem}" for p in found if p.problem]
-    echo([*wrapped_lines(columns[:4], shown), *problems], output)
+    problems = [f"\n{p} is left out: {p.problem}" for p in entries if p.problem]
+    echo([*wrapped_lines(columns[:4], cells), *problems], output)

@@ -52,16 +52,16 @@ def command(
     if cutoffs is not None:
         options["cutoffs"] = cutoffs
     with to_stderr():
-        found = sensitivity(qrels, runs, measures, **options)
+        outcome = sensitivity(qrels, runs, measures, **options)
     if plot is not None:
-        found.plot(Path(plot))
+        outcome.plot(Path(plot))
     if form != TABLE:
-        echo_frame(form, found.table, output)
+        echo_frame(form, outcome.table, output)
         return
     columns = ["measure", "choice", "setting", "tau", "winner", "swapped"]
     cells = [
         [row.measure, row.choice, row.setting, "-" if row.tau != row.tau else f"{row.tau:.2f}",
          row.note or (row.winner or "tie") + (" (flips)" if row.flips else ""), str(row.swapped)]
-        for row in found.table.itertuples()
+        for row in outcome.table.itertuples()
     ]  # fmt: skip
-    echo([*table_lines(columns, cells, (3, 5)), "", found.summary], output)
+    echo([*table_lines(columns, cells, (3, 5)), "", outcome.summary], output)

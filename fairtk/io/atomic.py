@@ -109,13 +109,13 @@ def network_of(path: Path) -> str:
     except OSError:
         return ""
     place = path.resolve()
-    found, kind = -1, ""
+    depth, kind = -1, ""
     for line in lines:
         _, where, name, *_ = line.split(" ")
         point = Path(where.replace("\\040", " "))
         # of two mounts on one point the later is on top
-        if len(point.parts) >= found and place.is_relative_to(point):
-            found, kind = len(point.parts), name
+        if len(point.parts) >= depth and place.is_relative_to(point):
+            depth, kind = len(point.parts), name
     return kind if kind in NETWORK else ""
 
 
@@ -161,9 +161,9 @@ def file_digest(path: Path) -> str:
 
 def folder_digest(folder: Path, patterns: tuple[str, ...] = ("**/*",)) -> str:
     """Return one digest for the names and bytes of a folder's files, hidden ones left out."""
-    found = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    paths = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
     content = hashlib.blake2b(digest_size=16)
-    for path in sorted(found):
+    for path in sorted(paths):
         name = path.relative_to(folder).as_posix()
         if not any(part.startswith(".") for part in Path(name).parts):
             content.update(f"{name}\0{file_digest(path)}\0".encode())

@@ -124,8 +124,8 @@ def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     qids, docnos = qrels.qids[qrels.query].tolist(), qrels.docnos[qrels.doc].tolist()
     with atomic_text(path) as stream:
         for qid, docno, label in zip(qids, docnos, qrels.labels.tolist(), strict=True):
-            shown = int(label) if label.is_integer() else label
-            stream.write(f"{qid} 0 {docno} {shown!r}\n")
+            number = int(label) if label.is_integer() else label
+            stream.write(f"{qid} 0 {docno} {number!r}\n")
 
 
 def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
@@ -363,42 +363,42 @@ def _topic(record: Mapping[str, Any], labeled: bool) -> Topic:
 
 
 def _keywords(value: Any, where: str) -> tuple[str, ...]:
-    found = value
+    words = value
     if isinstance(value, str):
         try:
-            found = ast.literal_eval(value.strip())  # a list as Python prints it; runs no code
+            words = ast.literal_eval(value.strip())  # a list as Python prints it; runs no code
         except (ValueError, SyntaxError, MemoryError, RecursionError):
-            found = None
-    if not isinstance(found, list | tuple) or not all(isinstance(word, str) for word in found):
+            words = None
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         raise FormatError(
             f"{where}: 'keywords' must be a list of strings, or one as Python prints it; found "
             f"{described(value)}"
         )
-    return tuple(found)
+    return tuple(words)
 
 
 def _pages(value: Any, where: str) -> npt.NDArray[Any]:
-    found = value
+    content = value
     if isinstance(value, str):
         try:
-            found = json.loads(value)
+            content = json.loads(value)
         except json.JSONDecodeError:
-            found = None
-    if not isinstance(found, list):
+            content = None
+    if not isinstance(content, list):
         raise FormatError(
             f"{where}: 'rel_docs' must be a list of pages, or a string of one; found "
             f"{described(value)}"
         )
-    kinds = {type(page) for page in found}
+    kinds = {type(page) for page in content}
     if kinds <= {int}:
         try:
-            pages: npt.NDArray[Any] = np.array(found, dtype=np.int64)
+            pages: npt.NDArray[Any] = np.array(content, dtype=np.int64)
         except OverflowError:
-            pages = np.array([str(page) for page in found], dtype=object)
+            pages = np.array([str(page) for page in content], dtype=object)
     elif kinds <= {int, str}:
-        pages = np.array([str(page) for page in found], dtype=object)
+        pages = np.array([str(page) for page in content], dtype=object)
     else:
-        odd = next(page for page in found if type(page) not in (int, str))
+        odd = next(page for page in content if type(page) not in (int, str))
         raise FormatError(f"{where}: a page of 'rel_docs' must be a number; found {described(odd)}")
     # the track's code counts a page that is listed twice once
     return np.asarray(pd.unique(pages))

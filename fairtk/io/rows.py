@@ -25,6 +25,8 @@ NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; Python's ``float`` reads ``1_000`` and the digits of other scripts, too."""
 
 _ODD = re.compile(rf"(?:^|\0)\s|\s(?:\0|$)|[\r\n{MARK}]")
+_HALF = re.compile("[\ud800-\udfff]")
+_BROKEN = re.compile("[\0\ud800-\udfff]")
 _NUMERIC = frozenset("0123456789+-.eE")
 _SHOWN = 60
 
@@ -110,9 +112,10 @@ class Rows:
         """Raise for a name with a NUL or half a character; JSON and Parquet can hold such."""
         names = [name if isinstance(name, str) else "" for name in self.frame[column].tolist()]
         together = "".join(names)
-        if "\0" not in together and not _lacks_utf8(together):
+        # most ids are plain, which is seen at once
+        if "\0" not in together and (together.isascii() or _HALF.search(together) is None):
             return
-        wrong = ["\0" in name or _lacks_utf8(name) for name in names]
+        wrong = [_BROKEN.search(name) is not None for name in names]
         message = f"{column} {{}} has a NUL or half a character in it"
         self.fail_at(np.array(wrong, dtype=bool), message, column)
 
@@ -127,7 +130,7 @@ class Rows:
         ]
         message = f"{column} must be a string; found {{}}"
         self.fail_at(np.array(wrong, dtype=bool), message, column)
-        wrong = [_lacks_utf8(str(value)) for value in self.frame[column]]
+        wrong = [_HALF.search(str(value)) is not None for value in self.frame[column]]
         message = f"{column} {{}} is not Unicode text"
         self.fail_at(np.array(wrong, dtype=bool), message, column)
         texts = [str(value) for value in self.frame[column]]
@@ -231,16 +234,6 @@ def number_of(value: Any) -> float | None:
         return np.inf
 
 
-def _lacks_utf8(text: str) -> bool:
-    if text.isascii():
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
 Type = Literal["int64", "float64"]
 _UNFIT = re.compile(r"[\s\ufeff]|^$")
 _BLANKS = re.compile(r"[ \t]+")
@@ -337,7 +330,7 @@ def _read_lines(file: Source, layouts: Sequence[Sequence[str]], types: Mapping[s
     if file.errors is not None:
         entries = list(entries)
         widths = Counter(len(fields_of(line)) for _, line in entries)
-        width = max((len(layout) for layout in layouts), key=lambda n: widths[n])
+        width = max((n for n in map(len, layouts) if widths[n]), key=lambda n: widths[n], default=0)
     columns = next((list(layout) for layout in layouts if len(layout) == width), None)
     records: list[list[str]] = []
     lines: list[int] = []
