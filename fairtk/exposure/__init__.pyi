@@ -13,9 +13,6 @@ from .browsing import MU as MU
 from .browsing import RBP as RBP
 from .browsing import TREC as TREC
 from .browsing import BrowsingModel as BrowsingModel
-from .draws import METHODS as METHODS
-from .draws import Draws as Draws
-from .draws import draw_rankings as draw_rankings
 from .exact import expected_attention as expected_attention
 from .exact import find_alphas as find_alphas
 from .expected import DEEPEST as DEEPEST
@@ -29,8 +26,11 @@ from .expected import make_grades as make_grades
 from .expected import normalized_gain as normalized_gain
 from .expected import target_exposure as target_exposure
 from .expected import total as total
+from .plackett_luce import METHODS as METHODS
 from .plackett_luce import SURE as SURE
+from .plackett_luce import Draws as Draws
 from .plackett_luce import Stream as Stream
+from .plackett_luce import draw_rankings as draw_rankings
 from .plackett_luce import log_step_probabilities as log_step_probabilities
 from .plackett_luce import log_weights as log_weights
 from .plackett_luce import score_gaps as score_gaps

@@ -17,7 +17,6 @@ import numpy as np
 
 from fairtk import checks
 from fairtk.errors import ParameterError
-from fairtk.exposure import total
 from fairtk.frames import FloatArray, IntArray
 
 
@@ -137,7 +136,7 @@ class SparseRows:
 
     def per_row(self, values: FloatArray) -> FloatArray:
         """Sum values of entries inside each row; shape (n_rows,)."""
-        return total(self.row, values, self.n_rows)
+        return np.bincount(self.row, values, self.n_rows).astype(np.float64)
 
     def total(self) -> FloatArray:
         """Return the sum of each row; shape (n_rows,)."""

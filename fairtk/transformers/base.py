@@ -69,20 +69,20 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
 
         Left to itself, PyTerrier 1.1 takes an empty tuple for a list of transformers, and fails.
         """
-        found = {}
+        own = {}
         for name, value in self.settings().items():
             stages = value if isinstance(value, list | tuple) else [value]
             if stages and all(isinstance(stage, pt.Transformer) for stage in stages):
-                found[name] = value
-        return found
+                own[name] = value
+        return own
 
     def digest(self) -> str:
         """Return the content digest of class and settings."""
         return digest([identity_name(type(self)), self.settings()])
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={_shown(value)}" for name, value in self.settings().items())
-        return f"{type(self).__name__}({shown})"
+        texts = ", ".join(f"{name}={_text(value)}" for name, value in self.settings().items())
+        return f"{type(self).__name__}({texts})"
 
     __str__ = __repr__
 
@@ -107,16 +107,16 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
         for index, needed in enumerate(modes):
             if all(column in inp.columns for column in needed):
                 return index
-        found = list(inp.columns)
-        options = " or ".join(str(mode) for mode in modes)
-        missing = min(([c for c in mode if c not in found] for mode in modes), key=len)
-        reasons = [
-            _mode([c for c in mode if c not in found], f"mode {i}") for i, mode in enumerate(modes)
-        ]
+        from pyterrier.validate import _TransformerMode
+
+        lacking = [[column for column in mode if column not in inp.columns] for mode in modes]
         raise TransformerInputError(
-            f"{type(self).__name__} needs the columns {options}; missing: {missing}, "
-            f"found: {found}",
-            reasons,
+            f"{type(self).__name__} needs the columns {' or '.join(map(str, modes))}; missing: "
+            f"{min(lacking, key=len)}, found: {list(inp.columns)}",
+            [
+                _TransformerMode(missing_columns=missing, extra_columns=[], mode_name=f"mode {i}")
+                for i, missing in enumerate(lacking)
+            ],
         )
 
     def refuse_samples(self, inp: pd.DataFrame, remedy: str = "") -> None:
@@ -142,13 +142,7 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
         return Run(inp, type(self).__name__)
 
 
-def _mode(missing: list[str], name: str) -> Any:
-    from pyterrier.validate import _TransformerMode
-
-    return _TransformerMode(missing_columns=missing, extra_columns=[], mode_name=name)
-
-
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, _REPR_AS_DIGEST):
         return f"<{len(value)} rows #{digest(value, 4)}>"
     return repr(value)

@@ -86,8 +86,8 @@ class Candidates(FairTransformer):
             if name not in topics.columns and name in pool.queries.columns:
                 values = pool.queries[name].reindex(pd.Index(qids)).to_numpy()
                 topics[name] = values[topic]
-        kept = [c for c in topics.columns if c not in docs.columns]
-        out = pd.concat([topics[kept], docs], axis=1)
+        others = [c for c in topics.columns if c not in docs.columns]
+        out = pd.concat([topics[others], docs], axis=1)
         first = [c for c in (*_RUN, *fields) if c in out.columns]
         return out[[*first, *(c for c in out.columns if c not in first)]]
 
@@ -101,10 +101,10 @@ class Candidates(FairTransformer):
         if without:
             unknown = [q for q in without if q not in pool.queries.index]
             empty = [q for q in without if q in pool.queries.index]
-            said = [f"{self.dataset} does not have qids {listed(unknown)}"] if unknown else []
-            said += [f"it has no candidates for qids {listed(empty)}"] if empty else []
+            texts = [f"{self.dataset} does not have qids {listed(unknown)}"] if unknown else []
+            texts += [f"it has no candidates for qids {listed(empty)}"] if empty else []
             warnings.warn(
-                f"Candidates: {'; '.join(said)}; {len(without)} of {len(qids)} topics get no "
+                f"Candidates: {'; '.join(texts)}; {len(without)} of {len(qids)} topics get no "
                 f"documents (the dataset's qids look like {next(iter(pool.spans), None)!r})",
                 DataWarning,
                 stacklevel=4,

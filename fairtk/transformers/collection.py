@@ -147,11 +147,14 @@ class CollectionBM25(FairTransformer):
         asked = pd.DataFrame({QID: topics[QID], QUERY: words, _PLACE: range(len(inp))})
         asked = asked[asked[QUERY] != ""]  # which would find nothing
         if asked.empty:
-            found = pd.DataFrame({_PLACE: [], DOCNO: [], SCORE: []}).astype({_PLACE: int})
+            results = pd.DataFrame({_PLACE: [], DOCNO: [], SCORE: []}).astype({_PLACE: int})
         else:
-            found = self._opened().transform(asked)
-        place = found[_PLACE].to_numpy()
-        score, docno = found[SCORE].to_numpy(dtype=np.float64), found[DOCNO].to_numpy(dtype=object)
+            results = self._opened().transform(asked)
+        place = results[_PLACE].to_numpy()
+        score, docno = (
+            results[SCORE].to_numpy(dtype=np.float64),
+            results[DOCNO].to_numpy(dtype=object),
+        )
         order = order_by((-score, place), lambda rows: (rows, docno))
         place = place[order]
         out = topics.iloc[place].reset_index(drop=True)
@@ -243,21 +246,21 @@ class CollectionBM25(FairTransformer):
         """
         from tqdm import tqdm
 
-        known = SeenNames()
-        shown: Any = {"desc": "indexing", "unit": " docs", "file": terminal}
-        shown["disable"] = not terminal.isatty()
+        seen = SeenNames()
+        bar: Any = {"desc": "indexing", "unit": " docs", "file": terminal}
+        bar["disable"] = not terminal.isatty()
         read = 0
         try:
-            documents = iter(tqdm(self.documents(), **shown))
+            documents = iter(tqdm(self.documents(), **bar))
             while batch := list(itertools.islice(documents, _BATCH)):
                 docnos = [str(document[DOCNO]) for document in batch]
                 # an id can occur more than once: the first record counts
-                new = known.add(docnos)
+                new = seen.add(docnos)
                 for docno, document, first in zip(docnos, batch, new, strict=True):
                     if first:
                         yield {DOCNO: docno, "text": document["text"]}
                 read += len(batch)
-                if read % _LINE == 0 and shown["disable"]:
+                if read % _LINE == 0 and bar["disable"]:
                     terminal.write(f"indexing: {read:,} documents read\n")
             if read >= _LINE:
                 terminal.write(f"indexing: {read:,} documents read; the index is written\n")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,12 +14,11 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, listed
+from fairtk.errors import DataWarning, InputError, ParameterError, listed
 from fairtk.exposure import (
     DCG,
     METHODS,
     SURE,
-    Draws,
     RankWeights,
     draw_rankings,
     expected_attention,
@@ -54,16 +52,6 @@ _NEAR = 0.01
 Worth = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
 
-@dataclass(frozen=True)
-class Calibrated:
-    """What a calibration found; arrays have shape (n_queries,)."""
-
-    alpha: FloatArray  # exponent of each query
-    value: FloatArray  # the exact value there
-    wanted: FloatArray
-    reached: BoolArray  # a disparity within 0.01, a share of nDCG within 0.0015
-
-
 class Calibration:
     """What a sampler is wanted to do; see `fairtk.FairSampler` for the settings.
 
@@ -83,9 +71,15 @@ class Calibration:
         self.where = where
         self.target_disparity = self.max_relevance_loss = None
         if target_disparity is not None:
-            self.target_disparity = self._share("target_disparity", target_disparity)
+            rule = "lie in (0, 1] (normalized EE_D; 1 is that of a fixed ranking)"
+            self.target_disparity = checks.number(
+                "target_disparity", target_disparity, where, 0, 1, "(]", rule
+            )
         if max_relevance_loss is not None:
-            self.max_relevance_loss = self._share("max_relevance_loss", max_relevance_loss)
+            rule = "lie in [0, 1) (the share of nDCG that may be lost; 0.05 is 5 %)"
+            self.max_relevance_loss = checks.number(
+                "max_relevance_loss", max_relevance_loss, where, 0, 1, "[)", rule
+            )
         if (max_relevance_loss is None) != (relevance is None):
             raise ParameterError(
                 f"{where}: max_relevance_loss and relevance go together: relevance is labels (qid, "
@@ -107,18 +101,22 @@ class Calibration:
             )
         self.cutoff = cutoff
 
-    def find(self, run: Run, score: FloatArray) -> Calibrated:
-        """Return the alpha of each query; warn of queries where what is wanted cannot be had."""
-        if self.target_disparity is not None:
-            found = self._to_disparity(run, score, self.target_disparity)
-        else:
-            found = self._to_relevance(run, score, float(self.max_relevance_loss or 0))
-        self._warn(
-            run, ~found.reached, "cannot be reached for {}, for which the nearest is taken: {}"
-        )
-        return found
+    def find(self, run: Run, score: FloatArray) -> pd.DataFrame:
+        """Return the alpha of each query; warn of queries where what is wanted cannot be had.
 
-    def _to_disparity(self, run: Run, score: FloatArray, target: float) -> Calibrated:
+        Returns:
+            ``alpha``, ``value`` (the exact value there), ``wanted`` and ``reached`` (a disparity
+            within 0.01, a share of nDCG within 0.0015), one row per query.
+        """
+        if self.target_disparity is not None:
+            result = self._to_disparity(run, score, self.target_disparity)
+        else:
+            result = self._to_relevance(run, score, float(self.max_relevance_loss or 0))
+        missed = ~result["reached"].to_numpy()
+        self._warn(run, missed, "cannot be reached for {}, for which the nearest is taken: {}")
+        return result
+
+    def _to_disparity(self, run: Run, score: FloatArray, target: float) -> pd.DataFrame:
         """Return alphas whose exact EE-D (MU, the paper's bounds, normalized) is the target."""
         size = np.diff(run.ranking_start)
         highest = np.minimum(size, self.cutoff)
@@ -127,18 +125,18 @@ class Calibration:
             disparity = total(run.ranking[row], exposure**2, len(size))
             return np.asarray(disparity[query] / highest[query])
 
-        wanted = np.full(len(size), target)
+        aim = np.full(len(size), target)
         weight = np.ones(self.cutoff)
-        alpha, value = _search(run, score, weight, worth, wanted - _HALF, wanted + _HALF)
-        return Calibrated(alpha, value, wanted, np.abs(value - target) <= _NEAR)
+        alpha, value = _search(run, score, weight, worth, aim - _HALF, aim + _HALF)
+        return _calibrated(alpha, value, aim, np.abs(value - target) <= _NEAR)
 
-    def _to_relevance(self, run: Run, score: FloatArray, loss: float) -> Calibrated:
+    def _to_relevance(self, run: Run, score: FloatArray, loss: float) -> pd.DataFrame:
         """Return the smallest alphas that keep the ranking's nDCG but for the loss."""
         weight = RankWeights.of(DCG(), self.cutoff, self.cutoff).weight
         gain = self._gain(run, score)
         n_queries = len(run.ranking_start) - 1
-        shown = np.append(weight, 0.0)[np.minimum(run.position, self.cutoff)]
-        fixed = total(run.ranking, shown * gain, n_queries)
+        attention = np.append(weight, 0.0)[np.minimum(run.position, self.cutoff)]
+        fixed = total(run.ranking, attention * gain, n_queries)
         nothing = fixed <= 0
         self._warn(
             run,
@@ -149,12 +147,12 @@ class Calibration:
         whole = np.where(nothing, 1.0, fixed)
 
         def worth(exposure: FloatArray, row: IntArray, query: IntArray) -> FloatArray:
-            kept = total(run.ranking[row], exposure * gain[row], n_queries)[query] / whole[query]
-            return np.where(nothing[query], 1.0, kept)
+            share = total(run.ranking[row], exposure * gain[row], n_queries)[query] / whole[query]
+            return np.where(nothing[query], 1.0, share)
 
-        wanted = np.full(n_queries, 1.0 - loss)
-        alpha, value = _search(run, score, weight, worth, wanted, wanted + 2 * _HALF)
-        return Calibrated(alpha, value, wanted, value > wanted - 3 * _HALF)
+        aim = np.full(n_queries, 1.0 - loss)
+        alpha, value = _search(run, score, weight, worth, aim, aim + 2 * _HALF)
+        return _calibrated(alpha, value, aim, value > aim - 3 * _HALF)
 
     def _gain(self, run: Run, score: FloatArray) -> FloatArray:
         """Return the gain of each sorted row: its label, or its score scaled to [0, 1].
@@ -174,30 +172,18 @@ class Calibration:
         frame = self.relevance
         return Qrels(frame, self.where) if isinstance(frame, pd.DataFrame) else None
 
-    def _share(self, name: str, value: Any) -> float:
-        disparity = name == "target_disparity"
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if number and (0 < value <= 1 if disparity else 0 <= value < 1):
-            return float(value)
-        interval, means = (
-            ("(0, 1]", "normalized EE_D; 1 is that of a fixed ranking")
-            if disparity
-            else ("[0, 1)", "the share of nDCG that may be lost; 0.05 is 5 %")
-        )
-        raise ParameterError(
-            f"{self.where}: {name} must lie in {interval} ({means}); found {value!r}"
-        )
-
     def _warn(self, run: Run, mask: BoolArray, what: str) -> None:
         if mask.any():
             aim = f"max_relevance_loss={self.max_relevance_loss}"
             if self.target_disparity is not None:
                 aim = f"target_disparity={self.target_disparity}"
-            said = what.format(
-                f"{int(mask.sum())} of {len(mask)} queries",
-                listed(run.qids[run.ranking_query][mask]),
-            )
-            warnings.warn(f"{self.where}: {aim} {said}", DataWarning, stacklevel=4)
+            n, qids = int(mask.sum()), listed(run.qids[run.ranking_query][mask])
+            text = what.format(f"{n} of {len(mask)} queries", qids)
+            warnings.warn(f"{self.where}: {aim} {text}", DataWarning, stacklevel=4)
+
+
+def _calibrated(*columns: FloatArray | BoolArray) -> pd.DataFrame:
+    return pd.DataFrame(dict(zip(("alpha", "value", "wanted", "reached"), columns, strict=True)))
 
 
 def _search(
@@ -239,41 +225,34 @@ class Sampler(FairTransformer):
         self.seed = checks.whole("seed", seed, name, least=None)
 
     def drawn(self, inp: pd.DataFrame, run: Run, order: IntArray, gaps: FloatArray) -> pd.DataFrame:
-        """Return rankings of a run; see `sampled_frame` and `fairtk.exposure.score_gaps`."""
-        keys = run.qids[run.ranking_query].tolist()
-        start = run.ranking_start
+        """Return rankings drawn from a run as a frame, sorted by query, sample and rank.
+
+        Args:
+            inp: the run R that is sampled from.
+            run: the same run, encoded.
+            order: row number in `inp` of each sorted row; other than `run.order` only within
+                queries.
+            gaps: see `fairtk.exposure.score_gaps`.
+
+        Returns:
+            The columns of `inp`, of which ``score`` and ``rank`` are set anew, and ``sample``.
+            Scores are n, n - 1, n - 2, ... for a query with n documents: they give the order and
+            nothing else, whatever is cut off, and are positive, since some evaluators take 0 for
+            "not retrieved".
+        """
+        keys, start = run.qids[run.ranking_query].tolist(), run.ranking_start
         draws = draw_rankings(
             gaps, start, keys, self.n_samples, self.cutoff, self.seed, self.method
         )
-        return sampled_frame(inp, run, order, draws)
-
-
-def sampled_frame(inp: pd.DataFrame, run: Run, order: IntArray, draws: Draws) -> pd.DataFrame:
-    """Return the drawn rankings as a frame, sorted by query, sample and rank.
-
-    Args:
-        inp: the run R that was sampled from.
-        run: the same run, encoded.
-        order: row number in `inp` of each sorted row; other than `run.order` only within queries.
-        draws: rankings as numbers of sorted rows.
-
-    Returns:
-        The columns of `inp`, of which ``score`` and ``rank`` are set anew, and ``sample``. Scores
-        are n, n - 1, n - 2, ... for a query with n documents: they give the order and nothing else,
-        whatever is cut off, and are positive, since some evaluators take 0 for "not retrieved".
-    """
-    fresh = {
-        SCORE: np.diff(run.ranking_start).astype(np.float64)[run.ranking[draws.row]] - draws.rank,
-        RANK: draws.rank,
-        SAMPLE: draws.sample,
-    }
-    kept = inp.drop(columns=[c for c in fresh if c in inp.columns])
-    # one take for all other columns; the columns then return to their places
-    result = kept.take(order[draws.row]).reset_index(drop=True)
-    for place, column in enumerate([*inp.columns, *(c for c in fresh if c not in inp.columns)]):
-        if column in fresh:
-            result.insert(place, column, fresh[column])
-    return result
+        size = np.diff(start).astype(np.float64)[run.ranking[draws.row]]
+        fresh = {SCORE: size - draws.rank, RANK: draws.rank, SAMPLE: draws.sample}
+        others = inp.drop(columns=[c for c in fresh if c in inp.columns])
+        # one take for all other columns; the columns then return to their places
+        result = others.take(order[draws.row]).reset_index(drop=True)
+        for place, column in enumerate([*inp.columns, *(c for c in fresh if c not in inp.columns)]):
+            if column in fresh:
+                result.insert(place, column, fresh[column])
+        return result
 
 
 class FairSampler(Sampler):
@@ -343,47 +322,46 @@ class FairSampler(Sampler):
         relevance: pd.DataFrame | str | None = None,
     ) -> None:
         super().__init__(n_samples, cutoff, seed)
-        if method not in METHODS:
-            raise NotFoundError("method of FairSampler", method, METHODS)
-        self.method = method
+        self.method = checks.known("method of FairSampler", method, METHODS)
         name = type(self).__name__
-        wishes = {
-            "alpha": alpha,
-            "target_disparity": target_disparity,
-            "max_relevance_loss": max_relevance_loss,
-        }
-        given = [wish for wish, value in wishes.items() if value is not None]
-        if len(given) > 1:
+        aims = [
+            ("alpha", alpha),
+            ("target_disparity", target_disparity),
+            ("max_relevance_loss", max_relevance_loss),
+        ]
+        chosen = [aim for aim, value in aims if value is not None]
+        if len(chosen) > 1:
             raise ParameterError(
-                f"{name}: {' and '.join(given)} exclude each other, as each says how even the "
+                f"{name}: {' and '.join(chosen)} exclude each other, as each says how even the "
                 "policy is; give one"
             )
         self.alpha: Any = None  # a number unless there is a calibration
         self.target_disparity = self.max_relevance_loss = self.relevance = None
         self._calibration: Calibration | None = None
-        if given in ([], ["alpha"]) and relevance is None:
+        if chosen in ([], ["alpha"]) and relevance is None:
             self.alpha = checks.exponent(1 if alpha is None else alpha, name)
         else:
-            found = Calibration(name, self.cutoff, target_disparity, max_relevance_loss, relevance)
-            self._calibration = found
-            self.target_disparity = found.target_disparity
-            self.max_relevance_loss, self.relevance = found.max_relevance_loss, found.relevance
+            aim = Calibration(name, self.cutoff, target_disparity, max_relevance_loss, relevance)
+            self._calibration = aim
+            self.target_disparity = aim.target_disparity
+            self.max_relevance_loss, self.relevance = aim.max_relevance_loss, aim.relevance
 
     def settings(self) -> dict[str, Any]:
         """Return the settings, without those that are not used: results kept before stay."""
-        found = super().settings()
+        settings = super().settings()
         if self.method == "independent":
-            del found["method"]
+            del settings["method"]
         always = ("n_samples", "cutoff", "seed")
-        return {name: value for name, value in found.items() if value is not None or name in always}
+        return {name: v for name, v in settings.items() if v is not None or name in always}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return `n_samples` rankings per query of the run."""
         run = self.plain_run(inp)
         score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
         order = order_by((-score, run.ranking), lambda rows: (run.doc[rows], run.docnos), False)
-        wanted = self._calibration
-        alpha = self.alpha if wanted is None else wanted.find(run, score).alpha
+        alpha = self.alpha
+        if self._calibration is not None:
+            alpha = self._calibration.find(run, score)["alpha"].to_numpy()
         gaps = score_gaps(score, run.ranking_start, alpha)
         return self.drawn(inp, run, run.order[order], gaps)
 
@@ -399,7 +377,7 @@ class FairSampler(Sampler):
         if self._calibration is None:
             return result.assign(alpha=self.alpha)
         score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
-        return result.assign(**vars(self._calibration.find(run, score)))
+        return pd.concat([result, self._calibration.find(run, score)], axis=1)
 
 
 class OracleSampler(Sampler):
@@ -567,8 +545,8 @@ class PerSample(FairTransformer):
                 "a reader gives one for each ranking"
             )
         new = [c for c in out.columns if c not in plain.columns or c == QANSWER]
-        kept = plain.drop(columns=QANSWER, errors="ignore")
-        return kept.merge(out[[QID, *new]], on=QID)
+        rows = plain.drop(columns=QANSWER, errors="ignore")
+        return rows.merge(out[[QID, *new]], on=QID)
 
     def _all_at_once(self, plain: pd.DataFrame, sample: IntArray, qids: pd.Index) -> pd.DataFrame:
         """Run the transformer once, with a temporary qid per (qid, sample)."""

@@ -35,40 +35,13 @@ from fairtk.transformers.base import FairTransformer
 Tokenizer = Callable[[str], Iterable[str]]
 
 
-def score_texts(
-    texts: list[str],
-    queries: list[str],
-    query: npt.NDArray[Any],
-    tokenize: Tokenizer,
-    settings: tuple[float, float, float],
-) -> FloatArray:
-    """Return the BM25 score of each text for the query whose candidate it is.
-
-    Args:
-        texts: the documents; length n_documents.
-        queries: length n_queries.
-        query: the query of each document; shape (n_documents,).
-        tokenize: turns a text into its words.
-        settings: ``k1``, ``b`` and ``epsilon`` of `okapi`.
-    """
-    asked = [list(tokenize(q)) for q in queries]
-    # words of queries come first and sorted: their order then never depends on other queries
-    vocabulary: defaultdict[str, int] = defaultdict()
-    vocabulary.default_factory = vocabulary.__len__
-    for word in sorted({w for q in asked for w in q}):
-        vocabulary[word]  # noqa: B018 (looking a word up numbers it)
-    of_queries = _counts(asked, vocabulary)
-    words = _counts(map(tokenize, texts), vocabulary)
-    return okapi(words, of_queries, query, *settings)
-
-
 def okapi(
     words: Any,
     asked: Any,
     query: npt.NDArray[Any],
-    k1: float = 1.5,
-    b: float = 0.75,
-    epsilon: float = 0.25,
+    k1: float,
+    b: float,
+    epsilon: float,
 ) -> FloatArray:
     """Return the BM25 score of each document for the query whose candidate it is.
 
@@ -264,13 +237,16 @@ class BM25Scorer(Scorer):
         tokenize: Tokenizer = str.split if isinstance(self.tokenize, str) else self.tokenize
         score = np.zeros(len(texts))
         for rows, first, last in _blocks(query, texts, len(queries)):
-            score[rows] = score_texts(
-                [texts[i] for i in rows.tolist()],
-                queries[first:last],
-                query[rows] - first,
-                tokenize,
-                (self.k1, self.b, self.epsilon),
-            )
+            asked = [list(tokenize(text)) for text in queries[first:last]]
+            # words of queries come first and sorted: their order never depends on other queries
+            vocabulary: defaultdict[str, int] = defaultdict()
+            vocabulary.default_factory = vocabulary.__len__
+            for word in sorted({word for own in asked for word in own}):
+                vocabulary[word]  # noqa: B018 (looking a word up numbers it)
+            of_queries = _counts(asked, vocabulary)
+            words = _counts((tokenize(texts[i]) for i in rows.tolist()), vocabulary)
+            settings = self.k1, self.b, self.epsilon
+            score[rows] = okapi(words, of_queries, query[rows] - first, *settings)
         return score
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from fairtk.exposure import SURE, Stream, draw_rankings, log_step_probabilities, score_gaps
-from fairtk.exposure.draws import SPREAD, _points, spread_rankings
+from fairtk.exposure.plackett_luce import SPREAD, _points, spread_rankings
 
 LEAST = 1e-5
 

@@ -51,25 +51,25 @@ def by_exposure(pool: pd.DataFrame, meter: Meter, weight: float, floor: float) -
     attention = meter.browsing.weights(np.arange(meter.depth, dtype=np.int64))
     memberships = meter.groups.memberships(pool[DOCNO].to_numpy(dtype=object), meter.unlabeled)
     query, qids = pd.factorize(pool[QID])
-    wanted = meter.target.for_qids(qids).expanded().normalized()
+    target = meter.target.for_qids(qids).expanded().normalized()
     start = np.append(np.flatnonzero(np.diff(query, prepend=-1)), len(pool))
     score = pool[SCORE].to_numpy(dtype=np.float64)
     order = np.arange(len(pool))
     for place, (first, last) in enumerate(zip(start[:-1], start[1:], strict=True)):
         entries = slice(memberships.start[first], memberships.start[last])
-        aimed = slice(wanted.start[place], wanted.start[place + 1])
-        if aimed.start == aimed.stop or entries.start == entries.stop:
+        own = slice(target.start[place], target.start[place + 1])
+        if own.start == own.stop or entries.start == entries.stop:
             continue
         cells, column = np.unique(memberships.level[entries], return_inverse=True)
         member = np.zeros((last - first, len(cells)))
         size = memberships.size[first:last]
         member[np.repeat(np.arange(last - first), size), column] = memberships.weight[entries]
         share = np.zeros(meter.groups.space.size)
-        share[wanted.level[aimed]] = wanted.weight[aimed]
-        found = exposure_order(
+        share[target.level[own]] = target.weight[own]
+        within = exposure_order(
             _scaled(score[first:last]), member, share[cells], attention, weight, floor
         )
-        order[first:last] = first + found
+        order[first:last] = first + within
     out = pool.iloc[order].reset_index(drop=True)
     out[RANK] = np.arange(len(pool)) - np.repeat(start[:-1], np.diff(start))
     out[SCORE] = 0.0 - out[RANK]
