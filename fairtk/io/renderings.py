@@ -154,7 +154,7 @@ RENDERED: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
 """Rows as a text, by the name of the format."""
 
 _MARKED = re.compile(r"[+-]?\d+\.\d+[+-]")
-_NUMERIC = re.compile(r"(?:[+-]?\d[\d.]*[+-]?|unknown|undefined)?")
+_NUMERIC = re.compile(r"(?:[<+-]?\d[\d.]*[+-]?|unknown|undefined)?")
 _TEX = {
     "\\": r"\textbackslash{}",
     "|": r"\textbar{}",
