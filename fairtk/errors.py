@@ -139,6 +139,9 @@ class UndefinedWarning(FairtkWarning):
 
     NAME = "undefined"
 
+    about: tuple[str, Sequence[str], str] | None = None
+    """The measure, the queries and why, of one that a measure gives."""
+
 
 class PluginWarning(FairtkWarning):
     """A plugin could not be loaded; everything else works."""

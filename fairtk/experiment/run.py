@@ -217,7 +217,7 @@ def _results(
     _warn_of_failures(failures, len(order) * len(engine.topics.qids))
     wanted = set(engine.topics.qids)
     given = {n: f[f[QID].isin(wanted)].reset_index(drop=True) for n, f in frames.items()}
-    rows = stored_rows(engine.store, {n: list(c.values()) for n, c in cells.items()}, given)
+    rows = stored_rows(engine.store, cells, given)
     values = pd.DataFrame(columns=COLUMNS)
     means: dict[str, dict[str, float]] = {}
     if evaluation.measures:
@@ -226,7 +226,9 @@ def _results(
             n: given[n] if n in given else [tree.ends[n].key, list(cells[n].items())] for n in order
         }
         values, means = evaluation.all_values(
-            content, lambda name: rows(name, evaluation.inputs, codes=True), engine.store
+            content,
+            lambda name, qids=None: rows(name, evaluation.inputs, codes=True, qids=qids),
+            engine.store,
         )
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]

@@ -48,12 +48,19 @@ from fairtk.frames import (
     require,
 )
 from fairtk.io import atomic_text, read_parquet, write_parquet
-from fairtk.measures import FairEvaluator, parse, refuse_samples, written
+from fairtk.measures import (
+    FairEvaluator,
+    FairMeasure,
+    parse,
+    refuse_samples,
+    undefined_warning,
+    written,
+)
 
 COLUMNS = ["system", QID, "measure", "value"]
 NOTES = [QID, "stage", "note"]
 _OURS = {theirs: ours for ours, theirs in TO_IR_MEASURES.items()}
-_listening = threading.Lock()  # who hears warnings is the process, not the thread
+_listening = threading.RLock()  # who hears warnings is the process, not the thread
 
 
 class Evaluation:
@@ -126,14 +133,15 @@ class Evaluation:
     def all_values(
         self,
         content: dict[str, Any],
-        frame: Callable[[str], pd.DataFrame],
+        frame: Callable[..., pd.DataFrame],
         store: Store,
     ) -> tuple[pd.DataFrame, dict[str, dict[str, float]]]:
         """Return the values of all systems, those of the store where it has them, and the means.
 
         Args:
             content: what tells a system's rows from others, by name.
-            frame: returns the rows of a system; a query that it lacks gets the worst values.
+            frame: returns the rows of a system, or of some queries alone, given after its name; a
+                query that it lacks gets the worst values.
             store: keeps the values if it has a file.
 
         Returns:
@@ -152,11 +160,11 @@ class Evaluation:
             for category, text in known[1]:
                 warnings.warn(text, getattr(errors, category), stacklevel=4)
         elif key is None:
-            found = np.stack([self._values(system, frame(system)) for system in content])
+            found = self._measured(list(content), frame)
         else:
             with _listening, warnings.catch_warnings(record=True) as heard:
                 warnings.simplefilter("always")
-                found = np.stack([self._values(system, frame(system)) for system in content])
+                found = self._measured(list(content), frame)
             for one in heard:
                 warnings.warn(one.message, one.category, stacklevel=4)
             if all(issubclass(one.category, FairtkWarning) for one in heard):
@@ -174,6 +182,50 @@ class Evaluation:
         except IdentityError:
             return None
         return digest([content, key_of(told), self.qids, self.qrels, environment()["packages"]], 16)
+
+    def _measured(self, systems: list[str], frame: Callable[..., pd.DataFrame]) -> FloatArray:
+        """Return the values of all systems; shape (n_systems, n_measures, n_queries).
+
+        Many queries are measured in blocks, which need less memory.
+        """
+        values = None
+        if len(self.qids) > _BLOCK and all(map(_by_query, self.measures)):
+            values = self._in_blocks(systems, frame)
+        if values is None:
+            values = np.stack([self._values(system, frame(system)) for system in systems])
+        return values
+
+    def _in_blocks(
+        self, systems: list[str], frame: Callable[..., pd.DataFrame]
+    ) -> FloatArray | None:
+        """Return the same; None if what is to be said can be said of all queries at once alone."""
+        assert self.qrels is not None  # there are measures
+        parts: list[list[FloatArray]] = []
+        undefined: dict[tuple[int, str, str], list[str]] = {}
+        for start in range(0, len(self.qids), _BLOCK):
+            qids = self.qids[start : start + _BLOCK]
+            with _listening, warnings.catch_warnings(action="ignore"):  # said of all of them
+                block = Evaluation(self.measures, self.qrels[self.qrels[QID].isin(qids)], qids)
+            parts.append([])
+            for place, system in enumerate(systems):
+                with _listening, warnings.catch_warnings(record=True) as heard:
+                    warnings.simplefilter("always")
+                    try:
+                        parts[-1].append(block._values(system, frame(system, qids)))
+                    except FairtkError:
+                        return None
+                for one in heard:
+                    about = getattr(one.message, "about", None)
+                    if about is None:
+                        return None
+                    measure, lost, reason = about
+                    undefined.setdefault((place, measure, reason), []).extend(lost)
+        order = {self.qids[place]: i for i, place in enumerate(self._order)}
+        for (_, measure, reason), lost in sorted(undefined.items(), key=lambda item: item[0][0]):
+            lost.sort(key=order.__getitem__)
+            warning = undefined_warning(measure, lost, len(self.qids), reason)
+            warnings.warn(warning, stacklevel=4)
+        return np.concatenate(parts, axis=2)
 
     def _values(self, system: str, run: pd.DataFrame) -> FloatArray:
         """Return the values of a run; shape (n_measures, n_queries)."""
@@ -202,6 +254,17 @@ class Evaluation:
             for (measure, label), own in zip(self.labels.items(), values, strict=True)
         }
         return frame, means
+
+
+_BLOCK = 500  # queries that are measured at once, of many
+
+
+def _by_query(measure: Any) -> bool:
+    """Return whether a measure's value of a query surely rests on nothing of other queries."""
+    if isinstance(measure, FairMeasure):
+        own = type(measure).__module__.startswith("fairtk.") and measure.NAME != "ByGroup"
+        return own and all(map(_by_query, measure.parts))
+    return bool(ir_measures.pytrec_eval.supports(measure))
 
 
 def all_samples(
@@ -275,21 +338,28 @@ SystemRows = Callable[..., pd.DataFrame]
 """Returns a system's rows, queries in the order of the topics.
 
 It takes the system's name, ``columns`` (None: all; those that are not there are left out), and
-``codes``: whether ids may be categories, where that is cheaper.
+``codes``: whether ids may be categories, where that is cheaper. Those of an experiment take
+``qids``, too: whose rows are wanted.
 """
 
 
 def stored_rows(
-    store: Store, cells: Mapping[str, Sequence[StoredCell]], given: Mapping[str, pd.DataFrame]
+    store: Store, cells: Mapping[str, Mapping[str, StoredCell]], frames: Mapping[str, pd.DataFrame]
 ) -> SystemRows:
     """Return what gives the rows of a store's cells, and frames that the user gave as systems."""
 
     def rows(
-        system: str, columns: Collection[str] | None = None, codes: bool = False
+        system: str,
+        columns: Collection[str] | None = None,
+        codes: bool = False,
+        qids: Sequence[str] | None = None,
     ) -> pd.DataFrame:
-        if system in given:
-            return _some(given[system], columns)
-        table = store.read(cells[system], None if columns is None else sorted(columns))
+        if system in frames:
+            frame = frames[system]
+            return _some(frame if qids is None else frame[frame[QID].isin(qids)], columns)
+        own = cells[system]
+        some = own.values() if qids is None else [own[qid] for qid in qids if qid in own]
+        table = store.read(some, None if columns is None else sorted(columns))
         if table is None:
             return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _EMPTY.items()})
         return unpack(table, codes=codes)

@@ -262,7 +262,7 @@ def _make_folder(folder: Path) -> None:
 
 T = TypeVar("T")
 _FEW = 500  # queries in one statement: old builds of SQLite take 999 parameters
-_KEPT_TABLES = 64  # tables of a run without a folder are all kept; of a file, the last few
+_AT_HAND = 16  # tables that are kept as they are, the last ones read
 
 
 class StoredCell(NamedTuple):
@@ -309,6 +309,7 @@ class Store:
         weakref.finalize(self, self.file.close)
         self.answers = Answers(None if self.path is None else AnswerStore(self.file))
         self._tables: dict[int, Table] = {}
+        self._packed: dict[int, bytes] = {}  # all frames of a run without a folder
 
     def select(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows that a statement selects."""
@@ -436,18 +437,23 @@ class Store:
         values = (number, _digest(data, str(number).encode()), data)
         database.execute("INSERT INTO frames VALUES (?, ?, ?)", values)
         if self.path is None:
-            self._tables[number] = table
+            self._packed[number] = to_bytes(table)
         return number
 
     def _table(self, frame: int) -> Table:
         if frame not in self._tables:
-            rows = self.select("SELECT digest, data FROM frames WHERE frame = ?", (frame,))
-            if not rows or not _is_whole(frame, *rows[0]):
-                raise self.damage(f"frame {frame}", "damaged" if rows else "gone")
-            while len(self._tables) >= _KEPT_TABLES:
+            while len(self._tables) >= _AT_HAND:
                 del self._tables[next(iter(self._tables))]
-            self._tables[frame] = from_bytes(rows[0][1])
+            self._tables[frame] = self._read(frame)
         return self._tables[frame]
+
+    def _read(self, frame: int) -> Table:
+        if frame in self._packed:
+            return from_bytes(self._packed[frame], pickled=True)
+        rows = self.select("SELECT digest, data FROM frames WHERE frame = ?", (frame,))
+        if not rows or not _is_whole(frame, *rows[0]):
+            raise self.damage(f"frame {frame}", "damaged" if rows else "gone")
+        return from_bytes(rows[0][1])
 
     def damage(self, what: str, state: str = "damaged") -> StoreError:
         """Return the error that says what of the store cannot be used."""

@@ -4,6 +4,7 @@ from .awrf import nDCG_TREC as nDCG_TREC
 from .awrf import warn_of_thin_labels as warn_of_thin_labels
 from .base import FairMeasure as FairMeasure
 from .base import drop_undefined as drop_undefined
+from .base import undefined_warning as undefined_warning
 from .composed import ByGroup as ByGroup
 from .composed import E as E
 from .composed import Expectation as Expectation

@@ -8,7 +8,8 @@ array operations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,7 +25,6 @@ from fairtk.errors import (
     UndefinedWarning,
     listed,
     suggestion,
-    warn,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SCORE, FloatArray, ObjectArray, Qrels
 from fairtk.measures.params import NOT_GIVEN, Param
@@ -306,14 +306,22 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def warn_undefined(self, qids: Iterable[str], total: int, reason: str) -> None:
         """Warn that queries have no value, naming them; nothing happens if there are none."""
         names = [str(q) for q in qids]
-        remedy = "; fairtk.drop_undefined(qrels) leaves them out" if "no useful" in reason else ""
         if names:
-            warn(
-                f"{self!r} is undefined (NaN) for {len(names)} of {total} queries: {reason}: "
-                f"{listed(names)}. Plain means and significance tests over these values are wrong "
-                f"(with correction=, pt.Experiment says reject True){remedy}",
-                UndefinedWarning,
-            )
+            warnings.warn(undefined_warning(repr(self), names, total, reason), stacklevel=2)
+
+
+def undefined_warning(
+    measure: str, qids: Sequence[str], total: int, reason: str
+) -> UndefinedWarning:
+    """Return what says that a measure is undefined for some of all queries."""
+    remedy = "; fairtk.drop_undefined(qrels) leaves them out" if "no useful" in reason else ""
+    warning = UndefinedWarning(
+        f"{measure} is undefined (NaN) for {len(qids)} of {total} queries: {reason}: "
+        f"{listed(qids)}. Plain means and significance tests over these values are wrong "
+        f"(with correction=, pt.Experiment says reject True){remedy}"
+    )
+    warning.about = measure, qids, reason
+    return warning
 
 
 def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:

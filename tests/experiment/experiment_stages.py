@@ -120,8 +120,8 @@ class Noting(FairTransformer):
 
     SETTINGS = ()
 
-    def __init__(self, lost=(), log=None):
-        self.lost, self.log = lost, log
+    def __init__(self, lost=(), log=None, seconds=0.25):
+        self.lost, self.log, self.seconds = lost, log, seconds
 
     def transform(self, inp):
         return self.transform_with_notes(inp)[0]
@@ -133,5 +133,5 @@ class Noting(FairTransformer):
         notes = {}
         for qid, size in inp["qid"].value_counts().items():
             trace = [{"qid": qid, "size": int(size), "share": float("nan")}]
-            notes[qid] = {"seconds": 0.25, "trace": trace}
+            notes[qid] = {"seconds": self.seconds, "trace": trace}
         return inp[~inp["qid"].isin(there)], notes
