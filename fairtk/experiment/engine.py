@@ -322,7 +322,8 @@ class Engine:
         recording = Recording(self.store.path)
         stages = {key: recording.behind(stage) for key, stage in stages.items()}
         backends = {key: recording.behind(backend) for key, backend in backends.items()}
-        for model in recording.models:  # what is wrong with a server is not found out after hours
+        # what is wrong with a server is not found out after hours
+        for model in {repr(model): model for model in recording.models}.values():
             model.check()
         levels = 1 + max(node.level for node in self.tree.nodes)
         with self.executor.open({**stages, **backends}, self.threads) as session:

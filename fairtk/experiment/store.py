@@ -139,11 +139,11 @@ class Recording:
             names = ("_transformers",)
         elif isinstance(value, Identified):
             names = ("transformer",)
-        found = {name: self.behind(getattr(value, name)) for name in names}
-        found = {name: new for name, new in found.items() if new is not getattr(value, name)}
-        if found:
+        parts = {name: self.behind(getattr(value, name)) for name in names}
+        changes = {name: new for name, new in parts.items() if new is not getattr(value, name)}
+        if changes:
             value = copy.copy(value)
-            for name, new in found.items():
+            for name, new in changes.items():
                 setattr(value, name, new)
         return value
 

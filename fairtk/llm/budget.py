@@ -316,10 +316,6 @@ class Prices:
             return math.nan
         return (prompt * price.prompt + completion * price.completion) / 1e6
 
-    def of_completion(self, llm: ChatModel, completion: Completion) -> float:
-        """Return the price of an answer; NaN if it is unknown."""
-        return self.of(llm, completion.prompt_tokens, completion.completion_tokens)
-
 
 class Estimate(NamedTuple):
     """What work will take, before it is begun.
@@ -458,7 +454,7 @@ class Budget:
 
         `most` is what it could cost, which counts if there is a limit and the price is unknown.
         """
-        price = self.prices.of_completion(llm, answer)
+        price = self.prices.of(llm, answer.prompt_tokens, answer.completion_tokens)
         if math.isnan(price) and self.max_cost is not None:
             price = most
             self.guessed = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
@@ -318,15 +317,11 @@ class Recorded(ChatModel):
         answers = self.ledger.recorded(calls)
         if len(answers) == len(calls):
             return answers
-        for form in other_forms(self.parameters(), self._refusals):
+        for form in other_forms(self.parameters(), self.ledger.store.refusals(self.name)):
             left = {key: chat for key, chat in calls.items() if key not in answers}
             keys = dict(zip(self._keys(left.values(), form), left, strict=True))
             answers |= {keys[key]: answer for key, answer in self.ledger.recorded(keys).items()}
         return answers
-
-    @cached_property
-    def _refusals(self) -> list[tuple[str, ...]]:
-        return self.ledger.store.refusals(self.name)
 
     def _made(self, calls: Mapping[str, Chat]) -> Generator[tuple[str, Outcome], None, Claim]:
         """Make the calls that nobody else makes, as the budget allows; return a refused claim."""

@@ -61,25 +61,25 @@ def as_refinement_prompt(
 
     Names may be a plugin's; ``name`` and the prompt's options, as a configuration has them, do too.
     """
-    found: Any = prompt
+    builder: Any = prompt
     if isinstance(prompt, Mapping):
         options = {str(key): value for key, value in prompt.items() if key != "name"}
         if not isinstance(prompt.get("name"), str):
             raise ParameterError(f"{where}: prompt needs the name of a prompt; found {prompt!r}")
-        found = get(prompt["name"], **options)
+        builder = get(prompt["name"], **options)
     elif isinstance(prompt, str):
-        found = get(prompt)
+        builder = get(prompt)
     if (
-        isinstance(found, type)
-        or not isinstance(found, RefinementPromptLike)
-        or not callable(found)
+        isinstance(builder, type)
+        or not isinstance(builder, RefinementPromptLike)
+        or not callable(builder)
     ):
         raise ParameterError(
             f"{where}: prompt must be a refinement prompt ('refine', 'refine-few-shot', "
             "'refine-chain-of-thought', or an object with name and answer that is called with a "
             f"Refinement); found {prompt!r}"
         )
-    return found
+    return builder
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +132,9 @@ class RefinementPrompt(ByContent):
 
     def task(self, request: Refinement) -> str:
         """Return the user's message."""
-        return f"{self.given(request)}\n\n{self.wish(request)}"
+        return f"{self.lines(request)}\n\n{self.wish(request)}"
 
-    def given(self, request: Refinement) -> str:
+    def lines(self, request: Refinement) -> str:
         """Return the lines with query, keywords and group."""
         return (
             f"Original query: {request.query}\n"
@@ -183,11 +183,11 @@ class FewShotRefinement(RefinementPrompt):
     def task(self, request: Refinement) -> str:
         """Return the examples and the task."""
         worked = [
-            f"{self.given(example)}\nRefined keywords: {answer}"
+            f"{self.lines(example)}\nRefined keywords: {answer}"
             for example, answer in self.examples
         ]
         return "\n\n".join(
-            [self.wish(request), *worked, f"{self.given(request)}\nRefined keywords:"]
+            [self.wish(request), *worked, f"{self.lines(request)}\nRefined keywords:"]
         )
 
 
@@ -204,5 +204,5 @@ class ChainOfThoughtRefinement(RefinementPrompt):
 
     def answer(self, text: str) -> str:
         """Return what follows the last ``Keywords:``; nothing if there is none."""
-        found = re.split(r"keywords\**\s*:", text, flags=re.IGNORECASE)
-        return found[-1].strip("* \n") if len(found) > 1 else ""
+        *before, last = re.split(r"keywords\**\s*:", text, flags=re.IGNORECASE)
+        return last.strip("* \n") if before else ""

@@ -76,6 +76,7 @@ async def _read(response: Any, most: int) -> bytes:
     return bytes(content)
 
 
+_NAMED = r"(?:^|[\"'`:\[(] ?|(?:arg|field|for|invalid|parameter|support|unknown|value)\w* ){}\b"
 _UNKNOWN = re.compile(
     r"unsupported|not (?:be )?(?:support|permitt|allow|accept|availabl|set\b|a valid)|n['’]t |"
     r"unknown|unrecogni[sz]ed|unexpected|extra|deprecated|removed|only|must|invalid|instead",
@@ -100,7 +101,10 @@ def refused_parameter(error: Exception, sent: Mapping[str, Any]) -> str | None:
         return names[about["param"]]
     if limits or not (about.get("code") or _UNKNOWN.search(text)):
         return None
-    places = {m.start(): names[n] for n in names if (m := re.search(rf"\b{re.escape(n)}\b", text))}
+    # a word such as "seed" may be the prompt's, which some servers repeat
+    places = {
+        m.start(): names[n] for n in names if (m := re.search(_NAMED.format(re.escape(n)), text))
+    }
     return places[min(places)] if places else None
 
 

@@ -285,7 +285,7 @@ class OpenAICompatible(ChatModel):
 
     async def _look(self, client: Any) -> None:
         try:
-            async with asyncio.timeout(self.timeout), client:
+            async with asyncio.timeout(min(self.timeout, _CONNECT)), client:
                 reply = await client.models.with_raw_response.list()
             models = json.loads(reply.content)["data"]
             names = [m["id"] for m in models if m.get("owned_by") != "llamacpp"]  # it takes any

@@ -583,6 +583,7 @@ class AnswerStore:
 
     def __init__(self, file: str | PathLike[str] | Database) -> None:
         self.file = file if isinstance(file, Database) else Database(Path(file).resolve())
+        self._refusals: dict[str, list[tuple[str, ...]]] = {}
 
     @property
     def path(self) -> Path:
@@ -643,16 +644,15 @@ class AnswerStore:
 
     def refusals(self, model: str) -> list[tuple[str, ...]]:
         """Return which parameters a model's server had refused, as rows of fairtk 0.2 say."""
-        rows = self.file.read(
-            "SELECT DISTINCT parameters FROM answers WHERE model = ? "
-            "AND instr(parameters, '\"refused\": ')",
-            (model,),
-        )
-        return list(dict.fromkeys(tuple(json.loads(row[0]).get("refused", ())) for row in rows))
-
-    def unusable(self) -> int:
-        """Return how many answers are of no use: refused, cut off, unreadable or rejected."""
-        return int(self.file.read("SELECT count(*) FROM answers WHERE unusable")[0][0])
+        if model not in self._refusals:  # no more of them come
+            rows = self.file.read(
+                "SELECT DISTINCT parameters FROM answers WHERE model = ? "
+                "AND instr(parameters, '\"refused\": ')",
+                (model,),
+            )
+            lists = [tuple(json.loads(row[0]).get("refused", ())) for row in rows]
+            self._refusals[model] = list(dict.fromkeys(lists))
+        return self._refusals[model]
 
     def has(self, model: str) -> bool:
         """Return whether there is an answer of a model."""

@@ -272,6 +272,7 @@ def test_a_server_without_keys_at_a_temperature_of_its_own(fairtk, config, monke
         (["{wiki}", "--llm", "openai"], "expected openai:MODEL"),
         (["{wiki}", "--llm", "keyword:nowhere.tsv"], "nowhere.tsv: there is no such file"),
         (["{wiki}", "--base-url", "http://h/v1"], "unknown setting of KeywordRefiner 'base_url'"),
+        (["{wiki}", "--llm", "openai:m", "--set", "sed=1"], "'sed'; did you mean 'seed'"),
         (["{wiki}", "--offline"], "there is none at fair-qr-study"),
         (["{wiki}", "--max-calls", "-1"], "max_calls must be finite and not negative"),
         (["{wiki}", "--prices", "nowhere.tsv"], "nowhere.tsv: there is no such file"),

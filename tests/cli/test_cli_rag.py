@@ -72,6 +72,8 @@ def test_from_files_to_tables(tmp_path, fairtk):
         ([FOLDER, "-t", 2, "-n", 0], "n_samples"),
         ([FOLDER, "-t", 8], "unknown LaMP task 8; known: 1, 2"),
         ([FOLDER, "-t", 2, "-g", MODEL, "--base-url", "http://x"], "base_url: for generators that"),
+        ([FOLDER, "-t", 2, "-g", "openai:m", "--set", "seed"], "--set takes NAME=VALUE, e.g."),
+        ([FOLDER, "-t", 2, "-g", "openai:m", "--set", "sed=3"], "'sed'; did you mean 'seed'"),
         (["nowhere", "-t", 4], "nowhere: tasks are chosen for a folder"),
     ],
 )
@@ -138,10 +140,14 @@ def test_a_budget_for_a_server(fairtk, tmp_path, monkeypatch):
         lambda prompt, _: "comedy" if "the tag for the movie" in prompt else "?"
     ) as server:
         asked = ["rag", *map(str, asked), "--base-url", server.url, "--api-key-env", ""]
+        asked += ["--set", "temperature=none", "--set", "max_tokens=64"]
         found = fairtk(*asked, "--max-calls", "3")
         assert (found.exit_code, len(server.requests)) == (1, 3), found.stderr
         found = fairtk(*asked, "--format", "json")
         assert found.exit_code == 0, found.output
+        bodies = [body for _, body, _ in server.requests]
+        assert {body["max_tokens"] for body in bodies} == {64}
+        assert not any("temperature" in body for body in bodies)
         assert max(server.counts.values()) == 1 and len(server.requests) >= 2 * (1 + 3 + 1)
         paid = len(server.requests)
     again = fairtk(*asked, "--format", "json", "--offline")  # the server is gone

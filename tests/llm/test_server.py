@@ -507,3 +507,23 @@ def test_waits_end_with_the_work():
         with pytest.raises(LLMError, match="does not know the model"):
             llm.complete(chats(*"bcda"))
         assert time.perf_counter() - begin < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("Unrecognized request argument supplied: top_p", "extra_body"),
+        ("this model does not support temperature", "temperature"),
+        ("Invalid 'seed': must be a whole number", "seed"),
+        ("invalid prompt: a story about a seed that only grew", None),
+        ("the temperature of the Arctic must not be asked for", None),
+    ],
+)
+def test_words_of_a_prompt_are_no_parameters(text, refused):
+    with serving(lambda *_: error(400, text)) as server:
+        llm = client(server, seed=7, extra_body={"top_p": 0.5})
+        if refused is None:
+            assert isinstance(llm.complete(chats("a"))[0], Failure)
+        else:
+            with pytest.raises(LLMError, match=f"refuses {refused} for"):
+                llm.complete(chats("a"))
