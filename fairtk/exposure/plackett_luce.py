@@ -30,12 +30,12 @@ ranking at cutoff 5 is the top of the full ranking, and sample i is the same amo
 Times are compared as logarithms, log E - log w, so weights may span any number of nats.
 
 Rankings spread evenly over the samples are drawn otherwise: places are filled one after the other
-by inverting the cumulated weights of what is left, each with
-a number of its own: a ranking is a function of as many uniform numbers as it has places, however
-many documents there are. The numbers are points of a scrambled Sobol sequence (Owen 1995; hashing
-as in Burley 2020). Each point is uniform, so that every ranking by itself has the law of the policy
-exactly; together they fill the space more evenly than independent points. (arXiv 2205.06024 spreads
-the Gumbel noise of all documents instead, one number for each.)
+by inverting the cumulated weights of what is left, each with a number of its own: a ranking is a
+function of as many uniform numbers as it has places, however many documents there are. The numbers
+are points of a scrambled Sobol sequence (Owen 1995; hashing as in Burley 2020). Each point is
+uniform, so that every ranking by itself has the law of the policy exactly; together they fill the
+space more evenly than independent points. (arXiv 2205.06024 spreads the Gumbel noise of all
+documents instead, one number for each.)
 """
 
 from __future__ import annotations

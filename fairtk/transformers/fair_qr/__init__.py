@@ -1,3 +1,1 @@
-"""FAIR-QR: the loop, its trace, the order of what it found, and one refinement as a stage of its
-own.
-"""
+"""FAIR-QR: the loop and its trace, keywords from a model, and the order of what was retrieved."""
