@@ -1,6 +1,6 @@
 """Generation: rankings per second against one prompt at a time, in one run.
 
-    python tests/benchmarks/bench_generation.py [--model FOLDER] [--new-tokens 16]
+    python benchmarks/bench_generation.py [--model FOLDER] [--new-tokens 16]
 
 Two ratios, with the same model, and the answers compared:
 
@@ -78,7 +78,7 @@ def pick_model(given: str | None, scratch: str) -> str:
 
     if given:
         return given
-    packaged = Path(__file__).parents[2] / "fairtk" / "demo" / "model"
+    packaged = Path(__file__).parents[1] / "fairtk" / "demo" / "model"
     if (packaged / "model.safetensors").is_file():
         return str(packaged)
     return str(tiny_models.save_t5(Path(scratch) / "t5", window=512))
