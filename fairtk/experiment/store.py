@@ -139,8 +139,8 @@ class Recording:
             names = ("_transformers",)
         elif isinstance(value, Identified):
             names = ("transformer",)
-        parts = {name: self.behind(getattr(value, name)) for name in names}
-        changes = {name: new for name, new in parts.items() if new is not getattr(value, name)}
+        inner = {name: self.behind(getattr(value, name)) for name in names}
+        changes = {name: new for name, new in inner.items() if new is not getattr(value, name)}
         if changes:
             value = copy.copy(value)
             for name, new in changes.items():
