@@ -23,7 +23,6 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 import ir_measures
@@ -293,8 +292,11 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
     def calc_aggregate(self, run: Any) -> dict[Any, float]:
         """Return the aggregate of each measure."""
-        aggregates: dict[Any, float] = self.calc(run).aggregated
-        return aggregates
+        checked, handed = self._read(run)
+        aggregates = {
+            m: m.aggregate(values, self.qrels.qids) for m, values in self._own_values(checked)
+        }
+        return aggregates | (self._by_others.calc_aggregate(handed) if self._others else {})
 
     def _metrics(self, measure: Any, values: FloatArray) -> list[Metric]:
         pairs = zip(self.qrels.qids, values.tolist(), strict=True)
@@ -349,11 +351,11 @@ def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:
     """Return a run of mappings, or of rows with no other fields, as mappings; None: look closer."""
     if isinstance(run, list) and run and {*map(type, run)} == {ir_measures.ScoredDoc}:
         mapping: dict[Any, dict[Any, Any]] = {}
+        last, docs = None, {}
         for qid, docno, score in run:
-            if qid in mapping:
-                mapping[qid][docno] = score
-            else:
-                mapping[qid] = {docno: score}
+            if qid != last:  # rows of a query mostly stand together
+                last, docs = qid, mapping.setdefault(qid, {})
+            docs[docno] = score
         once = sum(map(len, mapping.values())) == len(run)
         return mapping if once and is_plain(mapping) else None
     return run if isinstance(run, Mapping) and is_plain(run) else None
@@ -402,9 +404,13 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
     elif isinstance(data, Iterable) and not isinstance(data, str | bytes):
         rows = list(data)
         fields = getattr(rows[0], "_fields", None) if rows else (QID, DOCNO, value)
-        if fields is not None and all(getattr(row, "_fields", None) == fields for row in rows):
-            columns = {f: _column(list(map(attrgetter(f), rows))) for f in fields}
-            return pd.DataFrame(columns)
+        if fields is not None and all(
+            getattr(kind, "_fields", None) == fields for kind in {*map(type, rows)}
+        ):
+            columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+            return pd.DataFrame(
+                {f: _column(v) for f, v in zip(fields, map(list, columns), strict=True)}
+            )
     found = next(iter(rows)) if rows else data
     raise ColumnError(
         f"{where} must be a DataFrame, a mapping of queries to mappings of documents to values, or "

@@ -1,11 +1,13 @@
 """ByGroup: a measure for each group of documents or queries, compared."""
 
+import ir_measures
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import RR, P, calc_aggregate, iter_calc, nDCG, parse_measure
 
+import fairtk
 from fairtk import EE_D, EE_R, EU, E, Groups
 from fairtk.errors import DataWarning, ParameterError, UndefinedWarning
 from fairtk.measures import ByGroup, parse
@@ -87,6 +89,27 @@ def test_groups_of_queries():
     assert calc_aggregate([measure], qrels, run)[measure] == 0
     largest = measure(compare="max")
     assert calc_aggregate([largest], qrels, run)[largest] == 0.5
+
+
+def test_every_aggregate_compares_groups_of_queries():
+    qrels = pd.concat([QRELS.assign(query_id=q) for q in ("q1", "q2", "q3")])
+    run = pd.concat([RUN.assign(query_id=q) for q in ("q1", "q2", "q3")])
+    run.loc[run["query_id"] == "q2", "score"] *= -1
+    queries = Groups.from_frame(
+        pd.DataFrame({"docno": ["q1", "q2", "q3"], "group": ["short", "long", "long"]})
+    )
+    # RR: q1 1/2; q2 1; q3 1/2. Means: short 1/2, long 3/4
+    measure = ByGroup(RR, queries, by="query")
+    assert calc_aggregate([measure], qrels, run)[measure] == 0.25
+    both = ir_measures.calc([measure, RR], qrels, run)
+    assert both.aggregated == {measure: 0.25, RR: pytest.approx(2 / 3)}
+    names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
+    ours, labels = run.rename(columns=names), qrels.rename(columns=names)
+    assert fairtk.evaluate(labels, {"s": ours}, [measure]).means["mean"].tolist() == [0.25]
+    topics = pd.DataFrame({"qid": ["q1", "q2", "q3"], "query": "x"})
+    assert fairtk.Experiment({"s": ours}, topics, labels, [measure]).means.iloc[0, -1] == 0.25
+    with pytest.warns(DataWarning, match="single queries have no value"):
+        assert all(np.isnan(m.value) for m in iter_calc([measure], qrels, run))
 
 
 def test_pyterrier_averages_so_groups_of_queries_are_nan_there():
