@@ -71,12 +71,12 @@ def sorted_by_cost(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CostFrames:
-    """Where the cost of a measure comes from, as frames.
+class Explanation:
+    """Where the cost of a measure comes from; made by `fairtk.explain`.
 
-    All frames have the column ``cost``; its sum is `total` (in `by_query`, its mean). With a
-    baseline they also have ``baseline_cost`` and ``change`` (``cost`` minus it: negative is an
-    improvement), and the same for what else differs.
+    It is printed as its costliest rows, and has a plot. All frames have the column ``cost``; its
+    sum is `total` (in `by_query`, its mean). With a baseline they also have ``baseline_cost`` and
+    ``change`` (``cost`` minus it: negative is an improvement), and the same for what else differs.
 
     Attributes:
         measure: the measure.
@@ -264,14 +264,41 @@ class CostFrames:
             }
         )
 
+    def plot(self, path: str | PathLike[str] | None = None) -> Any:
+        """Draw exposure beside target, and cost by group, rank band and query.
 
+        Args:
+            path: file to write, e.g. ``explain.png``; None: none.
+
+        Returns:
+            A ``matplotlib.figure.Figure``.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        return _figure(self, path)
+
+    def __str__(self) -> str:
+        return _written(self)
+
+    def __repr__(self) -> str:
+        than = "" if self.before is None else f", {self.baseline_total:.4f} before"
+        n = int(self.defined.sum())
+        return f"<Explanation of {self.measure!r}: cost {self.total:.4f}{than} over {n} queries>"
+
+    def _repr_html_(self) -> str:
+        about = f"{self!r}: by group (drawn: exposure, and the target as a line); .by_rank and "
+        return frame_html(self.by_group, about + ".by_query are others", pictures=_drawn(self))
+
+
+_SHOWN = 12
 NOW, BEFORE, TARGET = BLUE, ORANGE, BLACK
 
 _GROUPS = 12
 _LABELED = 30
 
 
-def draw(explanation: CostFrames, path: str | PathLike[str] | None) -> Any:
+def _figure(explanation: Explanation, path: str | PathLike[str] | None) -> Any:
     """Return the figure; see `fairtk.Explanation.plot`."""
     groups = _top(explanation)
     rows = max(len(groups), 3)
@@ -293,9 +320,13 @@ def draw(explanation: CostFrames, path: str | PathLike[str] | None) -> Any:
     return figure
 
 
-def _title(explanation: CostFrames) -> str:
-    measure = explanation.measure
-    name = "1 - AWRF" if measure.NAME == "AWRF" else measure.NAME
+def _cost_name(explanation: Explanation) -> str:
+    name: str = explanation.measure.NAME
+    return "1 - AWRF" if name == "AWRF" else name
+
+
+def _title(explanation: Explanation) -> str:
+    measure, name = explanation.measure, _cost_name(explanation)
     cut = "" if measure["cutoff"] is None else f"@{measure['cutoff']}"
     names = " x ".join(explanation.names.space.names)
     n, every = int(explanation.defined.sum()), len(explanation.qids)
@@ -304,7 +335,7 @@ def _title(explanation: CostFrames) -> str:
     return f"{name}{cut} by {names}: {explanation.total:.4f}{change}, mean of {over}"
 
 
-def _top(explanation: CostFrames) -> pd.DataFrame:
+def _top(explanation: Explanation) -> pd.DataFrame:
     """Return the costliest groups with a text each, the others in one row, lowest cost first."""
     frame = explanation.by_group.copy()
     frame["text"] = joined(frame[explanation.names.columns])
@@ -323,7 +354,7 @@ def _outline() -> Any:
     return [withStroke(linewidth=4.5, foreground="white")]
 
 
-def _exposures(axes: Any, groups: pd.DataFrame, explanation: CostFrames) -> None:
+def _exposures(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
     y = np.arange(len(groups))
     labels = [textwrap.shorten(t, 44, placeholder=" ...") for t in groups["text"]]
     real = groups["text"] != NOT_IN_RUN
@@ -345,15 +376,20 @@ def _exposures(axes: Any, groups: pd.DataFrame, explanation: CostFrames) -> None
     axes.set_axisbelow(True)
 
 
-def _bars(axes: Any, groups: pd.DataFrame, explanation: CostFrames) -> None:
-    y = np.arange(len(groups))
+def _beside(bars: Any, place: IntArray, frame: pd.DataFrame, compared: bool, shift: float) -> Any:
+    """Draw the costs of the run, and beside them the baseline's; return where the run's are."""
+    if not compared:
+        bars(place, frame["cost"], 0.65, color=NOW, label="run")
+        return place
+    bars(place + shift, frame["cost"], 0.38, color=NOW, label="run")
+    bars(place - shift, frame["baseline_cost"], 0.38, color="white", edgecolor=BEFORE,
+         hatch="////", linewidth=1.2, label="baseline")  # fmt: skip
+    return place + shift
+
+
+def _bars(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
     before = explanation.before is not None
-    height = 0.38 if before else 0.65
-    shift = height / 2 if before else 0.0
-    axes.barh(y + shift, groups["cost"], height, color=NOW)
-    if before:
-        axes.barh(y - shift, groups["baseline_cost"], height, color="white", edgecolor=BEFORE,
-                  hatch="////", linewidth=1.2)  # fmt: skip
+    y = _beside(axes.barh, np.arange(len(groups)), groups, before, 0.19)
     # the sign of the difference, in words rather than in color
     high = max(float(groups["cost"].max()), 1e-12)
     for place, (cost, difference) in enumerate(
@@ -362,25 +398,19 @@ def _bars(axes: Any, groups: pd.DataFrame, explanation: CostFrames) -> None:
         # sums of groups with too much and with too little have neither
         mixed = groups["text"].iloc[place].startswith("(") or difference == 0
         word = "" if mixed else "too much" if difference > 0 else "too little"
-        axes.text(max(cost, 0) + 0.01 * high, place + shift, word, va="center", fontsize=7)
+        axes.text(max(cost, 0) + 0.01 * high, y[place], word, va="center", fontsize=7)
     axes.set_xlim(right=1.18 * axes.get_xlim()[1])
     axes.set_xlabel("cost: what each group adds", fontsize=9)
     axes.tick_params(labelleft=False)
 
 
-def _ranks(axes: Any, explanation: CostFrames) -> None:
+def _ranks(axes: Any, explanation: Explanation) -> None:
     frame = explanation.by_rank
     x = np.arange(len(frame))
-    before = explanation.before is not None
-    width = 0.38 if before else 0.65
-    shift = width / 2 if before else 0.0
-    axes.bar(x - shift, frame["cost"], width, color=NOW, label="run")
-    if before:
-        axes.bar(x + shift, frame["baseline_cost"], width, color="white", edgecolor=BEFORE,
-                 hatch="////", linewidth=1.2, label="baseline")  # fmt: skip
+    at = _beside(axes.bar, x, frame, explanation.before is not None, -0.19)
     ranked = frame["ranks"] != OUTSIDE
     even = frame["attention"][ranked] * frame["cost"][ranked].sum()
-    axes.plot((x - shift)[ranked], even, "_", color=TARGET, markersize=18, markeredgewidth=2,
+    axes.plot(at[ranked], even, "_", color=TARGET, markersize=18, markeredgewidth=2,
               label="if cost were as attention", path_effects=_outline())  # fmt: skip
     axes.axhline(0, color="0.3", linewidth=0.8)
     axes.set_xticks(x, frame["ranks"].str.replace(" in the ", "\nin the "))
@@ -391,7 +421,7 @@ def _ranks(axes: Any, explanation: CostFrames) -> None:
                 columnspacing=1.0)  # fmt: skip
 
 
-def _queries(axes: Any, explanation: CostFrames) -> None:
+def _queries(axes: Any, explanation: Explanation) -> None:
     frame = explanation.by_query
     frame = frame[frame["cost"].notna()]
     x = np.arange(len(frame))
@@ -402,15 +432,8 @@ def _queries(axes: Any, explanation: CostFrames) -> None:
     else:
         axes.fill_between(x, frame["cost"], step="mid", color=NOW)
     if explanation.before is not None:
-        axes.plot(
-            x,
-            frame["baseline_cost"],
-            "_",
-            color=BEFORE,
-            markersize=9,
-            markeredgewidth=2.5,
-            label="baseline",
-        )
+        axes.plot(x, frame["baseline_cost"], "_", color=BEFORE, markersize=9,
+                  markeredgewidth=2.5, label="baseline")  # fmt: skip
         axes.legend(frameon=False, fontsize=8)
     axes.axhline(explanation.total, color=TARGET, linestyle=":", linewidth=1.2)
     axes.annotate("mean", (1, explanation.total), xycoords=("axes fraction", "data"),
@@ -418,43 +441,6 @@ def _queries(axes: Any, explanation: CostFrames) -> None:
     axes.set_xlabel("query, costliest first", fontsize=9)
     axes.set_ylabel("cost", fontsize=9)
     axes.set_xlim(-0.7, max(len(frame), 1) - 0.3)
-
-
-_SHOWN = 12
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Explanation(CostFrames):
-    """Where the cost of a measure comes from; made by `fairtk.explain`.
-
-    The frames of `CostFrames`; printed, their costliest rows; and a plot.
-    """
-
-    def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """Draw exposure beside target, and cost by group, rank band and query.
-
-        Args:
-            path: file to write, e.g. ``explain.png``; None: none.
-
-        Returns:
-            A ``matplotlib.figure.Figure``.
-
-        Raises:
-            MissingExtraError: matplotlib is not installed.
-        """
-        return draw(self, path)
-
-    def __str__(self) -> str:
-        return _written(self, _SHOWN)
-
-    def __repr__(self) -> str:
-        than = "" if self.before is None else f", {self.baseline_total:.4f} before"
-        n = int(self.defined.sum())
-        return f"<Explanation of {self.measure!r}: cost {self.total:.4f}{than} over {n} queries>"
-
-    def _repr_html_(self) -> str:
-        about = f"{self!r}: by group (drawn: exposure, and the target as a line); .by_rank and "
-        return frame_html(self.by_group, about + ".by_query are others", pictures=_drawn(self))
 
 
 def _drawn(explanation: Explanation) -> list[list[str]]:
@@ -468,14 +454,13 @@ def _drawn(explanation: Explanation) -> list[list[str]]:
     ]
 
 
-def _written(explanation: CostFrames, most: int) -> str:
+def _written(explanation: Explanation) -> str:
     """Return the tables of an explanation, each cut to its costliest rows."""
     n, every = int(explanation.defined.sum()), len(explanation.qids)
-    measure = explanation.measure
-    cost = "1 - AWRF" if measure.NAME == "AWRF" else measure.NAME
     lines = [
-        f"{measure!r}",
-        f"cost ({cost}): {explanation.total:.4f}, mean of {n} of {every} queries",
+        f"{explanation.measure!r}",
+        f"cost ({_cost_name(explanation)}): {explanation.total:.4f}, "
+        f"mean of {n} of {every} queries",
     ]
     if explanation.before is not None:
         change = explanation.total - explanation.baseline_total
@@ -486,17 +471,17 @@ def _written(explanation: CostFrames, most: int) -> str:
         tables += [(f"By {name}", part.drop(columns="attribute")) for name, part in of]
     tables += [("By ranks", explanation.by_rank), ("By query", explanation.by_query)]
     for title, frame in tables:
-        lines += ["", *_table(title, frame, most)]
+        lines += ["", *_table(title, frame)]
     return "\n".join(lines)
 
 
-def _table(title: str, frame: pd.DataFrame, most: int) -> list[str]:
+def _table(title: str, frame: pd.DataFrame) -> list[str]:
     # the frames have all columns; a terminal has not
     hidden = ["baseline_exposure", "baseline_queries", "baseline_attention"]
     frame = frame.drop(columns=hidden, errors="ignore")
-    rest = len(frame) - most
-    cut = f", the {most} costliest of {len(frame)}" if rest > 0 else ""
-    body = frame.head(most).to_string(index=False, float_format="{:.4f}".format, na_rep="-")
+    rest = len(frame) - _SHOWN
+    cut = f", the {_SHOWN} costliest of {len(frame)}" if rest > 0 else ""
+    body = frame.head(_SHOWN).to_string(index=False, float_format="{:.4f}".format, na_rep="-")
     return [f"{title}{cut}:", body]
 
 
@@ -549,7 +534,10 @@ def explain(
     for judged, value in zip(judged_runs, values, strict=True):
         # score_all has said it all
         with warnings.catch_warnings(action="ignore", category=FairtkWarning):
-            parts = _parts(measure, judged, of_ranks, groups)
+            if isinstance(measure, type(AWRF)):
+                parts = awrf_contributions(measure, judged, of_ranks)
+            else:
+                parts = loss_contributions(measure, judged, of_ranks, groups)
         shown = defined & judged.present
         lost = np.flatnonzero(defined & ~judged.present)
         cost = 1.0 - value if isinstance(measure, type(AWRF)) else value
@@ -600,9 +588,3 @@ def _check(measure: Any, groups: Groups | None) -> None:
 def _depth(measure: Any, judged: Judged) -> int:
     deepest = int(judged.run.position.max(initial=0)) + 1
     return deepest if measure["cutoff"] is None else min(deepest, measure["cutoff"])
-
-
-def _parts(measure: Any, judged: Judged, bands: Bands, groups: Groups | None) -> Contributions:
-    if isinstance(measure, type(AWRF)):
-        return awrf_contributions(measure, judged, bands)
-    return loss_contributions(measure, judged, bands, groups)

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from fairtk.datasets.trec_fair.dataset import derived, stamp, writable
 from fairtk.errors import FormatError, NotFoundError
 from fairtk.frames import FloatArray, IntArray
-from fairtk.groups import UNKNOWN, background, spread
+from fairtk.groups import UNKNOWN, background
 from fairtk.io import JSON_ENTRY, atomic_write, decoded, opened, parse_json
 
 Kind = Literal["list", "counts", "one"]
@@ -218,30 +218,20 @@ class ListsReader:
 
     def column(self, kept: IntArray, dimension: Dimension) -> Column:
         """Return the levels of the records at the places `kept`."""
+        from scipy import sparse
+
         levels, place = _places(dimension, (dimension.level(v) for key in self.lists for v in key))
-        size: list[int] = []
+        number: list[int] = []
         level: list[int] = []
-        weight: list[float] = []
-        for values in self.lists:
-            counts: dict[str, float] = {}
-            for value in dict.fromkeys(values):
-                name = dimension.level(value)
-                # regions that are merged count each; genders that are merged count once
-                counts[name] = counts.get(name, 0.0) + 1 if dimension.normalized else 1.0
-            entries = sorted((place[name], count) for name, count in counts.items())
-            entries = entries or [(place[UNKNOWN], 1.0)]
-            size.append(len(entries))
-            level += [code for code, _ in entries]
-            weight += [count for _, count in entries]
-        sizes = np.array(size, dtype=np.int32)
-        first = np.cumsum(sizes, dtype=np.int64) - sizes
-        code = np.frombuffer(self.codes, dtype=np.int32)[kept]
-        if not len(code):
-            return Column(levels, _start(code), np.zeros(0, dtype=np.int16), None)
-        _, entry = spread(first[code], sizes[code].astype(np.int64))
-        alike = all(count == 1 for count in weight)
-        counts_of = None if alike else np.array(weight)[entry]
-        return Column(levels, _start(sizes[code]), np.array(level, np.int16)[entry], counts_of)
+        for row, values in enumerate(self.lists):
+            names = [dimension.level(value) for value in dict.fromkeys(values)] or [UNKNOWN]
+            # regions that are merged count each; genders that are merged count once
+            names = names if dimension.normalized else list(dict.fromkeys(names))
+            number += [row] * len(names)
+            level += [place[name] for name in names]
+        entries = (np.ones(len(level)), (np.array(number, np.int32), np.array(level, np.int32)))
+        table = sparse.coo_array(entries, shape=(len(self.lists), len(levels))).tocsr()
+        return _column(levels, table[np.frombuffer(self.codes, dtype=np.int32)[kept]])
 
 
 @dataclass
@@ -276,43 +266,32 @@ class CountsReader:
 
     def column(self, kept: IntArray, dimension: Dimension) -> Column:
         """Return the levels of the records at the places `kept`."""
+        from scipy import sparse
+
         levels, place = _places(dimension, map(dimension.level, self.levels))
-        table = [place[dimension.level(value)] for value in self.levels]
-        level_of = np.array(table, dtype=np.int64)
-        codes = np.frombuffer(self.code, dtype=np.int16)
-        counts = np.frombuffer(self.count, dtype=np.float64)
-        sizes = np.frombuffer(self.size, dtype=np.int32)
-        first = np.cumsum(sizes, dtype=np.int64) - sizes
-        size: list[npt.NDArray[Any]] = [np.zeros(0, dtype=np.int32)]
-        level: list[npt.NDArray[Any]] = [np.zeros(0, dtype=np.int16)]
-        weight: list[FloatArray] = [np.zeros(0)]
-        for at in range(0, len(kept), _BLOCK):
-            pages = kept[at : at + _BLOCK]
-            owner, entry = spread(first[pages], sizes[pages].astype(np.int64))
-            entry_level = level_of[codes[entry]] if len(entry) else entry
-            found = _merged(owner, entry_level, counts[entry], len(pages), len(levels))
-            size.append(found[0])
-            level.append(found[1])
-            weight.append(found[2])
-        return Column(
-            levels, _start(np.concatenate(size)), np.concatenate(level), np.concatenate(weight)
+        n_values, sizes = len(self.levels), np.frombuffer(self.size, dtype=np.int32)
+        level_of = np.array([place[dimension.level(value)] for value in self.levels], np.int32)
+        to_levels = sparse.csr_array(
+            (np.ones(n_values), level_of, np.arange(n_values + 1)), shape=(n_values, len(levels))
         )
+        code, count = np.frombuffer(self.code, np.int16), np.frombuffer(self.count, np.float64)
+        by_value = sparse.csr_array((count, code, _start(sizes)), shape=(len(sizes), n_values))
+        blocks = []  # so that few counts are there twice
+        for at in range(0, len(kept), _BLOCK):
+            table = by_value[kept[at : at + _BLOCK]] @ to_levels
+            without = np.flatnonzero(table.sum(axis=1) == 0)  # of the unknown level, the first
+            entries = (np.ones(len(without)), (without, np.zeros(len(without), dtype=np.int32)))
+            blocks.append(table + sparse.coo_array(entries, shape=table.shape).tocsr())
+        del by_value, code
+        return _column(levels, sparse.vstack(blocks, format="csr"))
 
 
-def _merged(
-    page: IntArray, level: IntArray, count: FloatArray, n_pages: int, n_levels: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any], FloatArray]:
-    """Return entries per page, level and count, with one entry per page and level.
-
-    Level 0 is the unknown one, to which pages without counts belong.
-    """
-    key = page * n_levels + level
-    total = np.bincount(key, weights=count, minlength=n_pages * n_levels)
-    table = total.astype(np.float64).reshape(n_pages, n_levels)
-    table[table.sum(axis=1) == 0, 0] = 1
-    rows, levels = np.nonzero(table)
-    sizes = np.bincount(rows, minlength=n_pages).astype(np.int32)
-    return sizes, levels.astype(np.int16), table[rows, levels]
+def _column(levels: tuple[str, ...], table: Any) -> Column:
+    """Return the column of a ``csr_array`` of counts; shape (n_pages, n_levels)."""
+    table.eliminate_zeros()
+    table.sort_indices()
+    weight = None if bool((table.data == 1).all()) else table.data
+    return Column(levels, _start(np.diff(table.indptr)), table.indices.astype(np.int16), weight)
 
 
 def reader_of(dimension: Dimension) -> OneReader | ListsReader | CountsReader:

@@ -8,13 +8,20 @@ import numpy as np
 
 from fairtk.frames import FloatArray
 from fairtk.measures import Param
-from fairtk_classic import combination
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored
-from fairtk_classic.listing import Listing, make_listing, ratio
+from fairtk_classic.exposures import HIGHER_IS_BETTER, INFINITE, NO_GROUPS, combine, worst_combined
+from fairtk_classic.group_measure import (
+    NOTHING_KNOWN,
+    GroupMeasure,
+    Listing,
+    Scored,
+    make_listing,
+    ratio,
+)
 
 if TYPE_CHECKING:
     from fairtk.measures import Judged
+
 
 COMBINE = Param(str, default="max-min", choices=p.COMBINATIONS, desc="how the groups are compared")
 
@@ -51,14 +58,14 @@ class AttributeRankParity(GroupMeasure):
     @property
     def better(self) -> str:
         """``"higher"`` for the ratio of the smallest to the largest, else ``"lower"``."""
-        return "higher" if self["combine"] in combination.HIGHER_IS_BETTER else "lower"
+        return "higher" if self["combine"] in HIGHER_IS_BETTER else "lower"
 
     def per_ranking(self, judged: Judged) -> Scored:
         """Return the value of each ranking."""
         listed = make_listing(self, judged)
         favored = favored_pairs(listed)
         counts = ~np.isnan(favored)
-        value = combination.combine(np.nan_to_num(favored), counts, self["combine"])
+        value = combine(np.nan_to_num(favored), counts, self["combine"])
         missing = ~counts.all(axis=1) & (self["empty"] == "undefined")
         value[missing] = np.nan
         return Scored(
@@ -67,14 +74,14 @@ class AttributeRankParity(GroupMeasure):
             (
                 (NOTHING_KNOWN, listed.size == 0),
                 ("a group is in no mixed pair (empty='skip' compares the others)", missing),
-                (combination.NO_GROUPS, counts.sum(axis=1) < 2),
-                (combination.INFINITE, np.ones(len(value), dtype=bool)),
+                (NO_GROUPS, counts.sum(axis=1) < 2),
+                (INFINITE, np.ones(len(value), dtype=bool)),
             ),
         )
 
     def worst(self, judged: Judged) -> float:
         """Return a value that no ranking is worse than, NaN if there is none."""
-        return combination.worst(self["combine"], len(self.compared), 1.0)
+        return worst_combined(self["combine"], len(self.compared), 1.0)
 
 
 def favored_pairs(listed: Listing) -> FloatArray:

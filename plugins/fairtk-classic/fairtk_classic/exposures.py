@@ -1,4 +1,8 @@
-"""The exposure of groups and the documents it is divided by: what S&J's and ER measures share."""
+"""The exposure of groups and the documents it is divided by; measures that compare the groups'.
+
+EXP, EXPU and EXPRU of Singh and Joachims, ABR, and the rank-biased ERBE, ERBP and ERBR. How one
+number is made of one value per group is `combine`.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,73 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError, listed
-from fairtk.exposure import attention, total
+from fairtk.exposure import RBP, attention, total
 from fairtk.frames import BoolArray, FloatArray, IntArray
-from fairtk_classic import combination
+from fairtk.measures import Param
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored
+from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored, ratio
 
 if TYPE_CHECKING:
     from fairtk.exposure import BrowsingModel
     from fairtk.measures import Judged
+
+
+HIGHER_IS_BETTER = ("min/max",)
+
+NO_GROUPS = "fewer than two groups have a value"
+INFINITE = "a group has the value 0, so the ratio is infinite or open"
+
+
+def combine(values: FloatArray, counts: BoolArray, how: str) -> FloatArray:
+    """Return one number per row; NaN for a row with fewer than two groups, or a division by 0.
+
+    Args:
+        values: value of each group, 0 or above; shape (n_rows, n_groups).
+        counts: whether the group counts; same shape.
+        how: ``"min/max"``: 1 if all are alike; ``"max/min"``: 1; ``"max-min"``: 0;
+            ``"max-deviation"`` and ``"mean-deviation"``: largest and mean distance from the mean of
+            the groups, 0; ``"l2"``: the Euclidean norm of the values, which is not 0 if all are
+            alike; ``"variance"`` (of the population): 0.
+    """
+    number = counts.sum(axis=1)
+    lowest = np.where(counts, values, np.inf).min(axis=1, initial=np.inf)
+    highest = np.where(counts, values, -np.inf).max(axis=1, initial=-np.inf)
+    seen = np.where(counts, values, 0.0)
+    several = np.maximum(number, 1)
+    deviation = np.where(counts, np.abs(seen - (seen.sum(axis=1) / several)[:, None]), 0.0)
+    with np.errstate(invalid="ignore"):  # rows without groups: inf - inf
+        combined = {
+            "min/max": ratio(lowest, highest),
+            "max/min": ratio(highest, lowest),
+            "max-min": highest - lowest,
+            "max-deviation": deviation.max(axis=1, initial=0.0),
+            "mean-deviation": deviation.sum(axis=1) / several,
+            "l2": np.sqrt((seen**2).sum(axis=1)),
+            "variance": (deviation**2).sum(axis=1) / several,
+        }[how]
+    return np.where(number >= 2, combined, np.nan)
+
+
+def worst_combined(how: str, n_groups: int, top: float) -> float:
+    """Return a value that no combination is worse than, NaN if there is none.
+
+    Args:
+        how: as in `combine`.
+        n_groups: number of groups.
+        top: the highest value that a group can have; the lowest is 0.
+    """
+    if how == "min/max":
+        return 0.0
+    if how == "max/min" or not np.isfinite(top):
+        return float("nan")
+    half = (n_groups // 2) / max(n_groups, 1)
+    return {
+        "max-min": top,
+        "max-deviation": top * (1.0 - 1.0 / max(n_groups, 1)),
+        "mean-deviation": top * 2.0 * half * (1.0 - half),
+        "l2": top * float(np.sqrt(n_groups)),
+        "variance": top**2 * half * (1.0 - half),
+    }[how]
 
 
 @dataclass(frozen=True)
@@ -111,18 +173,18 @@ class ExposureMeasure(GroupMeasure):
             counted &= ~has_label[judged.pair_of_row]
         once = 1.0 / ranked.n_samples[ranked.query[counted]] if amortize else np.ones(counted.sum())
         shown_pair = judged.pair_of_row[counted]
-        found = [
+        sums = [
             _summed(row[counted], part[shown_pair] * once[:, None], len(query)) for part in parts
         ]
         if chosen != "ranked":
             n_queries = len(judged.qids)
             query_of_label = judged.pair_query[has_label]
             known = [_summed(query_of_label, part[has_label], n_queries) for part in parts]
-            found = [some + every[query] for some, every in zip(found, known, strict=True)]
+            sums = [some + every[query] for some, every in zip(sums, known, strict=True)]
         if chosen == "collection":
             every = self.shares(judged, self.groups.docnos).sum(axis=0)
-            found[0] = np.tile(every, (len(query), 1))
-        return Population(*found)
+            sums[0] = np.tile(every, (len(query), 1))
+        return Population(*sums)
 
 
 class CombinedExposure(ExposureMeasure):
@@ -143,7 +205,7 @@ class CombinedExposure(ExposureMeasure):
     @property
     def better(self) -> str:
         """``"higher"`` for the ratio of the smallest to the largest, else ``"lower"``."""
-        return "higher" if self.combined in combination.HIGHER_IS_BETTER else "lower"
+        return "higher" if self.combined in HIGHER_IS_BETTER else "lower"
 
     def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
         """Return what is compared, as a numerator and the denominator; both (n_rows, n_groups).
@@ -164,7 +226,7 @@ class CombinedExposure(ExposureMeasure):
         above, below = self.per_group(got, self.population(judged))
         counts = below > 0
         values = np.divide(above, below, out=np.zeros_like(above), where=counts)
-        value = combination.combine(values, counts, self.combined)
+        value = combine(values, counts, self.combined)
         value[~got.known] = np.nan
         missing: BoolArray = ~np.asarray(counts.all(axis=1))
         strict = self.params.get("empty") != "skip"
@@ -176,23 +238,317 @@ class CombinedExposure(ExposureMeasure):
             (
                 (NOTHING_KNOWN, ~got.known),
                 (self._empty(counts), missing & strict),
-                (combination.NO_GROUPS, counts.sum(axis=1) < 2),
-                (combination.INFINITE, np.ones(len(value), dtype=bool)),
+                (NO_GROUPS, counts.sum(axis=1) < 2),
+                (INFINITE, np.ones(len(value), dtype=bool)),
             ),
         )
 
     def _empty(self, counts: BoolArray) -> str:
         lacking = np.flatnonzero(~counts.all(axis=0))
         names = self.names()
-        found = listed([names[place] for place in lacking])
-        return f"{self.EMPTY_REASON}: {found} (empty='skip' compares the others)"
+        empty = listed([names[place] for place in lacking])
+        return f"{self.EMPTY_REASON}: {empty} (empty='skip' compares the others)"
 
     def worst(self, judged: Judged) -> float:
         """Return a value that no ranking is worse than, NaN if there is none."""
-        return combination.worst(self.combined, len(self.compared), self.top())
+        return worst_combined(self.combined, len(self.compared), self.top())
 
 
 def _summed(row: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
     """Return the sums of values that share a row; shape (n_rows, n_columns)."""
     columns = [total(row, column, n_rows) for column in values.T]
     return np.column_stack(columns) if columns else np.zeros((n_rows, 0))
+
+
+def per_mean_relevance(
+    amount: FloatArray, have: Population, per: str
+) -> tuple[FloatArray, BoolArray]:
+    """Return what groups get over the mean relevance of their documents.
+
+    Args:
+        amount: what each group gets in total; shape (n_rows, n_groups).
+        have: the groups' documents; same shape.
+        per: ``"group"``: the total is divided; ``"document"``: the mean over the documents, so that
+            their number cancels.
+
+    Returns:
+        The quotients, and for each row whether all groups have relevance.
+    """
+    some = have.relevance > 0
+    above = amount * have.size if per == "group" else amount
+    quotient = np.divide(above, have.relevance, out=np.zeros_like(amount), where=some)
+    return quotient, np.asarray(some.all(axis=1))
+
+
+class GroupExposure(CombinedExposure):
+    """Whether documents of all groups get the same exposure on average.
+
+    The mean attention of each group's documents, sum of attention / number of documents (Singh and
+    Joachims 2018), compared by ``combine``: ``"min/max"`` (default; in [0, 1], higher is more even,
+    1 if all groups get the same), ``"max/min"``, ``"max-min"``, ``"max-deviation"``,
+    ``"mean-deviation"``, ``"l2"`` and ``"variance"``, all lower is more even. The Euclidean norm
+    ``"l2"`` is not 0 for even groups, and no exposure at all would have the lowest.
+
+    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` says otherwise.
+    Documents of a group that are not shown count with 0 in its mean: ``population`` says which
+    documents there are, by default all that are labeled for the query or shown (those shown are
+    counted in each ranking; where samples are averaged, so are the counts). Documents without a
+    known group keep their ranks and belong to no group; one of several groups counts in part.
+
+    Undefined (NaN): no document with a known group is shown; a group of the attribute has no
+    document in the population (``empty="skip"`` compares the others, if there are two); a ratio
+    with 0 below. A query that the run lacks gets a value that none is worse than: 0 for
+    ``"min/max"``, NaN for ``"max/min"``. On sampled runs exposure is averaged over samples first.
+    """
+
+    NAME = "EXP"
+    PRETTY_NAME = "Group exposure"
+    CITATION = "singh2018fairness"
+    BETTER = "higher"
+
+    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
+        """Return exposure and number of documents."""
+        return got.exposure, have.size
+
+    def top(self) -> float:
+        """Return the attention of the first rank."""
+        return first_attention(self)
+
+
+def first_attention(measure: CombinedExposure) -> float:
+    """Return the attention of the first rank, the highest mean that a group can have."""
+    return float(measure.model.weights(np.zeros(1, dtype=np.int64))[0])
+
+
+EXP = GroupExposure()
+
+
+class GroupExposureUtility(CombinedExposure):
+    """Whether documents of all groups get exposure in proportion to their relevance.
+
+    Mean attention of each group's documents over their mean label, in which their number cancels:
+    sum of attention / sum of labels (disparate treatment of Singh and Joachims 2018), compared by
+    ``combine`` as in `EXP`: ``"min/max"`` (default) in [0, 1], higher is more in proportion; all
+    others 0 or above, lower is.
+
+    Labels below 0 and documents without one count as 0. Undefined (NaN) where a group has no
+    relevant document in ``population`` (``empty="skip"`` compares the others). A query that the run
+    lacks gets 0 with ``"min/max"`` and NaN otherwise, since a quotient has no highest value. In all
+    else as `EXP`.
+    """
+
+    NAME = "EXPU"
+    PRETTY_NAME = "Group exposure by utility"
+    CITATION = "singh2018fairness"
+    BETTER = "higher"
+    EMPTY_REASON = "a group has no relevant document"
+
+    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
+        """Return exposure and relevance."""
+        return got.exposure, have.relevance
+
+
+EXPU = GroupExposureUtility()
+
+
+class GroupRealizedUtility(CombinedExposure):
+    """Whether documents of all groups get clicks in proportion to their relevance.
+
+    Mean attention times label of each group's documents, a model of clicks, over their mean label,
+    in which their number cancels: sum of attention x label / sum of labels (disparate impact of
+    Singh and Joachims 2018), compared by ``combine`` as in `EXP`: ``"min/max"`` (default) in [0,
+    1], higher is more in proportion; all others 0 or above, lower is.
+
+    Labels below 0 and documents without one count as 0. Undefined (NaN) where a group has no
+    relevant document in ``population`` (``empty="skip"`` compares the others). In all else as
+    `EXP`.
+    """
+
+    NAME = "EXPRU"
+    PRETTY_NAME = "Group realized utility"
+    CITATION = "singh2018fairness"
+    BETTER = "higher"
+    EMPTY_REASON = "a group has no relevant document"
+
+    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
+        """Return attention times label and relevance."""
+        return got.gain, have.relevance
+
+
+EXPRU = GroupRealizedUtility()
+
+
+class AttentionBiasRatio(CombinedExposure):
+    """The smallest mean attention of a group, as a share of the largest.
+
+    ABR = min over groups of mean attention / max over groups of mean attention (Ghosh, Dutt and
+    Wilson 2021), the mean over the group's documents in the ranking (``population="ranked"``). In
+    [0, 1]; higher is more even, 1: all groups get the same. Attention falls geometrically with the
+    rank, ``browsing="RBP(p=0.5)"`` by default, a choice of this plugin.
+
+    Documents without a known group keep their ranks and belong to no group; one of several groups
+    counts in part. Undefined (NaN): a group of the attribute has no document in the ranking, which
+    would look even if it were left out (``empty="skip"`` does so and compares the others, if there
+    are two); no document with a known group. 0 for a query that the run lacks. On sampled runs the
+    mean over samples; ``amortize=True`` averages attention over the samples first.
+    """
+
+    NAME = "ABR"
+    PRETTY_NAME = "Attention bias ratio"
+    CITATION = "ghosh2021fair"
+    BETTER = "higher"
+    MISSING = 0.0
+    SUPPORTED_PARAMS: ClassVar = {
+        "cutoff": p.CUTOFF,
+        "groups": p.GROUPS,
+        "browsing": p.browsing("RBP(p=0.5)"),
+        "population": p.population("ranked"),
+        "unlabeled": p.UNLABELED,
+        "amortize": p.amortize(False),
+        "empty": p.EMPTY,
+    }
+
+    @property
+    def combined(self) -> str:
+        """How the groups are compared: always min / max."""
+        return "min/max"
+
+    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
+        """Return exposure and number of documents."""
+        return got.exposure, have.size
+
+    def top(self) -> float:
+        """Return the attention of the first rank."""
+        return first_attention(self)
+
+
+ABR = AttentionBiasRatio()
+
+
+GAMMA = Param(
+    (int, float),
+    default=0.8,
+    desc="patience: the probability of going on to the next rank",
+    check=lambda value: "" if 0 < value < 1 else "must lie between 0 and 1",
+)
+
+
+class RankBiasedExposure(CombinedExposure):
+    """Base of the three: attention (1 - gamma) gamma^(k - 1), k from 1."""
+
+    CITATION = "kirnap2021estimation"
+    BETTER = "higher"
+    SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
+        "cutoff": p.CUTOFF,
+        "groups": p.GROUPS,
+        "gamma": GAMMA,
+        "combine": p.COMBINE,
+        "population": p.population("judged+ranked"),
+        "unlabeled": p.UNLABELED,
+        "amortize": p.amortize(False),
+        "empty": p.EMPTY,
+    }
+
+    @property
+    def model(self) -> RBP:
+        """The browsing model, gamma^rank."""
+        return RBP(p=float(self["gamma"]))
+
+    @property
+    def scale(self) -> float:
+        """The factor 1 - gamma, which makes the attention of all ranks sum to 1."""
+        return 1.0 - float(self["gamma"])
+
+
+class RankBiasedEquality(RankBiasedExposure):
+    """Whether all groups get the same exposure in total.
+
+    ER(g) = (1 - gamma) sum over ranks k of gamma^(k - 1) [document k in g] (Kirnap et al. 2021, Eq.
+    2), compared over the groups by ``combine``: ``"min/max"`` (default; in [0, 1], higher is more
+    even), ``"max/min"``, ``"max-min"``, ``"max-deviation"``, ``"mean-deviation"``, ``"l2"`` and
+    ``"variance"``, all lower is more even. ``gamma`` is 0.8 by default, this plugin's choice.
+
+    A group without a document shown has an exposure of 0 and counts as such. Documents without a
+    known group keep their ranks and belong to no group; one of several groups counts in part.
+    Undefined (NaN): no document with a known group; ``"max/min"`` with 0 below. A query that the
+    run lacks gets a value that none is worse than: 0 for ``"min/max"``, NaN for ``"max/min"``. On
+    sampled runs the mean over samples; ``amortize=True`` averages exposure over the samples first.
+    """
+
+    NAME = "ERBE"
+    PRETTY_NAME = "Rank-biased exposure, equal by group"
+    SUPPORTED_PARAMS: ClassVar = {
+        name: param
+        for name, param in RankBiasedExposure.SUPPORTED_PARAMS.items()
+        if name not in ("population", "empty")
+    }
+
+    def population(self, judged: Judged) -> Population:
+        """Return 1 for each group: nothing is divided by its documents."""
+        rows = judged.run
+        n_rows = len(rows.qids) if self["amortize"] else rows.n_rankings
+        ones = np.ones((n_rows, len(self.compared)))
+        return Population(ones, ones, ones)
+
+    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
+        """Return exposure, to be divided by 1."""
+        return self.scale * got.exposure, have.size
+
+    def top(self) -> float:
+        """Return the attention of all ranks together."""
+        return 1.0
+
+
+ERBE = RankBiasedEquality()
+
+
+class RankBiasedProportionality(RankBiasedExposure):
+    """Whether all groups get exposure in proportion to their numbers of documents.
+
+    ER(g) of `ERBE` over the number of the group's documents (Kirnap et al. 2021), compared by
+    ``combine`` as in `ERBE`: ``"min/max"`` (default) in [0, 1], higher is more in proportion; all
+    others 0 or above, lower is. ``population`` says which documents there are: all that are labeled
+    for the query or shown (default), or ``"collection"``: all that have groups.
+
+    Undefined (NaN) also where a group of the attribute has no document there (``empty="skip"``
+    compares the others). In all else as `ERBE`.
+    """
+
+    NAME = "ERBP"
+    PRETTY_NAME = "Rank-biased exposure, proportional to group size"
+
+    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
+        """Return exposure and number of documents."""
+        return self.scale * got.exposure, have.size
+
+    def top(self) -> float:
+        """Return the attention of the first rank, the highest mean that a group can have."""
+        return self.scale
+
+
+ERBP = RankBiasedProportionality()
+
+
+class RankBiasedRelevance(RankBiasedExposure):
+    """Whether all groups get exposure in proportion to their numbers of relevant documents.
+
+    ER(g) of `ERBE` over the number of the group's documents with a label above 0 in ``population``
+    (Kirnap et al. 2021), compared by ``combine`` as in `ERBE`: ``"min/max"`` (default) in [0, 1],
+    higher is more in proportion; all others 0 or above, lower is. All documents that are shown
+    count for the exposure, relevant or not.
+
+    Undefined (NaN) also where a group has no relevant document (``empty="skip"`` compares the
+    others). A query that the run lacks gets 0 with ``"min/max"`` and NaN otherwise. In all else as
+    `ERBE`.
+    """
+
+    NAME = "ERBR"
+    PRETTY_NAME = "Rank-biased exposure, proportional to relevant documents"
+    EMPTY_REASON = "a group has no relevant document"
+
+    def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
+        """Return exposure and number of relevant documents."""
+        return self.scale * got.exposure, have.relevant
+
+
+ERBR = RankBiasedRelevance()

@@ -1,4 +1,7 @@
-"""GFR: group fairness and relevance."""
+"""GFR: group fairness and relevance, and how similar two distributions over groups are.
+
+Similarities are nominal or ordinal (Sakai, Kim and Kang 2022).
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,56 @@ import numpy as np
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import total
 from fairtk.frames import FloatArray
+from fairtk.groups import SparseRows, js_divergence
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, GroupMeasure, Scored
-from fairtk_classic.similarity import similarity_of
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
     from fairtk.measures import Judged
+
+
+def similarity_of(achieved: FloatArray, target: FloatArray, kind: str) -> FloatArray:
+    """Return 1 minus a divergence of each row; shape (n_rows,), in [0, 1], 1 for equal rows.
+
+    Args:
+        achieved: distributions over n > 1 groups; shape (n_rows, n).
+        target: distributions to compare with; same shape.
+        kind: ``"JSD"`` (nominal groups), ``"NMD"`` or ``"RNOD"`` (ordinal: columns in order).
+    """
+    divergence = {
+        "JSD": jensen_shannon_bits,
+        "NMD": normalized_match_distance,
+        "RNOD": root_normalized_order_aware_divergence,
+    }[kind]
+    return 1.0 - divergence(achieved, target)
+
+
+def jensen_shannon_bits(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Return the Jensen-Shannon divergence to base 2, in [0, 1]."""
+    return js_divergence(SparseRows.of_dense(p), SparseRows.of_dense(q), 2)
+
+
+def normalized_match_distance(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Return NMD = sum over i of |cumulative p_i - cumulative q_i| / (n - 1), in [0, 1]."""
+    gap = np.cumsum(p, axis=1) - np.cumsum(q, axis=1)
+    return np.asarray(np.abs(gap).sum(axis=1) / (p.shape[1] - 1))
+
+
+def root_normalized_order_aware_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Return RNOD, in [0, 1].
+
+    The root of the mean, over the groups i that have a target q_i > 0, of
+    sum over j of |i - j| (p_j - q_j)^2, divided by n - 1.
+    """
+    n = p.shape[1]
+    steps = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float)
+    wanted = q > 0
+    from_each = ((p - q) ** 2) @ steps
+    mean = (from_each * wanted).sum(axis=1) / np.maximum(wanted.sum(axis=1), 1)
+    return np.asarray(np.sqrt(mean / (n - 1)))
+
 
 SIMILARITIES = ("JSD", "NMD", "RNOD")
 SIMILARITY = Param(
@@ -159,8 +204,8 @@ class GroupFairnessAndRelevance(GroupMeasure):
     ) -> FloatArray:
         """Return the similarity of the documents so far and the target at each row; (n_rows,)."""
         ranked = judged.run
-        found = attribute.memberships(ranked.docnos, "uniform")
-        dense = found.dense()[:, _known(attribute)]
+        memberships = attribute.memberships(ranked.docnos, "uniform")
+        dense = memberships.dense()[:, _known(attribute)]
         even = 1.0 / dense.shape[1]
         useful = np.nan_to_num(judged.pair_label)[judged.pair_of_row] > 0
         rows = np.where(useful[:, None], _shares(dense, even)[ranked.doc], even)

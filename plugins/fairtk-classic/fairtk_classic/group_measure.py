@@ -1,8 +1,12 @@
-"""What all measures of groups share: groups, shares of documents, targets, undefined queries."""
+"""What all measures of groups share: how groups, targets and rankings are read.
+
+And how values of rankings become those of queries, with a reason for each that is undefined.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +19,7 @@ from fairtk.measures import FairMeasure, warn_of_thin_labels
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
     from fairtk.measures import Judged
+
 
 Reasons = tuple[tuple[str, BoolArray], ...]
 """Why something has no value, each with a mask of what."""
@@ -79,21 +84,19 @@ class GroupMeasure(FairMeasure):
                 f"{self.NAME}: {self.groups.name!r} has {space.size} groups, more than the "
                 f"{_MOST_GROUPS} that can be compared one by one; cross fewer attributes"
             )
-        cells = np.arange(space.size)
-        return cells if self["unlabeled"] == "group" else cells[space.known(cells)]
+        every = np.arange(space.size)
+        return every if self["unlabeled"] == "group" else every[space.known(every)]
 
     def names(self) -> list[str]:
         """Return the names of the levels that are compared; crossed ones are joined by ``*``."""
         levels = self.groups.levels
-        found = [levels[int(cell)] for cell in self.compared]
-        return [level if isinstance(level, str) else "*".join(level) for level in found]
+        compared = [levels[place] for place in self.compared.tolist()]
+        return [level if isinstance(level, str) else "*".join(level) for level in compared]
 
     def shares(self, judged: Judged, docnos: Any) -> FloatArray:
         """Return how much of each document belongs to each compared level; (n_docnos, n_levels)."""
         policy = {"drop": "drop", "group": "unknown", "uniform": "uniform"}[self["unlabeled"]]
-        found = self.groups.memberships(docnos, policy)
-        dense = found.dense()
-        return dense[:, self.compared]
+        return self.groups.memberships(docnos, policy).dense()[:, self.compared]
 
     def shares_of_run(self, judged: Judged) -> FloatArray:
         """Return `shares` of the run's documents, computed once for all measures."""
@@ -112,8 +115,7 @@ class GroupMeasure(FairMeasure):
             )
         target: Target = self["target"].for_groups(self.groups)
         rows = target.for_qids(judged.qids).expanded()
-        dense = rows.dense()
-        dense = dense[:, self.compared]
+        dense = rows.dense()[:, self.compared]
         total = dense.sum(axis=1, keepdims=True)
         result: FloatArray = np.full_like(dense, np.nan)
         return np.asarray(np.divide(dense, total, out=result, where=total > 0))
@@ -176,3 +178,71 @@ class BinaryMeasure(GroupMeasure):
         """Return the column of the protected level and the sum of the others; shape (n, 2)."""
         own = values[:, self.protected()]
         return np.column_stack([own, values.sum(axis=1) - own])
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The documents with a known group of each ranking, in order; "rows" below.
+
+    Documents without one are left out and the others move up: a prefix of 10 is the first 10
+    documents of which something is known.
+
+    Attributes:
+        query: index into the labels' queries of each ranking; shape (n_rankings,).
+        ranking: ranking of each row, non-decreasing; shape (n_rows,).
+        size: number of rows of each ranking; shape (n_rankings,).
+        share: how much of each document belongs to each group; shape (n_rows, n_groups).
+    """
+
+    query: IntArray
+    ranking: IntArray
+    size: IntArray
+    share: FloatArray
+
+    @cached_property
+    def start(self) -> IntArray:
+        """First row of each ranking; shape (n_rankings,)."""
+        return np.cumsum(self.size) - self.size
+
+    @cached_property
+    def place(self) -> IntArray:
+        """Place of each row in its ranking, from 1; shape (n_rows,)."""
+        return np.arange(len(self.ranking)) - self.start[self.ranking] + 1
+
+    def running(self, values: FloatArray) -> FloatArray:
+        """Return sums over each row and those above it in its ranking; shape of `values`."""
+        summed = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
+        return np.asarray(summed[1:] - summed[self.start][self.ranking])
+
+    def total(self, values: FloatArray) -> FloatArray:
+        """Return sums over each ranking; shape (n_rankings, ...)."""
+        if values.ndim == 1:
+            return total(self.ranking, values, len(self.size))
+        columns = [self.total(column) for column in values.T]
+        return np.column_stack(columns) if columns else np.zeros((len(self.size), 0))
+
+
+def make_listing(measure: GroupMeasure, judged: Judged) -> Listing:
+    """Return the labeled documents of a run, cut at the measure's ``@k``.
+
+    The cutoff comes first: ``@10`` reads the first 10 ranks, labeled or not.
+    """
+    ranked, cutoff = judged.run, measure["cutoff"]
+    share = measure.shares_of_run(judged)[ranked.doc]
+    kept = share.sum(axis=1) > 0
+    if cutoff is not None:
+        kept &= ranked.position < cutoff
+    ranking = ranked.ranking[kept]
+    return Listing(
+        query=judged.ranking_query,
+        ranking=ranking,
+        size=np.bincount(ranking, minlength=ranked.n_rankings),
+        share=share[kept],
+    )
+
+
+def ratio(above: FloatArray, below: FloatArray, otherwise: float = np.nan) -> FloatArray:
+    """Return above / below, and `otherwise` where below is 0."""
+    shape = np.broadcast(above, below).shape
+    result: FloatArray = np.full(shape, otherwise)
+    return np.asarray(np.divide(above, below, out=result, where=np.asarray(below) != 0))

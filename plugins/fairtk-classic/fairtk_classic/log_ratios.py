@@ -1,4 +1,4 @@
-"""The log-ratio measures of exposure: what logDP, logEUR and logRUR share."""
+"""Log ratios of the protected level's exposure and that of the others: logDP, logEUR and logRUR."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from fairtk.frames import BoolArray, FloatArray
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
-from fairtk_classic.exposures import ExposureMeasure, Exposures, Population
+from fairtk_classic.exposures import ExposureMeasure, Exposures, Population, per_mean_relevance
 from fairtk_classic.group_measure import NOTHING_KNOWN, BinaryMeasure, Scored
 
 if TYPE_CHECKING:
     from fairtk.measures import Judged
+
 
 DELTA = 1e-6
 """Added to both sides, so that a group without exposure has a finite logarithm."""
@@ -67,3 +68,100 @@ class LogRatio(ExposureMeasure, BinaryMeasure):
             np.abs(value) if self["absolute"] else value,
             ((NOTHING_KNOWN, ~got.known), (self.REASON, ~defined)),
         )
+
+
+PER = Param(
+    str,
+    default="group",
+    choices=("group", "document"),
+    desc="compare the groups' total exposure, or the mean exposure of their documents",
+)
+
+
+class LogDemographicParity(LogRatio):
+    """Whether protected documents get more or less exposure than the others, as a log ratio.
+
+    logDP = ln(E_protected + d) - ln(E_others + d), d = 1e-6, with E_g the sum of the attention of a
+    group's documents (demographic parity of Singh and Joachims 2018, in the form of Raj and
+    Ekstrand 2022). 0: both get the same in total, whatever their numbers. ``per="document"``
+    divides E_g by the number of the group's documents in ``population``, which is the constraint of
+    Singh and Joachims. Below 0 the protected documents get less, above 0 more; better is closer to
+    0, and ``absolute=True`` gives the distance, since values of queries on both sides cancel in a
+    mean.
+
+    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` says otherwise
+    (a published code multiplies by the reciprocal, so that exposure grows with rank). A group that
+    gets none gives a large but finite value, about -13 or 13, that rules a mean. Documents without
+    a known group keep their ranks and belong to no side. Undefined (NaN): no document with a known
+    group, ``per="document"`` for a side without documents, and a query that the run lacks (no value
+    is the worst). On sampled runs exposure is averaged over samples first.
+    """
+
+    NAME = "logDP"
+    PRETTY_NAME = "Log ratio of demographic parity"
+    SUPPORTED_PARAMS: ClassVar = {**LogRatio.SUPPORTED_PARAMS, "per": PER}
+    REASON = "the protected level or the others have no document"
+
+    def sides(self, got: Exposures, have: Population) -> tuple[FloatArray, BoolArray]:
+        """Return total or mean exposure."""
+        if self["per"] == "group":
+            return got.exposure, np.ones(len(got.query), dtype=bool)
+        some = have.size > 0
+        mean = np.divide(got.exposure, have.size, out=np.zeros_like(have.size), where=some)
+        return mean, np.asarray(some.all(axis=1))
+
+
+logDP = LogDemographicParity()  # noqa: N816 - the paper's name
+
+
+class LogExposedUtility(LogRatio):
+    """Whether protected documents get more or less exposure for their relevance than the others.
+
+    logEUR = ln(E_protected / Y_protected + d) - ln(E_others / Y_others + d), d = 1e-6, with E_g the
+    sum of the attention of a group's documents and Y_g the mean label of its documents in
+    ``population`` (the disparate treatment ratio of Singh and Joachims 2018, in the form of Raj and
+    Ekstrand 2022). ``per="document"`` takes the mean exposure for E_g, as Singh and Joachims do, so
+    that the numbers of documents cancel. 0: alike; below 0 the protected documents get less; better
+    is closer to 0.
+
+    Labels below 0 and documents without one count as 0. Undefined (NaN) also where a side has no
+    relevant document. In all else as `logDP`.
+    """
+
+    NAME = "logEUR"
+    PRETTY_NAME = "Log ratio of exposed utility"
+    SUPPORTED_PARAMS: ClassVar = {**LogRatio.SUPPORTED_PARAMS, "per": PER}
+    REASON = "the protected level or the others have no relevant document"
+
+    def sides(self, got: Exposures, have: Population) -> tuple[FloatArray, BoolArray]:
+        """Return exposure over mean relevance."""
+        return per_mean_relevance(got.exposure, have, self["per"])
+
+
+logEUR = LogExposedUtility()  # noqa: N816 - the paper's name
+
+
+class LogRealizedUtility(LogRatio):
+    """Whether protected documents get more or less clicks for their relevance than the others.
+
+    logRUR = ln(C_protected / Y_protected + d) - ln(C_others / Y_others + d), d = 1e-6, with C_g the
+    sum of attention times label over a group's documents, a model of clicks, and Y_g the mean label
+    of its documents in ``population`` (the disparate impact ratio of Singh and Joachims 2018, in
+    the form of Raj and Ekstrand 2022). ``per="document"`` takes the mean for C_g, as Singh and
+    Joachims do. 0: alike; below 0 the protected documents get less; better is closer to 0.
+
+    Labels below 0 and documents without one count as 0. Undefined (NaN) also where a side has no
+    relevant document. In all else as `logDP`.
+    """
+
+    NAME = "logRUR"
+    PRETTY_NAME = "Log ratio of realized utility"
+    SUPPORTED_PARAMS: ClassVar = {**LogRatio.SUPPORTED_PARAMS, "per": PER}
+    REASON = "the protected level or the others have no relevant document"
+
+    def sides(self, got: Exposures, have: Population) -> tuple[FloatArray, BoolArray]:
+        """Return attention times label over mean relevance."""
+        return per_mean_relevance(got.gain, have, self["per"])
+
+
+logRUR = LogRealizedUtility()  # noqa: N816 - the paper's name

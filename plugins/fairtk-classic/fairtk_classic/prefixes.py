@@ -1,19 +1,36 @@
-"""The family of Yang and Stoyanovich: the protected level's share of prefixes against the whole."""
+"""Measures of prefixes: the protected level's share in them against the whole, or against chance.
+
+rND, rKL and rRD are the family of Yang and Stoyanovich; FAIR_prefix is the test of FA*IR.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import log2
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import total
 from fairtk.frames import FloatArray
+from fairtk.measures import Param
 from fairtk_classic import parameters as p
-from fairtk_classic.group_measure import NO_TARGET, NOTHING_KNOWN, BinaryMeasure, Reasons, Scored
-from fairtk_classic.listing import Listing, make_listing, ratio
+from fairtk_classic.group_measure import (
+    NO_TARGET,
+    NOTHING_KNOWN,
+    BinaryMeasure,
+    Listing,
+    Reasons,
+    Scored,
+    make_listing,
+    ratio,
+)
 
 if TYPE_CHECKING:
     from fairtk.measures import Judged
+    from fairtk_classic.group_measure import Reasons, Scored
+
 
 TRACE = 1e-9
 """A highest sum below this is 0 but for rounding."""
@@ -109,3 +126,238 @@ class PrefixMeasure(BinaryMeasure):
             extremes = [two[np.lexsort((sign * protected, listed.ranking))] for sign in (1.0, -1.0)]
         sums = [self.summed(listed, order, whole) for order in extremes]
         return np.asarray(np.max(sums, axis=0))
+
+
+class NormalizedDifference(PrefixMeasure):
+    """How far the share of protected documents in prefixes is from their share of the whole.
+
+    rND = (1/Z) sum over i = step, 2 step, ... of |n+_i / i - n+_N / N| / log2(i), with n+_i
+    protected documents among the first i of N (Yang and Stoyanovich 2017). In [0, 1]; lower is
+    closer: 0 where every prefix has the share of the whole. Too many and too few protected
+    documents count alike.
+
+    The whole is the ranking itself, cut at ``@k``, as in the paper; with ``target`` it is the
+    target. Z is the sum of the worst order of the same documents, computed exactly (the published
+    code estimates it from ten random rankings); with a target, of a ranking of one kind only. The
+    discount is the paper's log2(i); the published code has log2(i + 1).
+
+    Documents without a known group are left out and the others move up (``unlabeled``). A document
+    of several groups counts in part. Undefined (NaN): fewer than `step` documents with a group; all
+    of one kind, or a single prefix that is the whole (0/0, not 0). 1 for a query that the run
+    lacks. On sampled runs the mean over samples.
+    """
+
+    NAME = "rND"
+    PRETTY_NAME = "Normalized discounted difference"
+
+    def difference(self, own: FloatArray, other: FloatArray, whole: FloatArray) -> FloatArray:
+        """Return |n+ / i - whole|."""
+        return np.abs(ratio(own, own + other) - whole)
+
+
+rND = NormalizedDifference()  # noqa: N816 - the paper's name
+
+
+class NormalizedDivergence(PrefixMeasure):
+    """How far the shares of protected and other documents in prefixes diverge from the whole.
+
+    rKL = (1/Z) sum over i = step, 2 step, ... of KL(P_i || Q) / log2(i), with P_i the shares of
+    protected and other documents among the first i, Q those of the whole, and logarithms to base 2
+    (Yang and Stoyanovich 2017). In [0, 1]; lower is closer.
+
+    As `rND` in all else: the whole, Z, discount, documents without a group, undefined queries,
+    samples. A share of 0 adds nothing (0 log 0 = 0), as in the definition; the published code sets
+    shares of 0 and of 1 to 0.001. Undefined (NaN) also where the target gives nothing to a group
+    that a prefix shows. For more than two groups see `NDKL`.
+    """
+
+    NAME = "rKL"
+    PRETTY_NAME = "Normalized discounted Kullback-Leibler divergence"
+
+    def difference(self, own: FloatArray, other: FloatArray, whole: FloatArray) -> FloatArray:
+        """Return the divergence in bits."""
+        share = ratio(own, own + other)
+        return _bits(share, whole) + _bits(1.0 - share, 1.0 - whole)
+
+
+def _bits(p: FloatArray, q: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(p > 0, p * np.log2(p / q), np.where(np.isnan(p + q), np.nan, 0.0))
+
+
+rKL = NormalizedDivergence()  # noqa: N816 - the paper's name
+
+
+class NormalizedRatioDifference(PrefixMeasure):
+    """How far the ratio of protected to other documents in prefixes is from that of the whole.
+
+    rRD = (1/Z) sum over i = step, 2 step, ... of |n+_i / n-_i - n+_N / n-_N| / log2(i), with n+
+    protected and n- other documents; a ratio whose numerator or denominator is 0 is 0 (Yang and
+    Stoyanovich 2017). In [0, 1]; lower is closer. The protected level must be the minority: where
+    it is more than half of the whole the measure does not apply (NaN).
+
+    Z is the highest sum that any order of the same documents has, found exactly; with a target, any
+    ranking of the length. Mind what the definition does: a prefix without other documents has the
+    ratio 0, like one without protected documents, and a prefix with one other document dominates.
+    The published code caps the ratio at that of the whole instead, so it does not see too many
+    protected documents, and estimates Z.
+
+    As `rND` in all else, but every document must be protected or not: one that is so in part is an
+    error.
+    """
+
+    NAME = "rRD"
+    PRETTY_NAME = "Normalized discounted ratio difference"
+
+    def difference(self, own: FloatArray, other: FloatArray, whole: FloatArray) -> FloatArray:
+        """Return |n+ / n- - whole / (1 - whole)|; the ratio of a prefix without others is 0."""
+        return np.abs(ratio(own, other, 0.0) - ratio(whole, 1.0 - whole, 0.0))
+
+    def per_ranking(self, judged: Judged) -> Scored:
+        """Return the value of each ranking; documents must be protected or not."""
+        ranked = judged.run
+        two = self.two(self.shares_of_run(judged))
+        split = np.flatnonzero((two > 0).all(axis=1))
+        if len(split):
+            raise InputError(
+                f"{self!r} counts documents, but docno {str(ranked.docnos[split[0]])!r} belongs to "
+                f"{self['protected']!r} in part ({len(split)} such documents); use rND, or groups "
+                "with one level per document"
+            )
+        return super().per_ranking(judged)
+
+    def other_reasons(self, whole: FloatArray) -> Reasons:
+        """Return the reason that the protected level is no minority."""
+        return (("the protected level is more than half of the whole", whole > 0.5),)
+
+    def most(
+        self, listed: Listing, two: FloatArray, whole: FloatArray, targeted: bool
+    ) -> FloatArray:
+        """Return the highest sum of any order of the same documents; with a target, of any."""
+        count = np.rint(listed.total((two[:, 0] > 0).astype(float))).astype(int)
+        most = [
+            highest(int(n), None if targeted else int(m), float(q), self["step"])
+            for n, m, q in zip(listed.size, count, whole, strict=True)
+        ]
+        return np.where(whole <= 0.5, np.array(most, dtype=float), np.nan)
+
+
+@lru_cache(maxsize=4096)
+def highest(n: int, n_protected: int | None, whole: float, step: int) -> float:
+    """Return the highest sum of ratio differences that a ranking can have.
+
+    Prefix by prefix, for each number of protected documents in it the best sum so far: the ratio is
+    not monotone in that number, so sorted orders would not do.
+
+    Args:
+        n: number of documents.
+        n_protected: how many of them are protected; None: any number.
+        whole: share of protected documents in the whole.
+        step: distance of the prefixes.
+    """
+    if not 0 <= whole < 1:
+        return float("nan")
+    wanted = whole / (1.0 - whole)
+    best = np.array([0.0])  # by number of protected documents
+    for size in range(step, n + 1, step):
+        grown = np.full(size + 1, -np.inf)
+        for more in range(step + 1):
+            grown[more : more + len(best)] = np.maximum(grown[more : more + len(best)], best)
+        own = np.arange(size + 1.0)
+        if n_protected is not None:
+            grown[(own > n_protected) | (size - own > n - n_protected)] = -np.inf
+        best = grown + np.abs(ratio(own, size - own, 0.0) - wanted) / log2(size)
+    return float(best.max())
+
+
+rRD = NormalizedRatioDifference()  # noqa: N816 - the paper's name
+
+
+SHARE = Param(
+    (int, float),
+    desc="the minimum share p of protected documents; default: that of the target, or else of all "
+    "documents with groups",
+    check=lambda value: "" if 0 < value < 1 else "must lie between 0 and 1",
+)
+
+
+class FairPrefixes(BinaryMeasure):
+    """How likely as few protected documents would be by chance, averaged over all prefixes.
+
+    (1/N) sum over k = 1..N of F(n+_k; k, p), with n+_k protected documents among the first k and F
+    the cumulative distribution function of the binomial distribution: the test statistic of ranked
+    group fairness (Zehlike et al. 2017) without a threshold, as Raj and Ekstrand (2022) make it a
+    measure. In (0, 1]; higher: protected documents are not fewer than chance would have them. Too
+    many of them are never a fault: it is 1 for protected documents alone, and about one half or
+    more at a share of p. Not to be mixed up with the FAIR of Gao, Ge and Shah (2022).
+
+    ``p`` is given, or the share of ``protected`` in ``target``, or else its share among all
+    documents that have groups. The ranking is cut at ``@k``; documents without a known group are
+    left out and the others move up. A document of several groups counts in part: F is then
+    interpolated by the incomplete beta function, which equals it at whole numbers. Undefined (NaN):
+    no document with a group; a target, or a collection, that is all or not at all protected. 0 for
+    a query that the run lacks. On sampled runs the mean over samples.
+    """
+
+    NAME = "FAIR_prefix"
+    PRETTY_NAME = "FAIR prefix measure"
+    CITATION = "zehlike2017fair raj2022measuring"
+    BETTER = "higher"
+    MISSING = 0.0
+    SUPPORTED_PARAMS: ClassVar = {
+        "cutoff": p.CUTOFF,
+        "groups": p.GROUPS,
+        "protected": p.PROTECTED,
+        "p": SHARE,
+        "target": p.TARGET,
+        "unlabeled": p.UNLABELED,
+    }
+
+    def check_params(self) -> None:
+        """Raise if p and target are both given."""
+        super().check_params()
+        if "p" in self.params and "target" in self.params:
+            raise ParameterError("FAIR_prefix: give p or target, not both")
+
+    def per_ranking(self, judged: Judged) -> Scored:
+        """Return the value of each ranking."""
+        listed = make_listing(self, judged)
+        two = self.two(listed.share)
+        wanted = self.wanted(judged)
+        open_ = ~((wanted > 0) & (wanted < 1))
+        sums = listed.running(two)
+        share = np.where(open_, 0.5, wanted)[listed.query][listed.ranking]
+        chance = binomial_cdf(sums[:, 0], sums.sum(axis=1), share)
+        value = ratio(listed.total(chance), listed.size.astype(float))
+        reason = f"{NO_TARGET}, or it is 0 or 1 for {self.params.get('protected')!r}"
+        return Scored(listed.query, value, ((NOTHING_KNOWN, listed.size == 0),), ((reason, open_),))
+
+    def wanted(self, judged: Judged) -> FloatArray:
+        """Return p for each query; NaN: there is none."""
+        n_queries = len(judged.qids)
+        if self["p"] is not None:
+            return np.full(n_queries, float(self["p"]))
+        if self["target"] is not None:
+            return self.two(self.target_shares(judged))[:, 0]
+        sums = self.two(self.shares(judged, self.groups.docnos)).sum(axis=0)
+        return np.full(n_queries, sums[0] / sums.sum() if sums.sum() > 0 else np.nan)
+
+
+def binomial_cdf(successes: FloatArray, trials: FloatArray, p: FloatArray) -> FloatArray:
+    """Return the probability of at most so many successes, interpolated between whole numbers.
+
+    Args:
+        successes: at most `trials`.
+        trials: above 0.
+        p: probability of a success, between 0 and 1.
+    """
+    from scipy.special import betainc
+
+    failures = trials - successes
+    some = failures > 1e-9
+    result: FloatArray = np.ones(np.broadcast(successes, p).shape)
+    result[some] = betainc(failures[some], successes[some] + 1.0, 1.0 - p[some])
+    return result
+
+
+FAIR_prefix = FairPrefixes()

@@ -5,7 +5,7 @@ from math import log2, sqrt
 import numpy as np
 import pytest
 from fairtk_classic import ARP, GFR, IAA
-from fairtk_classic.similarity import similarity_of
+from fairtk_classic.gfr import similarity_of
 from frames import groups, spelled, target, value
 
 from fairtk import Target

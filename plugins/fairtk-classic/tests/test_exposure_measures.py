@@ -16,7 +16,7 @@ from fairtk_classic import (
     logEUR,
     logRUR,
 )
-from fairtk_classic.combination import combine
+from fairtk_classic.exposures import combine
 from fairtk_classic.parameters import COMBINATIONS
 from frames import groups, spelled, value
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fairtk_classic import FAIR_prefix, rKL, rND, rRD
-from fairtk_classic.fair_prefix import binomial_cdf
+from fairtk_classic.prefixes import binomial_cdf
 from frames import groups, qrels, run, spelled, target, value
 
 from fairtk.errors import InputError, ParameterError, UndefinedWarning

@@ -1,0 +1,262 @@
+"""Measures of the groups' shares of the first ranks against a target: NDKL, and three of skew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fairtk.errors import ParameterError, listed
+from fairtk.frames import FloatArray
+from fairtk.groups import log_of
+from fairtk.measures import Param
+from fairtk_classic import parameters as p
+from fairtk_classic.group_measure import (
+    NO_TARGET,
+    NOTHING_KNOWN,
+    GroupMeasure,
+    Listing,
+    Scored,
+    make_listing,
+    ratio,
+)
+
+if TYPE_CHECKING:
+    from fairtk.measures import Judged
+
+
+class DiscountedDivergence(GroupMeasure):
+    """How far the groups' shares of every prefix diverge from a target, top ranks counting most.
+
+    NDKL = (1/Z) sum over i = 1..N of KL(D_i || p) / log2(i + 1), with D_i the shares of the groups
+    among the first i documents, p the target and Z = sum of 1 / log2(i + 1) (Geyik et al. 2019).
+    From 0 to ln(1 / smallest target share), the value of a query that the run lacks; lower is
+    closer. Natural logarithm by default (``base=2``: bits). It never reaches 0 in practice: a
+    prefix of one document cannot have the shares of the target.
+
+    The ranking is cut at ``@k``; documents without a known group are left out and the others move
+    up. A document of several groups counts in part. Nothing is added to shares of 0 (one published
+    code adds 1e-7), so that the value is undefined (NaN) where the target gives nothing to a group
+    that is shown. Also undefined: no target; no document with a group. On sampled runs the mean
+    over samples.
+    """
+
+    NAME = "NDKL"
+    PRETTY_NAME = "Normalized discounted Kullback-Leibler divergence from a target"
+    CITATION = "geyik2019fairness"
+    BETTER = "lower"
+    SUPPORTED_PARAMS: ClassVar = {
+        "cutoff": p.CUTOFF,
+        "groups": p.GROUPS,
+        "target": p.TARGET,
+        "base": p.BASE,
+        "unlabeled": p.UNLABELED,
+    }
+
+    def per_ranking(self, judged: Judged) -> Scored:
+        """Return the value of each ranking."""
+        listed = make_listing(self, judged)
+        target = self.target_shares(judged)
+        value = discounted_divergence(listed, target[listed.query]) / log_of(self["base"])
+        return Scored(
+            listed.query,
+            np.where(np.isfinite(value), value, np.nan),
+            (
+                (NOTHING_KNOWN, listed.size == 0),
+                ("the target gives nothing to a group that is shown", np.isinf(value)),
+            ),
+            ((NO_TARGET, np.asarray(np.isnan(target).any(axis=1))),),
+        )
+
+    def worst(self, judged: Judged) -> FloatArray:
+        """Return the divergence of the group with the smallest target share alone."""
+        target = self.target_shares(judged)
+        smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0)
+        return np.asarray(-np.log(smallest) / log_of(self["base"]))
+
+
+def discounted_divergence(listed: Listing, target: FloatArray) -> FloatArray:
+    """Return the discounted mean divergence of each ranking's prefixes, in nats; (n_rankings,).
+
+    Args:
+        listed: the rankings.
+        target: shares of the groups; shape (n_rankings, n_groups).
+    """
+    sums = listed.running(listed.share)
+    shares = sums / sums.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(shares > 0, shares * np.log(shares / target[listed.ranking]), 0.0)
+    discount = 1.0 / np.log2(listed.place + 1.0)
+    return ratio(listed.total(discount * terms.sum(axis=1)), listed.total(discount))
+
+
+NDKL = DiscountedDivergence()
+
+
+NOT_SHOWN = (
+    "a group of the target is not shown, so its skew is minus infinity (smoothing=0.01 makes it "
+    "finite)"
+)
+
+
+class SkewMeasure(GroupMeasure):
+    """Base of the three; a subclass defines `pick`."""
+
+    CITATION = "geyik2019fairness"
+    SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
+        "cutoff": p.CUTOFF,
+        "groups": p.GROUPS,
+        "target": p.TARGET,
+        "smoothing": p.SMOOTHING,
+        "unlabeled": p.UNLABELED,
+    }
+
+    def pick(self, skew: FloatArray) -> FloatArray:
+        """Return one of the groups' skews of each ranking; NaN columns have none.
+
+        Args:
+            skew: skew of each group; shape (n_rankings, n_groups).
+        """
+        raise NotImplementedError
+
+    def per_ranking(self, judged: Judged) -> Scored:
+        """Return the value of each ranking."""
+        listed = make_listing(self, judged)
+        target = self.target_shares(judged)
+        sums = listed.total(listed.share)
+        known = listed.size > 0
+        skew = skew_values(sums, target[listed.query], self["smoothing"])
+        value = np.full(len(skew), np.nan)
+        open_ = np.asarray(np.isnan(target).any(axis=1))
+        rows = known & ~open_[listed.query]
+        if rows.any():  # groups without any level have no skew to pick
+            value[rows] = self.pick(skew[rows])
+        return Scored(
+            listed.query,
+            np.where(np.isinf(value), np.nan, value),
+            (
+                (NOTHING_KNOWN, ~known),
+                (NOT_SHOWN, value == -np.inf),
+                ("the target gives nothing to a group that is shown", value == np.inf),
+            ),
+            ((NO_TARGET, open_),),
+        )
+
+
+def skew_values(shown: FloatArray, target: FloatArray, smoothing: float) -> FloatArray:
+    """Return ln(share shown / target share) of each group; NaN where both are 0.
+
+    Args:
+        shown: number of documents of each group; shape (n_rankings, n_groups).
+        target: target shares; same shape.
+        smoothing: share of the target that is mixed into what is shown.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = shown / shown.sum(axis=1, keepdims=True)
+        return np.asarray(np.log((1.0 - smoothing) * share / target + smoothing))
+
+
+GROUP = Param(str, desc="the level whose skew is taken")
+
+
+class Skew(SkewMeasure):
+    """Whether one group has more or less of the first k ranks than the target gives it.
+
+    Skew@k = ln(share of the group among the first k / target share) (Geyik et al. 2019). 0 is the
+    target; below 0 the group is shown too little, above 0 too much. Better is closer to 0: "higher"
+    is true of values below 0 only, and values of queries on both sides cancel in a mean.
+
+    Documents without a known group are left out. A document of several groups counts in part. A
+    group that is not shown has a skew of minus infinity, so the value is undefined (NaN);
+    ``smoothing=s`` takes (1 - s) share + s target instead, which keeps 0 in its place and cannot
+    fall below ln(s). Also undefined: no target, a target of 0, no document with a group, and a
+    query that the run lacks (no value is the worst). On sampled runs the mean over samples.
+    """
+
+    NAME = "Skew"
+    PRETTY_NAME = "Skew"
+    BETTER = "higher"
+    SUPPORTED_PARAMS: ClassVar = {**SkewMeasure.SUPPORTED_PARAMS, "group": GROUP}
+
+    def check_params(self) -> None:
+        """Raise a `ParameterError` if the groups lack the level."""
+        super().check_params()
+        if "groups" in self.params and "group" in self.params:
+            self.place()
+
+    def place(self) -> int:
+        """Return the place of the level among those that are compared."""
+        names, wanted = self.names(), self.params.get("group")
+        if wanted not in names:
+            other = "" if wanted is None else f"; found {wanted!r}"
+            raise ParameterError(
+                f"Skew is of one group: write Skew(groups=..., group=..., target=...) with one of "
+                f"{listed(names, 40)}{other}"
+            )
+        return names.index(wanted)
+
+    def pick(self, skew: FloatArray) -> FloatArray:
+        """Return the skew of the group."""
+        return skew[:, self.place()]
+
+
+SKEW = Skew()
+
+
+class MinSkew(SkewMeasure):
+    """How much less than its target share the most disadvantaged group has of the first k ranks.
+
+    MinSkew@k = min over groups of ln(share among the first k / target share) (Geyik et al. 2019). 0
+    or below; higher is closer to the target, 0 is the target.
+
+    As `Skew` for documents without a known group or with several, and for samples. Groups without a
+    target share are not looked at. Undefined (NaN) where a group of the target is not shown at all,
+    which ``smoothing=s`` makes finite; then a query that the run lacks gets ln(s), the lowest value
+    there is, otherwise NaN. Also undefined: no target, no document with a group.
+    """
+
+    NAME = "MinSkew"
+    PRETTY_NAME = "Minimum skew"
+    BETTER = "higher"
+
+    def pick(self, skew: FloatArray) -> FloatArray:
+        """Return the smallest skew."""
+        return np.asarray(np.nanmin(skew, axis=1))
+
+    def worst(self, judged: Judged) -> float:
+        """Return the skew of a group that is not shown."""
+        return float(np.log(self["smoothing"])) if self["smoothing"] > 0 else np.nan
+
+
+MIN_SKEW = MinSkew()
+
+
+class MaxSkew(SkewMeasure):
+    """How much more than its target share the most advantaged group has of the first k ranks.
+
+    MaxSkew@k = max over groups of ln(share among the first k / target share) (Geyik et al. 2019).
+    From 0 to ln(1 / smallest target share), the value of a query that the run lacks; lower is
+    closer to the target, 0 is the target.
+
+    As `Skew` for documents without a known group or with several, for samples and ``smoothing``.
+    Undefined (NaN): no target, no document with a group, a group that is shown and has no target.
+    """
+
+    NAME = "MaxSkew"
+    PRETTY_NAME = "Maximum skew"
+    BETTER = "lower"
+
+    def pick(self, skew: FloatArray) -> FloatArray:
+        """Return the largest skew."""
+        return np.asarray(np.nanmax(skew, axis=1))
+
+    def worst(self, judged: Judged) -> FloatArray:
+        """Return the skew of the group with the smallest target share, if only it is shown."""
+        target = self.target_shares(judged)
+        smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0, keepdims=True)
+        alone = np.column_stack([np.ones(len(target)), np.zeros(len(target))])
+        two = np.column_stack([smallest, 1.0 - smallest])
+        return skew_values(alone, two, self["smoothing"])[:, 0]
+
+
+MAX_SKEW = MaxSkew()
