@@ -296,7 +296,7 @@ def test_wrong_input_is_one_line(fairtk, wiki, tmp_path, words, message):
         (ONLY, "[llm]\nbackend = 'opnai'", "unknown backend of [llm] 'opnai'"),
         (ONLY, "[ledger]\nmax_calls = 'x'", "'max_calls' must be an integer"),
         (ONLY, "[options.bm25]\nk1 = 1", "belong into [bm25]"),
-        (ONLY, "[bm25]\nk1 = 'x'", "k1 is out of its range; found 'x'"),
+        (ONLY, "[bm25]\nk1 = 'x'", "k1 must be a finite number of at least 0; found 'x'"),
     ],
 )
 def test_wrong_configurations_are_one_line(fairtk, config, tmp_path, first, more, message):

@@ -195,7 +195,7 @@ def test_results_before_a_run(gender, tmp_path):
         ({"options": {"fair-qr": {"k": 3}}}, r"settings of 'fair-qr' belong into \[fair-qr\]"),
         ({"options": {"bm25": {"k1": 3}}}, r"belong into \[bm25\]"),
         ({"bm25": {"k2": 1}}, r"unknown setting of \[bm25\] 'k2'"),
-        ({"bm25": {"b": 2}}, "b is out of its range; found 2"),
+        ({"bm25": {"b": 2}}, r"b must lie in \[0, 1\]; found 2"),
         ({"bm25": {"num_results": 0}}, "num_results must be an integer of at least 1"),
         ({"fair_qr": {"treshold": 1}}, "unknown setting of FairQR 'treshold'; did you mean 'thres"),
         ({"fair_qr": {"threshold": -1}}, "threshold must be 0 or above"),
