@@ -33,7 +33,7 @@ from fairtk.io import (
 )
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section, save_sections
-from fairtk.studies.fair_qr.cells import BM25, FAIR_QR, TUNED
+from fairtk.studies.fair_qr.systems import BM25, FAIR_QR, TUNED
 from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
 from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG, measures
 from fairtk.studies.frame import file_name, write_text

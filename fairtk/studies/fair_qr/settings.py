@@ -112,7 +112,7 @@ class Settings:
         options: settings of the other systems, by name.
         tuning: system to values of its settings (several such: a list), of which the best by the
             product are chosen for each fold on the other folds (`fairtk.tune`); None: all systems,
-            with `fairtk.studies.fair_qr.cells`; empty: none.
+            with `fairtk.studies.fair_qr.systems`; empty: none.
     """
 
     systems: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ import pandas as pd
 from fairtk.errors import FairtkError, FairtkWarning, InputError, listed
 from fairtk.experiment import Choice, Store, Topics, Tree, Tuner, unpack
 from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, Run, as_strings, require
-from fairtk.studies.fair_qr.cells import Cell
+from fairtk.studies.fair_qr.systems import Cell
 from fairtk.studies.fair_qr.values import PRODUCT, measures
 from fairtk.studies.frame import plain
 from fairtk.transformers import FairQR, FairTransformer

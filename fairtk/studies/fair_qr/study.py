@@ -28,16 +28,6 @@ from fairtk.experiment import FILE, Experiment, Store, Topics, describe_stage, f
 from fairtk.frames import QID, digest
 from fairtk.llm import ChatModel, Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
-from fairtk.studies.fair_qr.cells import (
-    BM25,
-    FAIR_QR,
-    OF_BM25,
-    OWN,
-    RANDOM,
-    Cell,
-    all_cells,
-    random_terms,
-)
 from fairtk.studies.fair_qr.data import Setting, StudyData
 from fairtk.studies.fair_qr.results import StudyResults
 from fairtk.studies.fair_qr.settings import Settings
@@ -48,7 +38,20 @@ from fairtk.studies.fair_qr.stages import (
     naming,
     stored_results,
 )
-from fairtk.studies.fair_qr.systems import Pair, named, pairs, side_settings
+from fairtk.studies.fair_qr.systems import (
+    BM25,
+    FAIR_QR,
+    OF_BM25,
+    OWN,
+    RANDOM,
+    Cell,
+    Pair,
+    all_cells,
+    named,
+    pairs,
+    random_terms,
+    side_settings,
+)
 from fairtk.studies.frame import file_name, names_repeat, plain, write_json
 from fairtk.transformers import CollectionBM25, FairQR
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.io import Table, latex_text
-from fairtk.studies.fair_qr.cells import BM25, RANDOM, TUNED
+from fairtk.studies.fair_qr.systems import BM25, RANDOM, TUNED
 from fairtk.studies.fair_qr.values import LEAST_KEPT, LEAST_OVERLAP, MEASURES, PRODUCT, TIMES
 
 if TYPE_CHECKING:

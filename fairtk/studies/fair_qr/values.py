@@ -19,8 +19,8 @@ from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 from fairtk.report import correct, mean_intervals, paired_test
-from fairtk.studies.fair_qr.cells import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
 
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.stages import SystemResults

@@ -20,7 +20,7 @@ from fairtk import hookimpl, plugins
 from fairtk.experiment.packing import from_bytes, unpack
 from fairtk.plugins.registry import StudySystemSpec
 from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
-from fairtk.studies.fair_qr.cells import OWN
+from fairtk.studies.fair_qr.systems import OWN
 
 REGIONS = {
     "Northern Europe": "Sweden Norway Denmark",
