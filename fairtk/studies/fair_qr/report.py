@@ -19,11 +19,13 @@ from fairtk.io import (
     BLACK,
     BLUE,
     GRAY,
-    LINE,
     PALETTE,
     VERMILION,
+    Points,
+    Series,
     Table,
     cell_text,
+    draw_trade_off,
     markdown_text,
     new_figure,
     open_axes,
@@ -57,26 +59,22 @@ def plot_trade_off(results: StudyResults) -> Any:
         built = [name.removesuffix(TUNED).partition(" [") for name in rows["system"]]
         marks = list(dict.fromkeys(kind for kind, _, _ in built))
         others = list(dict.fromkeys(pair for _, _, pair in built if pair))
+        points = []
         for (kind, _, pair), (_, row) in zip(built, rows.iterrows(), strict=True):
-            tuned = row["system"].endswith(TUNED)
             own = row["system"] == BM25 or kind.startswith("fair-qr")
             color = COLORS[FAIRNESS] if own else GRAY
             if pair:
                 color = _OTHERS[others.index(pair) % len(_OTHERS)]
-            axis.errorbar(
-                *(row[NDCG], row[FAIRNESS]),
-                xerr=_ends(row, NDCG),
-                yerr=_ends(row, FAIRNESS),
-                fmt="osD^vP*X<>h"[marks.index(kind) % 11],
-                color=BLACK if row["system"] == BM25 else color,
-                ecolor=LINE,
-                elinewidth=0.8,
-                markersize=5 if tuned else 7,
-                markerfacecolor="white" if not own else None,
-                label=row["system"],
-            )
-        axis.set_xlabel(f"nDCG@{results.settings.cutoff} (more relevant →)")
-        axis.set_ylabel(f"AWRF@{results.settings.cutoff} (nearer to the target →)")
+            if row["system"] == BM25:
+                color = BLACK
+            look = Series(color, "osD^vP*X<>h"[marks.index(kind) % 11], "none")
+            x, y = (np.array([row[measure]]) for measure in (NDCG, FAIRNESS))
+            ends = [_ends(row, measure) for measure in (NDCG, FAIRNESS)]
+            hollow = not own or row["system"].endswith(TUNED)
+            points.append(Points(x, y, look, row["system"], ends[0], ends[1], hollow))
+        heads = ("nDCG", "more relevant →"), ("AWRF", "nearer to the target →")
+        names = (f"{name}@{results.settings.cutoff} ({better})" for name, better in heads)
+        draw_trade_off(axis, points, *names)
     title = "Means and intervals over topics; on the thin curve the product of means is BM25's"
     return _titled(figure, title, columns=4)
 

@@ -10,7 +10,18 @@ import pandas as pd
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
-from fairtk.io import BLUE, GRAY, INK, LINE, new_figure, open_axes, series
+from fairtk.io import (
+    BLUE,
+    GRAY,
+    INK,
+    LINE,
+    Points,
+    Series,
+    draw_trade_off,
+    new_figure,
+    open_axes,
+    series,
+)
 from fairtk.report import mean_intervals
 from fairtk.studies.fair_rag.tables import (
     ALPHA,
@@ -69,11 +80,15 @@ def plot_trade_off(
     lines = list(dict.fromkeys(line for panel in panels.values() for line in panel))
     figure, every = _panels(len(panels), "plot_trade_off")
     for axes, (names, panel) in zip(every, panels.items(), strict=False):
-        for line, wide in panel.items():
-            _line(axes, wide, x, y, str(line), lines.index(line), points)
+        looks = {line: series(lines.index(line)) for line in panel}
+        for line, wide in panel.items() if points else ():
+            axes.plot(
+                *(wide[x], wide[y], looks[line].marker),
+                **{"color": looks[line].color, "markersize": 2.5, "alpha": 0.3, "mew": 0},
+            )
+        every_line = [_line(wide, x, y, str(line), looks[line]) for line, wide in panel.items()]
+        draw_trade_off(axes, every_line, AXES[x], AXES[y])
         axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
-        axes.set_xlabel(AXES[x], fontsize=_SMALL, color=INK)
-        axes.set_ylabel(AXES[y], fontsize=_SMALL, color=INK)
     handles = {
         label: handle
         for axes in every
@@ -225,32 +240,11 @@ def _panels(count: int, where: str) -> tuple[Any, list[Any]]:
     return figure, every[:count]
 
 
-def _line(
-    axes: Any, wide: pd.DataFrame, x: str, y: str, label: str, place: int, points: bool
-) -> None:
-    style = series(place)
+def _line(wide: pd.DataFrame, x: str, y: str, name: str, look: Series) -> Points:
     alphas = _alphas(wide)
-    ends = {name: _means(wide, name, alphas) for name in (x, y)}
-    if points:
-        axes.plot(
-            *(wide[x], wide[y], style.marker),
-            **{"color": style.color, "markersize": 2.5, "alpha": 0.3, "zorder": 1, "mew": 0},
-        )
-    middles = {name: found[0] for name, found in ends.items()}
-    axes.errorbar(
-        middles[x], middles[y], xerr=ends[x][1], yerr=ends[y][1], fmt="none",
-        ecolor=style.color, elinewidth=0.8, zorder=2,
-    )  # fmt: skip
-    axes.plot(
-        middles[x], middles[y], color=style.color, ls=style.dash, marker=style.marker,
-        markersize=5, linewidth=1.4, label=label, zorder=3,
-    )  # fmt: skip
-    if DETERMINISTIC in alphas:
-        last = alphas.index(DETERMINISTIC)
-        axes.plot(
-            middles[x][last], middles[y][last], style.marker, color=style.color, markersize=7,
-            markerfacecolor="white", markeredgewidth=1.4, zorder=4,
-        )  # fmt: skip
+    across, upward = (_means(wide, measure, alphas) for measure in (x, y))
+    hollow = np.array([alpha == DETERMINISTIC for alpha in alphas])
+    return Points(across[0], upward[0], look, name, across[1], upward[1], hollow, joined=True)
 
 
 def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray, FloatArray]:
