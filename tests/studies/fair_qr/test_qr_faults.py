@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import threading
 import time
 
@@ -98,7 +97,7 @@ def test_a_dead_server_ends_the_command(wiki, tmp_path):
         cli, ["qr", str(wiki), "-o", str(tmp_path / "o"), "--llm", "openai:toy", "--base-url", url]
     )
     assert out.exit_code == 1 and time.monotonic() - begin < 60
-    assert re.search(r"5 calls in a row to http://127.0.0.1:\d+/v1 failed", out.stderr)
+    assert "no connection" in out.stderr and url in out.stderr
 
 
 def test_a_server_that_dies_in_the_middle_ends_the_study(gender, tmp_path, client):
