@@ -1,14 +1,6 @@
 from .compare import Comparison as Comparison
-from .compare import Margin as Margin
-from .compare import SamplingVariances as SamplingVariances
-from .compare import SystemComparison as SystemComparison
 from .conformance import Conformity as Conformity
 from .evaluate import EvaluatedRuns as EvaluatedRuns
-from .evaluate import GivenGroups as GivenGroups
-from .evaluate import RunValues as RunValues
-from .evaluate import aggregated as aggregated
-from .evaluate import as_labels as as_labels
-from .evaluate import unique_names as unique_names
 from .findings import LEVELS as LEVELS
 from .findings import Diagnosis as Diagnosis
 from .findings import Finding as Finding
@@ -18,3 +10,14 @@ from .off_policy import off_policy_utility as off_policy_utility
 from .precision import Precision as Precision
 from .sensitivity import CHOICES as CHOICES
 from .sensitivity import Sensitivity as Sensitivity
+
+# What other rooms use, and users need not:
+# isort: split
+from .compare import Margin as Margin
+from .compare import SamplingVariances as SamplingVariances
+from .compare import SystemComparison as SystemComparison
+from .evaluate import GivenGroups as GivenGroups
+from .evaluate import RunValues as RunValues
+from .evaluate import aggregated as aggregated
+from .evaluate import as_labels as as_labels
+from .evaluate import unique_names as unique_names

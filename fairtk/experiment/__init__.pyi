@@ -1,30 +1,33 @@
-from .engine import Engine as Engine
-from .engine import Listener as Listener
-from .engine import Topics as Topics
 from .engine import telling as telling
 from .executors import DaskExecutor as DaskExecutor
-from .executors import Executor as Executor
 from .executors import ProcessExecutor as ProcessExecutor
 from .executors import SerialExecutor as SerialExecutor
-from .executors import Session as Session
-from .identity import Tree as Tree
-from .identity import describe_stage as describe_stage
-from .identity import environment as environment
 from .identity import identified as identified
-from .packing import unpack as unpack
 from .results import Results as Results
 from .run import DryRun as DryRun
 from .run import Experiment as Experiment
 from .run import open_results as open_results
 from .run import results_folder as results_folder
-from .saved import SETTINGS as SETTINGS
-from .store import FILE as FILE
-from .store import Store as Store
 from .store import export as export
 from .store import prune as prune
 from .store import stored as stored
+from .tuning import folds as folds
+from .tuning import tune as tune
+
+# What other rooms use, and users need not:
+# isort: split
+from .engine import Engine as Engine
+from .engine import Listener as Listener
+from .engine import Topics as Topics
+from .executors import Executor as Executor
+from .executors import Session as Session
+from .identity import Tree as Tree
+from .identity import describe_stage as describe_stage
+from .identity import environment as environment
+from .packing import unpack as unpack
+from .saved import SETTINGS as SETTINGS
+from .store import FILE as FILE
+from .store import Store as Store
 from .tuning import Choice as Choice
 from .tuning import Tuner as Tuner
 from .tuning import combinations as combinations
-from .tuning import folds as folds
-from .tuning import tune as tune

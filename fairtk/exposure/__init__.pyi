@@ -1,5 +1,3 @@
-from .bounds import HIGHER_IS_BETTER as HIGHER_IS_BETTER
-from .bounds import LOWER_IS_BETTER as LOWER_IS_BETTER
 from .bounds import Bounded as Bounded
 from .bounds import ExposureValues as ExposureValues
 from .bounds import cascade_relevance as cascade_relevance
@@ -15,11 +13,9 @@ from .browsing import TREC as TREC
 from .browsing import BrowsingModel as BrowsingModel
 from .exact import expected_attention as expected_attention
 from .exact import find_alphas as find_alphas
-from .expected import DEEPEST as DEEPEST
 from .expected import Grades as Grades
 from .expected import RankWeights as RankWeights
 from .expected import attention as attention
-from .expected import average as average
 from .expected import expected_exposure as expected_exposure
 from .expected import ideal_gain as ideal_gain
 from .expected import make_grades as make_grades
@@ -34,3 +30,10 @@ from .plackett_luce import draw_rankings as draw_rankings
 from .plackett_luce import log_step_probabilities as log_step_probabilities
 from .plackett_luce import log_weights as log_weights
 from .plackett_luce import score_gaps as score_gaps
+
+# What other rooms use, and users need not:
+# isort: split
+from .bounds import HIGHER_IS_BETTER as HIGHER_IS_BETTER
+from .bounds import LOWER_IS_BETTER as LOWER_IS_BETTER
+from .expected import DEEPEST as DEEPEST
+from .expected import average as average

@@ -3,11 +3,9 @@ from .backends import CallableBackend as CallableBackend
 from .backends import NoAnswerError as NoAnswerError
 from .backends import PromptLengthError as PromptLengthError
 from .backends import as_backend as as_backend
-from .backends import texts as texts
 from .budget import Estimate as Estimate
 from .budget import Prices as Prices
 from .budget import Spending as Spending
-from .budget import estimate as estimate
 from .chat import BudgetError as BudgetError
 from .chat import Chat as Chat
 from .chat import ChatModel as ChatModel
@@ -21,20 +19,26 @@ from .ct2 import CTranslate2Seq2Seq as CTranslate2Seq2Seq
 from .encoders import Encoder as Encoder
 from .encoders import MeanEncoder as MeanEncoder
 from .encoders import SpladeEncoder as SpladeEncoder
-from .hugging_face import HuggingFaceBackend as HuggingFaceBackend
 from .hugging_face import HuggingFaceCausal as HuggingFaceCausal
-from .hugging_face import HuggingFaceModel as HuggingFaceModel
 from .hugging_face import HuggingFaceSeq2Seq as HuggingFaceSeq2Seq
-from .hugging_face import cost as cost
 from .ledger import Ledger as Ledger
 from .ledger import Recorded as Recorded
-from .loading import find_folder as find_folder
-from .loading import model_digest as model_digest
 from .loading import require_packages as require_packages
 from .local import ChatBackend as ChatBackend
 from .local import KeywordRefiner as KeywordRefiner
 from .local import LocalChat as LocalChat
 from .local import as_chat_model as as_chat_model
+from .server import OpenAICompatible as OpenAICompatible
+
+# What other rooms use, and users need not:
+# isort: split
+from .backends import texts as texts
+from .budget import estimate as estimate
+from .hugging_face import HuggingFaceBackend as HuggingFaceBackend
+from .hugging_face import HuggingFaceModel as HuggingFaceModel
+from .hugging_face import cost as cost
+from .loading import find_folder as find_folder
+from .loading import model_digest as model_digest
 from .models import ANSWERS as ANSWERS
 from .models import REFINEMENT as REFINEMENT
 from .models import build_chat_model as build_chat_model
@@ -54,7 +58,6 @@ from .prompts import get as get
 from .refinement import Refinement as Refinement
 from .refinement import RefinementPromptLike as RefinementPromptLike
 from .refinement import as_refinement_prompt as as_refinement_prompt
-from .server import OpenAICompatible as OpenAICompatible
 from .store import STORE_MARK as STORE_MARK
 from .store import AnswerStore as AnswerStore
 from .store import Database as Database

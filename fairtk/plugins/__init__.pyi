@@ -5,6 +5,21 @@ from .host import HOST as HOST
 from .host import loaded as loaded
 from .host import register as register
 from .host import unregister as unregister
+from .references import bibliography as bibliography
+from .references import citation_keys as citation_keys
+from .references import cite as cite
+from .references import cite_results as cite_results
+from .references import help_address as help_address
+from .registry import BackendSpec as BackendSpec
+from .registry import ChatModelSpec as ChatModelSpec
+from .registry import DatasetSpec as DatasetSpec
+from .registry import PromptSpec as PromptSpec
+from .registry import StudySystemSpec as StudySystemSpec
+from .registry import TransformerSpec as TransformerSpec
+from .registry import UtilitySpec as UtilitySpec
+
+# What other rooms use, and users need not:
+# isort: split
 from .printing import is_command_line as is_command_line
 from .printing import load_target as load_target
 from .printing import on_terminal as on_terminal
@@ -14,23 +29,11 @@ from .references import FOLDER as FOLDER
 from .references import SITE as SITE
 from .references import SOURCE as SOURCE
 from .references import address as address
-from .references import bibliography as bibliography
-from .references import citation_keys as citation_keys
-from .references import cite as cite
-from .references import cite_results as cite_results
-from .references import help_address as help_address
 from .references import known_topics as known_topics
 from .references import local_site as local_site
 from .references import page_for as page_for
 from .registry import GROUPS as GROUPS
-from .registry import BackendSpec as BackendSpec
-from .registry import ChatModelSpec as ChatModelSpec
-from .registry import DatasetSpec as DatasetSpec
 from .registry import ModelSpec as ModelSpec
-from .registry import PromptSpec as PromptSpec
-from .registry import StudySystemSpec as StudySystemSpec
-from .registry import TransformerSpec as TransformerSpec
-from .registry import UtilitySpec as UtilitySpec
 from .registry import register_groups as register_groups
 from .registry import register_target as register_target
 from .strings import as_divergence as as_divergence

@@ -1,3 +1,11 @@
+from .page import Section as Section
+from .page import load_sections as load_sections
+from .page import page_text as page_text
+from .page import save_sections as save_sections
+from .page import write_report as write_report
+
+# What other rooms use, and users need not:
+# isort: split
 from .curves import CURVES as CURVES
 from .curves import CurveValue as CurveValue
 from .curves import TwoLevels as TwoLevels
@@ -6,11 +14,6 @@ from .curves import curve_values as curve_values
 from .curves import power_of_test as power_of_test
 from .curves import queries_needed as queries_needed
 from .curves import two_levels as two_levels
-from .page import Section as Section
-from .page import load_sections as load_sections
-from .page import page_text as page_text
-from .page import save_sections as save_sections
-from .page import write_report as write_report
 from .statistics import CORRECTIONS as CORRECTIONS
 from .statistics import INTERVALS as INTERVALS
 from .statistics import TESTS as TESTS
