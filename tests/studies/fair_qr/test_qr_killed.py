@@ -207,10 +207,9 @@ def wait_for(happened, process, most):
 INDEXER = """
 import sys, time
 import pandas as pd
-from fairtk.studies.fair_qr import search
-from fairtk.transformers import CollectionBM25
+from fairtk.transformers import CollectionBM25, collection
 
-search._BATCH = 5  # so that PISA writes before it has all documents
+collection._BATCH = 5  # so that PISA writes before it has all documents
 
 def documents():
     for number in range(40):
