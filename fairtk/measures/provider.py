@@ -305,6 +305,9 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     def _own_values(self, run: Run | None) -> Iterator[tuple[FairMeasure, FloatArray]]:
         if run is None or not self._own:
             return
+        columns = {*run.frame.columns}
+        if self._reads_documents and {DOCNO, SCORE} <= columns and EXPOSURE not in columns:
+            run.order  # noqa: B018 - sorted, so that what is twice is refused before a measure is asked
         judged = Judged(self.qrels, run, self.where)
         judged.cache["expectations"] = [m for m in self._own if m.NAME == "E"]
         for measure in self._own:

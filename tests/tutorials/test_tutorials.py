@@ -11,7 +11,7 @@ import pytest
 
 import fairtk
 
-TUTORIALS = Path(__file__).parents[2] / "tutorials"
+ROOT = Path(__file__).parents[2]
 DEMO = fairtk.demo.collection_folder()
 
 pytestmark = pytest.mark.slow
@@ -28,8 +28,9 @@ def run(tmp_path):
             "MPLBACKEND": "Agg",
             "TMPDIR": str(tmp_path),
         }
+        script = ROOT / ("tutorials" if name[0].isdigit() else "examples") / name
         result = subprocess.run(
-            [sys.executable, str(TUTORIALS / name), *map(str, arguments)],
+            [sys.executable, str(script), *map(str, arguments)],
             env=environment,
             cwd=tmp_path,
             capture_output=True,

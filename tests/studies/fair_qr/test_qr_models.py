@@ -13,7 +13,7 @@ pytest.importorskip("openai")
 
 from fairtk import hookimpl, plugins
 from fairtk.errors import DataWarning, ParameterError
-from fairtk.llm import KeywordRefiner
+from fairtk.llm import KeywordRefiner, LLMError
 from fairtk.llm.refinement import RefinementPrompt
 from fairtk.plugins.registry import PromptSpec
 
@@ -42,14 +42,21 @@ def test_a_study_with_a_server_that_refuses_max_tokens_then_temperature(gender, 
 
     with serving(strict) as server:
         model = client(server, concurrency=1)
+        with pytest.raises(LLMError, match="refuses temperature .* temperature=None in Python"):
+            qr_world.study(gender, tmp_path / "strict", model, **ONLY).run()
+        assert len(server.requests) == 2  # each refusal is asked for once
+        server.requests.clear()
+        model = client(server, concurrency=1, temperature=None)
         study = qr_world.study(gender, tmp_path / "strict", model, **ONLY)
-        with pytest.warns(DataWarning, match="refuses max_tokens and temperature"):
+        with pytest.warns(DataWarning, match="max_completion_tokens"):
             results = study.run()
         asked = [body for _, body, _ in server.requests]
         paid = len(qr_world.paid(tmp_path / "strict" / "ledger.sqlite"))
-        assert len(asked) == 2 + paid and "max_completion_tokens" in asked[-1]
+        assert len(asked) == 1 + paid and "max_completion_tokens" in asked[-1]
         # a new process asks nothing, and has the same
-        again = qr_world.study(gender, tmp_path / "strict", client(server), **ONLY).run()
+        again = qr_world.study(
+            gender, tmp_path / "strict", client(server, temperature=None), **ONLY
+        ).run()
         assert len(server.requests) == len(asked)
     assert results.missing.empty and results.table.equals(again.table)
     with serving(qr_world.adds_a_term) as server:
