@@ -260,6 +260,14 @@ def test_importing_fairtk_is_light():
     assert len(ours) <= MODULES_AT_IMPORT, ours
 
 
+def test_what_is_drawn_later_loads_no_matplotlib_before():
+    code = (
+        "import fairtk, sys; fairtk.Experiment, fairtk.explain, fairtk.FairQR, fairtk.frontier; "
+        "assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 TARGET = re.compile(r"fairtk\w*(\.\w+)*:\w+(\.\w+)*")
 
 

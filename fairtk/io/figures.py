@@ -6,13 +6,13 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from fairtk.errors import MissingExtraError, ParameterError
 from fairtk.frames import BoolArray, FloatArray
@@ -77,11 +77,10 @@ def new_figure(size: tuple[float, float], where: str) -> Any:
         MissingExtraError: matplotlib is not installed.
     """
     try:
-        import matplotlib.figure  # noqa: F401
+        kind = _shown_figure()
     except ImportError:
         raise MissingExtraError("matplotlib", "report", where) from None
-
-    return ShownFigure(figsize=size, layout="constrained")
+    return kind(figsize=size, layout="constrained")
 
 
 @dataclass(frozen=True)
@@ -262,10 +261,15 @@ def _svg(inside: str, said: str) -> str:
     )
 
 
-class ShownFigure(Figure):
-    """A figure that notebooks show as a picture."""
+@cache
+def _shown_figure() -> type[Any]:
+    """Return the class of figures that notebooks show as a picture; made when one is drawn."""
+    from matplotlib.figure import Figure
 
-    def _repr_png_(self) -> bytes:
-        picture = io.BytesIO()
-        self.savefig(picture, format="png", dpi=100)
-        return picture.getvalue()
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            picture = io.BytesIO()
+            self.savefig(picture, format="png", dpi=100)
+            return picture.getvalue()
+
+    return ShownFigure
