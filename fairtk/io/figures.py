@@ -77,10 +77,10 @@ def new_figure(size: tuple[float, float], where: str) -> Any:
         MissingExtraError: matplotlib is not installed.
     """
     try:
-        kind = _shown_figure()
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         raise MissingExtraError("matplotlib", "report", where) from None
-    return kind(figsize=size, layout="constrained")
+    return _shown_figure()(figsize=size, layout="constrained")
 
 
 @dataclass(frozen=True)
