@@ -1,6 +1,6 @@
 """Speed of the measure AWRF as users call it, against pytrec_eval's nDCG: ratios in one run.
 
-    python tests/benchmarks/bench_awrf.py
+    python benchmarks/bench_awrf.py
 
 50 topics x 27 runs x 500 documents (675,000 rows), one attribute of 21 levels over 6.5 million
 documents in memory. Both go through ``ir_measures.evaluator(...).iter_calc(run)`` on the same

@@ -1,6 +1,6 @@
 """Everything but generation: sampling, measuring, storing.
 
-    python tests/benchmarks/bench_experiment.py [queries]
+    python benchmarks/bench_experiment.py [queries]
 
 1,000 queries x 6 systems x 100 samples at cutoff 5, EE_D, EE_R and E(nDCG@5): fairtk.Experiment
 without and with a store, a second run that finds all done, pt.Experiment beside it, and 250 to

@@ -1,6 +1,6 @@
 """FAIR-QR with a server that takes its time: do the waits overlap, and what else takes time?
 
-    python tests/benchmarks/bench_fair_qr.py [FOLDER]
+    python benchmarks/bench_fair_qr.py [FOLDER]
 
 A server on 127.0.0.1 answers each call after half a second, by the rules of `KeywordRefiner`.
 Reported: the time of the loop against the ideal (in each iteration all calls, eight at a time), and

@@ -1,8 +1,8 @@
 """Speed of group exposure: ratios measured in one run, on invented data.
 
-    python tests/benchmarks/bench_groups.py            # all
-    python tests/benchmarks/bench_groups.py crossed    # eight crossed attributes
-    python tests/benchmarks/bench_groups.py single     # one attribute of 6.5 million documents
+    python benchmarks/bench_groups.py            # all
+    python benchmarks/bench_groups.py crossed    # eight crossed attributes
+    python benchmarks/bench_groups.py single     # one attribute of 6.5 million documents
 
 ``crossed``: AWRF with the official joint target over eight attributes (11,176,704 cells), 50 topics
 x 500 documents x 300 relevant documents, against dense outer products in numpy. ``single``: AWRF of

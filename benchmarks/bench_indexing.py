@@ -1,6 +1,6 @@
 """Indexing a large collection for FAIR-QR's study: documents per second and peak memory.
 
-    python tests/benchmarks/bench_indexing.py [DOCUMENTS] [THREADS]
+    python benchmarks/bench_indexing.py [DOCUMENTS] [THREADS]
 
 Generated documents of a hundred words from a Zipf-like vocabulary of 200,000. Memory is what the
 process has of its own (without the files that it maps, which the system may take back): what it

@@ -1,6 +1,6 @@
 """The study of Towards Fair RAG: speed of generation and labels, as ratios in one run.
 
-    python tests/benchmarks/bench_rag.py [--small | --lamp4 FOLDER --model DIR]
+    python benchmarks/bench_rag.py [--small | --lamp4 FOLDER --model DIR]
 
 1. Rankings per second of the study's generation (alphas 1, 2, 4, 8, oracle, deterministic) against
    the straightforward loop: one prompt per call of transformers, nothing shared between alphas.

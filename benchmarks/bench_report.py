@@ -1,6 +1,6 @@
 """Reports: seconds to make a page, its size, and seconds until a browser lists its queries.
 
-    python tests/benchmarks/bench_report.py [QUERIES ...]
+    python benchmarks/bench_report.py [QUERIES ...]
 
 Seven systems (alpha 0, 0.5, 1, 2, 4, 8 and the fixed ranking) over 100 candidates of 30 words,
 100 sampled rankings of five, and an answer of up to ten words that the first two documents decide.

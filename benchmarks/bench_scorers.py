@@ -1,6 +1,6 @@
 """Neural scorers: texts per second against one text at a time, in one run.
 
-    python tests/benchmarks/bench_scorers.py [--model FOLDER] [--splade] [--queries 8]
+    python benchmarks/bench_scorers.py [--model FOLDER] [--splade] [--queries 8]
 
 Queries with 30 candidates of 5 to 120 words each; a third of the texts repeat. The plain loop
 encodes one text after the other with the same loaded model, each as often as it occurs. Without

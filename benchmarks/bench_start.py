@@ -1,6 +1,6 @@
 """How long the command line and ``import fairtk`` take, beside importing the libraries they need.
 
-Run: ``python tests/benchmarks/bench_start.py``. Seconds of CPU, the median of each, with compiled
+Run: ``python benchmarks/bench_start.py``. Seconds of CPU, the median of each, with compiled
 files as an installed package has them. ``fairtk --help`` should take at most 0.6 times ``import
 click, pandas``, ``import fairtk`` at most 1.2 times ``import pandas, ir_measures, ir_datasets``.
 """

@@ -1,6 +1,6 @@
 """Generation by one worker, two workers and no worker at all: wall seconds, ratios in one run.
 
-    python tests/benchmarks/bench_workers.py [samples]
+    python benchmarks/bench_workers.py [samples]
 
 The packaged T5 on the packaged collection, alpha 1, all queries, distinct prompts, into a new store
 each time. Workers have one thread each; serial has two. Workers start and load the model within the

@@ -1,6 +1,6 @@
 """How often an answer differs between batch sizes, numbers of threads, dtypes and CTranslate2.
 
-    python tests/benchmarks/measure_answers.py [--prompts 200] [--random 24]
+    python benchmarks/measure_answers.py [--prompts 200] [--random 24]
 
 Prompts of the packaged collection with five entries each, four beams. The reference is float32,
 one thread, batches of 8,192 tokens. Two models: the packaged T5, and a random one of the shape of

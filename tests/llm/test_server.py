@@ -409,9 +409,8 @@ def test_redirects_are_refused_and_both_addresses_named(status):
 def test_a_timeout_is_for_the_whole_attempt():
     rule = {"quick": "fine", "drip": {"text": "x" * 99, "drip": 0.1}}
     with serving(lambda prompt, _: rule[prompt]) as server:
-        begin = time.perf_counter()
         quick, drip = client(server, timeout=0.6, retries=1).complete(chats("quick", "drip"))
-        assert time.perf_counter() - begin < 5
+    # who waited for each piece instead would have the whole text after ten seconds
     assert quick.text == "fine" and drip.reason.endswith("no answer within 0.6 s (2 attempts)")
 
 
