@@ -32,7 +32,7 @@ from fairtk.plugins import to_stderr
 @click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="Likewise.")
 @click.option("--alphas", type=Numbers(float), metavar="A,A,...", help="The exponents.  "
               "[default: 0,0.25,0.5,1,1.5,2,3,4,6,8,12,16]")  # fmt: skip
-@click.option("--answers", "given", multiple=True, metavar="[NAME:]ALPHA=FILE",
+@click.option("--answers", "answer_files", multiple=True, metavar="[NAME:]ALPHA=FILE",
               help="For EU: a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer, "
               "generated at ALPHA from the run NAME (its file without suffix). "
               "Repeatable.")  # fmt: skip
@@ -52,7 +52,7 @@ def command(
     x: str,
     y: str,
     alphas: list[float] | None,
-    given: tuple[str, ...],
+    answer_files: tuple[str, ...],
     levels: tuple[float, ...],
     plot: str | None,
     form: str,
@@ -77,7 +77,7 @@ def command(
     if alphas is not None:
         options["alphas"] = alphas
     with to_stderr():
-        options["answers"] = _answers(given, runs)
+        options["answers"] = _answers(answer_files, runs)
         curves = frontier(qrels, runs, x, y, levels=levels or None, **options)
     if plot is not None:
         curves.plot(Path(plot))

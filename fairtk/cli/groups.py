@@ -53,14 +53,14 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.io import read_qrels, read_run
 
-    given = GivenGroups.read(files, () if target is None else (target,))
+    evidence = GivenGroups.read(files, () if target is None else (target,))
     if qrels is not None:
-        given.labels = read_qrels(qrels)
-    attributes = [given.crossed] if cross else list(given.attributes.values())
+        evidence.labels = read_qrels(qrels)
+    attributes = [evidence.crossed] if cross else list(evidence.attributes.values())
     if run is not None:
         _echo_coverage(attributes, read_run(run), cutoff, form, output)
         return
-    rows = [row for groups in attributes for row in _levels(groups, given)]
+    rows = [row for groups in attributes for row in _levels(groups, evidence)]
     columns = ["attribute", "group", "documents", "share", *(["target"] if target else [])]
     if form != TABLE:
         records = [[row[0], _text(row[1]), *row[2:]] for row in rows]
@@ -101,7 +101,7 @@ def _summary(attributes: list[Groups]) -> list[str]:
     )  # fmt: skip
 
 
-def _levels(groups: Groups, given: GivenGroups) -> list[list[Any]]:
+def _levels(groups: Groups, evidence: GivenGroups) -> list[list[Any]]:
     """Return attribute, level, documents, share (and target) of levels that have any."""
     import numpy as np
 
@@ -110,7 +110,7 @@ def _levels(groups: Groups, given: GivenGroups) -> list[list[Any]]:
     count = np.bincount(place, minlength=len(cells))
     weight = np.bincount(place, weights=members.weight, minlength=len(cells))
     shares = {int(c): (int(n), float(w)) for c, n, w in zip(cells, count, weight, strict=True)}
-    target_shares = _target_shares(groups, given) if given.targets else {}
+    target_shares = _target_shares(groups, evidence) if evidence.targets else {}
     places = set(shares) | set(target_shares)
     if not groups.space.crossed:
         places |= set(range(groups.space.size))  # levels without documents, too
@@ -119,14 +119,14 @@ def _levels(groups: Groups, given: GivenGroups) -> list[list[Any]]:
     for cell in sorted(places):
         n, w = shares.get(cell, (0, 0.0))
         row = [groups.name, groups.space.label(cell), n, w / whole]
-        rows.append([*row, target_shares.get(cell, 0.0)] if given.targets else row)
+        rows.append([*row, target_shares.get(cell, 0.0)] if evidence.targets else row)
     return rows
 
 
-def _target_shares(groups: Groups, given: GivenGroups) -> dict[int, float]:
+def _target_shares(groups: Groups, evidence: GivenGroups) -> dict[int, float]:
     import numpy as np
 
-    rows = given.target(groups, "fairtk groups").for_groups(groups).distributions.expanded()
+    rows = evidence.target(groups, "fairtk groups").for_groups(groups).distributions.expanded()
     total = rows.total()
     share = rows.weight / np.where(total > 0, total, 1.0)[rows.row]
     sums: dict[int, float] = {}

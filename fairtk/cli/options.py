@@ -236,16 +236,16 @@ study_options = all_of(
 """How a study is run."""
 
 
-def engine_options(configured: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def engine_options(configured: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return where a study runs: what is configured, and the options that were given."""
-    chosen = {name: given[name] for name in ("executor", "workers") if given[name] is not None}
+    chosen = {name: options[name] for name in ("executor", "workers") if options[name] is not None}
     return {**configured, **chosen}
 
 
-def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a server's models that were given as options."""
-    settings = {name: given[name] for name in SERVER if given[name] is not None}
-    for text in given["server_settings"]:
+    settings = {name: options[name] for name in SERVER if options[name] is not None}
+    for text in options["server_settings"]:
         name, sign, value = text.partition("=")
         if not (name and sign):
             raise InputError(f"--set takes NAME=VALUE, e.g. temperature=none; found {text!r}")
@@ -277,7 +277,7 @@ class ModelOption(click.Option):
 
 def open_ledger(
     configured: Mapping[str, Any],
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     path: Path,
     dry_run: bool,
     stack: contextlib.ExitStack,
@@ -288,16 +288,18 @@ def open_ledger(
     """
     from fairtk.llm import Ledger
 
-    options = dict(configured)
-    options |= {
-        key: given[key] for key in LEDGER if given[key] is not None and given[key] is not False
+    settings = dict(configured)
+    settings |= {
+        key: options[key]
+        for key in LEDGER
+        if options[key] is not None and options[key] is not False
     }
-    if not options:
+    if not settings:
         return None
-    path = Path(options.pop("path", path))
-    if dry_run and not path.exists() and not options.get("offline"):
+    path = Path(settings.pop("path", path))
+    if dry_run and not path.exists() and not settings.get("offline"):
         # prices are needed, and a file that stays is not
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "ledger.sqlite"
-    if not options.get("offline"):
+    if not settings.get("offline"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    return stack.enter_context(Ledger(path, **options))
+    return stack.enter_context(Ledger(path, **settings))

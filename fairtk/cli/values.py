@@ -62,17 +62,17 @@ def queries_text(values: EvaluatedRuns) -> str:
     return "\n".join(table_lines(header, rows, range(2, len(header))))
 
 
-def comparison_table(found: Comparison) -> Table:
+def comparison_table(comparison: Comparison) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
-    runs, measures = found.evaluation.runs, found.evaluation.measures
+    runs, measures = comparison.evaluation.runs, comparison.evaluation.measures
     names = [run.name for _ in measures for run in runs]
-    headings = {written(m): heading(found.evaluation, m) for m in measures}
-    rows = found.table.drop(columns="effect")
+    headings = {written(m): heading(comparison.evaluation, m) for m in measures}
+    rows = comparison.table.drop(columns="effect")
     rows = rows.assign(run=names, measure=rows["measure"].map(headings))
-    settings = found.settings
+    settings = comparison.settings
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
-    table = baseline_table(rows, found.baseline, **options)
-    caption = [table.caption, _directions(found.evaluation)]
+    table = baseline_table(rows, comparison.baseline, **options)
+    caption = [table.caption, _directions(comparison.evaluation)]
     if settings["queries"] == "common":
         caption.append("Queries: those that all runs have results for.")
     if settings["margin"] is not None:

@@ -88,7 +88,7 @@ def write_invented_folder(folder: str | PathLike[str], n: int = 360) -> None:
         "id": range(1, len(SUBJECTS) + 1),
         "title": list(SUBJECTS),
         "keywords": [str(words) for words in SUBJECTS.values()],
-        "rel_docs": [str(found) for found in relevant.values()],
+        "rel_docs": [str(docno) for docno in relevant.values()],
     }
     table = {k: {str(i): v for i, v in enumerate(values)} for k, values in columns.items()}
     (folder / "train_topics_meta.jsonl").write_text(json.dumps(table), encoding="utf-8")

@@ -73,11 +73,11 @@ class Bounded:
         the best and the worst normalized value where the bounds hold, `farthest` a raw value that
         no ranking is worse than for which the bounds are made (None: `worst`).
         """
-        found = cls(value, lower, upper, worst, ends[1], flat, why)
-        beyond = found._scaled(worst if farthest is None else farthest)
-        code = np.where(found.equal_bounds, np.nan, beyond)
+        bounds = cls(value, lower, upper, worst, ends[1], flat, why)
+        beyond = bounds._scaled(worst if farthest is None else farthest)
+        code = np.where(bounds.equal_bounds, np.nan, beyond)
         farther = np.fmin if ends[1] < ends[0] else np.fmax
-        return replace(found, worst_normalized=farther(code, ends[1]))
+        return replace(bounds, worst_normalized=farther(code, ends[1]))
 
     def _scaled(self, raw: FloatArray) -> FloatArray:
         width = np.where(self.equal_bounds, 1.0, self.upper - self.lower)
@@ -152,8 +152,8 @@ def values_and_bounds(
         worst_square = np.where(filled, square, useful + below)
     lowest, worst, best = zero, zero, square
     if exact:
-        shown = ranks.ideal(n, n_useful)
-        lowest = np.where(n > 0, shown**2 / np.maximum(n, 1), 0.0)
+        ideal = ranks.ideal(n, n_useful)
+        lowest = np.where(n > 0, ideal**2 / np.maximum(n, 1), 0.0)
         worst = worst_relevance(grades, target, ranks)
     if ranks.stop > 0:
         best = cascade_relevance(grades, target, ranks, worst=False)
@@ -205,7 +205,7 @@ def cascade_relevance(
     felt = np.flatnonzero(weight > 1e-18)  # what is below changes no digit
     depth = int(felt[-1]) + 1 if len(felt) else 0
     width = min(int(n_useful.max(initial=0)), depth) + 1
-    wanted = _by_place(grades, target, width, reverse=worst)
+    grade = _by_place(grades, target, width, reverse=worst)
     plain = np.zeros(grades.n_queries)
     plain[grades.query[~grades.useful]] = target[~grades.useful]
     better = np.minimum if worst else np.maximum
@@ -216,7 +216,7 @@ def cascade_relevance(
     for rank in range(depth - 1, -1, -1):
         gain = weight[rank] * stopped
         useful = np.full_like(value, impossible)
-        useful[:, :-1] = (gain * wanted)[:, :-1] + value[:, 1:]
+        useful[:, :-1] = (gain * grade)[:, :-1] + value[:, 1:]
         useful[above >= n_useful[:, None]] = impossible
         other = gain * plain[:, None] + value
         other[rank - above >= (n - n_useful)[:, None]] = impossible
@@ -230,15 +230,15 @@ def _by_place(grades: Grades, target: FloatArray, width: int, *, reverse: bool) 
 
     Shape (n_queries, width); best first, or last if `reverse`; 0 where there are fewer.
     """
-    kept = np.flatnonzero(grades.useful)
-    begin, size = grades.above[kept], grades.size[kept]
+    useful = np.flatnonzero(grades.useful)
+    begin, size = grades.above[useful], grades.size[useful]
     if reverse:
-        begin = grades.n_useful[grades.query[kept]] - begin - size
+        begin = grades.n_useful[grades.query[useful]] - begin - size
     size = np.minimum(begin + size, width) - np.minimum(begin, width)
-    owner = np.repeat(np.arange(len(kept)), size)
+    owner = np.repeat(np.arange(len(useful)), size)
     place = np.arange(len(owner)) - (np.cumsum(size) - size)[owner] + begin[owner]
     result = np.zeros((grades.n_queries, width))
-    result[grades.query[kept][owner], place] = target[kept][owner]
+    result[grades.query[useful][owner], place] = target[useful][owner]
     return result
 
 

@@ -46,8 +46,8 @@ class BrowsingModel:
         raise NotImplementedError(f"{type(self).__name__} must define weights(ranks)")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
-        return f"{type(self).__name__}({shown})" if shown else type(self).__name__
+        settings = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+        return f"{type(self).__name__}({settings})" if settings else type(self).__name__
 
 
 @dataclass(frozen=True, repr=False)

@@ -145,8 +145,8 @@ def weigh_others(happened: FloatArray, not_yet: FloatArray, weight: FloatArray) 
         left, right = halves.pop()
         terms = len(left) if halves else 1  # of a leaf, the slope by `not_yet` is enough
         slope = np.concatenate([_slope(slope, right, terms), _slope(slope, left, terms)], axis=1)
-        wanted = halves[-1][0].shape[1] if halves else size
-        slope = slope[:, :wanted]
+        width = halves[-1][0].shape[1] if halves else size
+        slope = slope[:, :width]
     return np.asarray(slope[0])
 
 
@@ -212,8 +212,8 @@ def _blocks(gaps: FloatArray, start: IntArray, n_ranks: int) -> tuple[IntArray, 
     first = np.flatnonzero(cut)
     end = np.append(first[1:], len(gaps))
     rank = first - start[:-1][query[first]]
-    kept = rank < n_ranks
-    return first[kept], end[kept], rank[kept]
+    ranked = rank < n_ranks
+    return first[ranked], end[ranked], rank[ranked]
 
 
 def _integrate(
@@ -311,33 +311,33 @@ def find_alphas(
     alpha, value = np.zeros(len(even)), np.array(even)
     aim = (low + high) / 2
 
-    def line(found: FloatArray, query: IntArray) -> FloatArray:
-        share = (found - even[query]) / np.maximum(steep - even, 1e-300)[query]
+    def line(reached: FloatArray, query: IntArray) -> FloatArray:
+        share = (reached - even[query]) / np.maximum(steep - even, 1e-300)[query]
         share = np.clip(share, 1e-15, 1 - 1e-15)
         return np.asarray(np.log(-np.log1p(-share)))
 
     query = np.flatnonzero(even < low)
-    wanted = line(aim[query], query)
+    height = line(aim[query], query)
     # log alphas that are too small and too large, and by how much they miss on that line
     below, above = np.full(len(query), -np.inf), np.full(len(query), np.inf)
     miss_below, miss_above = np.zeros(len(query)), np.zeros(len(query))
     place = np.full(len(query), np.log(3.0))
     for step in range(EVALUATIONS):
         tried = _short(np.exp(place))
-        found = values(tried, query)
-        better = (step == 0) | (np.abs(found - aim[query]) < np.abs(value[query] - aim[query]))
-        alpha[query[better]], value[query[better]] = tried[better], found[better]
-        small = found < low[query]
-        miss = line(found, query) - wanted
+        reached = values(tried, query)
+        better = (step == 0) | (np.abs(reached - aim[query]) < np.abs(value[query] - aim[query]))
+        alpha[query[better]], value[query[better]] = tried[better], reached[better]
+        small = reached < low[query]
+        miss = line(reached, query) - height
         again_below, again_above = small & (miss_below < 0), ~small & (miss_above > 0)
         miss_above = np.where(again_below, miss_above * _weaker(miss, miss_below), miss_above)
         miss_below = np.where(again_above, miss_below * _weaker(miss, miss_above), miss_below)
         below, miss_below = np.where(small, place, below), np.where(small, miss, miss_below)
         above, miss_above = np.where(small, above, place), np.where(small, miss_above, miss)
-        left = small | (found > high[query])
+        left = small | (reached > high[query])
         if not left.any():
             break
-        query, wanted, miss, place = query[left], wanted[left], miss[left], place[left]
+        query, height, miss, place = query[left], height[left], miss[left], place[left]
         below, above = below[left], above[left]
         miss_below, miss_above = miss_below[left], miss_above[left]
         free = place - np.sign(miss) * np.clip(np.abs(miss) / 3, 0.1, 0.7) * 2.0**step

@@ -131,16 +131,16 @@ def make_grades(
     grade_query = keys // width
     running = np.cumsum(size) - size
     first = np.searchsorted(grade_query, grade_query)
-    found = np.searchsorted(keys, key)
-    found[found == len(keys)] = 0
-    known = (keys[found] == key) if len(keys) else np.zeros(len(key), dtype=bool)
+    position = np.searchsorted(keys, key)
+    position[position == len(keys)] = 0
+    labeled = (keys[position] == key) if len(keys) else np.zeros(len(key), dtype=bool)
     rising = np.append(values[::-1], 0.0)  # by the place of a key within its query
     return Grades(
         query=grade_query,
         useful=rising[keys % width] > 0,
         size=size,
         above=running - running[first],
-        of_pair=np.where(known, found, -1),
+        of_pair=np.where(labeled, position, -1),
         n_queries=n_queries,
     )
 

@@ -85,16 +85,16 @@ class Stream:
         count = len(which)
         last = int(which[-1]) + 1
         if last <= 4 * count:
-            found = self.rows(stage, last, width)
-            return found if last == count else found[which]
-        found = np.empty((count, width))
+            rows = self.rows(stage, last, width)
+            return rows if last == count else rows[which]
+        rows = np.empty((count, width))
         self._rewind(stage)
         at = 0
         for place, row in enumerate(which.tolist()):
             self._bits.advance((row - at) * width)
-            self._generator.random(out=found[place])
+            self._generator.random(out=rows[place])
             at = row + 1
-        return found
+        return rows
 
     def _rewind(self, stage: int) -> None:
         text = f"{self._prefix}{stage}|{self._key}".encode("utf-8", "surrogatepass")
@@ -188,8 +188,8 @@ def count_heavy(log_weight: FloatArray, weight: FloatArray, most: int) -> int:
     """Return how many documents are heavy, at most `most`."""
     rest = weight[::-1].cumsum()[::-1]
     light = (weight[:most] <= LIGHT_SHARE * rest[:most]) & (log_weight[:most] > TINY)
-    found = int(light.argmax())
-    return found if light[found] else most
+    first = int(light.argmax())
+    return first if light[first] else most
 
 
 def race_flat(cumulated: FloatArray, depth: int, stream: Stream, placed: Placed) -> None:
@@ -568,10 +568,10 @@ def _invert(cumulated: FloatArray, before: IntArray, uniform: FloatArray) -> Int
     mark = uniform * (cumulated[-1] - weight.sum(axis=1))
     for i in range(before.shape[1]):  # past each document that is placed
         mark += np.where(mark >= low[here[:, i]], weight[:, i], 0.0)
-    found = cumulated.searchsorted(mark, side="right")
+    position = cumulated.searchsorted(mark, side="right")
     # by rounding alone a number falls on a document that is placed, or behind all
-    wrong = (found == len(cumulated)) | (before == found[:, None]).any(axis=1)
-    return np.where(wrong, 0, found)
+    wrong = (position == len(cumulated)) | (before == position[:, None]).any(axis=1)
+    return np.where(wrong, 0, position)
 
 
 def _points(n_samples: int, stream: Stream) -> FloatArray:

@@ -21,8 +21,8 @@ REMEMBERED = 2**24
 
 def declared_window(tokenizer: Any) -> int | None:
     """Return a Hugging Face tokenizer's ``model_max_length``, or None if it has none."""
-    found = getattr(tokenizer, "model_max_length", None)
-    return None if found is None or found >= 10**9 else int(found)
+    window = getattr(tokenizer, "model_max_length", None)
+    return None if window is None or window >= 10**9 else int(window)
 
 
 class PromptTokenizer:
@@ -57,13 +57,13 @@ class PromptTokenizer:
         return len(self._ids(text)) - self.num_special_tokens_to_add()
 
     def _ids(self, text: str) -> array[int]:
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = array("i", self._encoded(text))
-            self._remembered += len(found)
+        ids = self._known.get(text)
+        if ids is None:
+            ids = self._known[text] = array("i", self._encoded(text))
+            self._remembered += len(ids)
             while self._remembered > REMEMBERED:  # the oldest goes first
                 self._remembered -= len(self._known.pop(next(iter(self._known))))
-        return found
+        return ids
 
     def _encoded(self, text: str) -> list[int]:
         # A call leaves the tokenizer below without truncation and padding. From then on that one
@@ -165,14 +165,14 @@ class CallableBackend(ByContent):
         self.function = function
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
         self.max_prompt_tokens = max_prompt_tokens
-        self._given = tokenizer
+        self._tokenizer = tokenizer
 
     @property
     def tokenizer(self) -> Any:
         """The tokenizer with the prompt's window, or None."""
-        if self._given is None or self.max_prompt_tokens is None:
-            return self._given
-        return PromptTokenizer(self._given, self.max_prompt_tokens)
+        if self._tokenizer is None or self.max_prompt_tokens is None:
+            return self._tokenizer
+        return PromptTokenizer(self._tokenizer, self.max_prompt_tokens)
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
         """Return one answer per prompt, in order, without surrounding white space."""
@@ -186,7 +186,8 @@ class CallableBackend(ByContent):
     def __repr__(self) -> str:
         return (
             f"CallableBackend(function={self.function!r}, name={self.name!r}, "
-            f"tokenizer={type(self._given).__name__}, max_prompt_tokens={self.max_prompt_tokens})"
+            f"tokenizer={type(self._tokenizer).__name__}, "
+            f"max_prompt_tokens={self.max_prompt_tokens})"
         )
 
     def digest(self) -> str:
@@ -196,7 +197,7 @@ class CallableBackend(ByContent):
         """
         function = self.function
         owner, method = getattr(function, "__self__", function), getattr(function, "__name__", "")
-        return digest([id(owner), method, self.name, id(self._given), self.max_prompt_tokens])
+        return digest([id(owner), method, self.name, id(self._tokenizer), self.max_prompt_tokens])
 
 
 FAILED = frozenset({"ERROR::reduce_length", "ERROR::response_filtered", "ERROR::other"})
@@ -221,29 +222,29 @@ def texts(outputs: Iterable[Any], expected: int, name: str, failed: bool = False
             f"the backend {name!r} must return a list with one answer per prompt; found the text "
             f"{outputs[:40]!r}"
         )
-    found = [getattr(output, "text", output) for output in outputs]
-    if len(found) != expected:
+    answers = [getattr(output, "text", output) for output in outputs]
+    if len(answers) != expected:
         raise InputError(
-            f"the backend {name!r} must return one answer per prompt: got {len(found)} answers "
+            f"the backend {name!r} must return one answer per prompt: got {len(answers)} answers "
             f"for {expected} prompts"
         )
-    for text in found:
+    for text in answers:
         if not isinstance(text, str):
             raise InputError(
                 f"the backend {name!r} must return strings (or objects with a string in `text`); "
                 f"found {text!r}"
             )
-    lost = [index for index, text in enumerate(found) if text in FAILED and not failed]
+    lost = [index for index, text in enumerate(answers) if text in FAILED and not failed]
     if lost:
         raise NoAnswerError(
             f"{len(lost)} of {expected} calls to the backend {name!r} failed "
-            f"({found[lost[0]]}; pyterrier_rag printed why)",
+            f"({answers[lost[0]]}; pyterrier_rag printed why)",
             lost[0],
         )
-    return found
+    return answers
 
 
-def as_backend(given: Any) -> Backend:
+def as_backend(generator: Any) -> Backend:
     """Return a backend for a backend, a pyterrier_rag backend, or a function.
 
     An object with `name`, `tokenizer` and ``generate(prompts)`` is used as it is. A function, an
@@ -254,23 +255,23 @@ def as_backend(given: Any) -> Backend:
     Raises:
         ParameterError: the object cannot generate.
     """
-    generate = getattr(given, "generate", None)
-    if isinstance(given, type) or not (callable(generate) or callable(given)):
+    generate = getattr(generator, "generate", None)
+    if isinstance(generator, type) or not (callable(generate) or callable(generator)):
         raise ParameterError(
             "backend must be an object with generate(prompts) or a function from prompts to "
-            f"answers; found {given!r} (FlanT5(model=...) takes the name of a model)"
+            f"answers; found {generator!r} (FlanT5(model=...) takes the name of a model)"
         )
     if not callable(generate):
-        return CallableBackend(given)
+        return CallableBackend(generator)
     # looked up statically: the attribute itself may load a tokenizer
-    whole = all(inspect.getattr_static(given, a, _MISSING) is not _MISSING for a in _PARTS)
-    limit = getattr(given, "max_input_length", _MISSING)
+    whole = all(inspect.getattr_static(generator, a, _MISSING) is not _MISSING for a in _PARTS)
+    limit = getattr(generator, "max_input_length", _MISSING)
     if whole and limit is _MISSING:
-        backend: Backend = given
+        backend: Backend = generator
         return backend
     return CallableBackend(
         generate,
-        name=str(getattr(given, "model_id", type(given).__name__)),
-        tokenizer=getattr(given, "tokenizer", None),
+        name=str(getattr(generator, "model_id", type(generator).__name__)),
+        tokenizer=getattr(generator, "tokenizer", None),
         max_prompt_tokens=limit if isinstance(limit, int) else None,
     )

@@ -49,8 +49,8 @@ def shared(model: Any, ids: Any, mask: Any) -> dict[str, Any]:
         past_key_values=_beam_cache()(DynamicCache(config=model.config), keys),
         use_cache=True,
     )
-    kept = _beam_cache()(DynamicCache(config=model.config), keys)
-    return {"encoder_outputs": encoded, "attention_mask": mask, "past_key_values": kept}
+    prompt_keys = _beam_cache()(DynamicCache(config=model.config), keys)
+    return {"encoder_outputs": encoded, "attention_mask": mask, "past_key_values": prompt_keys}
 
 
 @cache
@@ -108,8 +108,8 @@ def _biased(mask: Any, bias: Any) -> Any:
 
     if mask is None:
         return None if bias.ndim == 0 else bias
-    found = getattr(bias, "masked", None)
-    if found is None:
-        found = torch.where(mask, bias, torch.finfo(bias.dtype).min)
-        bias.masked = found
-    return found
+    masked = getattr(bias, "masked", None)
+    if masked is None:
+        masked = torch.where(mask, bias, torch.finfo(bias.dtype).min)
+        bias.masked = masked
+    return masked

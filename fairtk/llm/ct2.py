@@ -140,9 +140,9 @@ def _probe(model: Any, tokenizer: Any) -> dict[str, Any]:
 def check_probe(translator: Any, folder: Path, name: str) -> None:
     """Compare the probe's scores with transformers'; more than `TOLERANCE` apart is an error."""
     probe = json.loads((folder / _PROBE_FILE).read_text(encoding="utf-8"))
-    found = translator.score_batch([probe["source"]], [probe["target"]])[0].log_probs
-    apart = float(np.abs(np.subtract(found, probe["scores"])).max())
-    if not np.allclose(found, probe["scores"], rtol=TOLERANCE, atol=TOLERANCE):
+    scores = translator.score_batch([probe["source"]], [probe["target"]])[0].log_probs
+    apart = float(np.abs(np.subtract(scores, probe["scores"])).max())
+    if not np.allclose(scores, probe["scores"], rtol=TOLERANCE, atol=TOLERANCE):
         raise ModelError(
             f"CTranslate2 gives the answers of {name!r} other scores than transformers: "
             f"log-probabilities {apart:.2g} apart, at most {TOLERANCE:g} wanted; delete {folder} "
@@ -163,8 +163,8 @@ def translating() -> Callable[[dict[str, Any]], tuple[list[list[str]], str]]:
             if translator is None:
                 translator = _loaded(**asked)
                 return [], ""
-            found = translator.translate_batch(asked.pop("tokens"), **asked)
-            return [each.hypotheses[0] for each in found], ""
+            result = translator.translate_batch(asked.pop("tokens"), **asked)
+            return [each.hypotheses[0] for each in result], ""
         except FairtkError as error:
             return [], str(error)
         except (RuntimeError, ValueError, MemoryError) as error:
@@ -211,7 +211,7 @@ class TranslatorProcess:
         """
         try:
             with self._lock:
-                found, error = self._interpreter.ask(request)
+                result, error = self._interpreter.ask(request)
         except ENDED:
             raise ModelError(
                 f"the process of CTranslate2 for {self.name!r} has ended (exit code "
@@ -219,16 +219,16 @@ class TranslatorProcess:
             ) from None
         if error:
             raise (RuntimeError if "tokens" in request else ModelError)(error)
-        return found
+        return result
 
     def _last_words(self) -> str:
         self._said.seek(0)
         return " ".join(self._said.read().split())[-300:] or "it said nothing"
 
 
-def _end(interpreter: Interpreter, said: IO[str]) -> None:
+def _end(interpreter: Interpreter, errors: IO[str]) -> None:
     interpreter.end()
-    said.close()
+    errors.close()
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -281,13 +281,13 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
 
     @cached_property
     def _vocabulary(self) -> list[str]:
-        found: list[str] = self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer)))
-        return found
+        tokens: list[str] = self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer)))
+        return tokens
 
     def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
         del noise  # `stream` refuses a temperature
         tokens = [[self._vocabulary[number] for number in row] for row in rows]
-        found = self._translator.ask(
+        hypotheses = self._translator.ask(
             tokens=tokens,
             max_batch_size=0,
             beam_size=self.num_beams,
@@ -296,6 +296,6 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
             max_input_length=0,
             length_penalty=1.0,
         )
-        ids = [self._tokenizer.convert_tokens_to_ids(each) for each in found]
+        ids = [self._tokenizer.convert_tokens_to_ids(each) for each in hypotheses]
         texts: list[str] = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
         return texts

@@ -74,15 +74,15 @@ class Encoder(HuggingFaceModel, ABC):
         tokens = self._tokens(texts)
         lengths: IntArray = np.array([len(row) for row in tokens], dtype=np.int64)
         # a text without tokens has the vector 0
-        places, known = [np.flatnonzero(lengths == 0)], np.flatnonzero(lengths)
+        places, filled = [np.flatnonzero(lengths == 0)], np.flatnonzero(lengths)
         parts = [self._kept(np.zeros((len(places[0]), self._size), dtype=np.float32))]
         for batch, vectors in self._in_batches(
-            lengths[known],
+            lengths[filled],
             0,
-            lambda batch: self._vectors([tokens[i] for i in known[batch]]),
+            lambda batch: self._vectors([tokens[i] for i in filled[batch]]),
             "use a smaller model or a smaller max_tokens",
         ):
-            places.append(known[batch])
+            places.append(filled[batch])
             parts.append(vectors)
         return self._stacked(parts)[np.argsort(np.concatenate(places))]
 
@@ -117,8 +117,8 @@ class Encoder(HuggingFaceModel, ABC):
     # Encoding ---------------------------------------------------------------------------------
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        known = [n for n in (declared_window(self._tokenizer), self._positions) if n]
-        window = min(known, default=None)
+        windows = [n for n in (declared_window(self._tokenizer), self._positions) if n]
+        window = min(windows, default=None)
         if self.max_tokens and window and self.max_tokens > window:
             raise ParameterError(
                 f"{self.model!r} takes {window} tokens; found max_tokens={self.max_tokens}"

@@ -348,11 +348,11 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
                 raise InputError(f"{self.name!r}: prompt {index} is no string: {prompt!r}")
         distinct = list(dict.fromkeys(prompts))
         try:
-            found = dict(itertools.chain.from_iterable(self.stream(distinct)))
+            answer_of = dict(itertools.chain.from_iterable(self.stream(distinct)))
         except PromptLengthError as error:
             error.index = list(prompts).index(distinct[error.index])
             raise
-        answers = {distinct[number]: text for number, text in found.items()}
+        answers = {distinct[number]: text for number, text in answer_of.items()}
         return [answers[prompt] for prompt in prompts]
 
     def stream(
@@ -487,10 +487,10 @@ class HuggingFaceCausal(HuggingFaceBackend):
     num_beams: int = 1
 
     def _longest_prompt(self, declared: int | None) -> int | None:
-        known = [size for size in (declared, self._positions) if size]
-        if not known:
+        windows = [size for size in (declared, self._positions) if size]
+        if not windows:
             return None
-        return max(1, min(known) - self.max_new_tokens - self._template_tokens)
+        return max(1, min(windows) - self.max_new_tokens - self._template_tokens)
 
     @property
     def _limit(self) -> int:
@@ -526,16 +526,16 @@ class HuggingFaceCausal(HuggingFaceBackend):
         """Return a prompt in the chat template."""
         from jinja2.exceptions import TemplateError
 
-        given = [("user", prompt)] if isinstance(prompt, str) else prompt
-        system = "\n\n".join(content for role, content in given if role == "system")
+        messages = [("user", prompt)] if isinstance(prompt, str) else prompt
+        system = "\n\n".join(content for role, content in messages if role == "system")
         try:
-            text = self._filled(given)
+            text = self._filled(messages)
         except TemplateError:  # some templates refuse the system's role
             text = ""
             if not system:
                 raise
         if system.strip() not in text:  # and some leave it out silently
-            rest = [(role, content) for role, content in given if role != "system"]
+            rest = [(role, content) for role, content in messages if role != "system"]
             role, content = rest[0] if rest else ("user", "")
             text = self._filled([(role, f"{system}\n\n{content}".strip()), *rest[1:]])
         return text

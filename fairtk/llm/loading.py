@@ -178,10 +178,10 @@ def require_packages(where: str) -> None:
     """Raise a `MissingExtraError` unless torch and transformers are installed; imports neither."""
     for package in ("torch", "transformers"):
         try:
-            found = importlib.util.find_spec(package)
+            module = importlib.util.find_spec(package)
         except ImportError:
-            found = None
-        if found is None:
+            module = None
+        if module is None:
             raise MissingExtraError(package, "t5", where)
 
 
@@ -232,7 +232,7 @@ def load_model(
     try:
         with _quiet():
             # weights_only: a pickle gives tensors and nothing else; torch from 2.6 keeps to that
-            loaded, found = getattr(transformers, auto).from_pretrained(
+            loaded, report = getattr(transformers, auto).from_pretrained(
                 folder,
                 dtype=pick_dtype(dtype, device),
                 use_safetensors=not (pickled and is_pickled(Path(folder))),
@@ -247,7 +247,7 @@ def load_model(
             f"on {device} ({one_line(error)})"
         ) from error
     # transformers gives random numbers to weights that are not there; poolers are never used
-    lacking = sorted(key for key in found["missing_keys"] if "pooler" not in key)
+    lacking = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if lacking:
         raise ModelError(
             f"the files of {model!r} in {folder!r} lack {len(lacking)} of the weights that a "

@@ -88,11 +88,11 @@ class LocalChat(ChatModel):
         """
         backend = self.backend
         settings = getattr(backend, "SETTINGS", ("max_prompt_tokens",))
-        kept = {n: getattr(backend, n, None) for n in settings if n not in _NOT_ABOUT_ANSWERS}
+        own = {n: getattr(backend, n, None) for n in settings if n not in _NOT_ABOUT_ANSWERS}
         content = getattr(backend, "content_digest", None)
         files = {"content": content()} if callable(content) else {}
         sampling = {"temperature": self.temperature, "seed": self.seed}
-        made = {"backend": type(backend).__name__, **files, **kept}
+        made = {"backend": type(backend).__name__, **files, **own}
         return made | (sampling if self.temperature else {})
 
     def digest(self) -> str:
@@ -153,21 +153,21 @@ class LocalChat(ChatModel):
         return None if tokenizer is None else len(tokenizer.tokenize(text))
 
 
-def as_chat_model(given: Any) -> ChatModel:
+def as_chat_model(model: Any) -> ChatModel:
     """Return a chat model for a chat model, a generation backend, or a function.
 
     Args:
-        given: a `ChatModel` is used as it is; all else becomes a `LocalChat`.
+        model: a `ChatModel` is used as it is; all else becomes a `LocalChat`.
 
     Raises:
         ParameterError: the object cannot generate.
     """
-    if isinstance(given, str):
+    if isinstance(model, str):
         raise ParameterError(
             "llm must be a model, e.g. KeywordRefiner(), OpenAICompatible(name) or "
-            f"LocalChat(HuggingFaceCausal(name)); found the text {given!r}"
+            f"LocalChat(HuggingFaceCausal(name)); found the text {model!r}"
         )
-    return given if isinstance(given, ChatModel) else LocalChat(given)
+    return model if isinstance(model, ChatModel) else LocalChat(model)
 
 
 class ChatBackend(ByContent):
@@ -184,7 +184,7 @@ class ChatBackend(ByContent):
 
     def __init__(self, model: ChatModel) -> None:
         self.model = model
-        self._given: dict[str, str] = {}
+        self._answers: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -210,8 +210,8 @@ class ChatBackend(ByContent):
             NoAnswerError: a call failed; the answers of the others are kept for the next time.
             LLMError, BudgetError, OfflineError: the model cannot be asked.
         """
-        given = self._given
-        asked = [prompt for prompt in dict.fromkeys(prompts) if prompt not in given]
+        answered = self._answers
+        asked = [prompt for prompt in dict.fromkeys(prompts) if prompt not in answered]
         outcomes = self.model.complete(Chat((Message("user", prompt),)) for prompt in asked)
         lost: dict[str, str] = {}
         for prompt, outcome in zip(asked, outcomes, strict=True):
@@ -220,7 +220,7 @@ class ChatBackend(ByContent):
             elif outcome.finish == "unreadable":
                 lost[prompt] = "what the server sent is no text"
             else:
-                given[prompt] = outcome.text.strip()
+                answered[prompt] = outcome.text.strip()
         if lost:
             first = next(index for index, prompt in enumerate(prompts) if prompt in lost)
             raise NoAnswerError(
@@ -228,12 +228,12 @@ class ChatBackend(ByContent):
                 f"{lost[prompts[first]]}; run again to ask for these alone",
                 first,
             )
-        answers = [given[prompt] for prompt in prompts]
-        given.clear()
+        answers = [answered[prompt] for prompt in prompts]
+        answered.clear()
         return answers
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"model": self.model, "_given": {}}
+        return {"model": self.model, "_answers": {}}
 
 
 Table = Mapping[str, Sequence[str]]
@@ -269,7 +269,7 @@ class KeywordRefiner(ChatModel):
         self.terms = checks.whole("terms", terms, "KeywordRefiner")
         if isinstance(table, Mapping):
             self.table: dict[str, tuple[str, ...]] = {
-                str(group): tuple(str(term) for term in found) for group, found in table.items()
+                str(group): tuple(str(term) for term in terms) for group, terms in table.items()
             }
         else:
             self.table = read_table(PACKAGED if table is None else table)
@@ -334,7 +334,7 @@ def read_table(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
         InputError: the file cannot be opened.
         FormatError: a line is no text, or has no group or term; names it.
     """
-    found: dict[str, list[str]] = {}
+    terms_of: dict[str, list[str]] = {}
     header = False
     for number, line in text_lines(path):
         if not line.strip() or line.startswith("#"):
@@ -347,7 +347,7 @@ def read_table(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
         elif len(row) != 2 or not row[0].strip() or not row[1].strip():
             raise FormatError(f"expected group, tab, term; found {row!r}", path, number)
         else:
-            found.setdefault(row[0].strip(), []).append(row[1].strip())
+            terms_of.setdefault(row[0].strip(), []).append(row[1].strip())
     if not header:
         raise FormatError("the first line must be 'group', a tab, 'term'", path, 1)
-    return {group: tuple(dict.fromkeys(terms)) for group, terms in found.items()}
+    return {group: tuple(dict.fromkeys(terms)) for group, terms in terms_of.items()}

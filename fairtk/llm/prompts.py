@@ -115,12 +115,12 @@ def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokeni
         return whole
 
     demands = [count(entry.text, tokenizer) for entry in entries]
-    for kept in range(len(entries), 0, -1):
+    for n_entries in range(len(entries), 0, -1):
         # Tokens do not add up exactly where texts meet, so the joined prompt is counted again,
         # and the room shrinks by what it has too much.
-        room = limit - count(prompt.join(question, [""] * kept), tokenizer)
+        room = limit - count(prompt.join(question, [""] * n_entries), tokenizer)
         while room > 0:
-            shares = divide(demands[:kept], room)
+            shares = divide(demands[:n_entries], room)
             if any(s < min(d, SHORTEST_ENTRY) for s, d in zip(shares, demands, strict=False)):
                 break
             texts = [
@@ -277,13 +277,13 @@ class Prompt(ABC):
 
     def value(self, document: Mapping[str, Any], field: str) -> str:
         """Return a field of a document as text; a missing one is an `InputError`."""
-        found = document.get(field)
-        if found is None:
+        content = document.get(field)
+        if content is None:
             raise InputError(
                 f"the prompt {self.name!r} needs the document field {field!r}; "
                 f"found: {sorted(document)}"
             )
-        return str(found)
+        return str(content)
 
 
 TRUNCATIONS = ("keep-question", "fair-rag")
@@ -460,11 +460,11 @@ class Template(Prompt):
 
     def __post_init__(self) -> None:
         names = _names(self.template, "template")
-        for found in names:
-            if found not in _OWN:
+        for name in names:
+            if name not in _OWN:
                 raise ParameterError(
-                    f"the template knows {{question}} and {{documents}}; found {{{found}}}"
-                    f"{suggestion(found, _OWN)}"
+                    f"the template knows {{question}} and {{documents}}; found {{{name}}}"
+                    f"{suggestion(name, _OWN)}"
                 )
         if "question" not in names:
             raise ParameterError(f"the template must contain {{question}}; found {self.template!r}")
@@ -475,7 +475,7 @@ class Template(Prompt):
 
     @property
     def _document_names(self) -> list[str]:
-        return [found for found in _names(self.document, "document") if found != _RANK]
+        return [name for name in _names(self.document, "document") if name != _RANK]
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -405,8 +405,8 @@ class Database:
     def _begin(self, database: sqlite3.Connection) -> None:
         """Bring an empty database, an older format, or a ledger that becomes a store, in form."""
         self.kind.begin(database)
-        kept = not self.kind.tables and _pragma(database, "application_id") == STORE_MARK
-        _mark(database, STORE_MARK if kept else self.kind.mark)
+        in_store = not self.kind.tables and _pragma(database, "application_id") == STORE_MARK
+        _mark(database, STORE_MARK if in_store else self.kind.mark)
 
     def _problem(self, database: sqlite3.Connection) -> str:
         """Return why a file cannot be used as it is, or an empty string."""

@@ -101,9 +101,9 @@ class StudySystemContract:
             check(not extra, f"{self.name} leaves the columns {extra} in its output")
             Run(out, self.name).checked()
             sizes = out.groupby(QID).size()
-            for qid, wanted in toy_run().groupby(QID).size().clip(upper=2).items():
-                found = int(sizes.get(qid, 0))
-                check(found >= wanted, f"{self.name} gives {found} documents for {qid!r}")
+            for qid, least in toy_run().groupby(QID).size().clip(upper=2).items():
+                size = int(sizes.get(qid, 0))
+                check(size >= least, f"{self.name} gives {size} documents for {qid!r}")
             strange = set(out[QID]) - set(topics[QID])
             check(not strange, f"{self.name} gives rows for the qids {sorted(strange)}")
 
@@ -111,15 +111,15 @@ class StudySystemContract:
         """Built and fitted anew, in another folder, it gives the same; so does the same again."""
         with TemporaryDirectory() as one, TemporaryDirectory() as two:
             system = self._ready(Path(one))
-            wanted = _rank(system, toy_topics())
+            expected = _rank(system, toy_topics())
             message = f"{self.name} gives another output when it is"
-            check_frames(_rank(system, toy_topics()), wanted, f"{message} used twice")
+            check_frames(_rank(system, toy_topics()), expected, f"{message} used twice")
             check_frames(
-                _rank(self._ready(Path(one)), toy_topics()), wanted, f"{message} built again"
+                _rank(self._ready(Path(one)), toy_topics()), expected, f"{message} built again"
             )
             check_frames(
                 _rank(self._ready(Path(two)), toy_topics()),
-                wanted,
+                expected,
                 f"{message} built in another folder",
             )
 
@@ -128,12 +128,12 @@ class StudySystemContract:
         with TemporaryDirectory() as folder:
             system = self._ready(Path(folder))
             topics = toy_topics()
-            wanted = _rank(system, topics)
+            expected = _rank(system, topics)
             parts = [_rank(system, topics[topics[QID] == qid]) for qid in topics[QID]]
             alone = pd.concat([p for p in parts if len(p)], ignore_index=True)
-            check_frames(alone, wanted, f"{self.name} depends on how topics are batched")
+            check_frames(alone, expected, f"{self.name} depends on how topics are batched")
             turned = _rank(system, topics.iloc[::-1])
-            check_frames(turned, wanted, f"{self.name} depends on the order of topics")
+            check_frames(turned, expected, f"{self.name} depends on the order of topics")
 
     def test_no_topics(self) -> None:
         """No topics in, no rows out."""
@@ -215,8 +215,8 @@ class UtilityContract:
 
     def values(self, pairs: Sequence[tuple[str, Gold]]) -> list[float]:
         """Return the utility's values for pairs of answer and gold answer."""
-        found: list[float] = self.make()([p for p, _ in pairs], [g for _, g in pairs])
-        return found
+        values: list[float] = self.make()([p for p, _ in pairs], [g for _, g in pairs])
+        return values
 
     def test_declarations(self) -> None:
         """Name and direction are those of the registered spec."""
@@ -243,12 +243,12 @@ class UtilityContract:
 
     def test_other_answers_do_not_matter(self) -> None:
         """One by one, and in reverse, the values are the same."""
-        wanted = self.values(self.pairs)
+        expected = self.values(self.pairs)
         alone = [self.values([pair])[0] for pair in self.pairs]
         back = self.values(self.pairs[::-1])[::-1]
-        for found in (alone, back):
-            agree = all(same_number(a, b) for a, b in zip(found, wanted, strict=True))
-            check(agree, f"{self.name} depends on the other answers: {found} and {wanted}")
+        for actual in (alone, back):
+            agree = all(same_number(a, b) for a, b in zip(actual, expected, strict=True))
+            check(agree, f"{self.name} depends on the other answers: {actual} and {expected}")
 
     def test_right_answer_is_best(self) -> None:
         """No answer is better than the gold answer itself."""
@@ -456,8 +456,8 @@ class DatasetContract:
         if documents:
             store = self.dataset().docs_store()
             for document in (documents[0], documents[-1]):
-                found = store.get(document.doc_id)
-                check(found == document, f"docs_store gives {found!r}, docs_iter {document!r}")
+                stored = store.get(document.doc_id)
+                check(stored == document, f"docs_store gives {stored!r}, docs_iter {document!r}")
 
     def test_queries(self) -> None:
         """Ids are distinct strings, and texts are strings."""
@@ -477,9 +477,9 @@ class DatasetContract:
                 f"{part}: unknown queries {strange[:5]}",
             )
             if records and self.dataset().has("docs"):
-                wanted = {d for _, d in pairs[:50]}
-                found = set(self.dataset().docs_store().get_many(sorted(wanted)))
-                check(found == wanted, f"{part}: no such documents {sorted(wanted - found)[:5]}")
+                docnos = {d for _, d in pairs[:50]}
+                stored = set(self.dataset().docs_store().get_many(sorted(docnos)))
+                check(stored == docnos, f"{part}: no such documents {sorted(docnos - stored)[:5]}")
 
     def test_says_what_it_is(self) -> None:
         """The PyTerrier form has the same queries."""

@@ -112,11 +112,11 @@ class MeasureUnderTest:
         """Shuffled labels and runs have the same values."""
         rng = np.random.default_rng(11)
         for name, run in self.policies().items():
-            wanted = self.values(self.qrels(), run)
+            expected = self.values(self.qrels(), run)
             for _ in range(3):
                 qrels, shuffled = _shuffled(self.qrels(), rng), _shuffled(run, rng)
                 message = f"{self.measure!r} depends on the order of rows ({name})"
-                check_values(self.values(qrels, shuffled), wanted, message)
+                check_values(self.values(qrels, shuffled), expected, message)
 
     def test_names_of_documents_do_not_matter(self) -> None:
         """Other docnos, in another alphabetical order, have the same values."""
@@ -126,38 +126,38 @@ class MeasureUnderTest:
         for name, run in self.policies().items():
             docnos = sorted({*qrels[DOCNO], *run[DOCNO]}, reverse=True)
             renamed = {docno: f"doc{index:04}" for index, docno in enumerate(docnos)}
-            found = self.values(
+            actual = self.values(
                 qrels.assign(**{DOCNO: qrels[DOCNO].map(renamed)}),
                 run.assign(**{DOCNO: run[DOCNO].map(renamed)}),
             )
             message = f"{self.measure!r} depends on the names of documents ({name})"
-            check_values(found, self.values(qrels, run), message)
+            check_values(actual, self.values(qrels, run), message)
 
     def test_numbers_of_samples_do_not_matter(self) -> None:
         """Samples in another order and with other numbers have the same values."""
         samples = self.samples()
         other = samples.assign(**{SAMPLE: 3 * (samples[SAMPLE].max() - samples[SAMPLE]) + 1})
         message = f"{self.measure!r} depends on how samples are numbered"
-        wanted = self.values(self.qrels(), samples)
-        check_values(self.values(self.qrels(), other), wanted, message)
+        expected = self.values(self.qrels(), samples)
+        check_values(self.values(self.qrels(), other), expected, message)
 
     def test_one_sample_is_a_plain_run(self) -> None:
         """A run with one sample has the values of the same run without ``sample``."""
-        found = self.values(self.qrels(), self.run().assign(**{SAMPLE: 0}))
+        actual = self.values(self.qrels(), self.run().assign(**{SAMPLE: 0}))
         message = f"{self.measure!r} differs between a plain run and the same run as one sample"
-        check_values(found, self.values(self.qrels(), self.run()), message)
+        check_values(actual, self.values(self.qrels(), self.run()), message)
 
     def test_other_queries_do_not_matter(self) -> None:
         """A query has the same value alone; a query without labels is ignored."""
         qrels, samples = self.qrels(), self.samples()
-        wanted = self.values(qrels, samples)
-        for qid, value in wanted.items():
+        expected = self.values(qrels, samples)
+        for qid, value in expected.items():
             alone = self.values(qrels[qrels[QID] == qid], samples[samples[QID] == qid])
             message = f"{self.measure!r} depends on other queries"
             check_values(alone, {qid: value}, message)
         extra = samples[samples[QID] == samples[QID].iloc[0]].assign(**{QID: "without-labels"})
-        found = self.values(qrels, pd.concat([samples, extra], ignore_index=True))
-        check_values(found, wanted, f"{self.measure!r} does not ignore queries without labels")
+        actual = self.values(qrels, pd.concat([samples, extra], ignore_index=True))
+        check_values(actual, expected, f"{self.measure!r} does not ignore queries without labels")
 
     def test_declared_columns_are_enough(self) -> None:
         """Nothing is read but `RUN_COLUMNS`, ``sample`` and `QREL_COLUMNS`."""
@@ -168,14 +168,14 @@ class MeasureUnderTest:
         qrels = _only(self.qrels(), qrel_columns)
         for name, run in {"plain": self.run(), "sampled": self.samples()}.items():
             try:
-                found = self.values(qrels, _only(run, run_columns))
+                actual = self.values(qrels, _only(run, run_columns))
             except Exception as error:
                 raise AssertionError(
                     f"{self.measure!r} reads a column that it does not declare ({name} run): "
                     f"{type(error).__name__}: {error}"
                 ) from error
             message = f"{self.measure!r} reads columns that it does not declare ({name} run)"
-            check_values(found, self.values(self.qrels(), run), message)
+            check_values(actual, self.values(self.qrels(), run), message)
 
     def test_inputs_stay_as_they_are(self) -> None:
         """The frames are not changed."""
@@ -279,8 +279,8 @@ class MeasureContract(MeasureUnderTest):
         samples = self.samples()
         cut = samples[samples.groupby([QID, SAMPLE])[SCORE].rank(ascending=False) <= cutoff]
         message = f"{self.measure!r} reads ranks below its cutoff, or cuts across samples"
-        wanted = self.values(self.qrels(), cut)
-        check_values(self.values(self.qrels(), samples), wanted, message)
+        expected = self.values(self.qrels(), cut)
+        check_values(self.values(self.qrels(), samples), expected, message)
 
     def test_missing_query_gets_the_worst_value(self) -> None:
         """A query without rankings has the declared value, and no ranking has a worse one."""
@@ -315,12 +315,12 @@ class MeasureContract(MeasureUnderTest):
         left_open = {q for q, value in whole.items() if math.isnan(value)}
         bare = pd.DataFrame([], columns=[QID, DOCNO, SCORE])  # what pt.Experiment makes
         for run in (self.samples()[:0], self.run()[:0], bare):
-            found = self.values(self.qrels(), run)
+            actual = self.values(self.qrels(), run)
             # what the labels leave open may stay open; what a ranking left open that is shorter
             # than a bound needs, has the missing value
-            wanted = {q: missing for q in whole}
-            wanted |= {q: v for q, v in found.items() if math.isnan(v) and q in left_open}
-            check_values(found, wanted, f"{self.measure!r} on an empty run")
+            expected = {q: missing for q in whole}
+            expected |= {q: v for q, v in actual.items() if math.isnan(v) and q in left_open}
+            check_values(actual, expected, f"{self.measure!r} on an empty run")
         check(
             not self.values(self.qrels()[:0], self.run()),
             f"{self.measure!r} gives values for queries that have no labels",
@@ -331,8 +331,8 @@ class MeasureContract(MeasureUnderTest):
         qrels = self.qrels()
         if LABEL in qrels.columns:
             for run in self.policies().values():
-                found = self.values(qrels.assign(**{LABEL: 0}), run)
-                check(set(found) == set(map(str, qrels[QID])), f"{self.measure!r} loses queries")
+                values = self.values(qrels.assign(**{LABEL: 0}), run)
+                check(set(values) == set(map(str, qrels[QID])), f"{self.measure!r} loses queries")
 
     # Where it is used --------------------------------------------------------------------------
 
@@ -343,8 +343,8 @@ class MeasureContract(MeasureUnderTest):
         measure, qrels = self.measure, theirs(self.qrels())
         evaluator = ir_measures.evaluator([measure], qrels)
         for run in (self.samples(), self.run()):
-            wanted = self.values(self.qrels(), run)
-            mean = float(np.mean(list(wanted.values())))
+            expected = self.values(self.qrels(), run)
+            mean = float(np.mean(list(expected.values())))
             with warnings.catch_warnings(action="ignore"):
                 whole = ir_measures.calc([measure], qrels, theirs(run))
                 results = {
@@ -353,8 +353,8 @@ class MeasureContract(MeasureUnderTest):
                     "evaluator": evaluator.calc_aggregate(theirs(run)),
                 }
                 again = {str(m.query_id): m.value for m in evaluator.iter_calc(theirs(run))}
-            check_values({str(m.query_id): m.value for m in whole.per_query}, wanted, "calc")
-            check_values(again, wanted, f"{measure!r}: an evaluator that is used twice")
+            check_values({str(m.query_id): m.value for m in whole.per_query}, expected, "calc")
+            check_values(again, expected, f"{measure!r}: an evaluator that is used twice")
             for name, value in results.items():
                 number = value[measure] if isinstance(value, dict) else value
                 check(
@@ -387,6 +387,6 @@ class MeasureContract(MeasureUnderTest):
                 )
             for name, run in systems.items():
                 rows = table[table["name"] == name]
-                found = dict(zip(rows[QID].astype(str), rows["value"], strict=True))
+                actual = dict(zip(rows[QID].astype(str), rows["value"], strict=True))
                 message = f"{self.measure!r} in pt.Experiment, batch_size={batch_size}, {name} run"
-                check_values(found, self.values(qrels, run), message)
+                check_values(actual, self.values(qrels, run), message)

@@ -95,8 +95,8 @@ class BackendContract(_ModelContract):
 
     def test_no_prompts(self) -> None:
         """No prompts, no answers."""
-        found = self.make().generate([])
-        check(found == [], f"an empty list of prompts must give []; found {found!r}")
+        answers = self.make().generate([])
+        check(answers == [], f"an empty list of prompts must give []; found {answers!r}")
 
     def test_order_and_repeats_do_not_matter(self) -> None:
         """Each prompt has its own answer, wherever and however often it stands."""
@@ -187,8 +187,8 @@ class ChatModelContract(_ModelContract):
         places = sorted(place for place, _ in outcomes)
         check(places == list(range(len(chats))), f"{model.name}: outcomes of {places}")
         for _, outcome in outcomes:
-            known = isinstance(outcome, Completion | Failure)
-            check(known, f"{model.name}: {outcome!r} is neither Completion nor Failure")
+            valid = isinstance(outcome, Completion | Failure)
+            check(valid, f"{model.name}: {outcome!r} is neither Completion nor Failure")
         check(list(model.outcomes(iter(()))) == [], f"{model.name}: outcomes without chats")
 
     def test_order_repeats_and_batches_do_not_matter(self) -> None:

@@ -144,27 +144,27 @@ def same_number(one: float, two: float) -> bool:
     return math.isclose(one, two, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
-def check_values(found: Mapping[str, float], wanted: Mapping[str, float], message: str) -> None:
+def check_values(actual: Mapping[str, float], expected: Mapping[str, float], message: str) -> None:
     """Raise unless two sets of values by qid agree; the message says what it means if not."""
     check(
-        set(found) == set(wanted),
-        f"{message}: qids {sorted(found)}, but {sorted(wanted)} were expected",
+        set(actual) == set(expected),
+        f"{message}: qids {sorted(actual)}, but {sorted(expected)} were expected",
     )
-    for qid, value in wanted.items():
+    for qid, value in expected.items():
         check(
-            same_number(found[qid], value),
-            f"{message}: qid {qid!r} has {found[qid]!r}, but {value!r} was expected",
+            same_number(actual[qid], value),
+            f"{message}: qid {qid!r} has {actual[qid]!r}, but {value!r} was expected",
         )
 
 
-def check_frames(found: pd.DataFrame, wanted: pd.DataFrame, message: str) -> None:
+def check_frames(actual: pd.DataFrame, expected: pd.DataFrame, message: str) -> None:
     """Raise unless two frames have the same columns and rows; the order of rows does not count."""
     check(
-        list(found.columns) == list(wanted.columns),
-        f"{message}: columns {list(found.columns)}, but {list(wanted.columns)} were expected",
+        list(actual.columns) == list(expected.columns),
+        f"{message}: columns {list(actual.columns)}, but {list(expected.columns)} were expected",
     )
-    check(len(found) == len(wanted), f"{message}: {len(found)} rows instead of {len(wanted)}")
-    for one, two in zip(_rows(found), _rows(wanted), strict=True):
+    check(len(actual) == len(expected), f"{message}: {len(actual)} rows instead of {len(expected)}")
+    for one, two in zip(_rows(actual), _rows(expected), strict=True):
         equal = all(_same(a, b) for a, b in zip(one, two, strict=True))
         check(equal, f"{message}: the row {one} stands where {two} was expected")
 

@@ -58,15 +58,15 @@ class TransformerContract:
 
     def test_empty_frame_has_the_output_columns(self) -> None:
         """No rows in, no rows out, and the same columns as otherwise."""
-        wanted = list(self.make().transform(self.inp()).columns)
+        columns = list(self.make().transform(self.inp()).columns)
         untyped = pd.DataFrame([], columns=self.inp().columns)
         for empty in (self.inp()[:0], untyped):
             out = self.make().transform(empty)
             check(len(out) == 0, f"{self._name()} makes {len(out)} rows from none")
             check(
-                list(out.columns) == wanted,
+                list(out.columns) == columns,
                 f"{self._name()} gives the columns {list(out.columns)} on an empty frame, but "
-                f"{wanted} otherwise",
+                f"{columns} otherwise",
             )
 
     def test_rankings_are_in_order(self) -> None:
@@ -89,10 +89,12 @@ class TransformerContract:
     def test_deterministic(self) -> None:
         """The same settings and input give the same output, each time and in each object."""
         first = self.make()
-        wanted = first.transform(self.inp())
+        expected = first.transform(self.inp())
         message = f"{self._name()} gives another output"
-        check_frames(first.transform(self.inp()), wanted, f"{message} when it is used twice")
-        check_frames(self.make().transform(self.inp()), wanted, f"{message} when it is made twice")
+        check_frames(first.transform(self.inp()), expected, f"{message} when it is used twice")
+        check_frames(
+            self.make().transform(self.inp()), expected, f"{message} when it is made twice"
+        )
 
     def test_global_random_state_stays(self) -> None:
         """Numpy's global random state is neither read nor changed."""
@@ -114,20 +116,20 @@ class TransformerContract:
         if not self.per_query:
             return
         inp = self.inp()
-        wanted = self.make().transform(inp)
+        expected = self.make().transform(inp)
         transformer = self.make()
         parts = [transformer.transform(inp[inp[QID] == qid]) for qid in inp[QID].unique()]
-        found = pd.concat([p for p in parts if len(p)], ignore_index=True)
-        check_frames(found, wanted, f"{self._name()} depends on how queries are batched")
+        actual = pd.concat([p for p in parts if len(p)], ignore_index=True)
+        check_frames(actual, expected, f"{self._name()} depends on how queries are batched")
 
     def test_order_of_rows_does_not_matter(self) -> None:
         """A shuffled input, with a shuffled index, gives the same rows."""
         inp = self.inp()
-        wanted = self.make().transform(inp)
+        expected = self.make().transform(inp)
         rng = np.random.default_rng(3)
         for _ in range(2):
-            found = self.make().transform(inp.iloc[rng.permutation(len(inp))])
-            check_frames(found, wanted, f"{self._name()} depends on the order of rows")
+            actual = self.make().transform(inp.iloc[rng.permutation(len(inp))])
+            check_frames(actual, expected, f"{self._name()} depends on the order of rows")
 
     # Settings ----------------------------------------------------------------------------------
 
@@ -171,11 +173,11 @@ class TransformerContract:
             any(set(mode) <= set(columns) for mode in inputs),
             f"{self._name()} takes {inputs} as pt.inspect sees it; the test's input has {columns}",
         )
-        found = pt.inspect.transformer_outputs(transformer, columns)
-        wanted = list(transformer.transform(self.inp()).columns)
+        inspected = pt.inspect.transformer_outputs(transformer, columns)
+        outputs = list(transformer.transform(self.inp()).columns)
         check(
-            found == wanted,
-            f"{self._name()} gives {found} as pt.inspect sees it, but really {wanted}",
+            inspected == outputs,
+            f"{self._name()} gives {inspected} as pt.inspect sees it, but really {outputs}",
         )
 
     def test_missing_columns_are_named(self) -> None:
