@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from fairtk.frames import FloatArray
+from fairtk import checks
+from fairtk.credit.subsets import refuse_subsets
+from fairtk.errors import DataWarning, InputError, listed
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    QANSWER,
+    QID,
+    SAMPLE,
+    SCORE,
+    FloatArray,
+    Run,
+)
+from fairtk.transformers import FairTransformer
 
 WEIGHTS = ("count", "words", "position")
 """What a sentence counts: 1; its words; its words, less the later it comes."""
@@ -89,3 +104,96 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
             worth *= math.exp(-number / (len(sentences) - 1))
         credit[places] += worth / len(places)
     return (credit if credit.any() else np.full(n, np.nan)), beyond
+
+
+class Citations(FairTransformer):
+    """Answers -> C: the credit of each document from the citations in the answer to its ranking.
+
+    ``[n]`` cites the document at place n of the prompt, from 1; ``[1, 2]``, ``[1-3]`` and digits of
+    any script are read, too. A sentence's citations share its worth: 1 (``"count"``), its words
+    of more than two letters (``"words"``), or these times exp(-i / (S - 1)) for sentence i of S
+    (``"position"``; Aggarwal et al. 2024, GEO, arXiv 2311.09735). A citation says what the
+    model wrote, not what it used.
+
+    ==========  =====================================================================
+    input       answers: ``qid``, ``docno``, ``score``, ``qanswer``; ``sample`` if sampled
+    output      C: ``qid``, ``sample``, ``docno``, ``credit``, one row for each document of a
+                prompt, by query, sample and rank; NaN for all where nothing is cited
+    ==========  =====================================================================
+
+    Args:
+        weight: ``"count"``, ``"words"`` or ``"position"``.
+        cutoff: how many documents the prompt had, that of the generator; None: all of a ranking.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = ("weight", "cutoff")
+
+    def __init__(self, weight: str = "count", cutoff: int | None = None) -> None:
+        super().__init__()
+        self.weight = checks.choice("weight", weight, WEIGHTS, "Citations")
+        self.cutoff = checks.cutoff(cutoff, "Citations")
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the credit.
+
+        Warns (`DataWarning`) of answers that cite nothing, and of numbers that no document has.
+
+        Raises:
+            ColumnError: a column is missing, or the frame has subsets of rankings.
+            InputError: an answer is missing, or a ranking has two; names the qid.
+        """
+        self.check_inputs(inp, [QID, DOCNO, SCORE, QANSWER])
+        refuse_subsets(inp, "Citations")
+        run = Run(inp, "Citations").checked()
+        code, texts = pd.factorize(inp[QANSWER].to_numpy()[run.order])
+        start = run.ranking_start[:-1]
+        wrong = np.flatnonzero((code != code[start][run.ranking]) | (code < 0))
+        if len(wrong):
+            what = "none" if code[wrong[0]] < 0 else "two"
+            raise InputError(
+                f"Citations: each ranking needs one answer in {QANSWER!r}; found {what} for "
+                f"{run.describe(int(wrong[0]))}"
+            )
+        length = np.diff(run.ranking_start)
+        n = length if self.cutoff is None else np.minimum(length, self.cutoff)
+        # equal answers to lists of equal length are read once
+        pair, which = np.unique(np.stack([code[start], n]), axis=1, return_inverse=True)
+        credit, beyond = [], []
+        for answer, size in pair.T.tolist():
+            shares, numbers = citation_credit(str(texts[answer]), size, self.weight)
+            credit.append(shares)
+            beyond.append(numbers)
+        self._warn(run, np.array([bool(np.isnan(c).any()) for c in credit])[which], "cite nothing")
+        self._warn(run, np.array(beyond, dtype=np.int64)[which] > 0, "cite numbers beyond the list")
+        rows = np.flatnonzero(run.position < n[run.ranking])
+        ranking = run.ranking[rows]
+        begin = np.cumsum([0, *map(len, credit)])[:-1]
+        values = np.concatenate([np.zeros(0), *credit])
+        return pd.DataFrame(
+            {
+                QID: run.qids[run.query[rows]],
+                SAMPLE: run.ranking_sample[ranking],
+                DOCNO: run.docnos[run.doc[rows]],
+                CREDIT: values[begin[which[ranking]] + run.position[rows]]
+                if len(rows)
+                else values[:0],
+            }
+        )
+
+    def _warn(self, run: Run, rankings: np.ndarray, what: str) -> None:
+        if rankings.any():
+            qids = dict.fromkeys(str(run.qids[q]) for q in run.ranking_query[rankings])
+            meaning = (
+                "their credit is undefined (NaN)"
+                if what == "cite nothing"
+                else "which give no credit"
+            )
+            warnings.warn(
+                f"Citations: {int(rankings.sum())} of {run.n_rankings} answers {what}, {meaning}: "
+                f"qid {listed(qids)}",
+                DataWarning,
+                stacklevel=3,
+            )

@@ -1,4 +1,5 @@
-"""What each document adds to a utility: leaving one out, the Shapley value, and its maximum game.
+"""What each document adds to an answer: rankings without some of their documents, and the values
+that answers from them give.
 
 A set of documents is a bit mask: bit i is set where document i is in the set, so that mask 0 is the
 empty set and 2^k - 1 the whole list. All functions take many lists at once.
@@ -7,15 +8,358 @@ empty set and 2^k - 1 the whole list. All functions take many lists at once.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from fairtk.errors import InputError, ParameterError
-from fairtk.frames import FloatArray, IntArray
+from fairtk import checks
+from fairtk.errors import ColumnError, InputError, ParameterError
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    ERROR,
+    GOLD_ANSWER,
+    NO_DOCUMENT,
+    QANSWER,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    SOURCE_SAMPLE,
+    SUBSET,
+    TEXT,
+    FloatArray,
+    IntArray,
+    Run,
+    digest,
+    require,
+)
+from fairtk.measures import Utility, get
+from fairtk.transformers import FairTransformer
 
 MOST_EXACT = 20
 """Documents of which all 2^k sets are looked at; more take gigabytes."""
+MOST_ASKED = 8
+"""Documents of which `Subsets("all")` makes all sets: 256 prompts for one ranking."""
+MOST_SAMPLED = 62
+"""Documents of which sets are drawn: bit masks are integers of 64 bits."""
+
+
+class Subsets(FairTransformer):
+    """S -> S: each ranking without some of its documents, for what follows to answer from.
+
+    A generator behind it answers from every subset, equal prompts once, and `from_answers` makes
+    credit of the answers. Documents keep their order. Measures refuse the frame: a subset is no
+    ranking of a system.
+
+    ==========  =====================================================================
+    input       R or S: ``qid``, ``docno``, ``score`` and any other columns
+    output      the rows of each subset, with ``sample`` numbered anew within a query, from 0,
+                ``source_sample`` (the ranking that it is made of; 0 on R), ``subset`` (bit i:
+                document i is in it) and ``rank``. The empty set has one row, whose docno is
+                ``@NONE``: `fairtk.Generator` asks without documents there
+    ==========  =====================================================================
+
+    Args:
+        kind: ``"one-out"``: the whole list and each list without one document, k + 1 rankings;
+            ``"all"``: all 2^k; ``"sampled"``: the lists that `n_orders` random orders of the
+            documents go through, k + 1 each.
+        cutoff: how many documents of a ranking are looked at; those below are dropped. None: all.
+        n_orders: orders of ``"sampled"``, even: each is followed by its reverse.
+        seed: of ``"sampled"``; orders depend on seed, qid and sample alone.
+
+    Raises:
+        ParameterError: a setting is out of its range.
+        InputError: ``"all"`` on a ranking of more than 8 documents (256 prompts); names the qid.
+    """
+
+    SETTINGS: ClassVar[tuple[str, ...]] = ("kind", "cutoff", "n_orders", "seed")
+    KINDS: ClassVar[tuple[str, ...]] = ("one-out", "all", "sampled")
+
+    def __init__(
+        self, kind: str = "one-out", cutoff: int | None = None, n_orders: int = 16, seed: int = 42
+    ) -> None:
+        super().__init__()
+        self.kind = checks.choice("kind", kind, self.KINDS, "Subsets")
+        self.cutoff = checks.cutoff(cutoff, "Subsets")
+        self.n_orders = checks.whole("n_orders", n_orders, "Subsets", 2)
+        if self.n_orders % 2:
+            raise ParameterError(f"Subsets: n_orders must be even; found {n_orders}")
+        self.seed = checks.whole("seed", seed, "Subsets", 0)
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the subsets of each ranking, by query and sample.
+
+        Raises:
+            ColumnError: a column is missing, or the frame has subsets already.
+            InputError: a ranking is too long.
+            DuplicateError: a document occurs twice in a ranking.
+        """
+        self.check_inputs(inp, [QID, DOCNO, SCORE])
+        refuse_subsets(inp, "Subsets")
+        run = Run(inp, "Subsets").checked()
+        length = np.diff(run.ranking_start)
+        k = length if self.cutoff is None else np.minimum(length, self.cutoff)
+        self._refuse_long(run, k)
+        parts = [self._of_length(run, np.flatnonzero(k == each), each) for each in np.unique(k)]
+        ranking, step, place, mask, rank = (
+            np.concatenate([np.zeros(0, dtype=np.int64), *column])
+            for column in zip(*parts, [np.zeros(0, dtype=np.int64)] * 5, strict=True)
+        )
+        by_ranking = np.lexsort((rank, step, ranking))
+        ranking, step, place, mask, rank = (
+            column[by_ranking] for column in (ranking, step, place, mask, rank)
+        )
+        count = np.array([self._n_lists(int(each)) for each in k.tolist()], dtype=np.int64)
+        before = np.cumsum(count) - count
+        first = np.searchsorted(run.ranking_query, np.arange(len(run.qids)))
+        start = before - before[first][run.ranking_query] if len(count) else before
+        out = inp.take(run.order[run.ranking_start[ranking] + place]).reset_index(drop=True)
+        out = out.assign(
+            **{
+                RANK: rank,
+                SAMPLE: start[ranking] + step,
+                SOURCE_SAMPLE: run.ranking_sample[ranking],
+                SUBSET: mask,
+            }
+        )
+        empty = mask == 0
+        if empty.any():
+            texts = [c for c in (DOCNO, TEXT) if c in out.columns]
+            out.loc[empty, texts] = [NO_DOCUMENT, ""][: len(texts)]
+        return out
+
+    def _n_lists(self, k: int) -> int:
+        steps = k + 1
+        return {"one-out": steps, "all": 1 << k, "sampled": steps * self.n_orders}[self.kind]
+
+    def _refuse_long(self, run: Run, k: IntArray) -> None:
+        most = {"one-out": MOST_SAMPLED, "all": MOST_ASKED, "sampled": MOST_SAMPLED}[self.kind]
+        long = np.flatnonzero(k > most)
+        if len(long):
+            at = int(long[0])
+            prompts = f", {1 << int(k[at])} prompts for it" if self.kind == "all" else ""
+            other = "cutoff=, or kind='sampled'" if self.kind == "all" else "cutoff="
+            raise InputError(
+                f"Subsets({self.kind!r}): takes rankings of at most {most} documents; found "
+                f"{k[at]} of qid {str(run.qids[run.ranking_query[at]])!r} ({len(long)} such "
+                f"rankings{prompts}): use {other}"
+            )
+
+    def _of_length(self, run: Run, rankings: IntArray, k: int) -> list[IntArray]:
+        """Return ranking, step, place, mask and rank of the rows of rankings of k documents."""
+        if self.kind == "sampled":
+            masks = np.stack([self._walks(run, int(r), int(k)) for r in rankings])
+        else:
+            whole = (1 << int(k)) - 1
+            each = np.arange(1 << int(k)) if self.kind == "all" else _one_out(int(k), whole)
+            masks = np.broadcast_to(each, (len(rankings), len(each)))
+        member = (masks[:, :, None] >> np.arange(k)) & 1 == 1
+        if k:
+            member[:, :, 0] |= masks == 0  # the row that stands for the empty set
+        which, step, place = np.nonzero(member)
+        rank = (np.cumsum(member, axis=2) - 1)[which, step, place]
+        return [rankings[which], step, place, masks[which, step].astype(np.int64), rank]
+
+    def _walks(self, run: Run, ranking: int, k: int) -> IntArray:
+        qid, sample = str(run.qids[run.ranking_query[ranking]]), int(run.ranking_sample[ranking])
+        generator = np.random.default_rng(int(digest([self.seed, qid, sample], 16), 16))
+        return prefixes_of(permutations_of(k, self.n_orders, generator)).ravel()
+
+
+def _one_out(k: int, whole: int) -> IntArray:
+    return np.concatenate([[whole], whole - (1 << np.arange(k))]).astype(np.int64)
+
+
+def refuse_subsets(frame: pd.DataFrame, where: str) -> None:
+    """Raise a `ColumnError` if a frame has subsets of rankings."""
+    if SUBSET in frame.columns:
+        raise ColumnError(
+            f"{where} takes rankings; found subsets of rankings (column {SUBSET!r}): make credit "
+            "of their answers with fairtk.credit.from_answers, or put Subsets last but the "
+            "generator"
+        )
+
+
+def from_answers(
+    answers: pd.DataFrame,
+    utility: str | Utility,
+    gold: pd.DataFrame | Mapping[str, Any],
+    *,
+    method: str | None = None,
+) -> pd.DataFrame:
+    """Return the credit of each document from answers to subsets of rankings.
+
+    Credit is what a document adds to the quality of the answer: a utility where lower is better
+    (``mae``) is turned around, so that what lowers the error has credit above 0.
+
+    Args:
+        answers: what a generator made of a frame of `Subsets`: ``qid``, ``docno``, ``score``,
+            ``sample``, ``source_sample``, ``subset``, ``qanswer``.
+        utility: a name, as in ``EU(utility=...)``, or a `Utility`.
+        gold: ``qid`` and ``gold_answer`` (qrels or a data set's answers), or gold answers by qid.
+        method: ``"shapley"``, of all subsets or of sampled ones, or ``"one-out"``, which all
+            subsets have, too. None: Shapley values wherever the subsets allow it.
+
+    Returns:
+        The frame C: ``qid``, ``sample`` (that of the ranking), ``docno``, ``credit``, in the order
+        of the documents; and ``standard_error`` where orders were sampled.
+
+    Raises:
+        ColumnError: a column is missing.
+        InputError: an answer, a gold answer or a subset is missing, a ranking has two answers, or
+            the utility fails; names qid and sample.
+    """
+    where = "from_answers"
+    checks.choice("method", method or "shapley", ("shapley", "one-out"), where)
+    require(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
+    run = Run(answers, where).checked()
+    start = run.ranking_start[:-1]
+    frame = answers.take(run.order)
+    for column in (QANSWER, SOURCE_SAMPLE, SUBSET):
+        code = pd.factorize(frame[column])[0]
+        wrong = np.flatnonzero((code != code[start][run.ranking]) | (code < 0))
+        if len(wrong):
+            what = "none" if code[wrong[0]] < 0 else "two"
+            raise InputError(
+                f"{where}: each ranking needs one {column}; found {what} for "
+                f"{run.describe(int(wrong[0]))}"
+            )
+    first = frame.iloc[start]
+    query, mask = run.ranking_query, first[SUBSET].to_numpy(dtype=np.int64)
+    source = first[SOURCE_SAMPLE].to_numpy(dtype=np.int64)
+    value = _utilities(run, first[QANSWER].tolist(), _as_utility(utility), _gold(gold), where)
+    # the rankings of a source stand together, in the order of their samples
+    order = np.lexsort((run.ranking_sample, source, query))
+    fresh = np.ones(len(order), dtype=bool)
+    fresh[1:] = (np.diff(query[order]) != 0) | (np.diff(source[order]) != 0)
+    bounds = np.append(np.flatnonzero(fresh), len(order)).tolist()
+    lists: dict[tuple[str, int], list[tuple[IntArray, IntArray]]] = {}
+    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        rankings = order[low:high]
+        whole = rankings[int(mask[rankings].argmax())]
+        k = int(run.ranking_start[whole + 1] - run.ranking_start[whole])
+        k = 0 if mask[whole] == 0 else k
+        kind = _kind(mask[rankings], k, method)
+        if not kind:
+            raise InputError(
+                f"{where}: the subsets of qid {str(run.qids[query[whole]])!r}, sample "
+                f"{source[whole]} are not complete: expected those that Subsets makes of {k} "
+                f"documents{' for ' + method if method else ''}; found "
+                f"{sorted(set(mask[rankings].tolist()))[:12]}"
+            )
+        rows = np.arange(run.ranking_start[whole], run.ranking_start[whole] + k)
+        lists.setdefault((kind, k), []).append((rankings, rows))
+    parts = [_credit_of(*key, each, mask, value) for key, each in lists.items() if key[1]]
+    if not parts:
+        parts = [(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))]
+    row, credit, error = (np.concatenate(column) for column in zip(*parts, strict=True))
+    by_row = np.argsort(row)
+    ranking = run.ranking[row[by_row]]
+    result = pd.DataFrame(
+        {
+            QID: run.qids[query[ranking]],
+            SAMPLE: source[ranking],
+            DOCNO: run.docnos[run.doc[row[by_row]]],
+            CREDIT: credit[by_row],
+        }
+    )
+    if any(kind == "sampled" for kind, _ in lists):
+        result[ERROR] = error[by_row]
+    return result
+
+
+def _kind(masks: IntArray, k: int, method: str | None) -> str:
+    """Return which credit the subsets of one ranking allow, or an empty string."""
+    whole, distinct = (1 << k) - 1, np.unique(masks)
+    complete = len(distinct) == len(masks) == 1 << k and distinct[-1] == whole
+    one_out = np.isin(_one_out(k, whole), distinct).all()
+    if method != "one-out":
+        if complete:
+            return "all"
+        walks = masks.reshape(-1, k + 1) if len(masks) % (k + 1) == 0 else masks[:0, None]
+        steps = np.diff(walks, axis=1)
+        ends = (walks[:, 0] == 0) & (walks[:, -1] == whole)
+        if len(walks) > 1 and ends.all() and ((steps > 0) & (steps & (steps - 1) == 0)).all():
+            return "sampled"
+    allowed = method == "one-out" or len(masks) == k + 1
+    return "one-out" if one_out and allowed and len(masks) == len(distinct) else ""
+
+
+def _credit_of(
+    kind: str, k: int, lists: list[tuple[IntArray, IntArray]], mask: IntArray, value: FloatArray
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return rows, credit and standard errors of lists of one kind and length."""
+    rows = np.concatenate([r for _, r in lists])
+    if kind == "sampled":
+        estimates = []
+        for rankings, _ in lists:
+            masks = mask[rankings].reshape(-1, k + 1)
+            orders = np.log2(np.diff(masks, axis=1)).round().astype(np.int64)
+            estimates.append(sampled_shapley(value[rankings].reshape(masks.shape), orders))
+        credit, error = (np.concatenate(column) for column in zip(*estimates, strict=True))
+        return rows, credit, error
+    utility = np.full((len(lists), 1 << k), np.nan)
+    for number, (rankings, _) in enumerate(lists):
+        utility[number, mask[rankings]] = value[rankings]
+    credit = (shapley(utility) if kind == "all" else leave_one_out(utility)).ravel()
+    return rows, credit, np.full(len(rows), np.nan)
+
+
+def _utilities(
+    run: Run, texts: list[Any], utility: Utility, gold: Mapping[str, Any], where: str
+) -> FloatArray:
+    """Return the utility of each ranking's answer, turned so that higher is better."""
+    qids = [str(qid) for qid in run.qids]
+    lacking = [qid for qid in qids if qid not in gold]
+    if lacking:
+        raise InputError(
+            f"{where}: qid {lacking[0]!r} has no gold answer ({len(lacking)} such queries)"
+        )
+    pairs = list(zip(run.ranking_query.tolist(), texts, strict=True))
+    distinct = list(dict.fromkeys(pairs))
+    golds = [gold[qids[query]] for query, _ in distinct]
+    try:
+        values = utility([text for _, text in distinct], golds)
+    except Exception as failure:
+        for (query, text), right in zip(distinct, golds, strict=True):
+            try:
+                utility([text], [right])
+            except Exception as error:
+                raise InputError(
+                    f"{where}: the utility {utility.name} fails for qid {qids[query]!r}, answer "
+                    f"{text!r:.80}: {error}"
+                ) from error
+        raise failure
+    sign = 1.0 if utility.higher_is_better else -1.0
+    value = dict(zip(distinct, values, strict=True))
+    return np.array([sign * value[pair] for pair in pairs])
+
+
+def _as_utility(utility: str | Utility) -> Utility:
+    return get(utility) if isinstance(utility, str) else utility
+
+
+def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return gold answers by qid."""
+    if isinstance(gold, Mapping):
+        return {str(qid): answer for qid, answer in gold.items()}
+    require(gold, [QID, GOLD_ANSWER], "from_answers (gold)")
+    by_qid: dict[str, Any] = {}
+    for qid, answer in zip(gold[QID].astype(str), gold[GOLD_ANSWER].tolist(), strict=True):
+        if isinstance(answer, np.ndarray | tuple):
+            answer = list(answer)
+        if not isinstance(answer, str | list):
+            continue
+        if by_qid.setdefault(qid, answer) != answer:
+            raise InputError(
+                f"from_answers: qid {qid!r} has two gold answers, {by_qid[qid]!r} and {answer!r}; "
+                "alternatives go into one list"
+            )
+    return by_qid
 
 
 def shapley(values: npt.ArrayLike) -> FloatArray:

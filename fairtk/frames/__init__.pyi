@@ -34,11 +34,16 @@ from .runs import Run as Run
 # isort: split
 from .columns import ALPHA as ALPHA
 from .columns import BROWSING as BROWSING
+from .columns import CREDIT as CREDIT
 from .columns import CUTOFF as CUTOFF
 from .columns import DOC_ID as DOC_ID
+from .columns import ERROR as ERROR
+from .columns import NO_DOCUMENT as NO_DOCUMENT
 from .columns import OF_EXPOSURE as OF_EXPOSURE
 from .columns import QUERY_ID as QUERY_ID
 from .columns import RELEVANCE as RELEVANCE
+from .columns import SOURCE_SAMPLE as SOURCE_SAMPLE
+from .columns import SUBSET as SUBSET
 from .columns import TO_IR_MEASURES as TO_IR_MEASURES
 from .columns import as_numbers as as_numbers
 from .columns import plain_columns as plain_columns

@@ -52,6 +52,12 @@ OF_EXPOSURE = (BROWSING, CUTOFF, ALPHA)
 """What the exposure of a frame X holds for."""
 GROUP = "group"
 WEIGHT = "weight"
+CREDIT = "credit"
+ERROR = "standard_error"
+SOURCE_SAMPLE = "source_sample"
+SUBSET = "subset"
+NO_DOCUMENT = "@NONE"
+"""The docno of the one row that stands for a ranking without documents, of subset 0."""
 
 _GOLD = f"; fairtk.join_answers(qrels, answers) adds {GOLD_ANSWER}"
 

@@ -27,6 +27,7 @@ from fairtk.frames import (
     QUESTION,
     SAMPLE,
     SCORE,
+    SUBSET,
     IntArray,
     Run,
     plain_columns,
@@ -111,7 +112,8 @@ class Generator(FairTransformer):
     The prompt sees the first ``cutoff`` ranks of each ranking, and the column ``question`` if
     there is one, else ``query``. The answer stands on every row of its ranking, those below the
     cutoff included; an earlier ``qanswer`` is replaced. Equal prompts are built and generated
-    once: 100 samples of a peaked policy cost a few answers. On Q the prompt has no documents.
+    once: 100 samples of a peaked policy cost a few answers. On Q, and for the empty subset of
+    `fairtk.credit.Subsets`, the prompt has no documents.
 
     Args:
         backend: a `fairtk.llm.Backend`, a pyterrier_rag backend, a function from a list of
@@ -207,7 +209,10 @@ class Generator(FairTransformer):
 
     def _ask_rankings(self, inp: pd.DataFrame) -> Asked:
         run = Run(inp, type(self).__name__)
-        top = np.flatnonzero(run.position < self.cutoff)  # sorted rows
+        seen = run.position < self.cutoff  # sorted rows
+        if SUBSET in inp.columns:  # the row of an empty subset stands for no document
+            seen &= inp[SUBSET].to_numpy()[run.order] != 0
+        top = np.flatnonzero(seen)
         question, questions = self._coded(inp, _question_column(inp))
         question = question[run.order]
         start = run.ranking_start[:-1]
