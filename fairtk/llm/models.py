@@ -9,7 +9,7 @@ from typing import Any
 from fairtk.errors import NotFoundError, ParameterError
 from fairtk.llm.chat import ChatModel
 from fairtk.llm.local import LocalChat
-from fairtk.plugins import BackendSpec, ModelSpec, load_target, registry
+from fairtk.plugins import BackendSpec, ModelSpec, load_target, refuse_other_than_text, registry
 
 ANSWERS, REFINEMENT = "answers", "refinement"
 """What a model can be good for."""
@@ -60,13 +60,14 @@ def check_settings(spec: ModelSpec, settings: Mapping[str, Any]) -> None:
 
     Raises:
         NotFoundError: the kind has no such setting; the nearest is suggested.
-        ParameterError: the model's name is missing.
+        ParameterError: the model's name is missing, or a setting should be a text and is none.
     """
     name, parameters = load_target(spec.target).__name__, _parameters(spec)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for setting in settings:
         if setting not in parameters and not takes_any:
             raise NotFoundError(f"setting of {name}", setting, parameters)
+    refuse_other_than_text(name, parameters, settings)
     first = next(iter(parameters.values()))
     if first.default is first.empty and first.name not in settings:
         raise ParameterError(

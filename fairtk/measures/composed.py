@@ -26,7 +26,7 @@ from fairtk.exposure import DCG, average
 from fairtk.frames import GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.judged import Judged
-from fairtk.measures.params import GROUPS, MeasureParam, Param
+from fairtk.measures.params import GROUPS, MeasureParam, Param, has_cutoff
 from fairtk.measures.provider import (
     means_over_samples,
     values_by_sample,
@@ -556,10 +556,10 @@ class MeasureProduct(FairMeasure):
 
     def __matmul__(self, at_param: Any) -> MeasureProduct:
         left, right = self.factors
-        if _has_cutoff(left) and _has_cutoff(right):
+        if has_cutoff(left) and has_cutoff(right):
             raise ParameterError(f"{self!r}: both factors have a cutoff already; drop @{at_param}")
-        left = left if _has_cutoff(left) else left @ at_param
-        right = right if _has_cutoff(right) else right @ at_param
+        left = left if has_cutoff(left) else left @ at_param
+        right = right if has_cutoff(right) else right @ at_param
         return type(self)(left=left, right=right)
 
     @property
@@ -581,13 +581,6 @@ def _direction(factors: list[Any]) -> str:
             f"({directions[1]} is better) has no direction; multiply measures of one direction"
         )
     return str(directions[0])
-
-
-def _has_cutoff(measure: Any) -> bool:
-    if isinstance(measure, MeasureProduct):
-        return all(_has_cutoff(f) for f in measure.factors)
-    inner = getattr(measure, "inner", measure)  # E(nDCG@5) has its cutoff inside
-    return inner.params.get(inner.AT_PARAM) is not None
 
 
 Product = MeasureProduct()

@@ -12,7 +12,8 @@ whose string cannot be read back is remembered under it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import Any
 from weakref import WeakValueDictionary
@@ -25,9 +26,12 @@ from fairtk.exposure import MU, BrowsingModel
 from fairtk.measures.utilities import get as get_utility
 from fairtk.plugins import load_target, parse_call, read_browsing, registry
 
+DEEPEST = 20
+"""How many measures may stand in one another, the outermost included."""
+
 
 def parse(text: Any) -> Any:
-    """Return the measure that a string names; a measure is returned as it is.
+    """Return the measure that a string names; a measure is returned as it is. No code is run.
 
     Args:
         text: e.g. ``"EE_D@5"``, ``"EE_D(browsing='RBP(p=0.8)')"``, ``"E(nDCG@5)"``, ``"nDCG@10"``.
@@ -35,14 +39,17 @@ def parse(text: Any) -> Any:
     Raises:
         ParameterError: the string is no measure, or a parameter is unknown or wrong.
         NotFoundError: no measure has that name; the nearest is suggested.
+
+        Both end with the place in the string, in characters from 1.
     """
     if isinstance(text, ir_measures.Measure):
         return text
+    reader = _Reader(str(text).strip())
     try:
-        node = ast.parse(str(text).strip(), mode="eval").body
-    except SyntaxError:
-        raise ParameterError(_unreadable(text)) from None
-    return _measure(node, str(text))
+        return reader.read()
+    except InputError as error:
+        error.args = (f"{error} ({reader.place()})",)
+        raise
 
 
 def written(measure: Any) -> str:
@@ -51,17 +58,33 @@ def written(measure: Any) -> str:
     It is the measure's `repr` (``"E(measure='nDCG@5')"``, which ir_measures reads as well) wherever
     the shorter form would be read as another measure.
     """
-    short = repr(measure)
-    if measure.NAME == "E" and "measure" in measure.params:
-        short = f"E({written(measure['measure'])})"
-    elif hasattr(measure, "factors"):
-        left, right = map(written, measure.factors)
-        right = f"({right})" if hasattr(measure.factors[1], "factors") else right
-        short = f"{left} * {right}"
+    short = _short(measure)
     try:
-        return short if repr(parse(short)) == repr(measure) else repr(measure)
+        return short if parse(short) == measure else repr(measure)
     except InputError:
         return repr(measure)
+
+
+def _short(measure: Any) -> str:
+    """Return the form without quotes in quotes, which double with each measure around them."""
+    if measure.NAME == "E" and "measure" in measure.params:
+        return f"E({_short(measure['measure'])})"
+    if measure.NAME != "Product" or not {"left", "right"} <= measure.params.keys():
+        return repr(measure)
+    left, right = map(_short, measure.factors)
+    # `*` and `@` bind alike: "A * B@5" is "(A * B)@5", which cuts A, too
+    cuts_both = right.rpartition("@")[2].isdecimal() and not has_cutoff(measure["left"])
+    if cuts_both or measure["right"].NAME == "Product":
+        right = f"({right})"
+    return f"{left} * {right}"
+
+
+def has_cutoff(measure: Any) -> bool:
+    """Return whether a measure has its ``@k``; a product: whether all of its factors have."""
+    if measure.NAME == "Product":
+        return all(map(has_cutoff, measure.factors))
+    inner = getattr(measure, "inner", measure)  # E(nDCG@5) has its cutoff inside
+    return inner.params.get(inner.AT_PARAM) is not None
 
 
 def known_names() -> list[str]:
@@ -70,63 +93,115 @@ def known_names() -> list[str]:
     return sorted(ir_measures.measures.registry)
 
 
-def _measure(node: ast.expr, text: str) -> Any:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+class _Reader:
+    """Reads a string by Python's grammar, and keeps the place that it is at: `node`, or `start`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = re.sub(r"\s", " ", text)  # in one line, places are simple
+        self.start = 0
+        self.node: ast.expr | None = None
+
+    def read(self) -> Any:
+        """Return the measure."""
         try:
-            cutoff = ast.literal_eval(node.right)
-        except ValueError:
-            raise ParameterError(_unreadable(text)) from None
-        return _checked(_measure(node.left, text) @ cutoff)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        product = ir_measures.measures.registry["Product"]
-        return product(left=_measure(node.left, text), right=_measure(node.right, text))
-    if isinstance(node, ast.Call):
-        measure = _measure(node.func, text)
-        positional = [_argument(a, text) for a in node.args]
-        named = {str(k.arg): _argument(k.value, text) for k in node.keywords}
-        return _called(measure, positional, named)
-    if isinstance(node, ast.Name):
-        names = known_names()
-        if node.id not in names:
-            raise NotFoundError("measure", node.id, names)
-        return ir_measures.measures.registry[node.id]
-    raise ParameterError(_unreadable(text))
+            return self._measure(ast.parse(self.text, mode="eval").body)
+        except (RecursionError, MemoryError):  # of `ast.parse`
+            raise ParameterError(_TOO_DEEP) from None
+        except SyntaxError as error:
+            self.start = (error.offset or len(self.text) or 1) - 1  # it has 0 for the end
+        except UnicodeEncodeError as error:
+            self.start = error.start
+        raise self._unreadable()
+
+    def place(self) -> str:
+        """Return where the reader is, and what is there."""
+        if self.node is not None:
+            self.start = len(self.text.encode()[: self.node.col_offset].decode())
+        return f"character {self.start + 1}: {_clipped(self.text[self.start :], 20)!r}"
+
+    def _measure(self, node: ast.expr) -> Any:
+        match node:
+            case ast.BinOp(left, ast.MatMult(), right):
+                measure, cutoff = self._measure(left), self._literal(right)
+                result = self._made(node, lambda: measure @ cutoff)
+                if has_cutoff(measure) and measure.NAME != "Product":
+                    raise ParameterError(f"{measure!r} has a cutoff already; drop @{cutoff}")
+                return result
+            case ast.BinOp(left, ast.Mult(), right):
+                product = ir_measures.measures.registry["Product"]
+                factors = {"left": self._measure(left), "right": self._measure(right)}
+                return self._made(node, lambda: product(**factors))
+            case ast.Call(function):
+                return self._called(node, self._measure(function))
+            case ast.Name(name):
+                self.node = node
+                names = known_names()
+                if name not in names:
+                    raise NotFoundError("measure", name, names)
+                return ir_measures.measures.registry[name]
+        self.node = node
+        raise self._unreadable()
+
+    def _called(self, node: ast.Call, measure: Any) -> Any:
+        order: Sequence[str] = getattr(measure, "POSITIONAL", ())
+        if len(node.args) > len(order):
+            raise ParameterError(f"{measure.NAME}: parameters must be named, name=value")
+        named: dict[str, Any] = {}
+        keywords = [ast.keyword(n, a) for n, a in zip(order, node.args, strict=False)]
+        for keyword in [*keywords, *node.keywords]:
+            self.node, name = keyword.value, str(keyword.arg)
+            if name not in measure.SUPPORTED_PARAMS:
+                known = suggestion(name, measure.SUPPORTED_PARAMS)
+                raise ParameterError(f"{measure.NAME} has no parameter {name!r}{known}")
+            if name in named or name in measure.params:
+                raise ParameterError(f"{measure.NAME} has two values of {name}")
+            named[name] = self._argument(keyword.value)
+        return self._made(node, lambda: measure(**named))
+
+    def _made(self, node: ast.expr, make: Callable[[], Any]) -> Any:
+        self.node = node
+        measure = make()
+        needed = getattr(measure.SUPPORTED_PARAMS.get(measure.AT_PARAM), "required", False)
+        if needed and not has_cutoff(measure):
+            return measure  # "P(rel=2)" in "P(rel=2)@3"
+        try:
+            measure.validate_params()  # ir_measures checks by assertion, and only when asked
+        except AssertionError as error:
+            raise ParameterError(f"{measure.NAME}: {error}") from None
+        return measure
+
+    def _argument(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.BinOp | ast.Call | ast.Name):
+            return self._measure(node)
+        return self._literal(node)
+
+    def _literal(self, node: ast.expr) -> Any:
+        self.node = node
+        try:
+            return ast.literal_eval(node)
+        except (ValueError, TypeError):
+            raise self._unreadable() from None
+
+    def _unreadable(self) -> ParameterError:
+        return ParameterError(
+            f"cannot read the measure {_clipped(self.text, 100)!r}; write Name, Name@5 or "
+            "Name(parameter=value)@5"
+        )
 
 
-def _called(measure: Any, positional: list[Any], named: dict[str, Any]) -> Any:
-    for name in named:
-        if name not in measure.SUPPORTED_PARAMS:
-            known = suggestion(name, measure.SUPPORTED_PARAMS)
-            raise ParameterError(f"{measure.NAME} has no parameter {name!r}{known}")
-    try:
-        return _checked(measure(*positional, **named))
-    except TypeError:
-        raise ParameterError(f"{measure.NAME}: parameters must be named, name=value") from None
+_TOO_DEEP = f"measures may stand in one another at most {DEEPEST} deep"
 
 
-def _checked(measure: Any) -> Any:
-    try:
-        measure.validate_params()  # ir_measures checks by assertion, and only when asked
-    except AssertionError as error:
-        raise ParameterError(f"{measure.NAME}: {error}") from None
-    return measure
+def _clipped(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
-def _argument(node: ast.expr, text: str) -> Any:
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        pass
-    try:
-        return _measure(node, text)
-    except NotFoundError:
-        raise
-    except InputError as error:
-        raise ParameterError(f"{_unreadable(text)} ({error})") from None
+def _depth(measure: Any) -> int:
+    return 1 + max(map(_depth, _parts(measure)), default=0)
 
 
-def _unreadable(text: Any) -> str:
-    return f"cannot read the measure {text!r}; write Name, Name@5 or Name(parameter=value)@5"
+def _parts(measure: Any) -> list[Any]:
+    return getattr(measure, "parts", [])
 
 
 NOT_GIVEN: Any = ParamInfo().default
@@ -269,7 +344,15 @@ class MeasureParam(ObjectParam):
     """A parameter that is itself a measure, kept as its string form."""
 
     def __init__(self, desc: str) -> None:
-        super().__init__(parse, ir_measures.Measure, desc=desc)
+        super().__init__(parse, ir_measures.Measure, desc=desc, write=_short)
+
+    def _remembered(self, value: Any, name: str, measure: str) -> str:
+        if _depth(value) >= DEEPEST:
+            raise ParameterError(f"{measure}: {name}: {_TOO_DEEP}")
+        ours = type(ir_measures.measures.registry.get(value.NAME)) is type(value)
+        if ours and _parts(value):
+            return self.write(value)  # its parts were read back when it was made
+        return super()._remembered(value, name, measure)
 
 
 def read_utility(text: str) -> Any:

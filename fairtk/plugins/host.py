@@ -23,8 +23,7 @@ import pluggy
 
 from fairtk.errors import BrokenPluginError, PluginError, PluginWarning, install_hint, suggestion
 from fairtk.plugins import hookspecs, registry
-from fairtk.plugins.printing import to_stderr
-from fairtk.plugins.registry import Registry
+from fairtk.plugins.registry import Registry, to_stderr
 
 RESTRICT = "FAIRTK_PLUGINS"
 STRICT = "FAIRTK_STRICT_PLUGINS"
@@ -33,6 +32,18 @@ HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("fairtk_"))
 ALL: dict[str, Registry[Any]] = {
     hook: value for hook in HOOKS if (value := vars(registry).get(hook.removeprefix("fairtk_")))
 }  # what each hook that returns values fills
+
+
+def is_command_line() -> bool:
+    """Return whether this process is the command ``fairtk`` or ``python -m fairtk``."""
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and processes.parent_process() is not None:
+        return False  # a worker has the arguments of who started it
+    program = os.path.splitext(os.path.basename(sys.argv[0]))[0] if sys.argv else ""
+    if program not in ("-m", "__main__"):  # before and after Python has found the module
+        return program == "fairtk"
+    words = sys.orig_argv
+    return "-m" in words and words[words.index("-m") + 1 :][:1] == ["fairtk"]
 
 
 @dataclass(eq=False)

@@ -1,25 +1,69 @@
-"""The names of what plugins give, filled by `fairtk.plugins` alone, never by importing a module.
+"""The names of what plugins give, and the strings that lead to it, such as ``"RBP(p=0.8)"``.
 
-A measure prints its groups as name and content digest (``gender#1a2b3c4d``). Such a string, a name
-that was registered, and a path of a file all lead back to the object.
+`fairtk.plugins` alone fills the registries, never the import of a module. A measure prints its
+groups as name and content digest (``gender#1a2b3c4d``). Such a string, a name that was registered,
+and a path of a file all lead back to the object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+import inspect
+import pkgutil
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 from weakref import WeakValueDictionary
 
-from fairtk.errors import BrokenPluginError, DuplicateError, InputError, NotFoundError, PluginError
-from fairtk.plugins.printing import load_target
+from fairtk.errors import (
+    BrokenPluginError,
+    DuplicateError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    PluginError,
+    suggestion,
+)
 
 if TYPE_CHECKING:
-    from fairtk.groups import Groups, Target
+    from fairtk.exposure import BrowsingModel
+    from fairtk.groups import Divergence, Groups, Target
 
 T = TypeVar("T")
 Grid = Mapping[str, Sequence[Any]]
+
+_lock = threading.Lock()
+_before: list[TextIO] = []
+
+
+@contextmanager
+def to_stderr() -> Iterator[None]:
+    """Send what Python prints within to stderr; threads may enter and leave in any order."""
+    with _lock:
+        _before.append(sys.stdout)
+        sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        with _lock:
+            sys.stdout = _before.pop()
+
+
+def on_terminal(stream: TextIO | None) -> bool:
+    """Return whether a person reads `stream`, e.g. ``sys.stderr``; it may be closed, hence None."""
+    return stream is not None and stream.isatty()
+
+
+def load_target(target: str) -> Any:
+    """Import ``"package.module:attribute"``, return the attribute; what is printed is no output."""
+    with to_stderr():
+        return pkgutil.resolve_name(target)
 
 
 @dataclass(frozen=True)
@@ -134,14 +178,19 @@ class Registry(Generic[T]):
         for entry in self._entries.values():
             listener(entry.name, entry.value)
 
+    @property
+    def base_class(self) -> type:
+        """The class of the values, or above them; imported on first use."""
+        base: type = load_target(self.base) if isinstance(self.base, str) else self.base
+        return base
+
     def add(self, value: T, plugin: object) -> str:
         """Register a value; return its name. One that another plugin gave is a `PluginError`."""
-        base = load_target(self.base) if isinstance(self.base, str) else self.base
         kind = value if self.classes else type(value)
-        if not (isinstance(kind, type) and issubclass(kind, base)):
-            wanted = "a subclass" if self.classes else "an instance"
+        if not (isinstance(kind, type) and issubclass(kind, self.base_class)):
+            rule = "a subclass" if self.classes else "an instance"
             raise BrokenPluginError(
-                f"each {self.kind} must be {wanted} of {base.__name__}; found {value!r}"
+                f"each {self.kind} must be {rule} of {self.base_class.__name__}; found {value!r}"
             )
         own = "__name__" if self.classes else "name"
         name = getattr(value, "NAME", "") or getattr(value, own, "")
@@ -271,3 +320,102 @@ def register_target(target: Target, name: str) -> str:
         DuplicateError: another target has the name already.
     """
     return TARGETS.register(target, name)
+
+
+_CALL = re.compile(r"([^\W\d][\w-]*)\s*(\(.*\))?", re.DOTALL)
+
+
+def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
+    """Split ``"Name(a=1, b='x')"`` into the name and its named, literal arguments."""
+    parts = _CALL.fullmatch(text.strip())
+    # SyntaxError and ValueError: no literals; TypeError: a set of lists; the others: too deep
+    with suppress(SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        node = ast.parse(f"name{parts.group(2) or '()'}", mode="eval").body if parts else None
+        if parts and isinstance(node, ast.Call) and not node.args:
+            options = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
+            if len(options) == len(node.keywords) and "None" not in options:
+                return parts.group(1), options
+    raise ParameterError(
+        f"cannot read the {kind} {text!r}; write Name or Name(option=value), each option once"
+    )
+
+
+def refuse_unknown_options(
+    what: str, factory: Callable[..., Any], options: Mapping[str, Any]
+) -> Mapping[str, inspect.Parameter]:
+    """Raise for an option that a factory does not take, or not so; return its parameters."""
+    parameters = inspect.signature(factory).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for option in options:
+        if option not in parameters and not takes_any:
+            tail = suggestion(option, parameters) if parameters else "; it has no options"
+            raise ParameterError(f"{what} has no option {option!r}{tail}")
+    refuse_other_than_text(what, parameters, options)
+    return parameters
+
+
+def refuse_other_than_text(
+    what: str, parameters: Mapping[str, inspect.Parameter], options: Mapping[str, Any]
+) -> None:
+    """Raise for an option that is declared to be a text, and is none."""
+    for option, value in options.items():
+        declared = str(getattr(parameters.get(option), "annotation", ""))
+        text = declared in ("str", "str | None", str(str))
+        if text and value is not None and not isinstance(value, str):
+            raise ParameterError(f"{what}: {option} must be a text; found {value!r}")
+
+
+def read_browsing(text: str) -> BrowsingModel:
+    """Return the browsing model that a string like ``"RBP(p=0.8)"`` names."""
+    model: BrowsingModel = _read(text, browsing_models)
+    return model
+
+
+def read_divergence(text: str, **settings: Any) -> Divergence:
+    """Return the divergence that a string like ``"kl(smoothing=0.01)"`` names.
+
+    Settings are those that the string leaves open; what the divergence does not have is left out.
+    """
+    divergence: Divergence = _read(text, divergences, settings)
+    return divergence
+
+
+def as_position_model(browsing: str | BrowsingModel, where: str) -> BrowsingModel:
+    """Return a browsing model whose reader looks at positions alone; others are refused."""
+    model: BrowsingModel = _as_object(browsing, read_browsing, f"{where}: browsing")
+    if not isinstance(model, browsing_models.base_class) or model.stop > 0:
+        raise ParameterError(
+            f"{where}: browsing must be a browsing model without a cascade, whose reader does not "
+            f"stop at useful documents, such as TREC, DCG or RBP(p=0.8); found {browsing!r}"
+        )
+    return model
+
+
+def as_divergence(divergence: str | Divergence, where: str, **settings: Any) -> Divergence:
+    """Return a divergence, given as such or as a string; settings as in `read_divergence`."""
+    value: Divergence = _as_object(
+        divergence, partial(read_divergence, **settings), f"{where}: divergence"
+    )
+    if not isinstance(value, divergences.base_class):
+        raise ParameterError(
+            f"{where}: divergence must be a fairtk.groups.Divergence or its string form, such "
+            f"as 'kl', 'reverse-kl' or 'js'; found {divergence!r}"
+        )
+    return value
+
+
+def _as_object(value: Any, read: Callable[[str], Any], where: str) -> Any:
+    try:
+        return read(value) if isinstance(value, str) else value
+    except NotFoundError as error:
+        raise ParameterError(f"{where}: {error}") from None
+
+
+def _read(text: str, registry: Registry[Any], settings: Mapping[str, Any] | None = None) -> Any:
+    name, options = parse_call(text, registry.kind)
+    kind = registry.get(name)
+    open_ = {k: v for k, v in (settings or {}).items() if k in kind.__dataclass_fields__}
+    try:
+        return kind(**{**open_, **options})
+    except TypeError as error:
+        raise ParameterError(f"{registry.kind} {text!r}: {error}") from None

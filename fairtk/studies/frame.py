@@ -58,8 +58,8 @@ LEDGER: Kinds = {
     "prices": PRICES,
     "retry_unusable": FLAG,
 }
-ENGINE: Kinds = dict.fromkeys(("executor", "workers", "threads", "batch_size"), Any)
-"""Arguments of `fairtk.Experiment`, which checks them."""
+ENGINE: Kinds = {"executor": TEXT, **dict.fromkeys(("workers", "threads", "batch_size"), COUNT)}
+"""Arguments of `fairtk.Experiment`, which checks their ranges."""
 
 _NOTHING = {
     **dict.fromkeys(("api_key_env", "reasoning_effort"), ""),
@@ -84,7 +84,9 @@ def read_config(path: Path, kinds: Kinds) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FormatError(f"the configuration cannot be read ({error.strerror})", path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise FormatError("tables and lists of the configuration nest too deep", path) from None
+    except ValueError as error:  # of text, of TOML, or of an integer of thousands of digits
         raise FormatError(f"the configuration is not TOML ({error})", path) from None
     adapter = pydantic.TypeAdapter[dict[str, Any]](_typed("Configuration", kinds))
     try:

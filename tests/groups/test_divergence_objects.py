@@ -18,7 +18,7 @@ from fairtk.groups import (
     js_divergence,
     kl_divergence,
 )
-from fairtk.plugins.strings import as_divergence, read_divergence
+from fairtk.plugins.registry import as_divergence, read_divergence
 
 
 def row(*weights):

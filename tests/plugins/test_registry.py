@@ -1,16 +1,22 @@
 """Registries: look-ups, their errors, and the specs that they hold."""
 
+import sys
+import threading
+
 import pytest
 
-from fairtk.errors import NotFoundError, PluginError
+from fairtk.errors import NotFoundError, ParameterError, PluginError
 from fairtk.plugins.host import ALL, HOOKS
 from fairtk.plugins.registry import (
     DatasetSpec,
     Registry,
     TransformerSpec,
     UtilitySpec,
+    load_target,
     measures,
+    parse_call,
     study_systems,
+    to_stderr,
     transformers,
     utilities,
 )
@@ -116,3 +122,47 @@ def test_specs_are_values():
         spec.name = "c"
     assert TransformerSpec("T", "p:T", "t", "R", "S").extra is None
     assert UtilitySpec("u", "p:u", "u").higher_is_better
+
+
+def test_a_target_is_imported_and_what_it_prints_goes_to_stderr(tmp_path, monkeypatch, capsys):
+    (tmp_path / "chatty_target.py").write_text("print('hello')\nvalue = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load_target("chatty_target:value") == 3
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_a_target_that_is_not_there():
+    with pytest.raises(ImportError, match="fairtk.nowhere"):
+        load_target("fairtk.nowhere:X")
+    with pytest.raises(AttributeError, match="NO_COLUMN"):
+        load_target("fairtk.frames.columns:NO_COLUMN")
+
+
+def test_threads_may_leave_in_any_order(capsys):
+    """Enter first and leave last: what the other's end prints is still no output."""
+    entered, left = threading.Event(), threading.Event()
+
+    def other():
+        with to_stderr():
+            entered.set()
+            left.wait()
+            print("the other is still within")
+
+    thread = threading.Thread(target=other)
+    before = sys.stdout
+    with to_stderr():
+        thread.start()
+        entered.wait()
+    left.set()
+    thread.join()
+    print("output")
+    assert sys.stdout is before
+    assert capsys.readouterr() == ("output\n", "the other is still within\n")
+
+
+def test_a_call_gives_each_option_once():
+    assert parse_call(" RBP(p=0.8) ", "browsing model") == ("RBP", {"p": 0.8})
+    deep = f"RBP(p={'-' * 100_000}1)"
+    for text in ("RBP(p=0.8, p=0.9)", "RBP(**{})", "RBP(p={[]})", "RBP(p=f())", "RBP(", deep):
+        with pytest.raises(ParameterError, match="cannot read the browsing model 'RBP"):
+            parse_call(text, "browsing model")

@@ -20,7 +20,7 @@ from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QID, digest
 from fairtk.io import labels_of, resolve_dataset
 from fairtk.llm import ANSWERS, ChatModel, Ledger, build_model, check_settings, parse_model
 from fairtk.measures import EU
-from fairtk.plugins import BackendSpec, load_target
+from fairtk.plugins import BackendSpec, load_target, refuse_unknown_options
 from fairtk.studies.fair_rag.labels import (
     GRADES,
     UtilityLabels,
@@ -370,7 +370,9 @@ def make_retriever(text: str, **options: Any) -> Any:
         raise NotFoundError("retriever", name, RETRIEVERS)
     if model and name == "bm25":
         raise ParameterError(f"bm25 has no model; found {text!r}")
-    return RETRIEVERS[name](**({"model": model} if model else {}), **options)
+    settings = {**({"model": model} if model else {}), **options}
+    refuse_unknown_options(f"the retriever {text!r}", RETRIEVERS[name], settings)
+    return RETRIEVERS[name](**settings)
 
 
 def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -> MakeGenerator:

@@ -332,6 +332,7 @@ class Configuration:
         engine: ``executor``, ``workers``, ``threads``, ``batch_size``.
         ledger: of a server's answers: arguments of `fairtk.llm.Ledger`.
         output: where results go.
+        source: the file that says so; errors name it.
     """
 
     folder: str | None = None
@@ -345,6 +346,7 @@ class Configuration:
     engine: Mapping[str, Any] = field(default_factory=dict)
     ledger: Mapping[str, Any] = field(default_factory=dict)
     output: str = OUTPUT
+    source: Path | None = None
 
     def study(self, ledger: Ledger | None = None) -> RagStudy:
         """Return the study.
@@ -358,14 +360,13 @@ class Configuration:
         """
         for owner in self.options:
             if owner not in (*self.retrievers, *self.generators):
-                known = [*self.retrievers, *self.generators]
-                raise NotFoundError("retriever or generator with [options]", owner, known)
+                names = [*self.retrievers, *self.generators]
+                error = NotFoundError("retriever or generator with [options]", owner, names)
+                raise FormatError(str(error), self.source) if self.source else error
         return RagStudy(
             self._tasks(),
-            _made("retriever", self.retrievers, make_retriever, self.options),
-            _made(
-                "generator", self.generators, partial(make_generator, ledger=ledger), self.options
-            ),
+            self._made("retriever", self.retrievers, make_retriever),
+            self._made("generator", self.generators, partial(make_generator, ledger=ledger)),
             self.output,
             self.settings,
             **self.engine,
@@ -413,6 +414,24 @@ class Configuration:
             found += read_tasks(self.folder, self.tasks, self.split)
         return found
 
+    def _made(self, what: str, names: Sequence[str], make: Callable[..., Any]) -> dict[str, Any]:
+        """Return what is made of each name, by a short name for tables."""
+        twice = [name for name in names if list(names).count(name) > 1]
+        if twice:
+            raise ParameterError(f"the study: the {what} {twice[0]!r} is given twice")
+        short = [_short(name) for name in names]
+        made = {}
+        for name, label in zip(names, short, strict=True):
+            options = self.options.get(name, {})
+            try:
+                made[label if short.count(label) == 1 else name] = make(name, **options)
+            except (TypeError, InputError) as error:
+                if isinstance(error, InputError) and not (options and self.source):
+                    raise
+                text = f"settings of the {what} {name!r}: {error}"
+                raise FormatError(text, self.source) from None
+        return made
+
     def changed(self, settings: Mapping[str, Any], **given: Any) -> Configuration:
         """Return the configuration with what is not None in place of what it has.
 
@@ -423,27 +442,6 @@ class Configuration:
         chosen = {key: value for key, value in settings.items() if value is not None}
         there = {key: value for key, value in given.items() if value not in (None, ())}
         return replace(self, settings=replace(self.settings, **chosen), **there)
-
-
-def _made(
-    what: str,
-    names: Sequence[str],
-    make: Callable[..., Any],
-    options: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any]:
-    """Return what is made of each name, by a short name for tables."""
-    twice = [name for name in names if list(names).count(name) > 1]
-    if twice:
-        raise ParameterError(f"the study: the {what} {twice[0]!r} is given twice")
-    short = [_short(name) for name in names]
-    shown = [s if short.count(s) == 1 else name for s, name in zip(short, names, strict=True)]
-    found = {}
-    for name, label in zip(names, shown, strict=True):
-        try:
-            found[label] = make(name, **options.get(name, {}))
-        except TypeError as error:
-            raise ParameterError(f"settings of the {what} {name!r}: {error}") from None
-    return found
 
 
 def _short(name: str) -> str:
@@ -485,7 +483,7 @@ def read_configuration(path: str | PathLike[str]) -> Configuration:
         key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
     }
     try:
-        return Configuration(settings=RagSettings(**settings), **parts)
+        return Configuration(settings=RagSettings(**settings), source=place, **parts)
     except ParameterError as error:
         raise FormatError(str(error), place) from None
 

@@ -87,7 +87,12 @@ def test_a_file_says_all(tmp_path):
         ("folder = 'a'\nalphas = [1, 1]", "alpha 1 is given twice"),
         ("folder = 'a'\n[engine]\nworker = 2", r"unknown key 'worker' in \[engine\].*workers"),
         ("folder = 'a'\noptions = 3", r"'options' must be a table"),
+        ("folder = 'a'\n[engine]\nworkers = '2'", "'workers' must be an integer, 0 or above"),
+        ("folder = 'a'\n[engine]\nexecutor = 2", "'executor' must be a text; found 2"),
         ("folder = [", "not TOML"),
+        ("folder = 'a'\nseed = " + "9" * 5000, "not TOML .*4300 digits"),
+        ("folder = 'a'\nalphas = " + "[" * 5000 + "]" * 5000, "nest too deep"),
+        ("folder = 'a'\nalphas = " + "{a=" * 5000 + "1" + "}" * 5000, "nest too deep"),
     ],
 )
 def test_files_that_are_wrong(tmp_path, text, said):
@@ -95,6 +100,29 @@ def test_files_that_are_wrong(tmp_path, text, said):
     with pytest.raises(FormatError, match=said) as error:
         read_configuration(path)
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("owner", "line", "message"),
+    [
+        ("t5:x", "num_beems = 3", "'t5:x': unknown setting of .* 'num_beems'.*'num_beams'"),
+        ("t5:x", "dtype = 3", "HuggingFaceSeq2Seq: dtype must be a text; found 3"),
+        ("openai:m", "base_url = 3", "OpenAICompatible: base_url must be a text; found 3"),
+        ("t5:y", "dtype = 'auto'", "unknown retriever or generator .* 't5:y'; did you mean 't5:x'"),
+        ("bm25", "k3 = 1", "'bm25' has no option 'k3'; known: b, epsilon, k1"),
+        ("bm25", "k1 = 'x'", "k1 must be at least 0; found 'x'"),
+        ("bm25", "[[options.bm25]]", "bm25"),
+        ("contriever", "modle = 'x'", "has no option 'modle'; did you mean 'model'"),
+        ("contriever", "model = 3", "'contriever': expected str, .*not int"),
+    ],
+)
+def test_options_that_are_wrong(tmp_path, owner, line, message):
+    models = "retrievers = ['bm25', 'contriever']\ngenerators = ['t5:x', 'openai:m']\n"
+    table = line if line.startswith("[[") else f"[options.{owner!r}]\n{line}"
+    path = written(tmp_path, f"datasets = ['lamp/4/dev']\n{models}{table}")
+    with pytest.raises(FormatError, match=message) as error:
+        read_configuration(path).study()
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
 def test_sources(tmp_path):
@@ -128,14 +156,10 @@ def test_retrievers_and_generators_by_name():
 
 
 def test_what_is_made_has_short_names(tmp_path):
-    given = Configuration(
-        folder=str(tmp_path), generators=("t5:a/small", "t5:b/small", "t5:c/base")
-    )
-    from fairtk.studies.fair_rag.study import _made
-
-    found = _made("generator", given.generators, make_generator, {})
-    assert list(found) == ["t5:a/small", "t5:b/small", "base"]
+    names = ("t5:a/small", "t5:b/small", "t5:c/base")
+    study = Configuration(datasets=("lamp/4/dev",), generators=names).study()
+    assert list(study.generators) == ["t5:a/small", "t5:b/small", "base"]
     with pytest.raises(ParameterError, match="'bm25' is given twice"):
-        _made("retriever", ("bm25", "bm25"), make_retriever, {})
+        Configuration(datasets=("lamp/4/dev",), retrievers=("bm25", "bm25")).study()
     with pytest.raises(NotFoundError, match="t5:a/smal"):
         Configuration(folder=str(tmp_path), options={"t5:a/smal": {}}).study()
