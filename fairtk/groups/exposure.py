@@ -70,9 +70,11 @@ def attention_matrix(
     """
     from scipy import sparse
 
-    order = np.argsort(row, kind="stable")
-    start = np.searchsorted(row[order], np.arange(shape[0] + 1))
-    return sparse.csr_array((weight[order], doc[order], start), shape=shape)
+    if not (row[1:] >= row[:-1]).all():
+        order = np.argsort(row, kind="stable")
+        row, doc, weight = row[order], doc[order], weight[order]
+    start = np.searchsorted(row, np.arange(shape[0] + 1))
+    return sparse.csr_array((weight, doc, start), shape=shape)
 
 
 def shown_documents(rankings: Run, weight: FloatArray, *, amortize: bool = True) -> Any:
@@ -105,8 +107,7 @@ def group_exposure(attention: Any, memberships: SparseRows) -> SparseRows:
         levels, column = np.unique(groups.indices, return_inverse=True)
         shape = (memberships.n_rows, len(levels))
         groups = sparse.csr_array((groups.data, column, groups.indptr), shape=shape)
-    product = attention @ groups
-    product.sort_indices()
+    product = (attention @ groups).tocsc().tocsr()  # twice turned, levels are in order
     product.eliminate_zeros()
     if levels is not None:
         shape = (product.shape[0], memberships.n_levels)

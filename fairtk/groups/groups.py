@@ -365,9 +365,8 @@ class Groups(ByContent):
     def _common(self) -> IntArray:
         first = self.factors[0].documents
         common = np.ones(len(first), dtype=bool)
-        for factor in self.factors[1:]:
-            if not factor.documents.same(first):
-                common &= factor.documents.rows(first.values) >= 0
+        for at in {*self._twins} - {0}:
+            common &= self.factors[at].documents.rows(first.values) >= 0
         return np.flatnonzero(common)
 
     def __len__(self) -> int:
@@ -428,13 +427,14 @@ class Groups(ByContent):
         return Memberships(crossed(self.space, parts).matrix, known, free)
 
     def _rows_by_factor(self, docnos: ObjectArray) -> list[IntArray]:
-        result: list[IntArray] = []
-        for factor in self.factors:
-            before = zip(self.factors, result, strict=False)
-            same = (rows for other, rows in before if other.documents.same(factor.documents))
-            rows = next(same, None)
-            result.append(factor.documents.rows(docnos) if rows is None else rows)
-        return result
+        rows = {at: self.factors[at].documents.rows(docnos) for at in {*self._twins}}
+        return [rows[at] for at in self._twins]
+
+    @cached_property
+    def _twins(self) -> list[int]:
+        """Of each attribute, the place of the first one that has the same documents."""
+        documents = [factor.documents for factor in self.factors]
+        return [next(i for i, d in enumerate(documents) if d.same(own)) for own in documents]
 
     @property
     def levels(self) -> Levels:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Any, overload
 
 import numpy as np
@@ -105,8 +106,10 @@ class LevelSpace:
     def project(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
         """Return the levels' numbers in the `part` of some attributes; shape of `level`."""
         result = np.zeros(len(level), dtype=np.int64)
-        for attribute in attributes:
-            result = result * self.shape[attribute] + self.codes(level, attribute)
+        for _, run in groupby(enumerate(attributes), lambda item: item[1] - item[0]):
+            places = [attribute for _, attribute in run]  # neighbors are divided out as one
+            size = math.prod(self.shape[place] for place in places)
+            result = result * size + level // self.strides[places[-1]] % size
         return result
 
     def cases(self, level: IntArray) -> IntArray:
