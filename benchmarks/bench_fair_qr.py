@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "llm"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
 from chat_server import serving
 
 from fairtk import FairQR, Groups, Target

@@ -20,7 +20,7 @@ import pandas as pd
 from fairtk.exposure.browsing import TREC
 from fairtk.frames import Run
 from fairtk.groups import Groups, Target, background, js_divergence
-from fairtk.groups.exposure import group_exposure, shown_documents
+from fairtk.groups.divergence import group_exposure, shown_documents
 
 WORLD = background("trec-2022-world-population")
 GENDER = background("trec-2022-gender")

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "transformers"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "transformers"))
 CANDIDATES, REPEATED = 30, 10
 
 

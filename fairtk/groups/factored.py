@@ -16,9 +16,14 @@ import pandas as pd
 from fairtk.errors import DuplicateError, InputError, NotFoundError, ParameterError, listed
 from fairtk.exposure import TREC, make_grades, target_exposure, total
 from fairtk.frames import BoolArray, FloatArray, IntArray, Qrels, as_strings
-from fairtk.groups.divergence import Distributions, SparseRows, spread
-from fairtk.groups.exposure import attention_matrix, group_exposure
-from fairtk.groups.levels import LevelSpace, only
+from fairtk.groups.divergence import (
+    Distributions,
+    SparseRows,
+    attention_matrix,
+    group_exposure,
+    spread,
+)
+from fairtk.groups.memberships import LevelSpace
 
 if TYPE_CHECKING:
     from fairtk.groups.groups import Groups
@@ -386,6 +391,14 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
     if unknown >= 0:
         result[unknown] = 1.0
     return result
+
+
+def only(levels: Sequence[str]) -> str:
+    """Return the levels that there are, for a message about one that is not."""
+    return (
+        f"{listed(levels, 40)} (give levels= when the groups are made, for levels without a "
+        "document)"
+    )
 
 
 BACKGROUNDS = ("trec-2022-world-population", "trec-2022-gender", "trec-2021-world-population")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,12 +18,14 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, ParameterError, listed
-from fairtk.frames import DOCNO, GROUP, WEIGHT, ByContent, IntArray, ObjectArray
-from fairtk.groups.exposure import Memberships, coverage
-from fairtk.groups.levels import UNKNOWN, Levels, LevelSpace
+from fairtk.frames import DOCNO, GROUP, QID, WEIGHT, ByContent, IntArray, ObjectArray, Run
+from fairtk.groups.divergence import Distributions, Memberships, attention_matrix, group_exposure
 from fairtk.groups.memberships import (
+    UNKNOWN,
     UNLABELED,
     Attribute,
+    Levels,
+    LevelSpace,
     attribute_from_frame,
     crossed,
     known_only,
@@ -543,3 +546,84 @@ def _example(attribute: Attribute) -> str:
     return (
         f"{len(attribute.documents)}, e.g. {str(attribute.documents.docnos_at(slice(0, 1))[0])!r}"
     )
+
+
+COLUMNS = (
+    QID, "retrieved", "with_row", "with_label", "row_share", "label_share", "groups_shown",
+    "groups_absent",
+)  # fmt: skip
+
+
+def coverage(groups: Groups, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
+    """Return how much of a run the groups know, and how many groups it shows.
+
+    The frame of `fairtk.Groups.coverage`, with one row per query of the run: ``qid``,
+    ``retrieved``, ``with_row``, ``with_label``, ``row_share``, ``label_share``, ``groups_shown``
+    and ``groups_absent``. With a cutoff, the ranks above it are looked at in each ranking.
+
+    Raises:
+        InputError: `groups` is something else, or the run is not valid.
+    """
+    if not hasattr(groups, "memberships"):
+        raise InputError(
+            f"coverage: expected Groups, found a {type(groups).__name__}; write coverage(groups, "
+            "run)"
+        )
+    return coverage_of(groups, Run(run, f"coverage of {groups.name!r}"), cutoff)
+
+
+def coverage_of(
+    groups: Groups,
+    rankings: Run,
+    cutoff: int | None = None,
+    memberships: Memberships | None = None,
+) -> pd.DataFrame:
+    """Return the same for an encoded run; `memberships`, if at hand, drop what is unlabeled."""
+    seen = np.ones(len(rankings.doc), bool) if cutoff is None else rankings.position < cutoff
+    query, doc = rankings.query[seen], rankings.doc[seen]
+    n_queries = len(rankings.qids)
+    rows = groups.memberships(rankings.docnos) if memberships is None else memberships
+    named = rows.weighted(groups.space.known(rows.level).astype(np.float64))
+    labeled = named.total() > 0
+    retrieved = np.bincount(query, minlength=n_queries)
+    with_row = np.bincount(query[rows.known[doc]], minlength=n_queries)
+    with_label = np.bincount(query[labeled[doc]], minlength=n_queries)
+    some = np.maximum(retrieved, 1)
+    shape = (n_queries, rows.n_rows)
+    n_shown = group_exposure(attention_matrix(query, doc, np.ones(len(doc)), shape), named).size
+    absent = n_known(groups.space) - n_shown
+    values = (
+        rankings.qids, retrieved, with_row, with_label, with_row / some, with_label / some,
+        n_shown, absent,
+    )  # fmt: skip
+    return pd.DataFrame(dict(zip(COLUMNS, values, strict=True)))
+
+
+def n_known(space: LevelSpace) -> int:
+    """Return the number of groups in which no attribute is unknown."""
+    return math.prod(int(space.known_levels(place).sum()) for place in range(len(space.names)))
+
+
+def empty_levels(groups: Groups) -> list[list[str]]:
+    """Return, for each attribute, the known levels that no document has."""
+    result = []
+    for place, factor in enumerate(groups.factors):
+        lost = ~factor.used & (groups.space.known_levels(place) > 0)
+        result.append([factor.levels[i] for i in np.flatnonzero(lost)])
+    return result
+
+
+def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]]:
+    """Return how much of a target lies on levels that no document has, and which those are.
+
+    The largest such share of any query. For one attribute only: crossed ones have empty
+    combinations as a rule, and are returned as if they had none.
+    """
+    if groups.space.crossed or all(not levels for levels in empty_levels(groups)):
+        return 0.0, []
+    weights = target.expanded()
+    lost = np.isin(weights.level, [groups.space.number(v) for v in empty_levels(groups)[0]])
+    total = weights.total()
+    share = weights.per_row(weights.weight * lost) / np.where(total > 0, total, 1.0)
+    levels = np.unique(weights.level[lost]).tolist()
+    return float(share.max(initial=0.0)), [str(groups.space.label(level)) for level in levels]

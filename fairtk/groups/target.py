@@ -36,13 +36,15 @@ from fairtk.groups.factored import (
     backgrounds_by_attribute,
     content,
     mean_memberships,
+    only,
     with_background,
     written_out,
 )
 from fairtk.groups.groups import Groups, check_weights, write_weights
-from fairtk.groups.levels import UNKNOWN, LevelSpace, only
 from fairtk.groups.memberships import (
+    UNKNOWN,
     Fail,
+    LevelSpace,
     checked_weights,
     failing,
     first,

@@ -1,14 +1,14 @@
 from .base import FairTransformer as FairTransformer
 from .candidates import Candidates as Candidates
-from .collection import CollectionBM25 as CollectionBM25
+from .candidates import CollectionBM25 as CollectionBM25
 from .exposures import FixedExposure as FixedExposure
 from .exposures import OracleExposure as OracleExposure
 from .exposures import PlackettLuceExposure as PlackettLuceExposure
 from .fair_qr.keywords import AnswerError as AnswerError
 from .fair_qr.keywords import QueryRefiner as QueryRefiner
 from .fair_qr.keywords import parse_keywords as parse_keywords
-from .fair_qr.loop import Outcome as Outcome
 from .fair_qr.transformer import FairQR as FairQR
+from .fair_qr.transformer import Outcome as Outcome
 from .generator import FlanT5 as FlanT5
 from .generator import Generator as Generator
 from .samplers import EachDocument as EachDocument
@@ -23,8 +23,8 @@ from .scorers import SpladeScorer as SpladeScorer
 
 # What other rooms use, and users need not:
 # isort: split
-from .collection import index_tokens as index_tokens
-from .fair_qr.loop import SHARE as SHARE
+from .candidates import index_tokens as index_tokens
 from .fair_qr.ordering import DEEP as DEEP
 from .fair_qr.ordering import EXPOSURE as EXPOSURE
+from .fair_qr.ordering import SHARE as SHARE
 from .fair_qr.transformer import plot_trace as plot_trace

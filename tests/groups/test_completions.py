@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.groups import UNKNOWN, Groups, SparseRows, Target, js_divergence
-from fairtk.groups.exposure import jensen_shannon_bounds
+from fairtk.groups.divergence import jensen_shannon_bounds
 
 
 def rows(dense):

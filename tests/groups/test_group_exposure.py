@@ -13,7 +13,7 @@ from fairtk.exposure.browsing import GERR, RBP, TREC
 from fairtk.exposure.expected import attention, make_grades
 from fairtk.frames import Run
 from fairtk.groups import Groups, Target
-from fairtk.groups.exposure import (
+from fairtk.groups.divergence import (
     attention_matrix,
     expeval_group_values,
     expeval_target,

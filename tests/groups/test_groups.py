@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
 from fairtk.groups import UNKNOWN, Groups
-from fairtk.groups.exposure import coverage
+from fairtk.groups.groups import coverage
 
 GENDER = pd.DataFrame(
     {

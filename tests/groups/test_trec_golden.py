@@ -10,7 +10,7 @@ from trec_worlds import exposure_of, groups_of, qrels_of, run_of, target_of, wei
 from fairtk.errors import DuplicateError
 from fairtk.exposure.browsing import TREC
 from fairtk.groups import Target, factored, js_divergence
-from fairtk.groups.exposure import loss_parts
+from fairtk.groups.divergence import loss_parts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

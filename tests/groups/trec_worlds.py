@@ -6,7 +6,7 @@ import pandas as pd
 from fairtk.exposure.browsing import TREC
 from fairtk.frames import Run
 from fairtk.groups import Groups, Target
-from fairtk.groups.exposure import group_exposure, shown_documents
+from fairtk.groups.divergence import group_exposure, shown_documents
 
 
 def groups_of(world, names):

@@ -9,7 +9,7 @@ import pytest
 import fairtk
 from fairtk import AWRF, Groups, Target
 from fairtk.errors import DataWarning
-from fairtk.groups.exposure import empty_levels, unreachable
+from fairtk.groups.groups import empty_levels, unreachable
 
 GENDER = Groups.from_frame(
     pd.DataFrame({"docno": ["a", "b", "c", "u"], "group": ["f", "m", "m", None]}),

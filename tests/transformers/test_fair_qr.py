@@ -392,7 +392,7 @@ def test_plot(tmp_path):
 
 
 def test_choosing_by_hand():
-    from fairtk.transformers.fair_qr.loop import under_represented
+    from fairtk.transformers.fair_qr.ordering import under_represented
 
     share = np.array([[0.8, 0.2, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.2, 0.4, 0.4, 0.0]])
     target = np.array([[0.3, 0.45, 0.05, 0.2], [0.4, 0.1, 0.3, 0.2], [0.2, 0.4, 0.4, 0.0]])

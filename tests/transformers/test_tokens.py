@@ -13,7 +13,7 @@ from test_fair_qr import Search, answering, fair_qr, topics
 from fairtk.errors import DataWarning
 from fairtk.llm import KeywordRefiner
 from fairtk.transformers import CollectionBM25
-from fairtk.transformers.collection import dropped_words, index_tokens
+from fairtk.transformers.candidates import dropped_words, index_tokens
 
 pisa = pytest.importorskip("pyterrier_pisa")
 

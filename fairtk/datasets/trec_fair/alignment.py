@@ -38,8 +38,8 @@ from fairtk.datasets.trec_fair.metadata import (
 )
 from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
 from fairtk.exposure import TREC
-from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, FloatArray, IntArray, ObjectArray
-from fairtk.groups import Attribute, Documents, Groups, Target, background
+from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray
+from fairtk.groups import Attribute, Documents, Groups, Target, background, js_parts
 from fairtk.io import labels_of, qrels_of, resolve_dataset
 
 
@@ -299,25 +299,15 @@ def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff
     order: list[int] = []
     for rank in range(min(cutoff, len(docnos))):
         after = exposure + weights[rank] * kinds
-        distance = np.where(left > 0, _divergence(after, aim), np.inf)
+        mass = after.sum(axis=1)
+        shares = after / np.where(mass > 0, mass, 1.0)[:, None]
+        parts = js_parts(shares, aim).sum(axis=1)
+        distance = np.where((left > 0) & (mass > 0), parts, np.inf)
         best = int(np.argmin(distance))
         exposure = after[best]
         left[best] -= 1
         order.append(int(waiting[best].pop()))
     return np.array(order, dtype=np.int64)
-
-
-def _divergence(rows: FloatArray, aim: FloatArray) -> FloatArray:
-    """Return the Jensen-Shannon divergence of each row, normalized, from the target; (n_rows,)."""
-    mass = rows.sum(axis=1, keepdims=True)
-    shares = np.divide(rows, mass, out=np.zeros_like(rows), where=mass > 0)
-    middle = _x_log_x((shares + aim) / 2).sum(axis=1)
-    both = _x_log_x(shares).sum(axis=1) + _x_log_x(aim).sum()
-    return np.where(mass[:, 0] > 0, both / 2 - middle, np.inf)
-
-
-def _x_log_x(values: FloatArray) -> FloatArray:
-    return values * np.log(np.where(values > 0, values, 1.0))
 
 
 PREFIX = "trec-fair/2021"

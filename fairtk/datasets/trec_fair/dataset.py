@@ -5,7 +5,8 @@ The corpus is one stream of 20 GB unpacked, so that single articles cannot be re
 store is an SQLite file with each article packed by itself, made on first use.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: PyTerrier's text_loader loads the fields whose
+# annotation is the class `str` itself, not a string that names it.
 
 import contextlib
 import hashlib
@@ -20,7 +21,7 @@ from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import ir_datasets
 from ir_datasets.formats import TrecQrel
@@ -36,7 +37,6 @@ from fairtk.datasets.registration import (
     ReadOnce,
     named,
 )
-from fairtk.datasets.trec_fair.records import TrecFairDoc, TrecFairQuery
 from fairtk.errors import FormatError, InputError, NotFoundError, listed, warn
 from fairtk.io import (
     JSON_ENTRY,
@@ -73,6 +73,41 @@ HOLDS: dict[Part, str] = {
     "eval": "the evaluation topics with relevant pages",
 }
 """What each file has in it."""
+
+
+class TrecFairDoc(NamedTuple):
+    """A Wikipedia article of the plain-text corpus; `doc_id` is its page id."""
+
+    doc_id: str
+    title: str
+    text: str
+    url: str
+
+    def default_text(self) -> str:
+        """Return the text to retrieve on: title and text."""
+        return f"{self.title} {self.text}"
+
+
+class TrecFairQuery(NamedTuple):
+    """A topic, in three forms to retrieve with: `query`, `title` and `title_keywords`.
+
+    Attributes:
+        query_id: the topic's number.
+        query: the keywords, joined by spaces; the title where the topic has no keywords.
+        title: the name of the WikiProject.
+        title_keywords: both, joined by spaces.
+        keywords: the keywords one by one; empty where the file has none.
+    """
+
+    query_id: str
+    query: str
+    title: str
+    title_keywords: str
+    keywords: tuple[str, ...]
+
+    def default_text(self) -> str:
+        """Return the text to retrieve with: the keywords."""
+        return self.query
 
 
 class FolderFiles:

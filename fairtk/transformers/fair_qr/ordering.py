@@ -1,16 +1,18 @@
-"""How the documents that a loop found are pooled and ordered in the end."""
+"""What rankings show of the groups, and how pooled documents are ordered in the end."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, listed
+from fairtk.exposure import BrowsingModel, attention, normalized_gain
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -19,18 +21,173 @@ from fairtk.frames import (
     SCORE,
     BoolArray,
     FloatArray,
+    Ids,
     IntArray,
+    ObjectArray,
+    Qrels,
     Run,
     require,
 )
-
-if TYPE_CHECKING:
-    from fairtk.transformers.fair_qr.loop import Meter
+from fairtk.groups import (
+    Divergence,
+    Groups,
+    Memberships,
+    Target,
+    attention_matrix,
+    group_exposure,
+    js_parts,
+    rank_fairness,
+    x_log_x,
+)
 
 _SAME = 1e-12  # values nearer than this are ties
 _ROUNDING = 1e-9  # of a bound
 _MANY, _FILLED = 2000, 0.1  # memberships, and their share of those that documents could have
 _TINY = np.finfo(np.float64).tiny  # so that 0 log 0 is 0
+
+
+SHARE = "share:"
+"""Prefix of the trace's columns with the groups' shares of exposure."""
+
+CALL = ("prompt_tokens", "completion_tokens", "seconds")
+"""The trace's columns of a refinement's call."""
+
+
+@dataclass(frozen=True, eq=False)
+class Meter:
+    """Measures rankings against a target, and against labels.
+
+    Attributes:
+        groups: the groups.
+        target: over the levels of `groups`.
+        depth: how many ranks count.
+        browsing: attention of each rank.
+        divergence: of the shares from the target.
+        unlabeled: what becomes of documents without a row; see `fairtk.Groups.memberships`.
+        split: whether a document of several groups is divided among them.
+        qrels: ``qid``, ``docno``, ``label``, for nDCG; None: it is not measured.
+        again: whether a trace measures lists as they would be returned, too.
+    """
+
+    groups: Groups
+    target: Target
+    depth: int
+    browsing: BrowsingModel
+    divergence: Divergence
+    unlabeled: str
+    split: bool
+    qrels: pd.DataFrame | None
+    again: bool
+
+    @cached_property
+    def levels(self) -> list[str]:
+        """The levels as texts: parts of crossed ones are joined by ``&``."""
+        labels = self.groups.levels
+        return [label if isinstance(label, str) else " & ".join(label) for label in labels]
+
+    @cached_property
+    def labels(self) -> Qrels | None:
+        """The labels; None: there are none."""
+        return None if self.qrels is None else Qrels(self.qrels, "FairQR: qrels")
+
+    @property
+    def columns(self) -> list[str]:
+        """The measured values of each step, as columns of the trace."""
+        gain = ["nDCG"] if self.qrels is not None else []
+        after = [f"{name}_reranked" for name in ("AWRF", *gain)] if self.again else []
+        shares = [f"{SHARE}{level}" for level in self.levels]
+        return ["divergence", "AWRF", *gain, *after, "retrieved", *shares, *CALL]
+
+    def measure(self, run: pd.DataFrame, qids: ObjectArray) -> dict[str, Any]:
+        """Return what a run shows for some queries: lists of their values, by column of the trace.
+
+        Of each level its share of exposure (the shares sum to 1; NaN: no document has a group),
+        ``divergence`` of the shares from the target (NaN: one of them lacks), ``AWRF`` of the
+        unsplit exposure, as `fairtk.AWRF`, and ``retrieved``, the documents at the top.
+
+        Args:
+            run: R as `bare_rankings` gives it, of these queries only.
+            qids: the queries, with or without rows in the run; shape (n_queries,).
+        """
+        top = run[run[RANK] < self.depth]
+        query = pd.Index(qids, dtype=object).get_indexer(top[QID]).astype(np.int64)
+        weight = self.browsing.weights(top[RANK].to_numpy(dtype=np.int64))
+        memberships = self.groups.memberships(top[DOCNO].to_numpy(dtype=object), self.unlabeled)
+        seen = np.flatnonzero(weight)
+        shape = (len(qids), len(top))
+        documents = attention_matrix(query[seen], seen, weight[seen], shape)
+        whole = group_exposure(documents, memberships)
+        exposure = whole
+        if self.split:
+            exposure = group_exposure(documents, _split(memberships))
+        exposure = exposure.normalized()
+        target = self.target.for_qids(qids)
+        share = exposure.dense()
+        share[~share.any(axis=1)] = math.nan
+        return {
+            "divergence": self.divergence.between(exposure, target).tolist(),
+            "AWRF": rank_fairness(whole, target).tolist(),
+            "retrieved": np.bincount(query, minlength=len(qids)).tolist(),
+            **{
+                f"{SHARE}{level}": own
+                for level, own in zip(self.levels, share.T.tolist(), strict=True)
+            },
+        }
+
+    def gain(self, run: pd.DataFrame, qids: ObjectArray, labels: Qrels) -> list[float]:
+        """Return each query's nDCG of TREC Fair Ranking 2022; NaN where no document is relevant.
+
+        Arguments are those of `measure`; labels above 0 are relevant.
+        """
+        ranked = Run(run, "FairQR")
+        relevant = labels.query[labels.labels > 0]
+        counts = np.append(np.bincount(relevant, minlength=len(labels.qids)), 0)
+        gain: list[float] = normalized_gain(
+            ranked,
+            labels.labels_of(ranked) > 0,
+            pd.Index(qids, dtype=object).get_indexer(ranked.qids),
+            counts[labels.queries.find(Ids(qids))],
+            self.browsing,
+            attention(ranked, self.browsing, self.depth),
+            self.depth,
+        ).tolist()
+        return gain
+
+
+def _split(memberships: Memberships) -> Memberships:
+    """Return memberships that sum to 1 at most for each document."""
+    sums = np.maximum(memberships.total(), 1.0)
+    return memberships.weighted(memberships.weight / sums[memberships.row])
+
+
+RULES = ("difference", "ratio")
+
+
+def under_represented(
+    share: FloatArray, target: FloatArray, known: BoolArray, rule: str
+) -> IntArray:
+    """Return the most under-represented group of each row, -1 where none is.
+
+    A group lacks exposure if its share is below its target. The unknown level is never chosen: no
+    keyword asks for it. Equal groups: the first one.
+
+    Args:
+        share: exposure of the groups, each row summing to 1; shape (n_rows, n_groups).
+        target: what the groups should have; same shape.
+        known: whether a group can be asked for; shape (n_groups,).
+        rule: ``"difference"``: the largest target - share; ``"ratio"``: the largest target / share,
+            which always prefers groups without any exposure, however small their target (of
+            several such groups, the one with the largest target).
+    """
+    lack = np.where(known, target - share, 0.0)
+    lack = np.where(lack > 1e-12, lack, 0.0)
+    if rule == "ratio":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(lack > 0, target / share, 0.0)
+        best = ratio.max(axis=1, initial=0.0, keepdims=True)
+        lack = np.where((ratio == best) & (lack > 0), target, 0.0)
+    chosen = lack.argmax(axis=1)
+    return np.where(lack.max(axis=1, initial=0.0) > 0, chosen, -1).astype(np.int64)
 
 
 def by_exposure(pool: pd.DataFrame, meter: Meter, weight: float, floor: float) -> pd.DataFrame:
@@ -154,7 +311,7 @@ class _Closeness:
         self._sum = self._sum_of[self._kind]
         self._own = target[self._group]
         # groups that no document has add target x ln(2) / 2
-        self._fixed = _x_log_x(target).sum() / 2
+        self._fixed = x_log_x(target).sum() / 2
         self._fixed += max(0.0, 1.0 - float(target.sum())) * np.log(2.0) / 2
 
     def best(
@@ -192,9 +349,9 @@ class _Closeness:
     def _by_sums(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
         total = exposure.sum() + attention * self._sums
         whole = np.where(total > 0, total, 1.0)
-        before = _terms(exposure / whole[:, None], self._target)
+        before = js_parts(exposure / whole[:, None], self._target)
         own = (exposure[self._group] + attention * self._weight) / whole[self._sum]
-        change = _terms(own, self._own) - before[self._sum, self._group]
+        change = js_parts(own, self._own) - before[self._sum, self._group]
         parts = before.sum(axis=1)[self._sum_of]
         parts += np.bincount(self._kind, change, len(parts))
         return np.asarray(np.clip(1.0 - parts - self._fixed, 0.0, 1.0)[kind])
@@ -202,22 +359,17 @@ class _Closeness:
     def _one_by_one(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
         shown = exposure + attention * self._member[kind]
         total = shown.sum(axis=1, keepdims=True)
-        parts = _terms(shown / np.where(total > 0, total, 1.0), self._target).sum(axis=1)
+        parts = js_parts(shown / np.where(total > 0, total, 1.0), self._target).sum(axis=1)
         return np.asarray(np.clip(1.0 - parts - self._fixed, 0.0, 1.0))
 
     def _at_most(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
         around = exposure + attention * self._mean
         around /= around.sum()
         slope = np.log((around + _TINY) / ((around + self._target) / 2 + _TINY)) / 2
-        near = 1.0 - self._fixed - _terms(around, self._target).sum() + around @ slope
+        near = 1.0 - self._fixed - js_parts(around, self._target).sum() + around @ slope
         shown = exposure @ slope + attention * (self._member @ slope)[kind]
         total = exposure.sum() + attention * self._total[kind]
         return np.asarray(np.clip(near - shown / total, 0.0, 1.0))
-
-
-def _terms(shown: FloatArray, target: FloatArray) -> FloatArray:
-    """Return what shares add to the divergence, but for what the target alone adds."""
-    return np.asarray(_x_log_x(shown) / 2 - _x_log_x((shown + target) / 2))
 
 
 def _at_most(
@@ -238,10 +390,6 @@ def _at_most(
     place = np.minimum(np.searchsorted(best, doc), len(best) - 1)
     moved = np.where(best[place] == doc, place, len(best) - 1)
     return np.asarray(behind[moved] + unmoved[-1] - unmoved[moved + 1])
-
-
-def _x_log_x(values: FloatArray) -> FloatArray:
-    return np.asarray(values * np.log(values + _TINY))
 
 
 def _scaled(score: FloatArray) -> FloatArray:

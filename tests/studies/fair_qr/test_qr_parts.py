@@ -24,7 +24,7 @@ from fairtk.studies.fair_qr.tables import latex
 from fairtk.studies.fair_qr.values import iterations
 from fairtk.studies.frame import file_name
 from fairtk.transformers import CollectionBM25
-from fairtk.transformers.collection import SeenNames
+from fairtk.transformers.candidates import SeenNames
 
 QIDS = st.lists(st.text(max_size=8), min_size=1, max_size=40, unique=True)
 
