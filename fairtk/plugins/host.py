@@ -1,8 +1,8 @@
 """Loads plugins one by one and fills the registries with what they give.
 
-A plugin that does not work is left out whole with a `PluginWarning`. A misspelt hook or a name that
-is taken is a `PluginError` at the next look-up. ``FAIRTK_PLUGINS`` names the distributions to load
-(empty: built-ins only); ``FAIRTK_STRICT_PLUGINS=1`` raises everything at once.
+A plugin that does not work, misspells a hook or gives a name that is taken is left out whole with
+a `PluginWarning`; ``FAIRTK_STRICT_PLUGINS=1`` makes that a `PluginError`. ``FAIRTK_PLUGINS`` names
+the distributions to load (empty: built-ins only).
 """
 
 from __future__ import annotations
@@ -69,47 +69,40 @@ class PluginHost:
     def __init__(self, registries: dict[str, Registry[Any]]) -> None:
         self.registries = registries
         for filled in registries.values():
-            filled.before_use = self.ready
+            filled.before_use = self.load
         self.manager = pluggy.PluginManager(hookspecs.PROJECT)
         self.manager.add_hookspecs(hookspecs)
         self.plugins: list[Plugin] = []
-        self._errors: list[str] = []
 
     def load(self) -> None:
         """Load the plugins of all installed distributions; later calls try what had to wait."""
         waiting, self._waiting = self._waiting, []
-        for plugin in waiting:
-            self._load_one(plugin)
-
-    def ready(self) -> None:
-        """Load all plugins and say what is wrong: a broken rule is a `PluginError`."""
-        self.load()
-        if self._errors:
-            more = len(self._errors) - 1
-            tail = f" (and {more} more such problems: see fairtk plugins)" if more else ""
-            raise PluginError(self._errors[0] + tail)
+        try:
+            while waiting:
+                self._load_one(waiting.pop(0))
+        finally:  # where a warning is an error, the next call goes on
+            self._waiting += waiting
 
     def register(self, plugin: Any, name: str, version: str = "") -> Plugin:
         """Register a module or object with hooks; a `PluginError` leaves nothing behind."""
-        known = Plugin(name, version, getattr(plugin, "__name__", type(plugin).__name__))
+        entry = Plugin(name, version, getattr(plugin, "__name__", type(plugin).__name__))
         try:
-            self._collect(plugin, known)
+            self._collect(plugin, entry)
         except (Exception, SystemExit) as error:
-            text = str(error) if isinstance(error, PluginError) else _reason(error)
-            raise PluginError(f"plugin {known}: {text}") from error
-        self.plugins.append(known)
-        return known
+            raise PluginError(f"plugin {entry}: {_reason(error)}") from error
+        self.plugins.append(entry)
+        return entry
 
     def unregister(self, plugin: Any) -> None:
         """Take back what `register` did; an unknown object is a `PluginError`."""
         if not self.manager.is_registered(plugin):
             raise PluginError(f"{plugin!r} is not a registered plugin, so it cannot be taken back")
-        known = next(p for p in self.plugins if p.implementation is plugin)
-        self._take_back(known)
-        self.plugins.remove(known)
+        entry = next(p for p in self.plugins if p.implementation is plugin)
+        self._take_back(entry)
+        self.plugins.remove(entry)
 
     def all_plugins(self) -> list[Plugin]:
-        """Return all plugins found so far, the rejected ones with their `Plugin.problem`."""
+        """Return all plugins so far, the rejected ones with their `Plugin.problem`."""
         self.load()
         return list(self.plugins)
 
@@ -120,8 +113,8 @@ class PluginHost:
             with to_stderr(), contextlib.suppress(Exception, SystemExit):  # said when it loads
                 if plugin.implementation is None and _names(plugin.point, hook):
                     plugin.implementation = plugin.point.load()
-        known = [*self.plugins, *self._waiting]
-        having = [p for p in known if hasattr(p.implementation, hook) and not p.problem]
+        plugins = [p for p in (*self.plugins, *self._waiting) if not p.problem]
+        having = [p for p in plugins if hasattr(p.implementation, hook)]
         return [p for p in having if self.manager.parse_hookimpl_opts(p.implementation, hook)]
 
     def reject(self, plugin: Plugin, error: BaseException) -> None:
@@ -133,26 +126,26 @@ class PluginHost:
     @cached_property
     def _waiting(self) -> list[Plugin]:
         """The plugins that wait for loading: at first the installed ones that the user chose."""
-        found = []
+        installed = []
         for point in entry_points(group=hookspecs.PROJECT):
             # A folder that an interrupted installation left behind may have no name or version.
             name, version = (getattr(point.dist, a, None) or "" for a in ("name", "version"))
-            found.append(Plugin(name or point.value, version, point.value, point=point))
-        found.sort(key=lambda p: (p.name != BUILTIN, p.name, p.point.name))  # built-ins first
-        names = {_normal(plugin.name): plugin.name for plugin in found}
+            installed.append(Plugin(name or point.value, version, point.value, point=point))
+        installed.sort(key=lambda p: (p.name != BUILTIN, p.name, p.point.name))  # built-ins first
+        names = {_normal(plugin.name): plugin.name for plugin in installed}
         if BUILTIN not in names:
             self._say(
                 "the built-in measures are missing, because the entry point of fairtk is: install "
                 f"the package ({install_hint()}, or pip install -e . in a checkout)"
             )
-        wanted = os.environ.get(RESTRICT)
-        chosen = sorted(w.strip() for w in (wanted or "").split(",") if w.strip())
-        allowed = {BUILTIN, *map(_normal, chosen)} if wanted is not None else set(names)
+        restricted = os.environ.get(RESTRICT)
+        chosen = sorted(w.strip() for w in (restricted or "").split(",") if w.strip())
+        allowed = {BUILTIN, *map(_normal, chosen)} if restricted is not None else set(names)
         for name in chosen:
             if _normal(name) not in names:
                 tail = suggestion(name, names.values())
                 self._say(f"{RESTRICT} names {name!r}, but no such plugin is installed{tail}")
-        return [plugin for plugin in found if _normal(plugin.name) in allowed]
+        return [plugin for plugin in installed if _normal(plugin.name) in allowed]
 
     def _load_one(self, plugin: Plugin) -> None:
         self.plugins.append(plugin)
@@ -165,11 +158,6 @@ class PluginHost:
             if isinstance(error, ImportError) and _half_imported(error.name or ""):
                 self.plugins.remove(plugin)  # what is missing will be there later
                 self._waiting.append(plugin)
-            elif isinstance(error, PluginError) and plugin.hooks:  # not raised by its import
-                plugin.problem = f"plugin {plugin}: {error}"
-                self._errors.append(plugin.problem)
-                if os.environ.get(STRICT) == "1":
-                    raise PluginError(plugin.problem) from error
             else:
                 self.reject(plugin, error)
 
@@ -249,7 +237,8 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, pluggy.PluginValidationError):
         return f"it implements a hook in a wrong form: {' '.join(str(error).split())}"
     text = next(iter(str(error).strip().splitlines()), "")
-    return text if isinstance(error, BrokenPluginError) else f"{type(error).__name__}: {text}"
+    ours = isinstance(error, BrokenPluginError | PluginError)
+    return text if ours else f"{type(error).__name__}: {text}"
 
 
 HOST = PluginHost(ALL)

@@ -200,7 +200,7 @@ class Registry(Generic[T]):
         if taken.plugin is not plugin:
             raise PluginError(
                 f"the {self.kind} {name!r} is given by two plugins, {taken.owner} and {plugin}: "
-                "rename one, uninstall its plugin, or leave it out of FAIRTK_PLUGINS"
+                "rename one"
             )
         if taken.value is not value:
             raise BrokenPluginError(f"it gives the {self.kind} {name!r} twice")

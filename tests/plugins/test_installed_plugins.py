@@ -121,27 +121,34 @@ def fairtk_mesures():
 
 def test_a_misspelt_hook(tmp_path):
     folder = write(tmp_path / "p", "fairtk-typo", MISSPELT)
-    wanted = (
-        "plugin fairtk-typo 1.0: it implements the hook 'fairtk_mesures', which fairtk does not "
-        "have; "
-        "did you mean 'fairtk_measures'?"
+    text = (
+        "plugin fairtk-typo 1.0 is left out: it implements the hook 'fairtk_mesures', which fairtk "
+        "does not have; did you mean 'fairtk_measures'?"
     )
-    err = fairtk(["measures"], folder, exits=1)[1]
-    assert wanted in err
+    out, err = fairtk(["measures"], folder)
+    assert "EE_D" in out
+    assert text in err
     assert "Traceback" not in err
-    out = fairtk(["plugins"], folder)[0]  # looks nothing up
+    out = fairtk(["plugins"], folder)[0]
     assert "fairtk-typo" in out
     assert "fairtk_mesures" in out
+    out, err = fairtk(["--strict", "measures"], folder, exits=1)
+    assert text in err and "EE_D" not in out
+    assert text in fairtk(["measures"], folder, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
     err = python("import fairtk", folder, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
-    assert f"PluginError: {wanted}" in err
+    assert f"PluginError: {text}" in err
 
 
 def test_two_owners_of_one_name(tmp_path):
     code = (HELLO / "fairtk_hello.py").read_text()
     folder = write(tmp_path / "p", "fairtk-hello", code, "0.1.0")
     write(folder, "fairtk-clash", code, "2.0")
-    err = python(NAMES, folder, exits=1)[1]
-    assert "'ExposureGini' is given by two plugins, fairtk-clash 2.0 and fairtk-hello 0.1.0" in err
+    text = "'ExposureGini' is given by two plugins, fairtk-clash 2.0 and fairtk-hello 0.1.0"
+    out, err = python(NAMES, folder)
+    assert out.count("'ExposureGini'") == 1
+    assert "plugin fairtk-hello 0.1.0 is left out" in err and text in err
+    assert text in fairtk(["--strict", "measures"], folder, exits=1)[1]
+    assert text in python(NAMES, folder, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
     out = fairtk(["plugins"], folder)[0]
     assert "fairtk-clash" in out
     assert "fairtk-hello" in out
@@ -150,12 +157,12 @@ def test_two_owners_of_one_name(tmp_path):
 def test_a_name_of_the_builtins_or_of_ir_measures(tmp_path):
     code = (HELLO / "fairtk_hello.py").read_text()
     folder = write(tmp_path / "a", "fairtk-clash", code.replace('NAME = "Exp', 'NAME = "EE_D" #'))
-    err = python(NAMES, folder, exits=1)[1]
+    err = python(NAMES, folder)[1]
     assert "'EE_D' is given by two plugins, fairtk 0" in err
     assert "and fairtk-clash 1.0" in err
     folder = write(tmp_path / "b", "fairtk-clash", code.replace('NAME = "Exp', 'NAME = "nDCG" #'))
-    err = python(NAMES, folder, exits=1)[1]
-    assert "plugin fairtk-clash 1.0: the measure 'nDCG' exists in ir_measures already" in err
+    err = python(NAMES, folder)[1]
+    assert "fairtk-clash 1.0 is left out: the measure 'nDCG' exists in ir_measures already" in err
 
 
 # Order of imports --------------------------------------------------------------------------------
