@@ -283,8 +283,9 @@ print((WORK / "study" / "report.md").read_text(encoding="utf-8")[:1500])
 # pipeline. What won on real text, by how much, and why FAIR-QR loses, is in `docs/reproduce`.
 #
 # Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
-# (`comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`, `traces.parquet`),
-# and the ledger. In Python: `fairtk.studies.fair_qr.Study(data, "study", llm).run()`.
+# (`tables/comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`,
+# `traces.parquet`), and the ledger. In Python:
+# `fairtk.studies.fair_qr.Study(data, "study", llm).run()`.
 #
 # What the table does not say: whether the target is right, whether the labels are, whether words
 # from a table or a model stand for people, and what anybody who searched would have preferred.

@@ -71,9 +71,10 @@ study = fair_rag.RagStudy([task], {"BM25": BM25Scorer()}, {"tiny-t5": tiny}, OUT
 # alphas and systems are answered once), and how long that is at so many prompts per second.
 
 # %%
-plan = fair_rag.make_plan(study, speed=100)
+plan = study.plan(speed=100)
 print(plan.rows.to_string(index=False))
-print(f"prompts to answer: about {plan.missing:.0f}, {plan.hours * 60:.1f} minutes at 100 a second")
+prompts, hours = plan.total["prompts"], plan.total["hours"]
+print(f"prompts to answer: about {prompts:.0f}, {hours * 60:.1f} minutes at 100 a second")
 
 # %% [markdown]
 # ## Labels

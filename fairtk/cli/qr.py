@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+import contextlib
+import math
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.options import ModelOption, format_option, paying_options, study_options
+from fairtk.cli.options import (
+    ModelOption,
+    engine_options,
+    format_option,
+    open_ledger,
+    paying_options,
+    server_settings,
+    study_options,
+)
+from fairtk.cli.output import echo_frame, echo_table, said_command
+from fairtk.errors import DataWarning
+from fairtk.plugins import on_terminal
+
+if TYPE_CHECKING:
+    from fairtk.studies import Plan
+    from fairtk.studies.fair_qr import StudyResults
+
+BASELINES = "fairtk-baselines"
 
 
 @click.command("qr")
@@ -28,7 +48,21 @@ from fairtk.cli.options import ModelOption, format_option, paying_options, study
               help="Show each system with settings chosen on other topics, too.")  # fmt: skip
 @click.option("--seed", type=int, help="Of folds, training and bootstrap.  [default: 42]")
 @format_option
-def command(dry_run: bool, status: bool, form: str, **given: Any) -> None:
+def command(
+    source: str,
+    output: str | None,
+    attributes: tuple[str, ...],
+    systems: tuple[str, ...],
+    model: str | None,
+    split: str | None,
+    variations: bool,
+    tuning: bool,
+    seed: int | None,
+    dry_run: bool,
+    status: bool,
+    form: str,
+    **more: Any,
+) -> None:
     """Compare FAIR-QR with BM25, vector search, DLF, DELTR, FA*IR and MMR.
 
     The baselines other than BM25 come with the plugin fairtk-baselines. FOLDER has the files of
@@ -78,6 +112,96 @@ def command(dry_run: bool, status: bool, form: str, **given: Any) -> None:
       fairtk qr study.toml --dry-run
       fairtk qr my/folder --llm openai:gpt-4o --max-calls 500
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.qr_run import run
+    from fairtk.io import new_figure
+    from fairtk.plugins import registry
+    from fairtk.studies.fair_qr import QrConfiguration, Study, with_model
 
-    run(SimpleNamespace(**given), dry_run, status, form)
+    configuration = QrConfiguration.of(source)
+    configuration = configuration.changed(
+        {
+            "systems": systems or None,
+            "seed": seed,
+            "variations": None if variations else {},
+            "tuning": None if tuning else {},
+        },
+        data={"attributes": attributes, "split": split},
+        output=output,
+        engine=engine_options(configuration.engine, more),
+    )
+    study = Study.of(with_model(configuration, model, server_settings(more)))
+    with contextlib.ExitStack() as stack:
+        path = study.folder / "ledger.sqlite"
+        study.ledger = open_ledger(configuration.ledger, more, path, dry_run or status, stack)
+        if status:
+            echo_frame(form, study.status())
+            return
+        if dry_run:
+            _echo_plan(study.plan(), form)
+            return
+        new_figure(
+            (1, 1), "the figures of a study"
+        )  # that it cannot be is not found out at the end
+        if not study.settings.systems and not registry.study_systems.names():
+            click.echo(
+                f"Note: the baselines are in the plugin {BASELINES}, which is not installed; "
+                "comparing with BM25 alone.",
+                err=True,
+            )
+        results = study.run(lambda text: click.echo(text, err=True))
+        for text in results.warnings:  # of earlier runs and of measures: in the report, too
+            if text not in study.told:
+                warnings.warn(text, DataWarning, stacklevel=2)
+        _echo_results(results, form)  # figures take longer than all tables
+        page = results.save(study.folder, command=said_command())
+    if form == "table":
+        click.echo(f"\nReport: {page}", err=not on_terminal(sys.stdout))
+
+
+def _echo_plan(plan: Plan, form: str) -> None:
+    if form != "table":
+        echo_frame(form, plan.rows)
+        return
+    rows = [list(row) for row in plan.rows.itertuples(index=False)]
+    if rows:
+        lines = [
+            [*map(str, row[:1]), *(_number(v) for v in row[2:6]), _price(row[6]), str(row[1])]
+            for row in [
+                *rows,
+                ["all", "", "", *(plan.total[name] for name in plan.rows.columns[3:])],
+            ]
+        ]
+        heads = ["attribute", "topics", "calls", "prompt tokens", "answer tokens", "price"]
+        echo_table([*heads, "systems"], lines, numbers=range(1, 6))
+    click.echo(plan.note)
+
+
+def _echo_results(results: StudyResults, form: str) -> None:
+    if form != "table":
+        echo_frame(form, results.table)
+        return
+    from fairtk.studies.fair_qr import change_table, comparison
+
+    table = comparison(results)
+    echo_table([*table.columns, ""], [[*row, ""] for row in table.rows])
+    click.echo(table.caption)
+    for attribute in results.explained:
+        click.echo(change_table(results, attribute).caption.partition(" Shown:")[0])
+    if len(results.missing):
+        lost = results.missing
+        click.echo(
+            f"Warning: {len(lost)} results are missing, e.g. {lost['system'].iloc[0]} for topic "
+            f"{lost['qid'].iloc[0]}: {lost['reason'].iloc[0]}; run the same command to try "
+            "calls that failed again; what was refused, cut off or unreadable is in the ledger, "
+            "and asked for again with --retry-unusable",
+            err=True,
+        )
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "unknown" if math.isnan(value) else f"{value:,.0f}"
+
+
+def _price(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.4f}"

@@ -108,38 +108,48 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment import FILE
     from fairtk.io import new_figure
-    from fairtk.studies.fair_rag import make_plan, of_source, save_model_sections, write_figures
+    from fairtk.studies.fair_rag import (
+        RagConfiguration,
+        RagStudy,
+        save_model_sections,
+        write_figures,
+    )
 
-    settings: dict[str, Any] = {
-        "alphas": alphas or None,
-        "n_samples": samples,
-        "cutoff": cutoff,
-        "seed": seed,
-        "limit": limit,
-        "labels": labels,
-    }
-    configuration = of_source(source)
+    configuration = RagConfiguration.of(source)
     configuration = configuration.changed(
-        settings,
+        {
+            "alphas": alphas or None,
+            "n_samples": samples,
+            "cutoff": cutoff,
+            "seed": seed,
+            "limit": limit,
+            "labels": labels,
+        },
+        data={"tasks": tasks},
         output=output,
-        tasks=tasks,
         retrievers=retrievers,
-        generators=generators,
+        models=generators,
         engine=engine_options(configuration.engine, more),
-    ).at(**server_settings(more))
-    if dry_run or status:
-        _echo_plan(make_plan(configuration.study(), speed), status, form)
+    ).with_server(server_settings(more))
+    if status:
+        echo_frame(form, RagStudy.of(configuration).status())
+        return
+    if dry_run:
+        plan = RagStudy.of(configuration).plan(speed)
+        echo_frame(form, plan.rows)
+        if form == "table":
+            click.echo(plan.note)
         return
     new_figure((1, 1), "fairtk rag")  # that matplotlib is missing is not found out after hours
     with contextlib.ExitStack() as stack:
         # in the store, where answers are that were paid for without a budget
         path = Path(configuration.output) / FILE
         ledger = open_ledger(configuration.ledger, more, path, dry_run, stack)
-        configuration.need_server({} if ledger is None else {"a ledger": ledger})
-        study = configuration.study(ledger)
+        configuration.served({} if ledger is None else {"a ledger": ledger})
+        study = RagStudy.of(configuration, ledger)
         results = study.run(lambda text: click.echo(text, err=True), rankings, said_command())
     place = results.save(study.folder)
-    write_figures(results, place / "figures")
+    write_figures(results, place)
     pages = save_model_sections(results, study.folder) if rankings else []
     for note in results.notes:
         click.echo(f"Note: {note}", err=True)
@@ -153,14 +163,3 @@ def command(
         click.echo(f"Tables and figures: {place}")
         for page in pages[:3]:
             click.echo(f"A page of it: fairtk report {shlex.quote(str(page))}")
-
-
-def _echo_plan(plan: Any, status: bool, form: str) -> None:
-    echo_frame(form, plan.status.drop(columns="kind") if status else plan.rows)
-    if form != "table" or status:
-        return
-    hours = "unknown; give --speed" if plan.hours is None else f"about {plan.hours:.1f}"
-    click.echo(
-        f"\nAbout {plan.missing:,.0f} prompts are still to be answered. Hours: {hours}. Equal "
-        "prompts of all systems count once; the oracle's are counted at most."
-    )

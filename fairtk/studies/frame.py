@@ -1,4 +1,4 @@
-"""What studies share: configurations, names of files, warnings, and what is done."""
+"""What studies share: configurations, plans, folders and tables, names of files, warnings."""
 
 from __future__ import annotations
 
@@ -6,19 +6,30 @@ import json
 import math
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import quote
 
+import pandas as pd
 import pydantic
 import typing_extensions
 from pydantic import Field
 
-from fairtk.errors import DataWarning, FairtkWarning, FormatError, InputError, suggestion
+from fairtk.errors import (
+    DataWarning,
+    FairtkWarning,
+    FormatError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    suggestion,
+)
 from fairtk.frames import digest
-from fairtk.io import atomic_text
+from fairtk.io import Table, atomic_text, csv_text, latex_text, markdown_text, texts, write_figure
 
 Kinds = Mapping[str, Any]
 """By key of a configuration what its value must be: one of the kinds below, or keys of a table."""
@@ -29,19 +40,23 @@ def _relative(place: str, info: pydantic.ValidationInfo) -> str:
     return str(folder / Path(place).expanduser())
 
 
-TEXT = Annotated[str, Field(description="a text")]
+STRING = Annotated[str, Field(description="a text")]
 PLACE = Annotated[str, pydantic.AfterValidator(_relative), Field(description="a text")]
 """A file or folder; relative to the folder of the configuration."""
 FLAG = Annotated[bool, Field(description="true or false")]
 COUNT = Annotated[int, Field(ge=0, description="an integer, 0 or above")]
 AMOUNT = Annotated[float, Field(ge=0, lt=math.inf, description="a number, 0 or above")]
-NAMES = Annotated[list[str], Field(description="a list of names")]
-NUMBERS = Annotated[list[int], Field(description="a list of numbers")]
+NAMES = Annotated[list[str], pydantic.AfterValidator(tuple), Field(description="a list of names")]
+NUMBERS = Annotated[
+    list[int], pydantic.AfterValidator(tuple), Field(description="a list of numbers")
+]
 TABLE = Annotated[dict[str, Any], Field(description="a table: [{key}]")]
 SEVERAL = Annotated[
     dict[str, Any] | list[dict[str, Any]],
+    pydantic.AfterValidator(lambda tables: tables if isinstance(tables, list) else [tables]),
     Field(description="a table: [{key}], or several: [[{key}]]"),
 ]
+"""Of which a list is made, also of a single one."""
 TABLES = Annotated[
     dict[str, dict[str, Any] | list[dict[str, Any]]], Field(description="a table: [{key}]")
 ]
@@ -58,7 +73,7 @@ LEDGER: Kinds = {
     "prices": PRICES,
     "retry_unusable": FLAG,
 }
-ENGINE: Kinds = {"executor": TEXT, **dict.fromkeys(("workers", "threads", "batch_size"), COUNT)}
+ENGINE: Kinds = {"executor": STRING, **dict.fromkeys(("workers", "threads", "batch_size"), COUNT)}
 """Arguments of `fairtk.Experiment`, which checks their ranges."""
 
 _NOTHING = {
@@ -88,22 +103,22 @@ def read_config(path: Path, kinds: Kinds) -> dict[str, Any]:
         raise FormatError("tables and lists of the configuration nest too deep", path) from None
     except ValueError as error:  # of text, of TOML, or of an integer of thousands of digits
         raise FormatError(f"the configuration is not TOML ({error})", path) from None
-    adapter = pydantic.TypeAdapter[dict[str, Any]](_typed("Configuration", kinds))
+    adapter = pydantic.TypeAdapter[dict[str, Any]](_typed("Keys", kinds))
     try:
         return adapter.validate_python(values, context=path.parent)
     except pydantic.ValidationError as error:
-        raise FormatError(_said(error, kinds), path) from None
+        raise FormatError(_first_of(error, kinds), path) from None
 
 
 def _typed(name: str, kinds: Kinds) -> Any:
     fields = {k: _typed(k, v) if isinstance(v, dict) else v for k, v in kinds.items()}
     make: Any = typing_extensions.TypedDict
-    made = make(name, fields, total=False)
-    made.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", strict=True)
-    return made
+    table = make(name, fields, total=False)
+    table.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", strict=True)
+    return table
 
 
-def _said(error: pydantic.ValidationError, kinds: Kinds) -> str:
+def _first_of(error: pydantic.ValidationError, kinds: Kinds) -> str:
     """Return the first of some errors in one line, those of keys before those of values."""
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     key, *inside = map(str, first["loc"])
@@ -122,16 +137,113 @@ def _said(error: pydantic.ValidationError, kinds: Kinds) -> str:
     return f"{key!r} must be {words}; found {first['input']!r}"
 
 
-def kind_of_source(source: str) -> str:
-    """Return what a command was given: ``"folder"``, ``"file"`` or ``"dataset"`` (an id)."""
-    path = Path(source).expanduser()
-    if path.is_dir() or path.suffix == ".zip":
-        return "folder"
-    if path.is_file():
-        return "file"
-    if path.suffix == ".toml" or source.startswith((".", "/", "~")):
-        raise InputError(f"there is no file or folder {source!r}")
-    return "dataset"
+@dataclass(frozen=True)
+class Configuration:
+    """What a study is made of, as a TOML file, a folder or an id says it, and options change it.
+
+    Each study's own kind says which keys there are.
+
+    Attributes:
+        data: ``folder`` or what has ids of data sets, and which part of the data.
+        settings: how the study is done.
+        output: where results go.
+        models: of each language model what its study makes it of: ``KIND:MODEL``, or a table.
+        retrievers: likewise of each retriever.
+        options: settings of models and retrievers that are called by a text, by this text.
+        ledger: of a server's answers: arguments of `fairtk.llm.Ledger`.
+        engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``threads``,
+            ``batch_size``.
+        source: the file that says so; errors name it.
+    """
+
+    data: Mapping[str, Any]
+    settings: Any = None
+    output: str = ""
+    models: Sequence[Any] = ()
+    retrievers: Sequence[Any] = ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ledger: Mapping[str, Any] = field(default_factory=dict)
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    source: Path | None = None
+
+    DATA: ClassVar[Kinds]
+    """The keys that say which data: ``folder``, the one with ids, and which part of them."""
+    EITHER: ClassVar[str]
+    """The first two of these, one of which a file must have, in words."""
+    SETTINGS: ClassVar[Kinds]
+    """Those of `settings`, with the settings' names but for hyphens."""
+    FIELDS: ClassVar[Mapping[str, tuple[str, Any]]]
+    """The other keys but ``output``, ``ledger`` and ``engine``: attribute and kind of each."""
+
+    @classmethod
+    def of(cls, source: str) -> Self:
+        """Return the configuration that a source is, or that a folder or an id stands for.
+
+        Raises:
+            InputError: there is no such file or folder.
+            FormatError: see `read`.
+        """
+        path = Path(source).expanduser()
+        if path.is_dir() or path.suffix == ".zip":
+            return cls({"folder": str(path)})
+        if path.is_file():
+            return cls.read(path)
+        if path.suffix == ".toml" or source.startswith((".", "/", "~")):
+            raise InputError(f"there is no file or folder {source!r}")
+        _, ids, *_ = cls.DATA
+        return cls({ids: source if cls.DATA[ids] is STRING else (source,)})
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Self:
+        """Read a configuration: TOML, with the keys that the study's command names in its help.
+
+        Relative paths in it are relative to the file.
+
+        Raises:
+            FormatError: the file cannot be read, a key is unknown, or a value is of the wrong kind.
+        """
+        place = Path(path)
+        of_all = {"output": PLACE, "ledger": LEDGER, "engine": ENGINE}
+        own = {key: kind for key, (_, kind) in cls.FIELDS.items()}
+        table = read_config(place, {**cls.DATA, **cls.SETTINGS, **own, **of_all})
+        folder, ids, *_ = cls.DATA
+        if (folder in table) == (ids in table):
+            raise FormatError(f"give either {cls.EITHER}", place)
+        data = {key: table.pop(key) for key in cls.DATA if key in table}
+        chosen = {k.replace("-", "_"): table.pop(k) for k in cls.SETTINGS if k in table}
+        try:
+            rest = {cls.FIELDS[k][0] if k in cls.FIELDS else k: v for k, v in table.items()}
+            return cls(data, source=place, **rest).changed(chosen)
+        except (ParameterError, NotFoundError) as error:
+            raise FormatError(str(error), place) from None
+
+    def changed(self, settings: Mapping[str, Any], **more: Any) -> Self:
+        """Return the configuration with what is neither None nor empty in place of what it has.
+
+        Args:
+            settings: of the study; of these None alone says that one stays as it is.
+            **more: other attributes; of `data` the keys that change.
+        """
+        chosen = {key: value for key, value in settings.items() if value is not None}
+        rest = {key: value for key, value in more.items() if value not in (None, (), "")}
+        if "data" in rest:
+            rest["data"] = {**self.data, **{k: v for k, v in rest["data"].items() if v}}
+        return replace(self, settings=replace(self.settings, **chosen), **rest)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study takes, without anything being asked, generated or written.
+
+    Attributes:
+        rows: what is left to do, part by part; the study says with which columns.
+        total: sums over these, and what else is counted; NaN: unknown.
+        note: what the rows leave unsaid, as commands print it.
+    """
+
+    rows: pd.DataFrame
+    total: Mapping[str, float]
+    note: str
 
 
 def with_nothing(server: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +272,51 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON, in one step; see `plain`."""
-    write_text(path, json.dumps(plain(value), indent=2, sort_keys=True) + "\n")
+    write_text(path, json.dumps(plain(value), indent=1, ensure_ascii=False) + "\n")
+
+
+TIMES = (
+    *("model seconds", "own seconds", "alone seconds", "latency", "training seconds"),
+    "seconds",
+)
+"""Columns of the studies' frames and tables that differ from run to run; all others come again."""
+TABLES_FOLDER, FIGURES_FOLDER, FACTS = "tables", "figures", "study.json"
+"""Where in a study's folder, or in that of its settings, tables, figures and facts lie."""
+
+
+def frame_table(frame: pd.DataFrame) -> Table:
+    """Return a frame as a table of texts."""
+    return texts(list(frame.columns), frame.astype(object).to_numpy().tolist())
+
+
+def write_tables(
+    folder: Path,
+    tables: Mapping[str, pd.DataFrame | Table],
+    latex: Callable[[Table], str] = latex_text,
+) -> None:
+    """Write tables into a study's folder: Markdown, LaTeX, and frames as CSV with all digits.
+
+    Args:
+        folder: the study's.
+        tables: by name.
+        latex: what makes LaTeX of a table.
+    """
+    for name, table in tables.items():
+        place = folder / TABLES_FOLDER / name
+        if isinstance(table, pd.DataFrame):
+            rows = table.astype(object).to_numpy().tolist()
+            write_text(place.with_name(f"{name}.csv"), csv_text(list(table.columns), rows))
+            table = frame_table(table)
+        write_text(place.with_name(f"{name}.md"), markdown_text(table))
+        write_text(place.with_name(f"{name}.tex"), latex(table))
+
+
+def write_pictures(figure: Any, folder: Path, name: str, *kinds: str) -> None:
+    """Write a figure into a study's folder, once per kind of file, e.g. ``"svg"``."""
+    place = folder / FIGURES_FOLDER
+    place.mkdir(parents=True, exist_ok=True)
+    for kind in kinds:
+        write_figure(figure, place / f"{name}.{kind}")
 
 
 def plain(value: Any) -> Any:

@@ -80,16 +80,12 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     assert {p.name for p in out.iterdir()} >= {
         *("report.md", "study.json", "ledger.sqlite", "table.csv", "variations.csv"),
         *("per_query.csv", "table.parquet", "rankings.parquet", "traces.parquet"),
-        *("costs.parquet", "iterations.parquet", "missing.parquet", "comparison.tex"),
-        *(
-            "intervals.tex",
-            "variations.tex",
-            "iterations.tex",
-            "costs.tex",
-            "figures",
-            "experiment.sqlite",
-        ),
+        *("costs.parquet", "iterations.parquet", "missing.parquet"),
+        *("tables", "figures", "experiment.sqlite"),
     }
+    names = ("comparison", "intervals", "variations", "iterations", "costs")
+    files = {f"{name}.{kind}" for name in names for kind in ("md", "tex")}
+    assert {p.name for p in (out / "tables").iterdir()} >= files
     assert {p.name for p in (out / "figures").glob("*.png")} >= {
         "trade_off.png", "max_iterations.png", "iterations.png"
     }  # fmt: skip
@@ -198,7 +194,7 @@ def test_a_budget_stops_cleanly(fairtk, config, tmp_path):
 def price_of_fair_qr(folder):
     rows = [
         [cell.strip() for cell in line.removesuffix("\\\\").split("&")]
-        for line in (folder / "out" / "costs.tex").read_text().splitlines()
+        for line in (folder / "out" / "tables" / "costs.tex").read_text().splitlines()
         if "&" in line
     ]
     (price,) = {row[rows[0].index("price")] for row in rows[1:] if "fair-qr" in row}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairtk.errors import FormatError, InputError
+from fairtk.errors import FormatError
 from fairtk.studies.frame import (
     AMOUNT,
     COUNT,
@@ -12,10 +12,9 @@ from fairtk.studies.frame import (
     PLACE,
     PRICES,
     SEVERAL,
+    STRING,
     TABLE,
     TABLES,
-    TEXT,
-    kind_of_source,
     read_config,
 )
 
@@ -31,19 +30,19 @@ def read(tmp_path):
 
 
 def test_keys_are_suggested_and_tables_are_tables(read):
-    text, model = "cutoff = 5\n[llm]\nmodel = 'm'\n", {"model": TEXT}
+    text, model = "cutoff = 5\n[llm]\nmodel = 'm'\n", {"model": STRING}
     expected = {"cutoff": 5, "llm": {"model": "m"}}
     assert read(text, {"cutoff": COUNT, "llm": model}) == expected
-    assert read(text, {"cutoff": COUNT, "llm": TABLE, "other": TEXT}) == expected
+    assert read(text, {"cutoff": COUNT, "llm": TABLE, "other": STRING}) == expected
     for kinds, message in (
         ({"cutof": COUNT, "llm": model}, "unknown key 'cutoff'; did you mean 'cutof'"),
         ({"cutoff": TABLE, "llm": model}, r"'cutoff' must be a table: \[cutoff\]"),
         ({"cutoff": model, "llm": model}, r"'cutoff' must be a table: \[cutoff\]"),
         ({"cutoff": SEVERAL, "llm": model}, r"table: \[cutoff\], or several: \[\[cutoff\]\]"),
         ({"cutoff": COUNT, "llm": TABLES}, r"settings of 'model' must be a table: \[llm.model\]"),
-        ({"cutoff": COUNT, "llm": {"modl": TEXT}}, "key 'model' in .llm.; did you mean 'modl'"),
+        ({"cutoff": COUNT, "llm": {"modl": STRING}}, "key 'model' in .llm.; did you mean 'modl'"),
         ({"cutoff": COUNT, "llm": {"model": FLAG}}, "'model' must be true or false; found 'm'"),
-        ({"cutoff": TEXT, "lm": model}, "unknown key 'llm'"),  # keys before values
+        ({"cutoff": STRING, "lm": model}, "unknown key 'llm'"),  # keys before values
     ):
         with pytest.raises(FormatError, match=message) as found:
             read(text, kinds)
@@ -53,7 +52,7 @@ def test_keys_are_suggested_and_tables_are_tables(read):
 @pytest.mark.parametrize(
     ("kind", "right", "wrong"),
     [
-        (TEXT, ["''", "'a'"], ["1", "['a']", "true"]),
+        (STRING, ["''", "'a'"], ["1", "['a']", "true"]),
         (FLAG, ["true", "false"], ["0", "'true'"]),
         (COUNT, ["0", "7"], ["-1", "true", "1.0", "'1'"]),
         (AMOUNT, ["0", "0.5", "7"], ["-0.1", "true", "inf", "nan", "'1'"]),
@@ -77,14 +76,3 @@ def test_paths_are_relative_to_the_file(read, tmp_path):
     inside = {"path": str(tmp_path / "p"), "prices": str(tmp_path / "q")}
     expected = {"a": str(tmp_path / "x/y"), "b": "/z", "c": inside, "d": {"m": [1, 2]}}
     assert read(text, kinds) == expected
-
-
-def test_what_a_command_is_given(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "study.toml").write_text("")
-    for source, kind in (("data", "folder"), ("study.toml", "file"), ("lamp/4/dev", "dataset")):
-        assert kind_of_source(source) == kind
-    for source in ("none.toml", "./none", "/none/at/all"):
-        with pytest.raises(InputError, match="there is no file or folder"):
-            kind_of_source(source)

@@ -1,9 +1,11 @@
-"""The figures of a study: a trade-off, the overfitting question, other settings, single queries."""
+"""What readers get of a study: tables, figures, a page for each attribute, and the report."""
 
 from __future__ import annotations
 
+import json
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,23 +28,306 @@ from fairtk.io import (
     Table,
     cell_text,
     draw_trade_off,
+    latex_text,
     markdown_text,
     new_figure,
     open_axes,
     svg_text,
-    write_figure,
     write_parquet,
 )
 from fairtk.llm import KeywordRefiner
-from fairtk.report import Section, save_sections
-from fairtk.studies.fair_qr.systems import BM25, FAIR_QR, TUNED
-from fairtk.studies.fair_qr.tables import all_tables, change_table, latex
-from fairtk.studies.fair_qr.values import FAIRNESS, MEASURES, NDCG, measures
-from fairtk.studies.frame import file_name, write_text
+from fairtk.report import Section, interval, save_sections, signed
+from fairtk.studies.fair_qr.systems import BM25, FAIR_QR, RANDOM, TUNED
+from fairtk.studies.fair_qr.values import (
+    FAIRNESS,
+    LEAST_KEPT,
+    LEAST_OVERLAP,
+    MEASURES,
+    NDCG,
+    PRODUCT,
+    measures,
+)
+from fairtk.studies.frame import (
+    FIGURES_FOLDER,
+    TIMES,
+    file_name,
+    write_pictures,
+    write_tables,
+    write_text,
+)
 from fairtk.transformers import SHARE, plot_trace
 
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.results import StudyResults
+
+UNKNOWN = "-"
+"""In place of a price or a count that nobody knows; 0 is one that is known."""
+
+HIGHER, LOWER = "+", "-"
+"""Marks of values that differ from BM25's by more than chance makes likely."""
+
+
+def comparison(results: StudyResults) -> Table:
+    """Return the paper's Table 1: systems by rows, the three measures for each attribute."""
+    settings, table = results.settings, results.table
+    attributes = list(dict.fromkeys(table["attribute"]))
+    heads = [f"{a} {m}@{settings.cutoff}" for a in attributes for m in MEASURES]
+    rows = []
+    for system in dict.fromkeys(table["system"]):
+        cells, lost = [system], []
+        for attribute in attributes:
+            found = table[(table["attribute"] == attribute) & (table["system"] == system)]
+            if found.empty:
+                cells += [""] * len(MEASURES)
+                continue
+            row = found.iloc[0]
+            cells += [_mean(row, m, settings.level) for m in MEASURES]
+            if row["missing"]:
+                lost.append(f"{attribute}: {row['missing']} of {len(results.data.topics)} missing")
+        if lost:
+            cells[0] += f" ({', '.join(lost)})"
+        rows.append(cells)
+    test = "paired t-test against BM25"
+    if settings.correction != "none":
+        tuned = ", tuned ones apart" if table["system"].str.endswith(TUNED).any() else ""
+        test += f", {settings.correction} over the systems of an attribute{tuned}"
+    caption = (
+        f"Means over {len(results.data.topics)} topics. {HIGHER} or {LOWER}: above or below BM25, "
+        f"p < {settings.level:g} ({test}). nDCG as in "
+        f"{'the track (ranks 1 and 2 weigh alike)' if settings.ndcg == 'TREC' else 'trec_eval'}. "
+        f"Queries without a result have the worst value.{results.pairs}{_on_missing(table)}"
+    )
+    return Table(["system", *heads], rows, caption)
+
+
+def interval_table(results: StudyResults) -> Table:
+    """Return the changes from BM25 with their bootstrap intervals."""
+    settings, table = results.settings, results.table
+    rows = []
+    for _, row in table.iterrows():
+        if row["system"] == BM25:
+            continue
+        changes = [_change(row, m) for m in MEASURES]
+        rows.append([row["attribute"], row["system"], *changes, f"{row['product of means']:.4f}"])
+    caption = (
+        f"Changes from BM25 with {settings.confidence:.0%} bootstrap intervals over topics "
+        f"({settings.resamples} resamples, percentiles). The product of the means is not the mean "
+        "of the products."
+    )
+    return Table(["attribute", "system", *MEASURES, "product of means"], rows, caption)
+
+
+def variation_table(results: StudyResults) -> Table:
+    """Return FAIR-QR with one setting varied, and how often queries were refined."""
+    table, counts = results.variations, results.iterations
+    counts = counts[counts["count"] == "kept"]
+    rows = []
+    for _, row in table.iterrows():
+        same = counts
+        for name in ("attribute", "variation", "setting"):
+            same = same[same[name] == row[name]]
+        kept = f"{same['mean'].iloc[0]:.2f}" if len(same) else ""
+        means = [_mean(row, m, results.settings.level) for m in MEASURES]
+        change = _change(row, PRODUCT)
+        rows.append([row["attribute"], row["variation"], row["setting"], *means, change, kept])
+    caption = (
+        "FAIR-QR with one setting varied; the others as configured. "
+        f"{HIGHER} or {LOWER}: above or below BM25, p < {results.settings.level:g} (paired t-test, "
+        "not corrected for the number of settings). Change: of the product, from BM25, with its "
+        f"{results.settings.confidence:.0%} bootstrap interval.{_on_missing(table)}"
+    )
+    heads = ["attribute", "setting", "value", *MEASURES, "change", "refinements kept"]
+    return Table(heads, rows, caption)
+
+
+def control_table(results: StudyResults) -> Table:
+    """Return FAIR-QR against its placebo, and both against BM25."""
+    rows = []
+    for (attribute, system, against), part in results.controls.groupby(
+        ["attribute", "system", "against"], sort=False
+    ):
+        cells = [
+            f"{signed(row.difference)} {interval(row.low, row.high)}" for row in part.itertuples()
+        ]
+        rows.append([str(attribute), str(system), str(against), *cells])
+    caption = (
+        f"Paired differences, {results.settings.confidence:.0%} bootstrap intervals over topics. "
+        f"{RANDOM} is FAIR-QR's loop with as many words as the model added, of middle frequency, "
+        "drawn by chance from the collection: what it gains over BM25 is noise."
+    )
+    return Table(["attribute", "system", "against", *MEASURES], rows, caption)
+
+
+def drift_table(results: StudyResults) -> Table:
+    """Return how far systems are from the first lists, and what fairness costs them."""
+    rows = [
+        [
+            *(row["attribute"], row["system"]),
+            *("" if math.isnan(row[n]) else f"{row[n]:.2f}" for n in ("words kept", "overlap")),
+            *(f"{row[n]:+.4f}" for n in ("AWRF gained", "nDCG lost")),
+            "" if math.isnan(row["lost per gained"]) else f"{row['lost per gained']:.2f}",
+        ]
+        for _, row in results.drift.iterrows()
+    ]
+    caption = (
+        "Against BM25. Words kept: share of the original words in the last kept query; overlap: "
+        f"share of the first list's top {results.settings.cutoff} that is in the top; both over "
+        "topics with a kept refinement, if a system refines. Lost per gained: nDCG lost per AWRF "
+        "gained (empty: none gained). Below "
+        f"{LEAST_KEPT:.0%} of the words or {LEAST_OVERLAP:.0%} of the list is warned of."
+    )
+    heads = ["attribute", "system", "words kept", "overlap", "AWRF gained", "nDCG lost"]
+    return Table([*heads, "lost per gained"], rows, caption)
+
+
+def tuning_table(results: StudyResults) -> Table:
+    """Return what tuning chose for each fold."""
+    rows = [
+        [
+            *(str(row[name]) for name in ("attribute", "system", "fold")),
+            ", ".join(f"{k}={v}" for k, v in json.loads(row["settings"]).items()),
+            f"{row['value']:.4f}",
+            *(str(row["topics"]), f"{row['seconds']:.1f}", str(row["calls"])),
+        ]
+        for _, row in results.tuning.iterrows()
+    ]
+    caption = (
+        f"Settings with the best mean {PRODUCT} over the topics of the other folds, with which the "
+        "topics of a fold are ranked. Calls: that tuning paid for; recorded answers are not paid "
+        "for again."
+    )
+    heads = ["attribute", "system", "fold", "settings", f"{PRODUCT} there", "topics", "seconds"]
+    return Table([*heads, "calls"], rows, caption)
+
+
+def iteration_table(results: StudyResults) -> Table:
+    """Return how often queries were refined in the main comparison."""
+    frame = results.iterations
+    frame = frame[frame["variation"] == ""]
+    rows = [
+        [
+            *(str(row[name]) for name in ("attribute", "system", "count")),
+            f"{row['mean']:.2f}",
+            *(f"{row[name]:g}" for name in ("25%", "50%", "75%", "largest")),
+        ]
+        for _, row in frame.iterrows()
+    ]
+    heads = ["attribute", "system", "refinements", "mean", "25%", "median", "75%", "most"]
+    caption = (
+        "Refinements per query: asked of the model, and kept. The paper reports a mean of 2 and a "
+        "75th percentile of 4."
+    )
+    return Table(heads, rows, caption)
+
+
+def cost_table(results: StudyResults) -> Table:
+    """Return what a query costs: calls, tokens, price and latency."""
+    frame = results.costs
+    frame = frame[frame["variation"] == ""]
+    rows = []
+    for _, row in frame.iterrows():
+        price = UNKNOWN if math.isnan(row["price"]) else f"{row['price']:.6f}"
+        rows.append(
+            [
+                *(row["attribute"], row["system"], f"{row['calls']:.2f}"),
+                *(_count(row[name]) for name in ("prompt_tokens", "completion_tokens")),
+                price,
+                *(f"{row[n]:.3f}" for n in TIMES[:4]),
+                f"{row['training seconds']:.1f}",
+            ]
+        )
+    caption = (
+        "Per query. Model seconds: waits for the model one after another, as recorded when the "
+        "answers were made; own seconds: retrieval, reranking, exposure, of all queries side by "
+        "side; alone: the same of one query by itself, as measured; latency: model and alone, what "
+        f"one query takes. Training seconds: all folds together; indexes, too. {UNKNOWN}: unknown."
+    )
+    heads = ["attribute", "system", "calls", "prompt tokens", "answer tokens", "price"]
+    heads += ["model s", "own s", "alone s", "latency s", "training s"]
+    return Table(heads, rows, caption)
+
+
+def change_table(results: StudyResults, attribute: str, count: int = 5) -> Table:
+    """Return the topics whose product fell and rose most under FAIR-QR, and why."""
+    frame = results.changes(attribute)
+    shown = pd.concat([frame.head(count), frame.tail(count)]).drop_duplicates("qid")
+    rows = [
+        [
+            str(row["qid"]),
+            str(row["query"]),
+            *(f"{row[n]:+.3f}" for n in (*MEASURES, "by AWRF", "by nDCG")),
+            str(row.get("groups", "")),
+            str(row.get("note", "")),
+        ]
+        for _, row in shown.iterrows()
+    ]
+    up, down = int((frame[MEASURES[2]] > 0).sum()), int((frame[MEASURES[2]] < 0).sum())
+    caption = (
+        f"FAIR-QR against BM25 by {attribute}, topic by topic: the product rose for {up} of "
+        f"{len(frame)} topics and fell for {down}. Its mean change, "
+        f"{frame[MEASURES[2]].mean():+.4f}, is {frame['by AWRF'].mean():+.4f} by AWRF and "
+        f"{frame['by nDCG'].mean():+.4f} by nDCG. Shown: the largest losses and gains; groups in "
+        "brackets were asked for, but the list was not kept."
+    )
+    heads = ["qid", "query", *MEASURES, "by AWRF", "by nDCG", "groups asked for", "end of the loop"]
+    return Table(heads, rows, caption)
+
+
+def _mean(row: Any, measure: str, level: float) -> str:
+    """Return a mean with its mark; with queries missing, both means and no mark."""
+    if not row["missing"]:
+        return f"{row[measure]:.4f}{_mark(row, measure, level)}"
+    answered = row[f"{measure} answered"]
+    return f"{row[measure]:.4f} ({'none' if math.isnan(answered) else f'{answered:.4f}'})"
+
+
+def _change(row: Any, measure: str) -> str:
+    change, low, high = (row[f"{measure} change{end}"] for end in ("", " low", " high"))
+    return f"{signed(change)} {interval(low, high)}"
+
+
+def _on_missing(table: pd.DataFrame) -> str:
+    if table.empty or not table["missing"].any():
+        return ""
+    return (
+        " In brackets, where some are missing: the mean over the queries with a result; such means "
+        "have no mark, as the test would compare failed calls."
+    )
+
+
+def _mark(row: Any, measure: str, level: float) -> str:
+    if not row[f"{measure} p"] < level:
+        return " "
+    return HIGHER if row[f"{measure} change"] > 0 else LOWER
+
+
+def _count(value: float) -> str:
+    return UNKNOWN if math.isnan(value) else f"{value:.1f}"
+
+
+def latex(table: Table) -> str:
+    """Return a table in LaTeX, the measures with their sign of multiplication."""
+    return latex_text(table).replace(PRODUCT, PRODUCT.replace(" x ", r" $\times$ "))
+
+
+_TABLES: Mapping[str, tuple[str, Callable[[StudyResults], Table]]] = {
+    "comparison": ("Systems", comparison),
+    "intervals": ("Changes from BM25", interval_table),
+    "variations": ("Settings of FAIR-QR", variation_table),
+    "controls": ("Controls", control_table),
+    "drift": ("Drift", drift_table),
+    "tuning": ("Settings chosen by tuning", tuning_table),
+    "iterations": ("Refinements", iteration_table),
+    "costs": ("Costs", cost_table),
+}
+TITLES = {name: title for name, (title, _) in _TABLES.items()}
+
+
+def all_tables(results: StudyResults) -> dict[str, Table]:
+    """Return the tables of a study by name; those without rows are left out."""
+    tables = {name: make(results) for name, (_, make) in _TABLES.items()}
+    return {name: table for name, table in tables.items() if table.rows}
+
 
 COLORS = {NDCG: BLUE, FAIRNESS: VERMILION, MEASURES[2]: BLACK}
 """Told apart by line and mark in grey, too."""
@@ -141,15 +426,6 @@ def plot_iterations(results: StudyResults) -> Any:
     return figure
 
 
-def need_matplotlib() -> None:
-    """Raise a `MissingExtraError` unless matplotlib is installed."""
-    _figure((1.0, 1.0))
-
-
-def _figure(size: tuple[float, float]) -> Any:
-    return new_figure(size, "the figures of a study")
-
-
 def _panels(
     frame: pd.DataFrame, size: tuple[float, float], share: bool = True
 ) -> tuple[Any, list[tuple[Any, str, pd.DataFrame]]]:
@@ -161,7 +437,7 @@ def _panels(
         share: whether the panels have one vertical axis.
     """
     parts = list(frame.groupby("attribute", sort=False))
-    figure = _figure((size[0] * len(parts), size[1]))
+    figure = new_figure((size[0] * len(parts), size[1]), "the figures of a study")
     axes = np.atleast_1d(figure.subplots(1, len(parts), sharey=share))
     for axis, (attribute, _) in zip(axes, parts, strict=True):
         axis.set_title(attribute, fontsize="medium")
@@ -270,16 +546,6 @@ FRAMES = (
     *("table", "variations", "tuning", "controls", "drift", "per_query", "rankings", "traces"),
     *("iterations", "costs", "missing"),
 )
-TITLES = {
-    "comparison": "Systems",
-    "intervals": "Changes from BM25",
-    "variations": "Settings of FAIR-QR",
-    "controls": "Controls",
-    "drift": "Drift",
-    "tuning": "Settings chosen by tuning",
-    "iterations": "Refinements",
-    "costs": "Costs",
-}
 _TRACES = 2
 _LABELS = (
     "Groups are data about documents: labels that a knowledge base or a rule gave, coarse, often "
@@ -310,9 +576,7 @@ class Picture(NamedTuple):
 
 def write_report(results: StudyResults, folder: Path, command: str | None = None) -> Path:
     """Write everything; see `StudyResults.save`."""
-    figures = folder / "figures"
-    for place in (folder, figures):
-        place.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     frames = {name: getattr(results, name) for name in FRAMES}
     for name, frame in frames.items():
         write_parquet(frame, folder / f"{name}.parquet")
@@ -323,9 +587,9 @@ def write_report(results: StudyResults, folder: Path, command: str | None = None
         parts += [_RULES, ""]
     parts += _missing(frames["missing"])
     tables = all_tables(results)
-    pictures = _pictures(results, figures)
+    pictures = _pictures(results, folder)
+    write_tables(folder, tables, latex)
     for name, table in tables.items():
-        write_text(folder / f"{name}.tex", latex(table))
         parts += [f"## {TITLES[name]}", "", markdown_text(table)]
         parts += _shown(pictures.get(name, []))
     sections = _sections(results, tables, pictures)
@@ -371,9 +635,8 @@ def _pictures(results: StudyResults, folder: Path) -> dict[str, list[Picture]]:
     found: dict[str, list[Picture]] = {}
 
     def keep(place: str, name: str, caption: str, figure: Any) -> None:
-        for suffix in ("png", "pdf"):
-            write_figure(figure, folder / f"{name}.{suffix}")
-            figure.set_layout_engine("none")  # stays as it is: laying out takes the most time
+        write_pictures(figure, folder, name, "png", "pdf")
+        figure.set_layout_engine("none")  # stays as it is: laying out takes the most time
         found.setdefault(place, []).append(Picture(f"{name}.png", caption, svg_text(figure)))
 
     keep("comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results))
@@ -411,7 +674,7 @@ def _about(results: StudyResults) -> str:
 
 
 def _shown(pictures: list[Picture]) -> list[str]:
-    return [f"![{cell_text(p.caption)}](figures/{quote(p.file)})\n" for p in pictures]
+    return [f"![{cell_text(p.caption)}]({FIGURES_FOLDER}/{quote(p.file)})\n" for p in pictures]
 
 
 def _missing(frame: pd.DataFrame) -> list[str]:

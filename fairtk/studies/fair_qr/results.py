@@ -12,9 +12,8 @@ import pandas as pd
 from fairtk.errors import NotFoundError
 from fairtk.frames import QID, RANK
 from fairtk.llm import ChatModel, Prices
-from fairtk.studies.fair_qr.data import StudyData
 from fairtk.studies.fair_qr.report import write_report
-from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.settings import Settings, StudyData
 from fairtk.studies.fair_qr.stages import SystemResults
 from fairtk.studies.fair_qr.systems import BM25, FAIR_QR, RANDOM, Cell
 from fairtk.studies.fair_qr.values import (

@@ -8,7 +8,6 @@ import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from os import PathLike
@@ -28,9 +27,14 @@ from fairtk.experiment import FILE, Experiment, Store, Topics, describe_stage, f
 from fairtk.frames import QID, digest
 from fairtk.llm import ChatModel, Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
-from fairtk.studies.fair_qr.data import Setting, StudyData
 from fairtk.studies.fair_qr.results import StudyResults
-from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.settings import (
+    QrConfiguration,
+    Setting,
+    Settings,
+    StudyData,
+    from_trec_fair,
+)
 from fairtk.studies.fair_qr.stages import (
     StudySystem,
     done,
@@ -47,12 +51,14 @@ from fairtk.studies.fair_qr.systems import (
     Cell,
     Pair,
     all_cells,
+    configured_models,
+    configured_retrievers,
     named,
     pairs,
     random_terms,
     side_settings,
 )
-from fairtk.studies.frame import file_name, names_repeat, plain, write_json
+from fairtk.studies.frame import FACTS, Plan, file_name, names_repeat, plain, write_json
 from fairtk.transformers import CollectionBM25, FairQR
 
 LEDGER = "ledger.sqlite"
@@ -74,36 +80,14 @@ _AFTER_THE_LOOP = (
     "qrels",
 )
 """Settings that do not change which calls are made, or only how many of them."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a study takes at most.
-
-    Attributes:
-        rows: one row per loop whose calls differ: ``attribute``, ``systems`` (that share its
-            answers), ``topics`` (that are not done), ``calls``, ``prompt_tokens``,
-            ``completion_tokens``, ``price`` (NaN: unknown): every topic refined as often as
-            allowed, every answer as long as allowed. Only the tokens of prompts are no upper bound:
-            refined keywords are longer than the original ones.
-        recorded: answers that are in the ledger already; calls that they answer are counted.
-        cells: how many cells the study has.
-        done: how many of them are done.
-    """
-
-    rows: pd.DataFrame
-    recorded: int
-    cells: int
-    done: int
-
-    @property
-    def total(self) -> Mapping[str, float]:
-        """The sums: ``calls``, ``prompt_tokens``, ``completion_tokens``, ``price``."""
-        return {name: float(self.rows[name].sum(skipna=False)) for name in COUNTS}
+_AT_MOST = (
+    "Calls at most: every topic refined as often as allowed. Tokens and price are rough: answers "
+    "as long as allowed, prompts as long as the first ones. "
+)
 
 
 def make_plan(study: Study) -> Plan:
-    """Return what a study takes at most, without any call and without a result."""
+    """Return what a study takes at most; see `Study.plan`."""
     path = study.folder / LEDGER
     ledger, rows, cells, complete = study.ledger, [], 0, 0
     with contextlib.ExitStack() as stack:
@@ -123,7 +107,13 @@ def make_plan(study: Study) -> Plan:
             rows += [_row(own, name, same, pending, ledger) for same in loops.values()]
         recorded = 0 if ledger is None else len(ledger)
     frame = pd.DataFrame(rows, columns=["attribute", "systems", "topics", *COUNTS])
-    return Plan(frame, recorded, cells, complete)
+    total = {name: float(frame[name].sum(skipna=False)) for name in COUNTS}
+    note = (
+        f"{_AT_MOST if rows else ''}{complete} of {cells} systems are done; {recorded} answers are "
+        "recorded and are not paid for again."
+    )
+    total |= {"systems": cells, "done": complete, "recorded": recorded}
+    return Plan(frame, total, note)
 
 
 def _loop(cell: Cell) -> str:
@@ -242,6 +232,34 @@ class Study:
             side.told = self.told
             self.sides[pair] = side
 
+    @classmethod
+    def of(cls, configuration: QrConfiguration) -> Study:
+        """Return the study of a configuration, with a ledger of its own that has no budget.
+
+        Raises:
+            InputError: a setting is for folders, and the data are none; the data are wrong.
+            NotFoundError, ParameterError: there is no such thing, or it is out of its range.
+        """
+        about = dict(configuration.data)
+        folder, dataset = about.pop("folder", None), about.pop("dataset", None)
+        models, settings = configured_models(configuration)
+        for name in ("split", "keywords"):
+            if name in about and dataset is not None:
+                raise InputError(
+                    f"{name!r} is for folders; the dataset {dataset!r} says by its id which "
+                    "topics it has"
+                )
+        data = from_trec_fair(folder or dataset, **about)
+        retrievers, settings = configured_retrievers(configuration, data, settings)
+        return cls(
+            data,
+            configuration.output,
+            models,
+            settings,
+            retriever=retrievers,
+            **configuration.engine,
+        )
+
     def run(self, progress: Progress | None = None) -> StudyResults:
         """Do what is not done yet, and return the results.
 
@@ -287,7 +305,15 @@ class Study:
             return self._results(ledger)
 
     def plan(self) -> Plan:
-        """Return what the study takes at most, and what of it is done, without any call."""
+        """Return what the study takes at most, and what of it is done, without any call.
+
+        One row per loop whose calls differ: ``attribute``, ``systems`` (that share its answers),
+        ``topics`` (that are not done), ``calls``, ``prompt_tokens``, ``completion_tokens``,
+        ``price`` (NaN: unknown): every topic refined as often as allowed, every answer as long as
+        allowed. Only the tokens of prompts are no upper bound: refined keywords are longer than
+        the original ones. `Plan.total` has the sums of these, and how many ``systems`` there are,
+        how many are ``done``, and the answers that are ``recorded``, whose calls are counted.
+        """
         return make_plan(self)
 
     def status(self) -> pd.DataFrame:
@@ -450,7 +476,7 @@ class Study:
                 "systems": sorted({e.owner for e in registry.study_systems.entries()}),
             },
         }
-        write_json(self.folder / "study.json", facts)
+        write_json(self.folder / FACTS, facts)
 
     # Running ----------------------------------------------------------------------------------
 

@@ -24,11 +24,18 @@ import pandas as pd
 from fairtk.errors import FairtkError, IdentityError, InputError, NotFoundError, ParameterError
 from fairtk.experiment import combinations, describe_stage
 from fairtk.frames import QID, QUERY, digest, words
-from fairtk.llm import REFINEMENT, Chat, ChatModel, Completion, build_chat_model, kind_of_model
-from fairtk.llm import parse_model as read_model
+from fairtk.llm import (
+    REFINEMENT,
+    Chat,
+    ChatModel,
+    Completion,
+    build_chat_model,
+    kind_of_model,
+    parse_model,
+    takes_temperature,
+)
 from fairtk.plugins import ModelSpec, registry
-from fairtk.studies.fair_qr.data import Setting, StudyData
-from fairtk.studies.fair_qr.settings import Settings
+from fairtk.studies.fair_qr.settings import QrConfiguration, Setting, Settings, StudyData
 from fairtk.studies.frame import file_name, with_nothing
 from fairtk.transformers import DEEP, EXPOSURE, CollectionBM25, FairQR, index_tokens
 
@@ -387,10 +394,7 @@ def side_settings(settings: Settings) -> Settings:
     """Return the settings of a study with another pair: BM25's place and FAIR-QR, once each."""
     names = [n for n in systems(settings) if n == BM25 or n in REFINING]
     own = {name: options for name, options in settings.options.items() if name in REFINING}
-    once: dict[str, Any] = {
-        name: {} for name in ("variations", "tuning") if hasattr(settings, name)
-    }
-    return settings.changed(systems=tuple(names), options=own, **once)
+    return replace(settings, systems=tuple(names), options=own, variations={}, tuning={})
 
 
 def named(given: Any, word: str) -> dict[str, Any]:
@@ -548,12 +552,76 @@ def make_model(settings: Mapping[str, Any]) -> ChatModel:
     return build_chat_model(kind_of_settings(settings), with_nothing(own))
 
 
-def parse_model(text: str) -> dict[str, Any]:
-    """Return the settings for what a user writes, ``KIND:MODEL``, e.g. ``openai:gpt-4o``.
+PAPERS_TEMPERATURE = 0.3
+
+
+def with_model(
+    configuration: QrConfiguration, text: str | None, server: Mapping[str, Any]
+) -> QrConfiguration:
+    """Return a configuration with another model in place of its own, and a server's settings.
+
+    Args:
+        configuration: the configuration.
+        text: the model as users write it, ``KIND:MODEL``, e.g. ``openai:gpt-4o``; None: its own.
+        server: settings for those of its models that a server answers for.
 
     Raises:
-        NotFoundError: there is no such backend.
+        NotFoundError: there is no such kind of model.
         ParameterError: the model's name is missing.
     """
-    spec, settings = read_model(text, REFINEMENT, "backend")
-    return {"backend": spec.name, **settings}
+    tables = [dict(table) for table in configuration.models] or [{}]
+    if text:
+        spec, settings = parse_model(text, REFINEMENT, "backend")
+        # settings of another backend do not fit this one
+        own = tables[0] if tables[0].get("backend") == spec.name else {}
+        tables = [{**own, "backend": spec.name, **settings}]
+    for table in tables if server else ():
+        if len(tables) == 1 or kind_of_settings(table).server:
+            table |= server
+    return replace(configuration, models=tables)
+
+
+def configured_models(configuration: QrConfiguration) -> tuple[Any, Settings]:
+    """Return the model, or several by name, and the settings with its temperature."""
+    tables, settings = configuration.models or [{}], configuration.settings
+    refining = dict(settings.fair_qr)
+    warm = refining.get("temperature", PAPERS_TEMPERATURE)
+    several = len(tables) > 1
+    names = names_of(tables, "llm", "model") if several else [""]
+    models = {}
+    for name, table in zip(names, tables, strict=True):
+        own = {key: value for key, value in table.items() if key != "name"}
+        if not several and own.get("temperature", "none") != "none":
+            # else FairQR's own default would win
+            refining = {"temperature": own["temperature"], **refining}
+        if several and takes_temperature(kind_of_settings(own)):
+            own.setdefault("temperature", warm)
+        models[name] = make_model(own)
+    if not several:
+        return models[""], replace(settings, fair_qr=refining)
+    # each has its own
+    return models, replace(settings, fair_qr={**refining, "temperature": None})
+
+
+def configured_retrievers(
+    configuration: QrConfiguration, data: StudyData, settings: Settings
+) -> tuple[Any, Settings]:
+    """Return the retrievers by name, the study's own BM25 as None, and the settings with its
+    own.
+    """
+    if not configuration.retrievers:
+        return None, settings
+    first, *others = configuration.retrievers
+    if first.get("kind", "bm25") != "bm25":
+        raise ParameterError(
+            "the first [[retriever]] must be kind = 'bm25': systems are compared with it"
+        )
+    own, *names = names_of(configuration.retrievers, "retriever", "kind")
+    options = {key: value for key, value in first.items() if key not in ("name", "kind")}
+    folder = Path(configuration.output)
+    others = [
+        make_retriever(name, table, data, folder, settings)
+        for name, table in zip(names, others, strict=True)
+    ]
+    bm25 = {**settings.bm25, **options}
+    return {own: None, **dict(zip(names, others, strict=True))}, replace(settings, bm25=bm25)

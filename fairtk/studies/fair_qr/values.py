@@ -21,17 +21,13 @@ from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 from fairtk.report import correct, mean_intervals, paired_test
 from fairtk.studies.fair_qr.settings import Settings
 from fairtk.studies.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
+from fairtk.studies.frame import TIMES
 
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.stages import SystemResults
 
 NDCG, FAIRNESS, PRODUCT = "nDCG", "AWRF", "nDCG x AWRF"
 MEASURES = (NDCG, FAIRNESS, PRODUCT)
-TIMES = (
-    *("model seconds", "own seconds", "alone seconds", "latency", "training seconds"),
-    "seconds",
-)
-"""Columns of frames and tables that differ from run to run; all others are reproduced."""
 
 
 def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str, Any]:

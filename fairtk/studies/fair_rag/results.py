@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,18 +14,7 @@ import pandas as pd
 from fairtk.errors import FormatError, NotFoundError
 from fairtk.experiment import SETTINGS, environment
 from fairtk.frames import QID
-from fairtk.io import (
-    Table,
-    atomic_text,
-    csv_text,
-    latex_text,
-    markdown_text,
-    read_json,
-    read_parquet,
-    texts,
-    write_figure,
-    write_parquet,
-)
+from fairtk.io import Table, read_json, read_parquet, write_parquet
 from fairtk.report import Section, save_sections
 from fairtk.studies.fair_rag.figures import (
     plot_spread,
@@ -34,7 +22,8 @@ from fairtk.studies.fair_rag.figures import (
     spread_words,
     trade_off_words,
 )
-from fairtk.studies.fair_rag.settings import AGREEMENT, RagSettings
+from fairtk.studies.fair_rag.labels import AGREEMENT
+from fairtk.studies.fair_rag.settings import RagSettings
 from fairtk.studies.fair_rag.tables import (
     ALPHA,
     APART,
@@ -57,6 +46,7 @@ from fairtk.studies.fair_rag.tables import (
     trade_offs,
     uniform_end,
 )
+from fairtk.studies.frame import FACTS, frame_table, write_json, write_pictures, write_tables
 
 NDCG, UTILITY = "nDCG", "utility"
 MEASURES = (EE_D, EE_R, NDCG, UTILITY, EU)
@@ -153,20 +143,11 @@ class RagResults:
             The folder of these settings in it.
         """
         place = Path(folder) / SETTINGS / self.settings.name
-        (place / "tables").mkdir(parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         write_parquet(self.values.assign(**{ALPHA: self.values[ALPHA].map(str)}),
                       place / "values.parquet")  # fmt: skip
         write_parquet(self.sizes, place / "sizes.parquet")
-        for name, frame in self.tables().items():
-            rows = frame.astype(object).to_numpy().tolist()
-            columns = list(frame.columns)
-            for suffix, text in (
-                ("csv", csv_text(columns, rows)),
-                ("md", markdown_text(texts(columns, rows))),
-                ("tex", latex_text(texts(columns, rows))),
-            ):
-                with atomic_text(place / "tables" / f"{name}.{suffix}") as stream:
-                    stream.write(text)
+        write_tables(place, self.tables())
         facts = {
             "settings": self.settings.as_json(),
             "notes": self.notes,
@@ -176,8 +157,7 @@ class RagResults:
             "agreement": self.agreement.to_dict("records"),
             "environment": dict(self.environment),
         }
-        with atomic_text(place / "study.json") as stream:
-            json.dump(facts, stream, indent=1, ensure_ascii=False)
+        write_json(place / FACTS, facts)
         return place
 
     @staticmethod
@@ -200,16 +180,16 @@ class RagResults:
         if setting not in there:
             raise NotFoundError("setting (--setting)", setting or "", there)
         place = Path(folder) / SETTINGS / str(setting)
-        facts = read_json(place / "study.json")
+        facts = read_json(place / FACTS)
         values = read_parquet(place / "values.parquet")[0]
-        given = dict(facts["settings"])
+        chosen = dict(facts["settings"])
         return RagResults(
             values=values.assign(**{ALPHA: values[ALPHA].map(_alpha)}),
             sizes=read_parquet(place / "sizes.parquet")[0],
             collections=pd.DataFrame(facts["collections"]),
             notes=facts["notes"],
             seconds=facts["seconds"],
-            settings=RagSettings(**{**given, "alphas": tuple(given["alphas"])}),
+            settings=RagSettings(**{**chosen, "alphas": tuple(chosen["alphas"])}),
             licenses=facts["licenses"],
             environment=facts["environment"],
             agreement=pd.DataFrame(facts.get("agreement", []), columns=AGREEMENT),
@@ -230,7 +210,7 @@ def model_folder(folder: str | PathLike[str], setting: str, model: tuple[str, ..
 
 def saved_settings(folder: str | PathLike[str]) -> list[str]:
     """Return the names of the settings of which a study's folder has results."""
-    return sorted(p.parent.name for p in Path(folder).glob(f"{SETTINGS}/*/study.json"))
+    return sorted(p.parent.name for p in Path(folder).glob(f"{SETTINGS}/*/{FACTS}"))
 
 
 def _alpha(text: str) -> float | str:
@@ -250,20 +230,16 @@ def write_figures(results: RagResults, folder: Path) -> None:
 
     Args:
         results: the study's.
-        folder: where to.
+        folder: of the settings, as `RagResults.save` returns it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     for by in (RETRIEVER, GENERATOR):
         if by == GENERATOR and results.values[GENERATOR].nunique() < 2:
             continue
         for name, (x, y, _) in TRADE_OFFS.items():
             figure = plot_trade_off(results.values, x, y, by=by)
-            for suffix in ("svg", "pdf"):
-                write_figure(figure, folder / f"{name}_by_{by}.{suffix}")
+            write_pictures(figure, folder, f"{name}_by_{by}", "svg", "pdf")
     for task, part in results.values.groupby(TASK, sort=False):
-        figure = plot_spread(part)
-        for suffix in ("svg", "pdf"):
-            write_figure(figure, folder / f"spread_{task}.{suffix}")
+        write_pictures(plot_spread(part), folder, f"spread_{task}", "svg", "pdf")
 
 
 def model_sections(results: RagResults, model: tuple[str, str, str]) -> list[Section]:
@@ -320,7 +296,7 @@ def _sections(
                 "A label belongs to a generator; of one model in two dtypes, what is flipped is "
                 "rounding: a gain's sign decides.",
             ),
-            texts(list(pairs.columns), pairs.astype(object).to_numpy().tolist()),
+            frame_table(pairs),
         )
     intervals = _of(tables["fairness_intervals"], model)
     yield Section(
@@ -339,11 +315,11 @@ def _sections(
         ("The paper does not say how lines are fitted or areas closed, so both ways are shown.",),
         _table(slopes[["x", "y", "statistic", VALUE, "low", "high", "covered", PAPER, APART]]),
     )
-    for x, y, said in TRADE_OFFS.values():
+    for x, y, title in TRADE_OFFS.values():
         yield Section(
-            said.capitalize(),
+            title.capitalize(),
             figure=plot_trade_off(beside, x, y),
-            alternative=trade_off_words(beside, x, y, said),
+            alternative=trade_off_words(beside, x, y, title),
         )
     yield Section(
         "How queries spread",
@@ -365,6 +341,6 @@ def _of(frame: pd.DataFrame, key: tuple[str, ...], columns: list[str] = MODEL) -
 
 
 def _table(frame: pd.DataFrame) -> Table:
-    kept: Any = frame.drop(columns=[c for c in (*MODEL, "table") if c in frame.columns])
-    kept = kept.loc[:, kept.notna().any()]  # the paper prints nothing for other models
-    return texts(list(kept.columns), kept.astype(object).to_numpy().tolist())
+    rest = frame.drop(columns=[c for c in (*MODEL, "table") if c in frame.columns])
+    # the paper prints nothing for other models
+    return frame_table(rest.loc[:, rest.notna().any().to_numpy()])

@@ -1,36 +1,45 @@
-"""Settings, tasks, models and labels of a study of *Towards Fair RAG*."""
+"""Settings, tasks, models and configuration of a study of *Towards Fair RAG*."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from fairtk import checks
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QID, digest
+from fairtk.frames import digest
 from fairtk.io import labels_of, resolve_dataset
-from fairtk.llm import ANSWERS, ChatModel, Ledger, build_model, check_settings, parse_model
+from fairtk.llm import (
+    ANSWERS,
+    ChatModel,
+    Ledger,
+    build_model,
+    check_settings,
+    kinds_of_models,
+    parse_model,
+)
 from fairtk.measures import EU
 from fairtk.plugins import BackendSpec, load_target, refuse_unknown_options
-from fairtk.studies.fair_rag.labels import (
-    GRADES,
-    UtilityLabels,
-    agreement,
-    statistics,
-    utility_labels,
-)
 from fairtk.studies.fair_rag.tables import DETERMINISTIC, ORACLE, OVER
-from fairtk.studies.frame import with_nothing
-from fairtk.transformers import BM25Scorer, Candidates, ContrieverScorer, Generator, SpladeScorer
+from fairtk.studies.frame import (
+    NAMES,
+    NUMBERS,
+    PLACE,
+    STRING,
+    TABLES,
+    Configuration,
+    Kinds,
+    with_nothing,
+)
+from fairtk.transformers import BM25Scorer, ContrieverScorer, Generator, SpladeScorer
 
 
 @dataclass(frozen=True)
@@ -118,8 +127,6 @@ def read_tasks(
     Raises:
         InputError: a folder without a task, or an id with one.
     """
-    from pathlib import Path
-
     place = Path(source).expanduser()
     if not place.exists():
         if numbers:
@@ -142,7 +149,13 @@ def read_tasks(
 
 
 LABELS = ("published", "own")
-LABEL_UTILITIES = ("paper", "code")
+GRADES = ("binary", "gain")
+_CHOICES = {
+    "labels": LABELS,
+    "label_utility": ("paper", "code"),
+    "grades": GRADES,
+    "eu_over": OVER,
+}
 
 
 @dataclass(frozen=True)
@@ -186,15 +199,10 @@ class RagSettings:
         checks.whole("seed", self.seed, "the study", least=None)
         if self.limit is not None:
             checks.whole("limit", self.limit, "the study")
-        for name, known in (
-            ("labels", LABELS),
-            ("label_utility", LABEL_UTILITIES),
-            ("grades", GRADES),
-            ("eu_over", OVER),
-        ):
-            if getattr(self, name) not in known:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
                 raise ParameterError(
-                    f"the study: {name} must be one of {known}; found {getattr(self, name)!r}"
+                    f"the study: {name} must be one of {choices}; found {getattr(self, name)!r}"
                 )
 
     @property
@@ -229,120 +237,6 @@ def _alphas(alphas: Any) -> tuple[float, ...]:
     if twice:
         raise ParameterError(f"the study: alpha {twice[0]:g} is given twice; found {alphas!r}")
     return values
-
-
-AGREEMENT = ["task", "generator", "other", "pairs", "flipped", "share", "kappa"]
-"""Columns of `label_agreement`."""
-
-
-@dataclass(frozen=True)
-class Labeled:
-    """A task's labels for a generator.
-
-    Attributes:
-        qrels: of the queries that are kept: ``qid``, ``docno``, ``label``, ``gold_answer``.
-        queries: how many were looked at.
-        facts: where the labels are from, Tables 13 to 15, agreement with published ones.
-        own: gains, answers and utilities; None for published labels.
-    """
-
-    qrels: pd.DataFrame
-    queries: int
-    facts: dict[str, Any]
-    own: UtilityLabels | None
-
-
-def label_task(
-    task: LampTask,
-    generator: Generator,
-    settings: RagSettings,
-    folder: Path,
-    engine: Mapping[str, Any],
-) -> Labeled:
-    """Return a task's labels for a generator.
-
-    Args:
-        task: the task.
-        generator: made for it.
-        settings: whose labels, and by which utility.
-        folder: of the store.
-        engine: arguments of `fairtk.Experiment`.
-    """
-    topics = task.topics[: settings.limit]
-    published = task.published
-    if published is not None:
-        published = published[published[QID].isin(set(topics[QID]))]
-    if settings.labels == "published" and published is not None:
-        useful = (published[LABEL] > 0).groupby(published[QID]).transform("sum")
-        kept = published[useful >= settings.min_useful].reset_index(drop=True)
-        golds = task.answers.set_index(QID)[GOLD_ANSWER]
-        qrels = kept.assign(**{GOLD_ANSWER: kept[QID].map(golds)})
-        return Labeled(qrels, len(topics), _facts("published", qrels, len(topics)), None)
-    utility = settings.utility_of_labels(task.number)
-    own = utility_labels(
-        topics,
-        Candidates(task.dataset),
-        task.answers,
-        generator,
-        utility.name,
-        upper_bound=utility.upper_bound,
-        grades=settings.grades,
-        save_dir=folder,
-        **engine,
-    )
-    qrels = own.qrels(settings.min_useful)
-    facts = _facts(f"gains in {utility.name}", qrels, len(topics))
-    if published is not None:
-        found = agreement(own.documents[[QID, DOCNO, LABEL]], published)
-        facts |= {f"published: {key}": value for key, value in found.items()}
-    return Labeled(qrels, len(topics), facts, own)
-
-
-def _facts(source: str, qrels: pd.DataFrame, queries: int) -> dict[str, Any]:
-    found = statistics(qrels)
-    left_out = queries - int(found["queries"])
-    return {"labels": source, "looked at": queries, "left out": left_out, **found}
-
-
-def label_agreement(found: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
-    """Return how far generators' own labels agree, e.g. those of one model in two dtypes.
-
-    Args:
-        found: labels by task and generator.
-
-    Returns:
-        One row per task and pair of generators: ``task``, ``generator``, ``other``, ``pairs``
-        (documents that both labeled), ``flipped`` (those that one alone finds useful), ``share``
-        of equal labels, Cohen's ``kappa``.
-    """
-    own = {key: labeled.own.documents for key, labeled in found.items() if labeled.own is not None}
-    rows = []
-    for (task, first), (other_task, second) in combinations(own, 2):
-        if task != other_task:
-            continue
-        sides = [own[task, name][[QID, DOCNO, LABEL]] for name in (first, second)]
-        said = agreement(*sides)
-        flipped = round(said["pairs"] * (1 - said["share"])) if said["pairs"] else 0
-        rows.append((task, first, second, said["pairs"], flipped, said["share"], said["kappa"]))
-    return pd.DataFrame(rows, columns=AGREEMENT)
-
-
-def nothing_useful(task: LampTask, generator: str, labeled: Labeled, settings: RagSettings) -> str:
-    """Return why a task cannot be measured with a generator, and what to do."""
-    head = (
-        f"{task.name}, {generator}: no query of {labeled.queries} has {settings.min_useful} useful"
-    )
-    if labeled.own is None:
-        return (
-            f"{head} documents by the published labels. Take more queries (limit), min_useful=1, "
-            "or labels='own'"
-        )
-    useful = labeled.own.documents[labeled.own.documents[LABEL] > 0]
-    return (
-        f"{head} documents ({useful[QID].nunique()} have one or more): the generator answers no "
-        "better with a document than without. Take a generator that was made for the task, more "
-        "queries (limit), or min_useful=1"
-    )
 
 
 RETRIEVERS: Mapping[str, Callable[..., Any]] = {
@@ -403,6 +297,68 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
     return lambda task, cutoff: Generator(model, f"lamp-{task}", cutoff)
 
 
-def is_served(text: str) -> bool:
-    """Return whether a server answers for a generator, ``KIND:MODEL``."""
-    return parse_model(text, ANSWERS, "generator")[0].server
+@dataclass(frozen=True)
+class RagConfiguration(Configuration):
+    """What a study of *Towards Fair RAG* is made of.
+
+    `data` has ``folder`` and ``tasks`` (their numbers) and ``split``, or ``datasets`` (ids);
+    retrievers are as `make_retriever` takes them, models (generators) as `make_generator` does.
+    """
+
+    settings: RagSettings = field(default_factory=RagSettings)
+    output: str = "fair-rag-study"
+    models: Sequence[str] = ("t5:google/flan-t5-small",)
+    retrievers: Sequence[str] = ("bm25",)
+
+    DATA: ClassVar[Kinds] = {
+        "folder": PLACE,
+        "datasets": NAMES,
+        "tasks": NUMBERS,
+        "split": STRING,
+    }
+    EITHER: ClassVar[str] = "'folder' (and 'tasks') or 'datasets'"
+    SETTINGS: ClassVar[Kinds] = dict.fromkeys((f.name for f in fields(RagSettings)), Any)
+    FIELDS: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        "generators": ("models", NAMES),
+        "retrievers": ("retrievers", NAMES),
+        "options": ("options", TABLES),
+    }
+
+    @property
+    def tasks(self) -> list[LampTask]:
+        """The tasks; see `read_tasks`."""
+        folder, ids = self.data.get("folder"), self.data.get("datasets", ())
+        numbers = tuple(self.data.get("tasks", ()))
+        if folder is None and numbers:
+            raise InputError(
+                f"{', '.join(ids)}: tasks are chosen for a folder, and there is none of "
+                "that name; the ids of datasets name their task, e.g. lamp/4/dev"
+            )
+        own = () if folder is None else read_tasks(folder, numbers, self.data.get("split", "dev"))
+        return [*(task for name in ids for task in read_tasks(name)), *own]
+
+    def with_server(self, server: Mapping[str, Any]) -> RagConfiguration:
+        """Return the configuration with a server's settings for its generators.
+
+        Raises:
+            InputError: there is a setting, and no generator is a server's.
+        """
+        served = self.served(server)
+        more = {name: {**self.options.get(name, {}), **server} for name in served if server}
+        return replace(self, options={**self.options, **more})
+
+    def served(self, needed_by: Mapping[str, Any]) -> list[str]:
+        """Return the generators that a server answers for.
+
+        Raises:
+            InputError: there are none, and something needs one.
+        """
+        names = [n for n in self.models if parse_model(n, ANSWERS, "generator")[0].server]
+        if needed_by and not names:
+            specs = kinds_of_models(ANSWERS).items()
+            kinds = ", ".join(f"{kind}:MODEL" for kind, spec in specs if spec.server)
+            raise InputError(
+                f"{', '.join(needed_by)}: for generators that a server answers for, {kinds}; "
+                f"found {', '.join(self.models)}"
+            )
+        return names

@@ -1,11 +1,11 @@
-"""How long each stage of a study took."""
+"""The study: rankings, answers and measures of each group, what it takes and what is done."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -19,23 +19,24 @@ from fairtk import measures
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.experiment import Experiment, Results
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE
-from fairtk.llm import ANSWERS, Ledger, kinds_of_models
+from fairtk.llm import Ledger
 from fairtk.measures import E
-from fairtk.studies.fair_rag.labels import label_systems
+from fairtk.studies.fair_rag.labels import (
+    Labeled,
+    label_agreement,
+    label_systems,
+    label_task,
+    nothing_useful,
+)
 from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults, model_folder
 from fairtk.studies.fair_rag.settings import (
     UTILITIES,
-    Labeled,
     LampTask,
     MakeGenerator,
+    RagConfiguration,
     RagSettings,
-    is_served,
-    label_agreement,
-    label_task,
     make_generator,
     make_retriever,
-    nothing_useful,
-    read_tasks,
 )
 from fairtk.studies.fair_rag.tables import (
     ALPHA,
@@ -53,20 +54,7 @@ from fairtk.studies.fair_rag.tables import (
     normalized_utility,
     sizes,
 )
-from fairtk.studies.frame import (
-    ENGINE,
-    LEDGER,
-    NAMES,
-    NUMBERS,
-    PLACE,
-    TABLES,
-    TEXT,
-    Kinds,
-    hearing,
-    kind_of_source,
-    names_repeat,
-    read_config,
-)
+from fairtk.studies.frame import Plan, hearing, names_repeat
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
 
 
@@ -133,6 +121,35 @@ class RagStudy:
         self.folder = Path(folder)
         self.settings = RagSettings() if settings is None else settings
         self.engine = engine
+
+    @classmethod
+    def of(cls, configuration: RagConfiguration, ledger: Ledger | None = None) -> RagStudy:
+        """Return the study of a configuration.
+
+        Args:
+            configuration: the configuration.
+            ledger: of a server's answers; None: the study's store, without a budget.
+
+        Raises:
+            ParameterError: a setting is out of its range, or something is given twice.
+            NotFoundError: there is no such dataset, retriever, generator, or option's owner.
+        """
+        retrievers, models = configuration.retrievers, configuration.models
+        for owner in configuration.options:
+            if owner not in (*retrievers, *models):
+                names = [*retrievers, *models]
+                error = NotFoundError("retriever or generator with [options]", owner, names)
+                source = configuration.source
+                raise FormatError(str(error), source) if source else error
+        generate = partial(make_generator, ledger=ledger)
+        return cls(
+            configuration.tasks,
+            _made("retriever", retrievers, make_retriever, configuration),
+            _made("generator", models, generate, configuration),
+            configuration.output,
+            configuration.settings,
+            **configuration.engine,
+        )
 
     def run(
         self,
@@ -222,6 +239,27 @@ class RagStudy:
         for retriever in self.retrievers.values():
             retriever(document)
 
+    def plan(self, speed: float | None = None) -> Plan:
+        """Return what the study takes, without a prompt being answered.
+
+        One row per task, generator and retriever, labels first: ``queries``, ``rankings``,
+        distinct ``prompts`` (estimated from the first queries; the oracle's at most). `Plan.total`
+        has the ``prompts`` that are still to be answered, about, and the ``hours`` they take.
+
+        Args:
+            speed: prompts per second; None: unknown.
+
+        Raises:
+            ParameterError: the speed is not above 0.
+        """
+        return make_plan(self, speed)
+
+    def status(self) -> pd.DataFrame:
+        """Return what of each system is done: ``task``, ``generator``, ``stage``, ``queries``,
+        ``done``, ``failed`` (tried again by a run), ``missing``; what waits for labels is missing.
+        """
+        return _status(self).drop(columns="kind")
+
     # One group --------------------------------------------------------------------------------
 
     def systems(
@@ -282,6 +320,10 @@ class RagStudy:
                 **{**self.engine, **more},
             )
 
+    def takes_published(self, task: LampTask) -> bool:
+        """Return whether the labels of a task are those that came with its data."""
+        return self.settings.labels == "published" and task.published is not None
+
     def labeled(self, task: LampTask, generator: Generator) -> Labeled:
         """Return a task's labels for a generator: published ones, or the generator's own."""
         return label_task(task, generator, self.settings, self.folder, self.engine)
@@ -301,147 +343,27 @@ class RagStudy:
         return values.drop(columns="system"), drawn[[ALPHA, QID, SAMPLE, VALUE]]
 
 
-OUTPUT = "fair-rag-study"
 _NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
-_SETTINGS = tuple(f.name for f in fields(RagSettings))
-_KINDS: Kinds = {
-    **dict.fromkeys(_SETTINGS, Any),
-    **dict.fromkeys(("datasets", "retrievers", "generators"), NAMES),
-    **dict.fromkeys(("folder", "output"), PLACE),
-    "split": TEXT,
-    "tasks": NUMBERS,
-    "options": TABLES,
-    "engine": ENGINE,
-    "ledger": LEDGER,
-}
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """What a study is made of.
-
-    Attributes:
-        folder: with LaMP's files; None: `datasets` say where the data are.
-        datasets: ids, e.g. ``lamp/4/dev``.
-        tasks: numbers of the tasks in `folder`.
-        split: in the names of the folder's files.
-        retrievers: as `make_retriever` takes them.
-        generators: as `make_generator` takes them.
-        settings: how the study is done.
-        options: settings of retrievers and generators, by what they are called above.
-        engine: ``executor``, ``workers``, ``threads``, ``batch_size``.
-        ledger: of a server's answers: arguments of `fairtk.llm.Ledger`.
-        output: where results go.
-        source: the file that says so; errors name it.
-    """
-
-    folder: str | None = None
-    datasets: tuple[str, ...] = ()
-    tasks: tuple[int, ...] = ()
-    split: str = "dev"
-    retrievers: tuple[str, ...] = ("bm25",)
-    generators: tuple[str, ...] = ("t5:google/flan-t5-small",)
-    settings: RagSettings = field(default_factory=RagSettings)
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    engine: Mapping[str, Any] = field(default_factory=dict)
-    ledger: Mapping[str, Any] = field(default_factory=dict)
-    output: str = OUTPUT
-    source: Path | None = None
-
-    def study(self, ledger: Ledger | None = None) -> RagStudy:
-        """Return the study.
-
-        Args:
-            ledger: of a server's answers; None: the study's store, without a budget.
-
-        Raises:
-            ParameterError: a setting is out of its range, or something is given twice.
-            NotFoundError: there is no such dataset, retriever, generator, or option's owner.
-        """
-        for owner in self.options:
-            if owner not in (*self.retrievers, *self.generators):
-                names = [*self.retrievers, *self.generators]
-                error = NotFoundError("retriever or generator with [options]", owner, names)
-                raise FormatError(str(error), self.source) if self.source else error
-        return RagStudy(
-            self._tasks(),
-            self._made("retriever", self.retrievers, make_retriever),
-            self._made("generator", self.generators, partial(make_generator, ledger=ledger)),
-            self.output,
-            self.settings,
-            **self.engine,
-        )
-
-    def at(self, **server: Any) -> Configuration:
-        """Return the configuration with a server's settings for its generators; None: as before.
-
-        Raises:
-            InputError: a setting is given, and no generator is a server's.
-        """
-        given = {key: value for key, value in server.items() if value is not None}
-        if not given:
-            return self
-        served = self.need_server(given)
-        return replace(
-            self,
-            options={**self.options, **{n: {**self.options.get(n, {}), **given} for n in served}},
-        )
-
-    def need_server(self, given: Mapping[str, Any]) -> list[str]:
-        """Return the generators that a server answers for.
-
-        Raises:
-            InputError: there are none, and settings for them were given.
-        """
-        served = [name for name in self.generators if is_served(name)]
-        if given and not served:
-            specs = kinds_of_models(ANSWERS).items()
-            kinds = ", ".join(f"{kind}:MODEL" for kind, spec in specs if spec.server)
-            raise InputError(
-                f"{', '.join(given)}: for generators that a server answers for, {kinds}; "
-                f"found {', '.join(self.generators)}"
-            )
-        return served
-
-    def _tasks(self) -> list[LampTask]:
-        if self.folder is None and self.tasks:
-            raise InputError(
-                f"{', '.join(self.datasets)}: tasks are chosen for a folder, and there is none of "
-                "that name; the ids of datasets name their task, e.g. lamp/4/dev"
-            )
-        found = [task for name in self.datasets for task in read_tasks(name)]
-        if self.folder is not None:
-            found += read_tasks(self.folder, self.tasks, self.split)
-        return found
-
-    def _made(self, what: str, names: Sequence[str], make: Callable[..., Any]) -> dict[str, Any]:
-        """Return what is made of each name, by a short name for tables."""
-        twice = [name for name in names if list(names).count(name) > 1]
-        if twice:
-            raise ParameterError(f"the study: the {what} {twice[0]!r} is given twice")
-        short = [_short(name) for name in names]
-        made = {}
-        for name, label in zip(names, short, strict=True):
-            options = self.options.get(name, {})
-            try:
-                made[label if short.count(label) == 1 else name] = make(name, **options)
-            except (TypeError, InputError) as error:
-                if isinstance(error, InputError) and not (options and self.source):
-                    raise
-                text = f"settings of the {what} {name!r}: {error}"
-                raise FormatError(text, self.source) from None
-        return made
-
-    def changed(self, settings: Mapping[str, Any], **given: Any) -> Configuration:
-        """Return the configuration with what is not None in place of what it has.
-
-        Args:
-            settings: of `RagSettings`.
-            **given: other fields.
-        """
-        chosen = {key: value for key, value in settings.items() if value is not None}
-        there = {key: value for key, value in given.items() if value not in (None, ())}
-        return replace(self, settings=replace(self.settings, **chosen), **there)
+def _made(
+    what: str, names: Sequence[str], make: Callable[..., Any], configuration: RagConfiguration
+) -> dict[str, Any]:
+    """Return what is made of each name, by a short name for tables."""
+    twice = [name for name in names if list(names).count(name) > 1]
+    if twice:
+        raise ParameterError(f"the study: the {what} {twice[0]!r} is given twice")
+    short, source = [_short(name) for name in names], configuration.source
+    made = {}
+    for name, label in zip(names, short, strict=True):
+        options = configuration.options.get(name, {})
+        try:
+            made[label if short.count(label) == 1 else name] = make(name, **options)
+        except (TypeError, InputError) as error:
+            if isinstance(error, InputError) and not (options and source):
+                raise
+            raise FormatError(f"settings of the {what} {name!r}: {error}", source) from None
+    return made
 
 
 def _short(name: str) -> str:
@@ -451,43 +373,6 @@ def _short(name: str) -> str:
     return Path(model).name or name
 
 
-def of_source(source: str) -> Configuration:
-    """Return the configuration that a source is, or that a folder or an id stands for.
-
-    Raises:
-        InputError: there is no such file or folder.
-    """
-    kind = kind_of_source(source)
-    path = Path(source).expanduser()
-    if kind == "file":
-        return read_configuration(path)
-    return (
-        Configuration(folder=str(path)) if kind == "folder" else Configuration(datasets=(source,))
-    )
-
-
-def read_configuration(path: str | PathLike[str]) -> Configuration:
-    """Read a configuration: TOML, with the keys that ``fairtk rag --help`` names.
-
-    Relative paths in it are relative to the file.
-
-    Raises:
-        FormatError: the file cannot be read, a key is unknown, or a value is of the wrong kind.
-    """
-    place = Path(path)
-    table = read_config(place, _KINDS)
-    if ("folder" in table) == ("datasets" in table):
-        raise FormatError("give either 'folder' (and 'tasks') or 'datasets'", place)
-    settings = {key: table.pop(key) for key in _SETTINGS if key in table}
-    parts: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
-    }
-    try:
-        return Configuration(settings=RagSettings(**settings), source=place, **parts)
-    except ParameterError as error:
-        raise FormatError(str(error), place) from None
-
-
 LOOKED_AT = 20
 """From so many queries the number of distinct rankings is estimated."""
 LABELS = "labels"
@@ -495,47 +380,8 @@ PLAN = [TASK, RETRIEVER, GENERATOR, "queries", "rankings", "prompts"]
 STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
 
 
-@dataclass(frozen=True)
-class RagPlan:
-    """What a study takes.
-
-    Attributes:
-        rows: per task, generator and retriever, labels first: ``queries``, ``rankings``,
-            distinct ``prompts`` (estimated from the first queries; the oracle's at most).
-        status: per task, generator and stage: ``queries``, ``done``, ``failed`` (tried again by a
-            run), ``missing``; what waits for labels is missing.
-        speed: prompts per second; None: unknown.
-    """
-
-    rows: pd.DataFrame
-    status: pd.DataFrame
-    speed: float | None
-
-    @property
-    def missing(self) -> float:
-        """How many prompts are still to be answered, about."""
-        total = self.status.groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
-        share = total["missing"] / total["queries"].clip(lower=1)
-        kind = self.rows[RETRIEVER]
-        keys = zip(self.rows[TASK], self.rows[GENERATOR], kind, strict=True)
-        return float(sum(n * share[key] for n, key in zip(self.rows["prompts"], keys, strict=True)))
-
-    @property
-    def hours(self) -> float | None:
-        """How long generation takes, about; None where the speed is unknown."""
-        return None if self.speed is None else self.missing / self.speed / 3600
-
-
-def make_plan(study: RagStudy, speed: float | None = None) -> RagPlan:
-    """Return what a study takes.
-
-    Args:
-        study: the study.
-        speed: prompts per second; None: unknown.
-
-    Raises:
-        ParameterError: the speed is not above 0.
-    """
+def make_plan(study: RagStudy, speed: float | None = None) -> Plan:
+    """Return what a study takes; see `RagStudy.plan`."""
     if speed is not None and not speed > 0:
         raise ParameterError(
             f"the study: speed (prompts per second) must be above 0; found {speed}"
@@ -544,9 +390,8 @@ def make_plan(study: RagStudy, speed: float | None = None) -> RagPlan:
     for task in study.tasks:
         topics = task.topics[: study.settings.limit]
         frame = Candidates(task.dataset)(topics[[QID]])
-        published = study.settings.labels == "published" and task.published is not None
         for generator in study.generators:
-            if not published:
+            if not study.takes_published(task):
                 asked = len(topics) + len(frame)
                 rows.append((task.name, LABELS, generator, len(topics), 0, asked))
             for retriever in study.retrievers:
@@ -556,7 +401,18 @@ def make_plan(study: RagStudy, speed: float | None = None) -> RagPlan:
                     (task.name, retriever, generator, len(topics), per_query * len(topics),
                      round(distinct * len(topics)))
                 )  # fmt: skip
-    return RagPlan(pd.DataFrame(rows, columns=PLAN), status(study), speed)
+    plan = pd.DataFrame(rows, columns=PLAN)
+    counts = _status(study).groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
+    share = counts["missing"] / counts["queries"].clip(lower=1)
+    keys = zip(plan[TASK], plan[GENERATOR], plan[RETRIEVER], strict=True)
+    prompts = float(sum(n * share[key] for n, key in zip(plan["prompts"], keys, strict=True)))
+    hours = math.nan if speed is None else prompts / speed / 3600
+    note = (
+        f"\nAbout {prompts:,.0f} prompts are still to be answered. Hours: "
+        f"{'unknown; give --speed' if speed is None else f'about {hours:.1f}'}. Equal prompts of "
+        "all systems count once; the oracle's are counted at most."
+    )
+    return Plan(plan, {"prompts": prompts, "hours": hours}, note)
 
 
 def _distinct(study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame) -> float:
@@ -576,16 +432,15 @@ def _distinct(study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFr
     return len(found) / len(topics) + study.settings.n_samples
 
 
-def status(study: RagStudy) -> pd.DataFrame:
-    """Return what of a study is done, as `RagPlan.status`."""
+def _status(study: RagStudy) -> pd.DataFrame:
+    """Return the rows of `RagStudy.status`, and of which ``kind`` each stage is."""
     rows: list[list[Any]] = []
     for task in study.tasks:
         topics = task.topics[: study.settings.limit]
         for name, make in study.generators.items():
             generator = make(task.number, study.settings.cutoff)
-            published = study.settings.labels == "published" and task.published is not None
-            labeled = published
-            if not published:
+            labeled = study.takes_published(task)
+            if not labeled:
                 plan = Experiment(
                     label_systems(Candidates(task.dataset), generator),
                     topics,

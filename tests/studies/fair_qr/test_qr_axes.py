@@ -16,9 +16,9 @@ from fairtk import identified
 from fairtk.cli.group import cli
 from fairtk.errors import FairtkError, IdentityError, InputError, NotFoundError, ParameterError
 from fairtk.llm import KeywordRefiner
-from fairtk.studies.fair_qr import Study, read_study
+from fairtk.studies.fair_qr import QrConfiguration, Study
+from fairtk.studies.fair_qr.report import comparison
 from fairtk.studies.fair_qr.systems import make_retriever, names_of
-from fairtk.studies.fair_qr.tables import comparison
 from fairtk.transformers import CollectionBM25
 
 ONLY = {**qr_world.SMALL, "systems": ("fair-qr",), "variations": {}, "tuning": {}}
@@ -72,7 +72,7 @@ def test_each_pair_is_in_the_table_and_is_what_a_study_of_its_own_gives(gender, 
     assert told_tokens["fair-qr"] == 0.0 < told_tokens["fair-qr [drift]"]
     again = []
     both(gender, tmp_path).run(again.append)
-    assert again == [] and study.plan().done == study.plan().cells == 8
+    assert again == [] and study.plan().total["done"] == study.plan().total["systems"] == 8
 
 
 @pytest.mark.slow
@@ -193,7 +193,7 @@ def test_what_is_refused(gender, tmp_path, wiki):
         assert found.exit_code == 2
         pytest.fail(found.output) if not _said(message, found.output) else None
     config.write_text(head + '[llm]\nbackend = "keyword"\n', encoding="utf-8")
-    assert read_study(config).llm == {"backend": "keyword"}
+    assert QrConfiguration.read(config).models == [{"backend": "keyword"}]
 
 
 def _said(message, output):

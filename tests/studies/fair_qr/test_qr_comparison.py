@@ -21,8 +21,8 @@ from fairtk.llm import KeywordRefiner
 from fairtk.measures import AWRF, E, nDCG_AWRF
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr import Settings
+from fairtk.studies.fair_qr.report import comparison, cost_table
 from fairtk.studies.fair_qr.systems import systems
-from fairtk.studies.fair_qr.tables import comparison, cost_table
 from fairtk.studies.fair_qr.values import MEASURES
 from fairtk.transformers import CollectionBM25
 

@@ -12,9 +12,9 @@ import qr_world
 
 from fairtk.errors import DataWarning
 from fairtk.llm import Chat, KeywordRefiner, Message
+from fairtk.studies.fair_qr.report import all_tables
 from fairtk.studies.fair_qr.stages import SystemResults
 from fairtk.studies.fair_qr.systems import Cell, RandomTerms, middle_words
-from fairtk.studies.fair_qr.tables import all_tables
 from fairtk.studies.fair_qr.values import drift_warning, overlap, same_answers, words_kept
 
 SYSTEMS = ("fair-qr", "fair-qr + exposure re-ranking", "random-terms")

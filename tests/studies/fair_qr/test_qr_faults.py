@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from fairtk.cli.group import cli
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
 from fairtk.llm import Ledger, LLMError, OpenAICompatible
-from fairtk.studies.fair_qr.systems import make_model, parse_model
-from fairtk.studies.fair_qr.tables import comparison
+from fairtk.studies.fair_qr import QrConfiguration, make_model, with_model
+from fairtk.studies.fair_qr.report import comparison
 
 
 def topic(prompt):
@@ -270,10 +270,21 @@ def test_models_are_made_from_settings():
     assert (llm.model, llm.api_key_env, llm.retries) == ("m", None, 2)
     assert make_model({}).name == "keyword-refiner"
     assert make_model({"terms": 2}).parameters()["terms"] == 2
-    assert parse_model("openai:gpt-4o") == {"backend": "openai", "model": "gpt-4o"}
-    assert parse_model("causal:a/b:c") == {"backend": "causal", "model": "a/b:c"}
-    assert parse_model("keyword") == {"backend": "keyword"}
-    assert parse_model("keyword:my.tsv") == {"backend": "keyword", "table": "my.tsv"}
+    for text, expected in (
+        ("openai:gpt-4o", {"backend": "openai", "model": "gpt-4o"}),
+        ("causal:a/b:c", {"backend": "causal", "model": "a/b:c"}),
+        ("keyword", {"backend": "keyword"}),
+        ("keyword:my.tsv", {"backend": "keyword", "table": "my.tsv"}),
+    ):
+        assert with_model(QrConfiguration({}), text, {}).models == [expected]
+    # a server's settings stay with another model of it, and go with one of another kind
+    own = QrConfiguration({}, models=[{"backend": "openai", "model": "a", "timeout": 3}])
+    other = with_model(own, "openai:b", {"base_url": "http://h/v1"})
+    assert other.models == [
+        {"backend": "openai", "model": "b", "timeout": 3, "base_url": "http://h/v1"}
+    ]
+    assert with_model(own, "keyword", {}).models == [{"backend": "keyword"}]
+    assert with_model(own, None, {}).models == list(own.models)
 
 
 @pytest.mark.parametrize(
@@ -295,4 +306,4 @@ def test_settings_of_models_that_are_wrong(settings, message):
     assert KEY not in str(found.value) and "\n" not in str(found.value)
     for text in ("opnai:x", "openai", "openai:"):
         with pytest.raises((NotFoundError, ParameterError)):
-            parse_model(text)
+            with_model(QrConfiguration({}), text, {})

@@ -6,7 +6,7 @@ import pytest
 
 from fairtk.errors import FormatError, InputError, NotFoundError
 from fairtk.groups import Target
-from fairtk.studies.fair_qr import from_trec_fair, read_study
+from fairtk.studies.fair_qr import QrConfiguration, from_trec_fair
 from fairtk.studies.fair_qr.settings import fixed_target
 
 
@@ -33,7 +33,7 @@ def test_forms_of_a_fixed_target(gender, tmp_path):
 def test_a_configuration_with_fixed_targets(wiki, tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(f'folder = "{wiki}"\n[targets]\ngender = "uniform"\n', encoding="utf-8")
-    data = from_trec_fair(wiki, ["gender"], targets=read_study(path).data["targets"])
+    data = from_trec_fair(wiki, ["gender"], targets=QrConfiguration.read(path).data["targets"])
     assert list(data.attributes) == ["gender", "gender (fixed target)"]
     with pytest.raises(InputError, match="lack.*'robot'"):  # before anything is done
         from_trec_fair(wiki, ["gender"], targets={"gender": {"female": 0.5, "robot": 0.5}})
@@ -41,4 +41,4 @@ def test_a_configuration_with_fixed_targets(wiki, tmp_path):
         from_trec_fair(wiki, ["gender"], targets={"gendre": "uniform"})
     path.write_text(f'folder = "{wiki}"\n[target]\ngender = "uniform"\n', encoding="utf-8")
     with pytest.raises(FormatError, match="unknown key 'target'; did you mean 'targets'"):
-        read_study(path)
+        QrConfiguration.read(path)

@@ -108,7 +108,7 @@ def test_killed_studies_end_as_uninterrupted_ones(wiki, tmp_path):
     for name in FRAMES:
         one, two = (pd.read_parquet(folder / f"{name}.parquet") for folder in (whole, killed))
         pd.testing.assert_frame_equal(one, two)
-    for name in ("table.csv", "per_query.csv", "comparison.tex", "variations.tex"):
+    for name in ("table.csv", "per_query.csv", "tables/comparison.tex", "tables/variations.tex"):
         assert (whole / name).read_bytes() == (killed / name).read_bytes()
     one, two = qr_world.sums(whole), qr_world.sums(killed)
     assert qr_world.differences(one, two) == []

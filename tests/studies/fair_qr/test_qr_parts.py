@@ -19,8 +19,8 @@ from fairtk.errors import ColumnError, NotFoundError, ParameterError
 from fairtk.experiment import Experiment, Store, Topics, folds
 from fairtk.io.renderings import Table
 from fairtk.llm import KeywordRefiner
+from fairtk.studies.fair_qr.report import latex
 from fairtk.studies.fair_qr.stages import StudySystem, gathered, stored_results
-from fairtk.studies.fair_qr.tables import latex
 from fairtk.studies.fair_qr.values import iterations
 from fairtk.studies.frame import file_name
 from fairtk.transformers import CollectionBM25

@@ -223,14 +223,14 @@ def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index
         plan = first.plan()
         # topics 1, 2, 5, 6, each refined up to ten times; no bound for each cell alone
         assert plan.rows[["topics", "calls"]].values.tolist() == [[4, 40]]
-        assert (plan.done, plan.cells) == (1, 4)
+        assert (plan.total["done"], plan.total["systems"]) == (1, 4)
         dead.clear()
         before = len(server.requests)
         assert first.run().missing.empty
         assert 0 < len(server.requests) - before <= plan.total["calls"]
         after = first.plan()
-        assert after.rows.empty and after.done == 4 and after.total["calls"] == 0
-        assert after.recorded == len(qr_world.paid(tmp_path / "ledger.sqlite"))
+        assert after.rows.empty and after.total["done"] == 4 and after.total["calls"] == 0
+        assert after.total["recorded"] == len(qr_world.paid(tmp_path / "ledger.sqlite"))
 
 
 def test_the_status_counts_what_is_there(gender, tmp_path, index):

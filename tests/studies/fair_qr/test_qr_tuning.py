@@ -14,8 +14,8 @@ from fairtk.experiment import folds
 from fairtk.experiment.saved import Evaluation
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr import Settings
+from fairtk.studies.fair_qr.report import all_tables
 from fairtk.studies.fair_qr.systems import all_cells
-from fairtk.studies.fair_qr.tables import all_tables
 from fairtk.transformers import CollectionBM25
 
 TRIED = (0, 1, 5)

@@ -3,9 +3,9 @@
 import pytest
 
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
-from fairtk.studies.fair_rag import RagSettings, read_configuration, read_tasks
+from fairtk.studies.fair_qr import QrConfiguration
+from fairtk.studies.fair_rag import RagConfiguration, RagSettings, RagStudy, read_tasks
 from fairtk.studies.fair_rag.settings import make_generator, make_retriever
-from fairtk.studies.fair_rag.study import Configuration, of_source
 
 
 def test_the_defaults_are_the_paper():
@@ -67,14 +67,16 @@ def test_a_file_says_all(tmp_path):
         workers = 2
         """,
     )
-    found = read_configuration(path)
-    assert found.folder == str(tmp_path / "lamp") and found.output == str(tmp_path / "out")
-    assert found.tasks == (4, 7) and found.retrievers == ("bm25", "contriever:local")
+    found = RagConfiguration.read(path)
+    assert found.data == {"folder": str(tmp_path / "lamp"), "tasks": (4, 7)}
+    assert found.output == str(tmp_path / "out")
+    assert found.retrievers == ("bm25", "contriever:local") and found.models == ("t5:models/a",)
     assert found.settings == RagSettings(alphas=(0, 3), n_samples=7)
     assert found.options == {"t5:models/a": {"num_beams": 1}} and found.engine == {"workers": 2}
-    changed = found.changed({"seed": 3, "cutoff": None}, tasks=(), output="other")
-    assert (changed.settings.seed, changed.settings.cutoff, changed.tasks) == (3, 5, (4, 7))
-    assert changed.output == "other"
+    changed = found.changed({"seed": 3, "cutoff": None}, data={"tasks": ()}, output="other")
+    assert (changed.settings.seed, changed.settings.cutoff) == (3, 5)
+    assert changed.data == found.data and changed.output == "other"
+    assert found.changed({}, data={"tasks": (1,)}).data["tasks"] == (1,)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_a_file_says_all(tmp_path):
 def test_files_that_are_wrong(tmp_path, text, said):
     path = written(tmp_path, text)
     with pytest.raises(FormatError, match=said) as error:
-        read_configuration(path)
+        RagConfiguration.read(path)
     assert str(path) in str(error.value)
 
 
@@ -121,16 +123,20 @@ def test_options_that_are_wrong(tmp_path, owner, line, message):
     table = line if line.startswith("[[") else f"[options.{owner!r}]\n{line}"
     path = written(tmp_path, f"datasets = ['lamp/4/dev']\n{models}{table}")
     with pytest.raises(FormatError, match=message) as error:
-        read_configuration(path).study()
+        RagStudy.of(RagConfiguration.read(path))
     assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
 def test_sources(tmp_path):
-    assert of_source(str(tmp_path)).folder == str(tmp_path)
-    assert of_source("lamp/4/dev").datasets == ("lamp/4/dev",)
-    assert of_source(str(written(tmp_path, "folder = 'x'"))).folder == str(tmp_path / "x")
-    with pytest.raises(InputError, match="no file or folder"):
-        of_source("./nowhere")
+    assert RagConfiguration.of(str(tmp_path)).data == {"folder": str(tmp_path)}
+    assert RagConfiguration.of("lamp/4/dev").data == {"datasets": ("lamp/4/dev",)}
+    file = written(tmp_path, "folder = 'x'")
+    for kind in (RagConfiguration, QrConfiguration):
+        assert kind.of(str(file)).data == {"folder": str(tmp_path / "x")}
+        for source in ("./nowhere", "none.toml", "/none/at/all"):
+            with pytest.raises(InputError, match="there is no file or folder"):
+                kind.of(source)
+    assert QrConfiguration.of("trec-fair/2022/eval").data == {"dataset": "trec-fair/2022/eval"}
 
 
 def test_tasks_of_folders_and_ids(tmp_path):
@@ -157,9 +163,10 @@ def test_retrievers_and_generators_by_name():
 
 def test_what_is_made_has_short_names(tmp_path):
     names = ("t5:a/small", "t5:b/small", "t5:c/base")
-    study = Configuration(datasets=("lamp/4/dev",), generators=names).study()
+    lamp = {"datasets": ("lamp/4/dev",)}
+    study = RagStudy.of(RagConfiguration(lamp, models=names))
     assert list(study.generators) == ["t5:a/small", "t5:b/small", "base"]
     with pytest.raises(ParameterError, match="'bm25' is given twice"):
-        Configuration(datasets=("lamp/4/dev",), retrievers=("bm25", "bm25")).study()
+        RagStudy.of(RagConfiguration(lamp, retrievers=("bm25", "bm25")))
     with pytest.raises(NotFoundError, match="t5:a/smal"):
-        Configuration(folder=str(tmp_path), options={"t5:a/smal": {}}).study()
+        RagStudy.of(RagConfiguration({"folder": str(tmp_path)}, options={"t5:a/smal": {}}))

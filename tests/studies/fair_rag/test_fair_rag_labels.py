@@ -9,13 +9,14 @@ from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, ParameterError
 from fairtk.studies.fair_rag import make_generator
 from fairtk.studies.fair_rag.labels import (
+    Labeled,
     Score,
     UtilityLabels,
     agreement,
+    label_agreement,
     statistics,
     utility_labels,
 )
-from fairtk.studies.fair_rag.settings import Labeled, label_agreement
 
 FACTS = {"x": "red", "y": "green", "z": "blue"}
 

@@ -1,6 +1,7 @@
 """The study of Towards Fair RAG on the packaged collection and model."""
 
 import json
+import math
 
 import pandas as pd
 import pytest
@@ -14,9 +15,8 @@ from fairtk.studies.fair_rag import (
     RagSettings,
     RagStudy,
     make_generator,
-    make_plan,
 )
-from fairtk.studies.fair_rag.settings import Labeled
+from fairtk.studies.fair_rag.labels import Labeled
 
 pytestmark = pytest.mark.slow  # a model answers some hundred prompts
 
@@ -39,7 +39,7 @@ def study(folder, settings=SMALL, dataset=None, **engine):
 def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rag")
     own = study(folder)
-    before = make_plan(own, 10)
+    before = own.plan(10), own.status()
     results = own.run()
     return own, before, results, results.save(folder)
 
@@ -60,7 +60,7 @@ def test_each_policy_has_each_value_of_each_query(done):
 def test_a_second_run_generates_nothing_and_finds_the_same(done):
     own, _, results, place = done
     tables = {path.name: path.read_bytes() for path in (place / "tables").iterdir()}
-    assert make_plan(own).missing == 0
+    assert own.plan().total["prompts"] == 0
     again = own.run()
     pd.testing.assert_frame_equal(again.values, results.values)
     again.save(own.folder)
@@ -68,18 +68,18 @@ def test_a_second_run_generates_nothing_and_finds_the_same(done):
 
 
 def test_the_plan_before_the_run(done, tmp_path):
-    own, before, _, _ = done
+    own, (before, status), _, _ = done
     # 3 queries x (2 alphas and the oracle, 3 samples each, and 1 deterministic ranking)
     rankings = before.rows.set_index("retriever")["rankings"]
     assert rankings.to_dict() == {"labels": 0, "BM25": 3 * (3 * 3 + 1)}
     docs = len(own.labeled(own.tasks[0], generator()(2, 5)).own.documents)
     assert before.rows["prompts"].iloc[0] == 3 + docs
-    assert before.status["done"].sum() == 0 and before.missing == before.rows["prompts"].sum()
-    assert before.hours == pytest.approx(before.missing / 10 / 3600)
+    assert status["done"].sum() == 0 and before.total["prompts"] == before.rows["prompts"].sum()
+    assert before.total["hours"] == pytest.approx(before.total["prompts"] / 10 / 3600)
     empty = tmp_path / "nothing"
-    assert make_plan(study(empty)).hours is None and not empty.exists()
+    assert math.isnan(study(empty).plan().total["hours"]) and not empty.exists()
     with pytest.raises(ParameterError, match="speed"):
-        make_plan(own, 0)
+        own.plan(0)
 
 
 def test_the_tables_are_the_papers(done):
