@@ -53,19 +53,38 @@ def connect() -> None:
 def fairtk_measures() -> Iterable[Any]:
     """Return the built-in measures."""
     from fairtk.measures import (
+        AE_D,
+        AE_L,
+        AE_R,
         AWRF,
         EE_D,
         EE_L,
         EE_R,
         EU,
         ByGroup,
+        CreditGap,
         E,
         Product,
         nDCG_AWRF,
         nDCG_TREC,
     )
 
-    return [AWRF, ByGroup, E, EE_D, EE_L, EE_R, EU, Product, nDCG_AWRF, nDCG_TREC]
+    return [
+        AE_D,
+        AE_L,
+        AE_R,
+        AWRF,
+        ByGroup,
+        CreditGap,
+        E,
+        EE_D,
+        EE_L,
+        EE_R,
+        EU,
+        Product,
+        nDCG_AWRF,
+        nDCG_TREC,
+    ]
 
 
 @hookimpl

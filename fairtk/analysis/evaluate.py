@@ -342,10 +342,10 @@ def parse_with(given: GivenGroups, text: Any) -> Any:
 def completed(given: GivenGroups, measure: Any) -> Any:
     """Return the measure with the groups and the target that it needs and lacks.
 
-    Measures inside it get theirs, too. EE_D, EE_R and EE_L have a form without groups, so they get
-    groups only by name.
+    Measures inside it get theirs, too. EE_D, EE_R, EE_L and CreditGap have a form without
+    groups, so they get groups only by name.
     """
-    from fairtk.measures import ExpectedExposure, FairMeasure, MeasureParam
+    from fairtk.measures import CreditExposureGap, ExpectedExposure, FairMeasure, MeasureParam
 
     if not isinstance(measure, FairMeasure):
         return measure
@@ -354,7 +354,7 @@ def completed(given: GivenGroups, measure: Any) -> Any:
         if isinstance(param, MeasureParam) and name in params:
             params[name] = completed(given, measure[name])
     if "groups" in measure.SUPPORTED_PARAMS:
-        by_document = isinstance(measure, ExpectedExposure)
+        by_document = isinstance(measure, ExpectedExposure | CreditExposureGap)
         if "groups" not in params and not by_document:
             if not given.attributes:
                 if not _is_ours(measure):

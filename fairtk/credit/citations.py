@@ -12,17 +12,18 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.credit.subsets import refuse_subsets
 from fairtk.errors import DataWarning, InputError, listed
 from fairtk.frames import (
     CREDIT,
     DOCNO,
     QANSWER,
     QID,
+    RANK,
     SAMPLE,
     SCORE,
     FloatArray,
     Run,
+    refuse_subsets,
 )
 from fairtk.transformers import FairTransformer
 
@@ -117,8 +118,8 @@ class Citations(FairTransformer):
 
     ==========  =====================================================================
     input       answers: ``qid``, ``docno``, ``score``, ``qanswer``; ``sample`` if sampled
-    output      C: ``qid``, ``sample``, ``docno``, ``credit``, one row for each document of a
-                prompt, by query, sample and rank; NaN for all where nothing is cited
+    output      C: ``qid``, ``sample``, ``docno``, ``rank``, ``credit``, a row for each document
+                of a prompt, by query, sample and rank; NaN for all where nothing is cited
     ==========  =====================================================================
 
     Args:
@@ -177,6 +178,7 @@ class Citations(FairTransformer):
                 QID: run.qids[run.query[rows]],
                 SAMPLE: run.ranking_sample[ranking],
                 DOCNO: run.docnos[run.doc[rows]],
+                RANK: run.position[rows],
                 CREDIT: values[begin[which[ranking]] + run.position[rows]]
                 if len(rows)
                 else values[:0],

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import ColumnError, InputError, ParameterError
+from fairtk.errors import InputError, ParameterError
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -35,6 +35,7 @@ from fairtk.frames import (
     IntArray,
     Run,
     digest,
+    refuse_subsets,
     require,
 )
 from fairtk.measures import Utility, get
@@ -174,16 +175,6 @@ def _one_out(k: int, whole: int) -> IntArray:
     return np.concatenate([[whole], whole - (1 << np.arange(k))]).astype(np.int64)
 
 
-def refuse_subsets(frame: pd.DataFrame, where: str) -> None:
-    """Raise a `ColumnError` if a frame has subsets of rankings."""
-    if SUBSET in frame.columns:
-        raise ColumnError(
-            f"{where} takes rankings; found subsets of rankings (column {SUBSET!r}): make credit "
-            "of their answers with fairtk.credit.from_answers, or put Subsets last but the "
-            "generator"
-        )
-
-
 def from_answers(
     answers: pd.DataFrame,
     utility: str | Utility,
@@ -205,8 +196,8 @@ def from_answers(
             subsets have, too. None: Shapley values wherever the subsets allow it.
 
     Returns:
-        The frame C: ``qid``, ``sample`` (that of the ranking), ``docno``, ``credit``, in the order
-        of the documents; and ``standard_error`` where orders were sampled.
+        The frame C: ``qid``, ``sample`` (that of the ranking), ``docno``, ``rank``, ``credit``, in
+        the order of the documents; and ``standard_error`` where orders were sampled.
 
     Raises:
         ColumnError: a column is missing.
@@ -264,6 +255,7 @@ def from_answers(
             QID: run.qids[query[ranking]],
             SAMPLE: source[ranking],
             DOCNO: run.docnos[run.doc[row[by_row]]],
+            RANK: run.position[row[by_row]],
             CREDIT: credit[by_row],
         }
     )

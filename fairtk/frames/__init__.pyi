@@ -22,6 +22,9 @@ from .columns import queries_of as queries_of
 from .columns import require as require
 from .columns import texts_of as texts_of
 from .columns import topics_of as topics_of
+from .credit import Credit as Credit
+from .credit import ExpectedCredit as ExpectedCredit
+from .credit import refuse_subsets as refuse_subsets
 from .digests import ByContent as ByContent
 from .digests import digest as digest
 from .ids import Ids as Ids

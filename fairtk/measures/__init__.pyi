@@ -1,3 +1,7 @@
+from .ae import AE_D as AE_D
+from .ae import AE_L as AE_L
+from .ae import AE_R as AE_R
+from .ae import CreditGap as CreditGap
 from .awrf import AWRF as AWRF
 from .awrf import nDCG_AWRF as nDCG_AWRF
 from .awrf import nDCG_TREC as nDCG_TREC
@@ -23,6 +27,7 @@ from .params import written as written
 
 # What other rooms use, and users need not:
 # isort: split
+from .ae import CreditExposureGap as CreditExposureGap
 from .base import undefined_warning as undefined_warning
 from .composed import Expectation as Expectation
 from .composed import values_of_samples as values_of_samples

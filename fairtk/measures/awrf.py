@@ -9,7 +9,7 @@ from ir_measures import nDCG
 
 from fairtk.errors import InputError, ParameterError, listed, warn
 from fairtk.exposure import TREC, BrowsingModel, attention, average, normalized_gain
-from fairtk.frames import BoolArray, FloatArray, IntArray
+from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray, IntArray
 from fairtk.groups import (
     Memberships,
     coverage_of,
@@ -20,6 +20,7 @@ from fairtk.groups import (
     shown_documents,
     unreachable,
 )
+from fairtk.measures.ae import expected_credit
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.composed import E
 from fairtk.measures.judged import Judged
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
 
 BASE = Param((str, int, float), default="e", desc="base of the logarithm: 'e' (TREC) or 2")
+OF = Param(
+    str,
+    default="exposure",
+    choices=("exposure", "credit"),
+    desc="what is shared out: exposure of ranks, or the credit of a frame C (see AE_D)",
+)
 TREC_BROWSING = ObjectParam(
     read_browsing, BrowsingModel, default=TREC(), desc="browsing model: attention of each rank"
 )
@@ -74,10 +81,18 @@ class AttentionWeightedRankFairness(FairMeasure):
         "browsing": TREC_BROWSING,
         "unlabeled": UNLABELED,
         "amortize": AMORTIZE,
+        "of": OF,
     }
 
     def check_params(self) -> None:
         """Raise if groups and target do not fit, or the base is none."""
+        if self["of"] == "credit":
+            self.RUN_COLUMNS = (QID, DOCNO, CREDIT)  # type: ignore[misc]
+            for name in ("cutoff", "browsing", "amortize"):
+                if name in self.params:
+                    raise ParameterError(
+                        f"AWRF: {name} is about ranks, and of='credit' has none; drop it"
+                    )
         base = self["base"]
         if base != "e" and (isinstance(base, str) or base <= 1):
             raise ParameterError(f"AWRF: base must be 'e' or a number above 1; found {base!r}")
@@ -106,8 +121,11 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query."""
-        groups, ranked = self.groups, judged.run
-        target = self.target_for(groups)
+        groups, target = self.groups, self.target_for(self.groups)
+        undefined = np.zeros(len(judged.qids), dtype=bool)
+        if self["of"] == "credit":
+            judged, undefined = expected_credit(judged, repr(self))
+        ranked = judged.run
         n_queries = len(judged.qids)
         rows_query = judged.query_of_run
         if not self["amortize"]:
@@ -117,12 +135,14 @@ class AttentionWeightedRankFairness(FairMeasure):
         memberships = groups.memberships(ranked.docnos, policy)
         fairness = self._fairness(judged, memberships, target, rows_query)
         value = np.where(judged.present, average(rows_query, fairness, n_queries), self.MISSING)
+        why = "no ranking of it has defined credit"
+        self.warn_undefined(judged.qids[undefined], n_queries, why)
         untargeted = _untargeted(judged, target, value)
         self.warn_undefined(judged.qids[untargeted], n_queries, "there is no target")
         without = np.isnan(value) & ~untargeted
         why = "none of the documents in the ranking has a group"
         self.warn_undefined(judged.qids[without], n_queries, why)
-        value[untargeted] = np.nan
+        value[untargeted | undefined] = np.nan
         lost, levels = unreachable(groups, target.distributions)
         if levels:
             warn(
@@ -150,6 +170,9 @@ class AttentionWeightedRankFairness(FairMeasure):
     def attention_of(self, judged: Judged) -> FloatArray:
         """Return the attention of each sorted row of the run; shape (n_rows,)."""
         model, useful = self["browsing"], None
+        if self["of"] == "credit":
+            credit: FloatArray = judged.run.scores[judged.run.order]
+            return credit
         if judged.exact is not None:
             return judged.exposure_of_rows(self.text, model, self["cutoff"])
         if model.stop > 0:

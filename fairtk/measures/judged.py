@@ -27,6 +27,7 @@ from fairtk.frames import (
     ObjectArray,
     Qrels,
     Run,
+    refuse_subsets,
     rows_by_code,
     warn_of_unmatched,
 )
@@ -119,6 +120,7 @@ class Judged:
     """
 
     def __init__(self, qrels: Qrels, run: Run, where: str) -> None:
+        refuse_subsets(run.frame, run.where)
         self.exact: ExactExposure | None = None
         if EXPOSURE in run.frame.columns:
             self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)

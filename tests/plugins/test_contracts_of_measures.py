@@ -6,9 +6,9 @@ from ir_measures import nDCG, parse_measure
 
 from fairtk import EE_D, EE_L, EE_R, EU, E, plugins
 from fairtk.groups import Groups, Target
-from fairtk.measures import AWRF, ByGroup, nDCG_AWRF, nDCG_TREC, parse
+from fairtk.measures import AE_D, AE_L, AE_R, AWRF, ByGroup, CreditGap, nDCG_AWRF, nDCG_TREC, parse
 from fairtk.plugins import registry
-from fairtk.testing import MeasureContract, toy_groups
+from fairtk.testing import MeasureContract, toy_groups, toy_samples
 
 # measure, value of a missing query where the parameters change it
 MEASURES = [
@@ -59,6 +59,40 @@ class TestGroupMeasures(MeasureContract):
         self.measure = measure
 
 
+CREDIT = [
+    (AE_D, None),
+    (AE_D(bounds="exact"), None),
+    (AE_R @ 3, None),
+    (AE_L @ 3, None),
+    (AE_L(browsing="DCG", graded=False, bounds="exact") @ 2, None),
+    (CreditGap @ 3, None),
+]
+
+
+def credited(frame):
+    """Return the first three ranks, with credit by rank that is 0 for some and below 0 for one."""
+    frame = frame[frame["rank"] < 3].reset_index(drop=True)
+    return frame.assign(credit=frame["rank"].map({0: 2.0, 1: 0.5, 2: -0.25}))
+
+
+@pytest.mark.parametrize(("measure", "missing"), CREDIT, ids=lambda v: repr(v))
+class TestCreditMeasures(MeasureContract):
+    @pytest.fixture(autouse=True)
+    def _set(self, measure, missing):
+        self.measure, self.missing = measure, missing
+
+    def samples(self):
+        return credited(toy_samples())
+
+    def whole_run(self):
+        whole = super().whole_run()
+        return whole.assign(rank=whole.groupby("qid").cumcount())
+
+    def policies(self):
+        turned = self.run().assign(credit=lambda f: f["credit"].abs())
+        return {"a plain run": self.run(), "a sampled run": self.samples(), "turned": turned}
+
+
 def test_every_registered_measure_is_read_back_bare():
     for entry in registry.measures.entries():  # those of installed plugins, too
         for read in (parse, parse_measure):
@@ -68,7 +102,7 @@ def test_every_registered_measure_is_read_back_bare():
 
 
 def test_every_registered_measure_is_tested_here():
-    tested = {type(m).NAME for m in [m for m, _ in MEASURES] + BY_GROUP}
+    tested = {type(m).NAME for m in [m for m, _ in MEASURES + CREDIT] + BY_GROUP}
     assert tested >= set(plugins.loaded()[0].gave["fairtk_measures"])
 
 

@@ -1,0 +1,147 @@
+"""Credit: the frame C, which says how much of an answer rests on each document of its ranking."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import ColumnError, DuplicateError, InputError, such_rows
+from fairtk.frames.columns import (
+    CREDIT,
+    DOCNO,
+    QID,
+    SAMPLE,
+    SUBSET,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    as_numbers,
+    require,
+)
+from fairtk.frames.runs import Run
+
+
+class ExpectedCredit(NamedTuple):
+    """The mean credit of documents over the rankings of a query whose credit is defined.
+
+    Queries that have no such ranking are not among the rows, which have shape (n_rows,).
+    """
+
+    query: IntArray  # index into the run's `qids`
+    doc: IntArray  # index into the run's `docnos`
+    credit: FloatArray
+    attention: FloatArray  # the same of attention, shared; 0 where it was not asked for
+    undefined: BoolArray  # queries without a ranking whose credit is defined; shape (n_queries,)
+    n_undefined: int  # rankings of other queries whose credit is undefined
+    n_negative: int  # values below 0 that were counted as 0
+
+
+class Credit:
+    """The credit of a frame C as arrays, checked.
+
+    Args:
+        run: the frame: ``qid``, ``docno``, ``credit``, and ``sample`` if there are several rankings
+            of a query.
+
+    Raises:
+        ColumnError: a column is missing, or a value is no number.
+        InputError: a value is infinite; NaN is undefined credit.
+        DuplicateError: a document has credit twice in one ranking.
+    """
+
+    ranking: IntArray  # index of the ranking of each frame row; shape (n_rows,)
+    ranking_query: IntArray  # index into the run's `qids` of each ranking; shape (n_rankings,)
+    credit: FloatArray  # of each frame row; shape (n_rows,)
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        if len(run):  # PyTerrier's frame of no rows has the columns of a run
+            require(run.frame, [QID, DOCNO, CREDIT], run.where)
+        column = run.frame.get(CREDIT, pd.Series(dtype=np.float64))
+        self.credit = as_numbers(column)
+        wrong = np.isinf(self.credit) | (np.isnan(self.credit) & column.notna().to_numpy())
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            kind = InputError if np.isinf(self.credit[row]) else ColumnError
+            raise kind(
+                f"{run.where}: credit must be a finite number, or NaN where it is undefined; found "
+                f"{column.iloc[row]!r} for {self._place(row)} ({such_rows(int(wrong.sum()))})"
+            )
+        sample = run.samples
+        sample = np.zeros(len(run), dtype=np.int64) if sample is None else sample
+        width = int(sample.max(initial=0)) + 1
+        self.ranking, keys = pd.factorize(run.frame_query * width + sample)
+        self.ranking_query = np.asarray(keys, dtype=np.int64) // width
+        pair = self.ranking * max(1, run.documents.size) + run.frame_doc
+        twice = pd.Series(pair).duplicated().to_numpy()
+        if twice.any():
+            row = int(np.flatnonzero(twice)[0])
+            raise DuplicateError(
+                f"{run.where}: a document has credit once in a ranking; found it twice for "
+                f"{self._place(row)} ({such_rows(int(twice.sum()))})"
+            )
+
+    def _place(self, row: int) -> str:
+        values = self.run.frame.iloc[row]
+        sample = f", sample {values[SAMPLE]}" if SAMPLE in self.run.frame.columns else ""
+        return f"qid {str(values[QID])!r}{sample}, docno {str(values[DOCNO])!r}"
+
+    def expected(
+        self, share: bool, negative: str, attention: FloatArray | None = None
+    ) -> ExpectedCredit:
+        """Return alpha_d, the mean over a query's rankings of a_d, or of a_d / sum(a).
+
+        Args:
+            share: whether each ranking's credit is divided by its sum; a ranking whose sum is 0 is
+                undefined then.
+            negative: ``"zero"``: values below 0 count as 0; ``"refuse"``: they are an error.
+            attention: of each frame row; its shares are averaged over the same rankings.
+
+        Raises:
+            InputError: a value is below 0, and that is refused.
+        """
+        run, value = self.run, self.credit
+        below = value < 0
+        if below.any() and negative == "refuse":
+            row = int(np.flatnonzero(below)[0])
+            raise InputError(
+                f"{run.where}: credit below 0 is refused (negative='refuse'); found {value[row]:g} "
+                f"for {self._place(row)} ({such_rows(int(below.sum()))})"
+            )
+        value = np.where(below, 0.0, value)
+        n, n_queries, width = len(self.ranking_query), len(run.qids), max(1, run.documents.size)
+        total = np.bincount(self.ranking, weights=value, minlength=n)  # NaN where one is
+        undefined = ~(total > 0) if share else np.isnan(total)
+        count = np.bincount(self.ranking_query[~undefined], minlength=n_queries)
+        rows = ~undefined[self.ranking]
+        code, pairs = pd.factorize(run.frame_query[rows] * width + run.frame_doc[rows])
+        query, doc = np.divmod(np.asarray(pairs, dtype=np.int64), width)
+
+        def mean(weight: FloatArray, shared: bool) -> FloatArray:
+            if shared:
+                whole = np.bincount(self.ranking, weights=weight, minlength=n)
+                weight = weight / np.where(whole > 0, whole, 1.0)[self.ranking]
+            summed = np.bincount(code, weights=weight[rows], minlength=len(query))
+            return np.asarray(summed / count[query])
+
+        return ExpectedCredit(
+            query,
+            doc,
+            mean(value, share),
+            np.zeros(len(query)) if attention is None else mean(attention, True),
+            count == 0,
+            int((undefined & (count > 0)[self.ranking_query]).sum()),
+            int(below.sum()),
+        )
+
+
+def refuse_subsets(frame: pd.DataFrame, where: str) -> None:
+    """Raise a `ColumnError` if a frame has subsets of rankings."""
+    if SUBSET in frame.columns:
+        raise ColumnError(
+            f"{where} takes rankings; found subsets of rankings (column {SUBSET!r}): make credit "
+            "of their answers with fairtk.credit.from_answers, or put Subsets last but the "
+            "generator"
+        )

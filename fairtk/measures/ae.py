@@ -1,0 +1,362 @@
+"""AE-D, AE-R and AE-L: attributed exposure, the measures of EE on expected credit."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import DataWarning, InputError, ParameterError, warn
+from fairtk.exposure import Bounded, BrowsingModel, ExposureValues, RankWeights, make_grades, total
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    GROUP,
+    LABEL,
+    QID,
+    RANK,
+    SCORE,
+    BoolArray,
+    Credit,
+    ExpectedCredit,
+    FloatArray,
+    Qrels,
+    Run,
+    require,
+)
+from fairtk.groups import UNKNOWN, attention_matrix, group_exposure
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.ee import PARAMETERS
+from fairtk.measures.judged import Judged
+from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, Param
+
+SHARE = Param(
+    bool, default=True, desc="divide the credit of each ranking by its sum; False: as it is"
+)
+NEGATIVE = Param(
+    str,
+    default="zero",
+    choices=("zero", "refuse"),
+    desc="what becomes of credit below 0: counted as 0, or an error",
+)
+
+
+def expected_credit(
+    judged: Judged, where: str, share: bool = True, negative: str = "zero"
+) -> tuple[Judged, BoolArray]:
+    """Return the expected credit in the place of a run, and the queries whose credit is undefined.
+
+    The scores of that run are the expected credit. Warns once of what was cut or left out.
+    """
+    key = ("credit", share, negative)
+    if key not in judged.cache:
+        run = judged.run
+        credit = Credit(run)
+        expected = credit.expected(share, negative)
+        warn_of_credit(credit, expected, where)
+        undefined = np.zeros(len(judged.qids), dtype=bool)
+        undefined[judged.query_of_run[expected.undefined]] = True
+        documents = {QID: run.qids[expected.query], DOCNO: run.docnos[expected.doc]}
+        frame = pd.DataFrame({**documents, SCORE: expected.credit})
+        judged.cache[key] = Judged(judged.qrels, Run(frame, run.where), judged.where), undefined
+    means: tuple[Judged, BoolArray] = judged.cache[key]
+    return means
+
+
+def warn_of_credit(credit: Credit, expected: ExpectedCredit, where: str) -> None:
+    """Warn of values below 0 that count as 0, and of rankings that are left out."""
+    if expected.n_negative:
+        warn(
+            f"{where}: {expected.n_negative} of {len(credit.credit)} values of credit are below 0 "
+            "and count as 0; negative='refuse' makes them an error",
+            DataWarning,
+        )
+    if expected.n_undefined:
+        warn(
+            f"{where}: the credit of {expected.n_undefined} of {len(credit.ranking_query)} "
+            "rankings is undefined (NaN, or a sum of 0); means are over the other rankings of "
+            "their queries",
+            DataWarning,
+        )
+
+
+class AttributedExposure(FairMeasure):
+    """Base of the measures of attributed exposure: EE's, of credit in the place of exposure."""
+
+    CITATION: ClassVar[str] = "diaz2020evaluating kim2024fairrag"
+    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT)
+    QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        **{
+            name: PARAMETERS[name]
+            for name in ("cutoff", "browsing", "normalize", "bounds", "graded", "rel")
+        },
+        "share": SHARE,
+        "negative": NEGATIVE,
+    }
+    PART: ClassVar[str]  # the field of ExposureValues
+
+    def check_params(self) -> None:
+        """Raise if the parameters do not go together."""
+        if not self.settings["share"] and self.params.get("normalize", True):
+            raise ParameterError(
+                f"{self.NAME}: share=False has no bounds to normalize by; add normalize=False"
+            )
+        model: BrowsingModel = self.settings["browsing"]
+        if model.stop > 0:
+            raise ParameterError(
+                f"{self.NAME}: browsing={str(model)!r} stops at useful documents, so that the "
+                "target depends on the ranking; use MU, RBP, DCG or TREC"
+            )
+        if model.needs_cutoff and self.settings.get("cutoff") is None and self.PART != "disparity":
+            self.lacking = (
+                f"{self.NAME}: browsing={str(model)!r} needs a cutoff, the number of documents "
+                f"that the reader reads: write {self.NAME}@5"
+            )
+        else:
+            self.lacking = ""
+
+    def score_all(self, judged: Judged) -> FloatArray:
+        """Return the value of each query; see the class for what is undefined."""
+        if self.lacking:
+            raise ParameterError(self.lacking)
+        share, negative = self.settings["share"], self.settings["negative"]
+        means, undefined = expected_credit(judged, repr(self), share, negative)
+        key = ("attributed", *(str(self.params.get(name)) for name in self.SUPPORTED_PARAMS))
+        if key not in judged.cache:
+            judged.cache[key] = self._values(means)
+        values, useless = judged.cache[key]
+        part: Bounded = getattr(values, self.PART)
+        present = means.present
+        reasons = [("no ranking of it has defined credit", undefined)]
+        if self.PART != "disparity":
+            reasons.append(("no useful document in the labels", useless))
+        if self.settings["normalize"]:
+            result = np.where(present, part.normalized(), part.worst_normalized)
+            reasons.append((part.why, present & np.isnan(result)))
+        else:
+            result = np.where(present, part.value, part.worst)
+            no_worst = "the run lacks it, and with share=False no value is the worst"
+            reasons.append((no_worst, ~present & np.isnan(part.worst)))
+        told = np.zeros(len(result), dtype=bool)
+        for reason, mask in reasons:
+            if mask.any():
+                self.warn_undefined(judged.qids[mask & ~told], len(result), reason)
+                told |= mask
+        return np.where(told, np.nan, result)
+
+    def _values(self, judged: Judged) -> tuple[ExposureValues, BoolArray]:
+        """Return the values of all queries, and where nothing is useful."""
+        n_queries, query = len(judged.qids), judged.pair_query
+        label = np.nan_to_num(judged.pair_label)
+        useful = label >= self.settings["rel"] if self.settings["rel"] else label > 0
+        grade = np.where(useful, label if self.settings["graded"] else 1.0, 0.0)
+        n = np.bincount(query, minlength=n_queries)
+        cutoff = self.settings.get("cutoff")
+        deepest = int(n.max(initial=0))
+        grades = make_grades(query, grade, n_queries, n)
+        if self.lacking or (cutoff is None and self.settings["browsing"].needs_cutoff):
+            target = np.zeros(len(query))  # AE_D alone, which needs none
+        else:
+            ranks = RankWeights.of(self.settings["browsing"], cutoff, deepest)
+            target = np.append(ranks.target(grades), 0.0)[grades.of_pair]
+            target = target / total(query, target, n_queries)[query]
+        credit = np.zeros(judged.n_pairs)
+        credit[judged.pair_of_row] = judged.run.scores[judged.run.order]
+        disparity = total(query, credit**2, n_queries)
+        relevance = total(query, credit * target, n_queries)
+        square = total(query, target**2, n_queries)
+        zero, one = np.zeros(n_queries), np.ones(n_queries)
+        lowest, least = zero, zero
+        most = np.zeros(n_queries)
+        np.maximum.at(most, query, target)
+        if self.settings["bounds"] == "exact":
+            lowest = 1.0 / np.maximum(n, 1)
+            least = np.full(n_queries, np.inf)
+            np.minimum.at(least, query, target)
+        worst = one if self.settings["share"] else np.full(n_queries, np.nan)
+        loss = disparity - 2 * relevance + square
+        farthest = one - 2 * least + square
+        values = ExposureValues(
+            Bounded(disparity, lowest, one, worst, 1.0),
+            Bounded(relevance, least, most, zero, 0.0),
+            Bounded(loss, zero, farthest, worst * farthest, 1.0),
+        )
+        return values, grades.n_useful == 0
+
+
+class AttributedExposureDisparity(AttributedExposure):
+    """How unevenly answers rest on documents.
+
+    The sum over documents of their squared expected credit: alpha_d is the mean over a query's
+    rankings of a_d / sum(a), a_d the document's credit in one answer (frame C: `qid`, `sample`,
+    `docno`, `credit`). EE_D with credit in the place of exposure (Diaz et al. 2020; Kim and Diaz,
+    Towards Fair RAG, Eq. 5). In [0, 1]; lower is more even; 1: all answers rest on one document,
+    always the same. ``bounds="exact"`` takes 1 / n, n judged or credited documents, as the floor.
+
+    It says nothing about whether those documents are useful (AE_R), nor about the world: a document
+    without credit may have been read. A ranking whose credit is NaN, or sums up to 0, is left out;
+    a query without another one is undefined (NaN). A query that the frame lacks gets 1.
+    """
+
+    NAME = "AE_D"
+    PRETTY_NAME: ClassVar[str] = "Attributed exposure disparity"
+    BETTER: ClassVar[str] = "lower"
+    MISSING: ClassVar[float] = 1.0
+    PART: ClassVar[str] = "disparity"
+
+
+class AttributedExposureRelevance(AttributedExposure):
+    """How much of the credit goes to useful documents.
+
+    The inner product of expected credit (see `AE_D`) and the target of EE, divided by its sum: EE_R
+    with credit in the place of exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG, Eq. 6).
+    Normalized by its largest value, all credit on a document of the highest target, it is in
+    [0, 1]; higher is better. With labels of one grade that is the share of credit that useful
+    documents get. A query without a useful document is undefined; one that the frame lacks gets 0.
+    """
+
+    NAME = "AE_R"
+    PRETTY_NAME: ClassVar[str] = "Attributed exposure relevance"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    PART: ClassVar[str] = "relevance"
+
+
+class AttributedExposureLoss(AttributedExposure):
+    """How far the credit that documents get is from the credit they should get.
+
+    The squared distance of expected credit (see `AE_D`) and the target of EE divided by its sum:
+    AE_D - 2 AE_R + squared norm of the target, all unnormalized. Normalized by its largest value
+    (``bounds="paper"``: 1 + squared norm of the target; ``"exact"``: that of all credit on a
+    document of the lowest target) it is in [0, 1]; lower is better. A query without a useful
+    document is undefined; one that the frame lacks gets the upper bound.
+    """
+
+    NAME = "AE_L"
+    PRETTY_NAME: ClassVar[str] = "Attributed exposure loss"
+    BETTER: ClassVar[str] = "lower"
+    MISSING: ClassVar[float] = 1.0
+    PART: ClassVar[str] = "loss"
+
+
+AE_D, AE_R, AE_L = (
+    AttributedExposureDisparity(),
+    AttributedExposureRelevance(),
+    AttributedExposureLoss(),
+)
+
+
+class CreditExposureGap(FairMeasure):
+    """How far the credit that documents or groups get is from the exposure that they got.
+
+    The sum over documents, or with ``groups=...`` over groups, of |credit share - exposure share|:
+    both are means over a query's rankings, credit of a_d / sum(a) and exposure of the attention of
+    a document's rank / the ranking's sum, under `browsing` (`MU`: the first k documents alike).
+    In [0, 2]; 0: answers rest on what is shown, in proportion; lower is closer. The exposure that
+    it compares with may itself be uneven (EE_D, AWRF), and it does not say which of the two is
+    fair. `per_group` gives the signed parts.
+
+    Needs the frame C with ``rank``, from 0. A ranking without defined credit is left out of both
+    means; a query without another one is undefined (NaN), one that the frame lacks gets 2.
+    """
+
+    NAME = "CreditGap"
+    PRETTY_NAME: ClassVar[str] = "Gap between credit and exposure"
+    CITATION: ClassVar[str] = "kim2024fairrag"
+    BETTER: ClassVar[str] = "lower"
+    MISSING: ClassVar[float] = 2.0
+    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT, RANK)
+    QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID,)
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "groups": GROUPS,
+        "cutoff": CUTOFF,
+        "browsing": BROWSING,
+        "negative": NEGATIVE,
+    }
+    POSITIONAL: ClassVar[tuple[str, ...]] = ("groups",)
+
+    def score_all(self, judged: Judged) -> FloatArray:
+        """Return the value of each query."""
+        parts, undefined = self._parts(judged)
+        n_queries = len(judged.qids)
+        gap = (parts["credit"] - parts["exposure"]).abs().to_numpy()
+        value = np.bincount(parts["query"], weights=gap, minlength=n_queries)
+        result = np.where(judged.present, value, self.MISSING)
+        reason = "no ranking of it has defined credit"
+        self.warn_undefined(judged.qids[undefined], n_queries, reason)
+        return np.where(undefined, np.nan, result)
+
+    def per_group(self, run: pd.DataFrame) -> pd.DataFrame:
+        """Return the signed parts: ``qid``, ``group`` (or ``docno``), both shares, and ``gap``.
+
+        Args:
+            run: the frame C with ``rank``.
+
+        Returns:
+            A row for each query and group (document) with credit or exposure; ``gap`` is credit
+            less exposure, above 0 where more rests on the group than it was shown.
+        """
+        checked = Run(run, f"{self!r} (run)", either=True)
+        qids = pd.DataFrame({QID: checked.qids, DOCNO: "", LABEL: 0.0})
+        parts, _ = self._parts(Judged(Qrels(qids, repr(self)), checked, repr(self)))
+        parts[QID] = checked.qids[parts.pop("query")]
+        name = DOCNO if self["groups"] is None else GROUP
+        parts = parts[[QID, name, "credit", "exposure"]]
+        return parts.assign(gap=parts["credit"] - parts["exposure"])
+
+    def _parts(self, judged: Judged) -> tuple[pd.DataFrame, BoolArray]:
+        """Return credit and exposure of each query's documents or groups, and what is undefined."""
+        run, model, cutoff = judged.run, self["browsing"], self["cutoff"]
+        if cutoff is None:
+            raise ParameterError(
+                f"{self.NAME} needs a cutoff, the number of documents that were shown: write "
+                f"{self!r}@5"
+            )
+        if model.stop > 0:
+            raise ParameterError(
+                f"{self.NAME}: browsing={str(model)!r} depends on which documents are useful; use "
+                "MU, RBP, DCG or TREC"
+            )
+        credit = Credit(run)
+        attention = model.weights(np.arange(cutoff, dtype=np.int64))
+        if len(run):
+            require(run.frame, self.RUN_COLUMNS, run.where)
+        rank = run.ranks if len(run) else np.zeros(0, dtype=np.int64)
+        if (rank < 0).any():
+            raise InputError(f"{run.where}: {RANK!r} must be an integer from 0; found {rank.min()}")
+        shown = np.append(attention, 0.0)[np.minimum(rank, len(attention))]
+        expected = credit.expected(True, self["negative"], shown)
+        warn_of_credit(credit, expected, repr(self))
+        undefined = np.zeros(len(judged.qids), dtype=bool)
+        undefined[judged.query_of_run[expected.undefined]] = True
+        query = judged.query_of_run[expected.query]
+        both = {"credit": expected.credit, "exposure": expected.attention}
+        if self["groups"] is None:
+            return pd.DataFrame(
+                {"query": query, DOCNO: run.docnos[expected.doc], **both}
+            ), undefined
+        groups = self["groups"]
+        memberships = groups.memberships(run.docnos, "drop")
+        shape = (len(judged.qids), memberships.n_rows)
+        frames = []
+        for name, share in both.items():
+            attention = attention_matrix(query, expected.doc, share, shape)
+            system = group_exposure(attention, memberships)
+            frames.append(
+                pd.DataFrame({"query": system.row, "level": system.level, name: system.weight})
+            )
+            rest = total(query, share, len(judged.qids)) - system.total()
+            some = np.flatnonzero(rest > 1e-12)
+            if len(some):
+                frames[-1] = pd.concat(
+                    [frames[-1], pd.DataFrame({"query": some, "level": -1, name: rest[some]})]
+                )
+        merged = frames[0].merge(frames[1], on=["query", "level"], how="outer").fillna(0.0)
+        levels = merged.pop("level")
+        merged[GROUP] = [UNKNOWN if at < 0 else groups.levels[at] for at in levels]
+        return merged.groupby(["query", GROUP], as_index=False).sum(), undefined
+
+
+CreditGap = CreditExposureGap()

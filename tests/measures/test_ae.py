@@ -1,0 +1,182 @@
+"""AE_D, AE_R, AE_L, AWRF of credit and CreditGap, by hand; faults of the frame C."""
+
+import math
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fairtk
+from fairtk import Groups, Target
+from fairtk.credit import Subsets
+from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
+from fairtk.measures import AE_D, AE_L, AE_R, AWRF, CreditGap
+
+QRELS = pd.DataFrame(
+    {"qid": ["1", "1", "1", "2"], "docno": ["a", "b", "c", "a"], "label": [2, 1, 0, 1]}
+)
+
+
+def frame(*rows):
+    return pd.DataFrame(rows, columns=["qid", "sample", "docno", "rank", "credit"])
+
+
+TWO = frame(
+    ("1", 0, "a", 0, 3.0), ("1", 0, "c", 1, 1.0), ("1", 1, "b", 0, 1.0), ("1", 1, "c", 1, 1.0)
+)
+"""Shares: a 3/4 and c 1/4; b and c 1/2 each. Means: a 3/8, b 1/4, c 3/8."""
+
+
+def value(measure, credit, qid="1", qrels=QRELS):
+    with pytest.warns() if qid == "warns" else _nothing():
+        values = ir_measures.iter_calc([measure], qrels, credit)
+    return {m.query_id: m.value for m in values}[qid]
+
+
+def _nothing():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_by_hand():
+    one = QRELS[QRELS["qid"] == "1"]
+    square = (9 + 4 + 9) / 64
+    assert value(AE_D, TWO, qrels=one) == pytest.approx(square)
+    assert value(AE_D(bounds="exact"), TWO, qrels=one) == pytest.approx((square - 1 / 3) / (2 / 3))
+    # one rank: the target is a alone; AE_R = 3/8, AE_L = (5/8)^2 + (1/4)^2 + (3/8)^2 over 1 + 1
+    assert value(AE_R @ 1, TWO, qrels=one) == pytest.approx(3 / 8)
+    assert value(AE_L @ 1, TWO, qrels=one) == pytest.approx((25 + 4 + 9) / 64 / 2)
+    # two ranks: a and b, 1/2 each: (3/8 + 1/4) / 2, the largest value is 1/2
+    assert value(AE_R @ 2, TWO, qrels=one) == pytest.approx(5 / 8)
+    raw = AE_L(normalize=False) @ 2
+    assert value(raw, TWO, qrels=one) == pytest.approx((1 + 4 + 9) / 64)
+    # the worst is all credit on c, whose target is 0: 1 + 1/2
+    assert value(AE_L(bounds="exact") @ 2, TWO, qrels=one) == pytest.approx(14 / 64 / 1.5)
+    # as it is: means a 1.5, b .5, c 1
+    plain = AE_D(share=False, normalize=False)
+    assert value(plain, TWO, qrels=one) == pytest.approx(2.25 + 0.25 + 1)
+
+
+def test_the_gap_by_hand():
+    one = QRELS[QRELS["qid"] == "1"]
+    # exposure: a 1/4, b 1/4, c 1/2 of two ranks
+    assert value(CreditGap @ 2, TWO, qrels=one) == pytest.approx(1 / 8 + 0 + 1 / 8)
+    groups = Groups.from_frame(
+        pd.DataFrame({"docno": ["a", "b"], "group": ["x", "y"]}), name="side"
+    )
+    gap = (CreditGap(groups=groups) @ 2).per_group(TWO).set_index("group")["gap"]
+    assert gap.to_dict() == pytest.approx({"x": 1 / 8, "y": 0.0, "@UNKNOWN": -1 / 8})
+    # one rank: a 1/2, b 1/2 are shown, c never
+    alone = (CreditGap @ 1).per_group(TWO).set_index("docno")
+    assert alone.loc["c", ["credit", "exposure"]].tolist() == [3 / 8, 0]
+
+
+def test_groups_of_credit_by_hand():
+    groups = Groups.from_frame(
+        pd.DataFrame({"docno": ["a", "b", "c"], "group": ["x", "y", "y"]}), name="side"
+    )
+    target = Target.uniform(groups, unknown=False)
+    measure = AWRF(groups=groups, target=target, base=2, of="credit")
+    one = QRELS[QRELS["qid"] == "1"]
+    # credit of x 3/8, y 5/8 against halves
+    p, q = np.array([3 / 8, 5 / 8]), np.array([0.5, 0.5])
+    m = (p + q) / 2
+    distance = sum(sum(d * np.log2(d / m)) / 2 for d in (p, q))
+    assert value(measure, TWO, qrels=one) == pytest.approx(1 - distance)
+    assert ir_measures.parse_measure(repr(measure)) == measure
+    with pytest.raises(ParameterError, match="cutoff is about ranks"):
+        _ = measure @ 5
+
+
+def test_undefined_rankings_are_left_out_and_counted():
+    credit = pd.concat(
+        [
+            TWO,
+            frame(("1", 2, "a", 0, math.nan), ("1", 2, "b", 1, 1.0)),  # one is not known
+            frame(("1", 3, "a", 0, -1.0), ("1", 3, "b", 1, 0.0)),  # nothing above 0
+            frame(("2", 0, "a", 0, 0.0)),
+        ]
+    )
+    with pytest.warns() as caught:
+        values = dict((m.query_id, m.value) for m in ir_measures.iter_calc([AE_D], QRELS, credit))
+    said = [str(w.message) for w in caught]
+    assert values["1"] == pytest.approx(22 / 64) and math.isnan(values["2"])
+    assert any("1 of 9 values of credit are below 0" in text for text in said)
+    assert any("the credit of 2 of 5 rankings is undefined" in text for text in said)
+    assert any("undefined (NaN) for 1 of 2 queries" in text and "'2'" in text for text in said)
+
+
+def test_a_query_that_the_frame_lacks_gets_the_worst_value():
+    with pytest.warns(UserWarning):
+        found = fairtk.evaluate(QRELS, {"x": TWO}, [AE_D, AE_R @ 2, AE_L @ 2, CreditGap @ 2])
+    worst = {measure.NAME: values["2"] for measure, values in found.runs[0].values.items()}
+    assert worst == {"AE_D": 1.0, "AE_R": 0.0, "AE_L": 1.0, "CreditGap": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("credit", "error", "message"),
+    [
+        (TWO.drop(columns="credit"), ColumnError, "missing: .'credit'"),
+        (TWO.assign(credit=[1.0, math.inf, 1, 1]), InputError, "qid '1', sample 0, docno 'c'"),
+        (TWO.assign(credit=["1", "2", "x", "1"]), ColumnError, "finite number"),
+        (pd.concat([TWO, TWO[:1]]), DuplicateError, "twice for qid '1', sample 0, docno 'a'"),
+        (TWO.assign(sample=-1), ColumnError, "integer from 0"),
+    ],
+)
+def test_wrong_frames(credit, error, message):
+    with pytest.raises(error, match=message):
+        ir_measures.calc([AE_D], QRELS, credit)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AE_D(share=False), "normalize=False"),
+        (lambda: AE_R(browsing="GERR"), "stops at useful documents"),
+        (lambda: ir_measures.calc([AE_R], QRELS, TWO), "write AE_R@5"),
+        (lambda: ir_measures.calc([CreditGap], QRELS, TWO), "write CreditGap@5"),
+        (lambda: AE_D(negative="keep"), "negative"),
+    ],
+)
+def test_wrong_settings(make, message):
+    with pytest.raises(ParameterError, match=message):
+        make()
+
+
+def test_negative_credit_can_be_refused():
+    below = TWO.assign(credit=[-1.0, 1, 1, 1])
+    with pytest.raises(InputError, match="found -1 for qid '1', sample 0, docno 'a'"):
+        ir_measures.calc([AE_D(negative="refuse")], QRELS, below)
+    with pytest.warns(DataWarning, match="1 of 4 values"):
+        ir_measures.calc([AE_D], QRELS[QRELS["qid"] == "1"], below)
+
+
+def test_subsets_are_no_rankings():
+    subsets = Subsets("all")(TWO[:2].assign(score=[2.0, 1.0])).assign(credit=1.0)
+    for measure in (AE_D, fairtk.EE_D @ 1):
+        with pytest.raises(ColumnError, match="found subsets of rankings"):
+            ir_measures.calc([measure], QRELS, subsets)
+
+
+@given(st.lists(st.lists(st.floats(0.01, 10), min_size=1, max_size=5), min_size=1, max_size=4))
+def test_bounds_hold_and_rows_may_stand_anywhere(rankings):
+    rows = [
+        ("1", sample, f"d{place}", place, credit)
+        for sample, ranking in enumerate(rankings)
+        for place, credit in enumerate(ranking)
+    ]
+    credit = frame(*rows)
+    labels = pd.DataFrame({"qid": "1", "docno": [f"d{i}" for i in range(5)], "label": range(5)})
+    measures = [AE_D, AE_D(bounds="exact"), AE_R @ 3, AE_L @ 3, AE_L(bounds="exact") @ 3]
+    values = ir_measures.calc_aggregate(measures, labels, credit)
+    assert all(-1e-9 <= each <= 1 + 1e-9 for each in values.values())
+    turned = ir_measures.calc_aggregate(measures, labels, credit[::-1])
+    assert turned == pytest.approx(values)
+    raw = [m(normalize=False) for m in (AE_D, AE_R @ 3, AE_L @ 3)]
+    disparity, relevance, loss = (ir_measures.calc_aggregate([m], labels, credit)[m] for m in raw)
+    # d4, d3, d2 are read at best: the target is 1/3 each
+    assert loss == pytest.approx(disparity - 2 * relevance + 1 / 3)
