@@ -50,7 +50,7 @@ groups = fairtk.Groups.from_frame(production, name="production")
 # %% [markdown]
 # ## Are the data sound?
 #
-# `fairtk doctor RUN QRELS [GROUPS]` on the command line. Readers refuse a file at its first broken
+# `fairtk doctor QRELS RUN` on the command line. Readers refuse a file at its first broken
 # line; the doctor counts all that is wrong, leaves it out, and goes on. Here somebody read the ids
 # of three queries as numbers, and copied ten rows twice.
 

@@ -20,4 +20,6 @@ from .evaluate import GivenGroups as GivenGroups
 from .evaluate import RunValues as RunValues
 from .evaluate import aggregated as aggregated
 from .evaluate import as_labels as as_labels
+from .evaluate import completed as completed
+from .evaluate import parse_with as parse_with
 from .evaluate import unique_names as unique_names

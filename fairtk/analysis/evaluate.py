@@ -316,27 +316,49 @@ class GivenGroups:
 
 
 def parse_with(given: GivenGroups, text: Any) -> Any:
-    """Return the measure that a string names; ``groups='gender'`` may name a given attribute."""
+    """Return the measure that a string names; ``groups='gender'`` may name a given attribute.
+
+    So may the argument of a measure that takes groups without a name: ``ByGroup(nDCG, 'gender')``.
+    """
     from fairtk.measures import parse
     from fairtk.plugins import GROUPS
 
     if not isinstance(text, str):
         return parse(text)
+    text = text.strip()
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except SyntaxError:
-        return parse(text)
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return parse(text)  # it says what is wrong
+    raw = text.encode()  # which offsets count
+    for node in sorted(_names_of_groups(tree), key=lambda node: -node.col_offset):
+        groups = given.named(node.value)
+        if groups is not None:
+            key = repr(GROUPS.key(groups)).encode()
+            raw = raw[: node.col_offset] + key + raw[node.end_col_offset :]
+            given.used = True
+        elif given.attributes and "." not in node.value:
+            known = suggestion(node.value, given.attributes)
+            raise ParameterError(f"{text}: --groups has no attribute {node.value!r}{known}")
+    return parse(raw.decode())
+
+
+def _names_of_groups(tree: ast.AST) -> Iterator[Any]:
+    """Yield where calls name groups: ``groups='gender'``, or without a name."""
+    from fairtk.measures import known_names
+
+    known_names()  # makes sure that there are all
     for node in ast.walk(tree):
+        values: list[ast.expr] = []
         if isinstance(node, ast.keyword) and node.arg == "groups":
-            name = node.value.value if isinstance(node.value, ast.Constant) else None
-            found = given.named(name) if isinstance(name, str) else None
-            if found is not None:
-                node.value = ast.Constant(GROUPS.key(found))
-                given.used = True
-            elif given.attributes and isinstance(name, str) and "." not in name:
-                known = suggestion(name, given.attributes)
-                raise ParameterError(f"{text}: --groups has no attribute {name!r}{known}")
-    return parse(ast.unparse(tree))
+            values = [node.value]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            measure = ir_measures.measures.registry.get(node.func.id)
+            order = getattr(measure, "POSITIONAL", ())
+            values = node.args[order.index("groups") :][:1] if "groups" in order else []
+        for value in values:
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value
 
 
 def completed(given: GivenGroups, measure: Any) -> Any:

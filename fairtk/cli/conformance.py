@@ -16,8 +16,8 @@ _WIDTH = 98
 
 
 @click.command("conformance")
-@click.argument("run", type=FILE, required=False)
 @click.argument("qrels", type=FILE, required=False)
+@click.argument("run", type=FILE, required=False)
 @click.option("--groups", type=FILE, help="Groups of documents, for the definitions of TREC.")
 @target_option
 @cutoff_option("Ranks that the machine user and the track read.")
@@ -28,11 +28,11 @@ _WIDTH = 98
               "[default: never (RBP)]")  # fmt: skip
 @printing_options
 def command(
-    run: str | None, qrels: str | None, form: str, output: str | None, **options: Any
+    qrels: str | None, run: str | None, form: str, output: str | None, **options: Any
 ) -> None:
     """Compare fairtk's numbers with plain implementations of the published definitions.
 
-    Without RUN and QRELS on packaged fixtures, beside the numbers that the published code gave for
+    Without QRELS and RUN on packaged fixtures, beside the numbers that the published code gave for
     them; else on that run. The definitions: Towards Fair RAG (the paper's text, and its code),
     expeval, TREC Fair Ranking 2022 (Tasks 1 and 2), trec_eval's nDCG. Each difference, of fairtk
     from a definition and of definitions from each other, comes with its cause.
@@ -43,8 +43,8 @@ def command(
     \b
     Examples:
       fairtk conformance
-      fairtk conformance sampled.run qrels.txt --cutoff 5
-      fairtk conformance bm25.run qrels.txt --groups gender.tsv --target uniform --cutoff 20
+      fairtk conformance qrels.txt sampled.run --cutoff 5
+      fairtk conformance qrels.txt bm25.run --groups gender.tsv --target uniform --cutoff 20
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.conformance import conformance
 

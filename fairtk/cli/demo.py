@@ -9,22 +9,16 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import printing_options
+from fairtk.cli.options import printing_options, samples_option
 from fairtk.cli.output import TABLE, echo, echo_frame, wrapped_lines
 from fairtk.plugins import on_terminal
 
 
 @click.command("demo")
-@click.option(
-    "--n-samples",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="Sampled rankings per query and alpha.",
-)
+@samples_option("Sampled rankings per query and alpha.", default=100)
 @click.option("--queries", type=click.IntRange(min=1), help="Use the first so many queries only.")
 @printing_options
-def command(n_samples: int, queries: int | None, form: str, output: str | None) -> None:
+def command(samples: int, queries: int | None, form: str, output: str | None) -> None:
     """Run BM25, fair sampling and a tiny T5 on the packaged collection.
 
     Rankings are sampled from a Plackett-Luce policy at several alpha (0 is uniform, larger is
@@ -37,7 +31,7 @@ def command(n_samples: int, queries: int | None, form: str, output: str | None) 
     from fairtk.measures import parse, written
 
     started = time.monotonic()
-    table = study.run(n_samples=n_samples, queries=queries, progress=DemoProgress())
+    table = study.run(n_samples=samples, queries=queries, progress=DemoProgress())
     if form != TABLE:
         echo_frame(form, table, output)
         return

@@ -7,7 +7,15 @@ import warnings
 
 import click
 
-from fairtk.cli.options import FILE, cutoff_option, measures_option, printing_options, target_option
+from fairtk.cli.options import (
+    FILE,
+    cutoff_option,
+    groups_option,
+    measures_option,
+    printing_options,
+    run_argument,
+    target_option,
+)
 from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.errors import DataWarning, InputError
 from fairtk.plugins import to_stderr
@@ -16,9 +24,9 @@ _WIDTH = 98
 
 
 @click.command("doctor")
-@click.argument("run", type=FILE)
 @click.argument("qrels", type=FILE)
-@click.argument("groups", type=FILE, nargs=-1)
+@run_argument
+@groups_option
 @target_option
 @measures_option(
     "A measure that ties may move; by default EE_D, EE_R, EE_L and E(nDCG) at the cutoff, AWRF "
@@ -29,8 +37,8 @@ _WIDTH = 98
               help="Groups with fewer documents have little support.")  # fmt: skip
 @printing_options
 def command(
-    run: str,
     qrels: str,
+    run: str,
     groups: tuple[str, ...],
     target: str | None,
     measures: tuple[str, ...],
@@ -39,7 +47,7 @@ def command(
     form: str,
     output: str | None,
 ) -> None:
-    """Examine RUN beside QRELS and GROUPS: a verdict, what is wrong, and what to do.
+    """Examine RUN beside QRELS and groups: a verdict, what is wrong, and what to do.
 
     Everything is said at once: broken rows are counted and left out, and all checks see the rest.
     Looked for: broken, cut off and repeated lines, ids written in two ways, queries missing on
@@ -51,9 +59,9 @@ def command(
 
     \b
     Examples:
-      fairtk doctor bm25.run qrels.txt
-      fairtk doctor bm25.run qrels.txt gender.tsv --target uniform --cutoff 20
-      fairtk doctor bm25.run qrels.txt --format json --output doctor.json --strict
+      fairtk doctor qrels.txt bm25.run
+      fairtk doctor qrels.txt bm25.run --groups gender.tsv --target uniform -k 20
+      fairtk doctor qrels.txt bm25.run --format json --output doctor.json --strict
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.doctor import doctor
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import (
-    Numbers,
+    alpha_option,
     cutoff_option,
     draws_options,
     gold_option,
@@ -30,8 +30,8 @@ from fairtk.plugins import to_stderr
 @click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",
               help="EE_D, EE_R, EE_L, AWRF, E(nDCG@k) or EU.")  # fmt: skip
 @click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="Likewise.")
-@click.option("--alphas", type=Numbers(float), metavar="A,A,...", help="The exponents.  "
-              "[default: 0,0.25,0.5,1,1.5,2,3,4,6,8,12,16]")  # fmt: skip
+@alpha_option("An exponent. Repeatable.  [default: 0, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16]",
+              name="alphas")  # fmt: skip
 @click.option("--answers", "answer_files", multiple=True, metavar="[NAME:]ALPHA=FILE",
               help="For EU: a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer, "
               "generated at ALPHA from the run NAME (its file without suffix). "
@@ -51,7 +51,7 @@ def command(
     runs: tuple[str, ...],
     x: str,
     y: str,
-    alphas: list[float] | None,
+    alphas: tuple[float, ...],
     answer_files: tuple[str, ...],
     levels: tuple[float, ...],
     plot: str | None,
@@ -74,7 +74,7 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.frontier import frontier
 
-    if alphas is not None:
+    if alphas:
         options["alphas"] = alphas
     with to_stderr():
         options["answers"] = _answers(answer_files, runs)

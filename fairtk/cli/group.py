@@ -101,7 +101,9 @@ COMMANDS = {
     "demo": "Run the whole pipeline on the packaged collection and model.",
     "evaluate": "Measure run files against qrels.",
     "compare": "Compare run files with a baseline: paired tests, intervals.",
+    "sample": "Draw fair rankings from the run of any retriever.",
     "doctor": "Say what is wrong with a run, its labels and groups.",
+    "explain": "Say which group, rank or query costs how much of AWRF or EE_L.",
     "sensitivity": "Say whether the order of runs holds under other choices.",
     "frontier": "Sweep alpha over runs: exact curves, areas, equal utility.",
     "conformance": "Compare fairtk's numbers with the published definitions.",
@@ -287,9 +289,38 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(callback)
     def called(*args: Any, **options: Any) -> Any:
         _begin()
-        return callback(*args, **options)
+        try:
+            return callback(*args, **options)
+        except InputError as error:
+            runs = options.get("runs") or [options.get("run")]
+            if options.get("qrels") and runs[0]:
+                _refuse_swapped(options["qrels"], runs, error)
+            raise
 
     return called
+
+
+def _refuse_swapped(qrels: str, runs: Sequence[str], error: InputError) -> None:
+    """Say that a run and labels stand in each other's place, where that is what went wrong."""
+    from fairtk.io import read_qrels, read_run
+
+    if not _is_read(read_run, qrels):
+        return
+    for file in runs:
+        if _is_read(read_qrels, file):
+            raise InputError(
+                f"QRELS stands before RUN: {qrels} is a run, {file} holds labels; give them in "
+                "this order"
+            ) from error
+
+
+def _is_read(read: Callable[[str], Any], file: str) -> bool:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            read(file)
+    except (FairtkError, OSError):
+        return False
+    return True
 
 
 def _begin() -> None:

@@ -39,28 +39,12 @@ class InputFile(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Numbers(click.ParamType):  # type: ignore[type-arg]
-    """Numbers between commas, as in ``5,10``."""
-
-    name = "N,N,..."
-
-    def __init__(self, kind: type[int] | type[float]) -> None:
-        self.kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the numbers as a list."""
-        try:
-            return [self.kind(part) for part in value.split(",")]
-        except ValueError:
-            form = "whole numbers" if self.kind is int else "numbers"
-            self.fail(f"expected {form} between commas, as in 5,10; found {value!r}", param, ctx)
-
-
 FILE = InputFile()
 FILE_OR_NAME = InputFile(exists=False)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 qrels_argument = click.argument("qrels", type=FILE_OR_NAME)
+run_argument = click.argument("run", type=FILE)
 runs_argument = click.argument("runs", type=FILE, nargs=-1, required=True)
 gold_option = click.option(
     "--gold",
@@ -100,10 +84,23 @@ def measures_option(help: str, required: bool = False) -> Decorator:
 
 
 def cutoff_option(help: str, default: int | None = 5) -> Decorator:
-    """Return the option ``--cutoff``: a number of ranks."""
+    """Return the option ``-k``: a number of ranks."""
+    return _option("-k", "--cutoff", click.IntRange(min=1), default, help)
+
+
+def samples_option(help: str, default: int | None = None) -> Decorator:
+    """Return the option ``-n``: a number of sampled rankings."""
+    return _option("-n", "--samples", click.IntRange(min=1), default, help)
+
+
+def alpha_option(help: str, name: str = "alpha") -> Decorator:
+    """Return the option ``-a``: an exponent of `fairtk.FairSampler`; of ``alphas``, repeatable."""
+    return click.option("-a", "--alpha", name, type=float, multiple=name == "alphas", help=help)
+
+
+def _option(short: str, name: str, kind: Any, default: Any, help: str) -> Decorator:
     show = default is not None
-    kind = click.IntRange(min=1)
-    return click.option("--cutoff", type=kind, default=default, show_default=show, help=help)
+    return click.option(short, name, type=kind, default=default, show_default=show, help=help)
 
 
 def plot_option(help: str) -> Decorator:
@@ -163,6 +160,13 @@ output_option = click.option(
 )
 printing_options = all_of(format_option, output_option)
 """How the result is printed, and where."""
+order_option = click.option(
+    "--order",
+    type=click.Choice(["auto", "rank", "score"]),
+    default="auto",
+    show_default=True,
+    help="What orders a run: auto refuses runs whose ranks and scores disagree.",
+)
 measuring_options = all_of(
     qrels_argument,
     runs_argument,
@@ -179,13 +183,7 @@ measuring_options = all_of(
     gold_option,
     groups_option,
     targets_option,
-    click.option(
-        "--order",
-        type=click.Choice(["auto", "rank", "score"]),
-        default="auto",
-        show_default=True,
-        help="What orders a run: auto refuses runs whose ranks and scores disagree.",
-    ),
+    order_option,
 )
 """The arguments QRELS and RUNS, and the options of measuring."""
 

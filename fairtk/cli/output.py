@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -43,6 +44,17 @@ def echo(text: str | Sequence[str], output: str | None = None) -> None:
 
     with atomic_text(Path(str(output))) as file:
         file.write(text if text.endswith("\n") else text + "\n")
+
+
+def echo_file(write: Callable[[Path], object], output: str) -> None:
+    """Let something write a file; ``-`` prints its text on standard output."""
+    if output != STDOUT:
+        write(Path(output))
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch, "file")
+        write(file)
+        echo(file.read_text(encoding="utf-8"))
 
 
 def echo_rows(

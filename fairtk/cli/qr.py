@@ -34,7 +34,7 @@ BASELINES = "fairtk-baselines"
 @click.argument("source", metavar="CONFIG|FOLDER|DATASET")
 @click.option("-o", "--output", metavar="DIR", help="Where results go.  [default: fair-qr-study]")
 @study_options
-@click.option("-a", "--attribute", "attributes", multiple=True,
+@click.option("--attribute", "attributes", multiple=True,
               help="gender, geography, another dimension of the track, or dimensions crossed by "
               "'*'. Repeatable.  [default: gender, geography]")  # fmt: skip
 @click.option("-s", "--system", "systems", multiple=True,

@@ -11,10 +11,13 @@ import click
 
 from fairtk.cli.options import (
     ModelOption,
+    alpha_option,
+    cutoff_option,
     engine_options,
     format_option,
     open_ledger,
     paying_options,
+    samples_option,
     server_settings,
     study_options,
 )
@@ -31,10 +34,9 @@ from fairtk.cli.output import echo_frame, said_command
               "Repeatable.  [default: bm25]")  # fmt: skip
 @click.option("-g", "--generator", "generators", multiple=True, cls=ModelOption, use="answers",
               default_text="t5:google/flan-t5-small")  # fmt: skip
-@click.option("-a", "--alpha", "alphas", type=float, multiple=True,
-              help="Of the sampler. Repeatable.  [default: 1, 2, 4, 8]")  # fmt: skip
-@click.option("-n", "--samples", type=int, help="Rankings per query and alpha.  [default: 100]")
-@click.option("-k", "--cutoff", type=int, help="Documents that are read.  [default: 5]")
+@alpha_option("Of the sampler. Repeatable.  [default: 1, 2, 4, 8]", name="alphas")
+@samples_option("Rankings per query and alpha.  [default: 100]")
+@cutoff_option("Documents that are read.  [default: 5]", default=None)
 @click.option("--seed", type=int, help="Of the samplers.  [default: 42]")
 @click.option("--limit", type=int, metavar="Q",
               help="The first Q queries of each task.  [default: 1000]")  # fmt: skip

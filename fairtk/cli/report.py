@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import tempfile
-from pathlib import Path
 
 import click
 
 from fairtk.cli.options import cutoff_option, measures_option, test_options
-from fairtk.cli.output import STDOUT, echo, said_command
+from fairtk.cli.output import STDOUT, echo_file, said_command
 
 
 @click.command("report")
@@ -73,11 +71,6 @@ def command(
         command=said_command(),
         sections=load_sections(place),
     )
+    echo_file(write, output)
     if output != STDOUT:
-        write(output)
         click.echo(f"Report: {output}")
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        page = Path(scratch, "report.html")
-        write(page)
-        echo(page.read_text(encoding="utf-8"))

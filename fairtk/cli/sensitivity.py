@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairtk.analysis import CHOICES
-from fairtk.cli.options import Numbers, measuring_options, plot_option, printing_options
+from fairtk.cli.options import measuring_options, plot_option, printing_options
 from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
 from fairtk.plugins import to_stderr
 
@@ -17,8 +17,9 @@ from fairtk.plugins import to_stderr
 @measuring_options
 @click.option("--vary", type=click.Choice(CHOICES), multiple=True,
               help="What is chosen otherwise. Repeatable.  [default: all]")  # fmt: skip
-@click.option("--cutoffs", type=Numbers(int), metavar="K,K,...", help="Cutoffs that are tried.  "
-              "[default: 1,3,5,10,20,50]")  # fmt: skip
+@click.option("-k", "--cutoff", "cutoffs", type=click.IntRange(min=1), multiple=True,
+              help="A cutoff that is tried. Repeatable.  "
+              "[default: 1, 3, 5, 10, 20, 50]")  # fmt: skip
 @plot_option("A heat map of tau")
 @printing_options
 def command(
@@ -26,7 +27,7 @@ def command(
     runs: tuple[str, ...],
     measures: tuple[str, ...],
     vary: tuple[str, ...],
-    cutoffs: list[int] | None,
+    cutoffs: tuple[int, ...],
     plot: str | None,
     form: str,
     output: str | None,
@@ -49,7 +50,7 @@ def command(
 
     if vary:
         options["vary"] = vary
-    if cutoffs is not None:
+    if cutoffs:
         options["cutoffs"] = cutoffs
     with to_stderr():
         outcome = sensitivity(qrels, runs, measures, **options)

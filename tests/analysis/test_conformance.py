@@ -155,7 +155,7 @@ def test_the_command(tmp_path):
     run, qrels = frames()
     fairtk.io.write_run(run, tmp_path / "a.run")
     fairtk.io.write_qrels(qrels, tmp_path / "qrels.txt")
-    files = [str(tmp_path / "a.run"), str(tmp_path / "qrels.txt")]
+    files = [str(tmp_path / "qrels.txt"), str(tmp_path / "a.run")]
     result = CliRunner().invoke(cli, ["conformance", *files, "--cutoff", "2"])
     assert result.exit_code == 0 and "All differences have a cause." in result.output
     result = CliRunner().invoke(cli, ["conformance", *files, "--format", "json"])

@@ -291,16 +291,16 @@ def test_the_command_says_it_by_exit_code(tmp_path, qrels):
         result = runner.invoke(cli, ["doctor", *map(str, args)])
         return result.exit_code, result.output
 
-    assert code(good, qrels)[0] == 0
-    assert code(good, qrels, "--strict")[0] == 0
-    assert code(thin, qrels)[0] == 0
-    assert code(thin, qrels, "--strict")[0] == 2
-    exit_code, output = code(bad, qrels, "--output", tmp_path / "d.json", "--format", "json")
+    assert code(qrels, good)[0] == 0
+    assert code(qrels, good, "--strict")[0] == 0
+    assert code(qrels, thin)[0] == 0
+    assert code(qrels, thin, "--strict")[0] == 2
+    exit_code, output = code(qrels, bad, "--output", tmp_path / "d.json", "--format", "json")
     assert exit_code == 2 and "1 error" in output
     report = pd.read_json(tmp_path / "d.json", typ="series")
     assert report["verdict"] == "not usable as it is"
     assert [f["check"] for f in report["findings"]] == ["broken-lines"]
-    assert code(thin, qrels, "--format", "csv")[1].startswith("level,check,about,count,text,remedy")
+    assert code(qrels, thin, "--format", "csv")[1].startswith("level,check,about,count,text,remedy")
 
 
 def test_labels_that_a_measure_does_not_take_are_said(tmp_path):

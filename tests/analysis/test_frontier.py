@@ -192,13 +192,13 @@ def test_the_command(tmp_path):
     fairtk.io.write_run(run(3), tmp_path / "two.run")
     files = [str(tmp_path / name) for name in ("qrels.txt", "one.run", "two.run")]
     picture = tmp_path / "f.svg"
-    args = ["frontier", *files, "--alphas", "0,2", "--resamples", "20"]
+    args = ["frontier", *files, "-a", "0", "-a", "2", "--resamples", "20"]
     result = CliRunner().invoke(cli, [*args, "--plot", str(picture)])
     assert result.exit_code == 0, result.output
     assert "one: area 0." in result.output and "where EE_R@5 is" in result.output
     assert picture.read_bytes().startswith(b"<?xml")
     assert CliRunner().invoke(cli, [*args, "--format", "csv"]).output.startswith("system,alpha,x,")
-    for wrong in (["--alphas", "a"], ["--answers", "1=x"], ["--answers", "no:1=x"]):
+    for wrong in (["--alpha", "a"], ["--answers", "1=x"], ["--answers", "no:1=x"]):
         assert CliRunner().invoke(cli, [*args, *wrong]).exit_code == 2
 
 
@@ -210,7 +210,7 @@ def test_the_command_reads_answers(tmp_path):
         cli,
         ["frontier", str(tmp_path / "qrels.tsv"), str(tmp_path / "one.run"), "-x", "EE_D@2", "-y",
          "EU(utility='accuracy')", "--answers", f"2={tmp_path / 'two.parquet'}", "--cutoff", "2",
-         "--alphas", "1.5,2", "--resamples", "10", "--format", "csv"],
+         "-a", "1.5", "-a", "2", "--resamples", "10", "--format", "csv"],
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "one,1.5," in result.output

@@ -151,10 +151,10 @@ def test_the_command_and_its_heat_map(tmp_path):
         files.append(str(tmp_path / f"{name}.run"))
     args = ["sensitivity", *files, "-m", "EE_R@1", "-m", "EE_D@1", "--vary", "cutoff"]
     picture = tmp_path / "heat.svg"
-    result = CliRunner().invoke(cli, [*args, "--cutoffs", "1,3", "--plot", str(picture)])
+    result = CliRunner().invoke(cli, [*args, "-k", "1", "-k", "3", "--plot", str(picture)])
     assert result.exit_code == 0, result.output
     assert "late (flips)" in result.output and "EE_R@1: early wins, but not" in result.output
     assert picture.read_bytes().startswith(b"<?xml")
     result = CliRunner().invoke(cli, [*args, "--format", "csv"])
     assert result.output.startswith("measure,choice,setting,tau,winner,flips")
-    assert CliRunner().invoke(cli, [*args, "--cutoffs", "a"]).exit_code == 2
+    assert CliRunner().invoke(cli, [*args, "-k", "a"]).exit_code == 2

@@ -282,7 +282,7 @@ class TestWrongInput:
         )
 
     def test_qrels_and_run_exchanged(self, folder, fairtk):
-        assert "plain.run:1: expected 4 columns" in error(
+        assert "plain.run is a run, qrels.txt holds labels" in error(
             fairtk("evaluate", "plain.run", "qrels.txt", "-m", "P@1")
         )
 

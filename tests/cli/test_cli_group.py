@@ -118,7 +118,9 @@ class TestGroup:
     def test_each_command_says_where_its_result_goes_and_how(self, fairtk, name):
         shown = fairtk(name, "--help").stdout
         assert "-o, --output " in shown
-        assert ("--format [table|csv|json|latex|markdown]" in shown) == (name != "report")
+        assert ("--format [table|csv|json|latex|markdown]" in shown) == (
+            name not in ("report", "sample")
+        )
 
     def test_formats_are_those_that_can_be_written(self):
         assert (*FORMATS,) == (TABLE, *RENDERED)

@@ -1,11 +1,13 @@
 """`fairtk groups`, and `fairtk evaluate` with groups and targets from files."""
 
+import io
 import json
 import math
 
 import pandas as pd
 import pytest
 
+import fairtk
 from fairtk import AWRF, Groups, Target
 from fairtk.io import read_qrels, read_run
 
@@ -62,6 +64,34 @@ class TestEvaluate:
         header = result.stdout.splitlines()[0]
         assert header.split("  ")[-2:] == ["EE_L(groups='gender')@2", "nDCG_TREC@2 * AWRF@2"]
         assert "Lower is better: EE_L(groups='gender')@2." in result.stdout
+
+    @pytest.mark.parametrize(
+        "measure", ["ByGroup(P@1, 'gender')", "ByGroup( P@1,'gender', 'max') ", "E(AWRF('gender'))"]
+    )
+    def test_groups_of_a_file_without_a_name(self, folder, fairtk, measure):
+        words = ["evaluate", "qrels.txt", "t1.tsv", "--groups", "gender.tsv", "--format", "json"]
+        result = fairtk(*words, "-m", measure)
+        if measure.startswith("E("):  # AWRF takes none without a name
+            assert "parameters must be named" in error(result)
+            return
+        named = fairtk(*words, "-m", measure.replace("'gender'", "groups='gender'").replace(
+            "'max'", "compare='max'"))  # fmt: skip
+        assert result.exit_code == named.exit_code == 0, result.output
+        assert json.loads(result.stdout) == json.loads(named.stdout)
+
+    def test_an_attribute_that_no_file_has(self, folder, fairtk):
+        found = fairtk(
+            "evaluate",
+            "qrels.txt",
+            "t1.tsv",
+            "--groups",
+            "gender.tsv",
+            "-m",
+            "ByGroup(P@1, 'gendr')",
+        )
+        assert error(found).startswith(
+            "ByGroup(P@1, 'gendr'): --groups has no attribute 'gendr'; did you mean 'gender'?"
+        )
 
     def test_the_same_as_in_python(self, folder, fairtk):
         gender, region = Groups.read("gender.tsv"), Groups.read("region.tsv")
@@ -208,9 +238,11 @@ class TestGroups:
         (["groups", "gender.tsv", "--coverage", "-"], "t1.tsv"),
         (["groups", "gender.tsv", "--target", "qrels", "--qrels", "-"], "qrels.txt"),
         (["groups", "gender.tsv", "--target", "-"], "half.tsv"),
-        (["doctor", "-", "qrels.txt", "gender.tsv"], "t1.tsv"),
-        (["doctor", "t1.tsv", "-", "gender.tsv"], "qrels.txt"),
-        (["conformance", "-", "qrels.txt"], "t1.tsv"),
+        (["doctor", "-", "t1.tsv", "--groups", "gender.tsv"], "qrels.txt"),
+        (["doctor", "qrels.txt", "-", "--groups", "gender.tsv"], "t1.tsv"),
+        (["conformance", "qrels.txt", "-"], "t1.tsv"),
+        (["explain", "qrels.txt", "-", "-m", "EE_L@2"], "t1.tsv"),
+        (["explain", "-", "t1.tsv", "-m", "EE_L@2"], "qrels.txt"),
         (["frontier", "-", "t1.tsv"], "qrels.txt"),
         (["sensitivity", "qrels.txt", "t1.tsv", "-", "-m", "EE_D@2"], "t2.tsv"),
         (["evaluate", "qrels.txt", "t1.tsv", "--groups", "-", "--target", "uniform", "-m", "AWRF"],
@@ -224,3 +256,45 @@ def test_any_file_may_be_standard_input(folder, fairtk, words, file):
     assert result.exit_code == 0, result.output
     assert result.stdout.replace("standard input", "stdin") == from_file.stdout
     assert "standard input" in fairtk(*words, stdin="broken\0").output
+
+
+class TestExplain:
+    WORDS = ("explain", "qrels.txt", "t1.tsv", "-m", "AWRF@2", "--groups", "gender.tsv",
+             "--target", "half.tsv")  # fmt: skip
+
+    @pytest.fixture
+    def explanation(self, folder):
+        gender = Groups.read("gender.tsv")
+        measure = AWRF(groups=gender, target=Target.read("half.tsv", gender)) @ 2
+        return fairtk.explain(measure, read_run("t1.tsv"), read_qrels("qrels.txt"))
+
+    def test_tables_and_figure(self, folder, command, explanation):
+        result = command(*self.WORDS, "--plot", "explain.svg")
+        assert result.exit_code == 0, result.output
+        assert result.stdout == f"{explanation}\n"
+        assert "<svg" in (folder / "explain.svg").read_text()
+
+    @pytest.mark.parametrize("part", ["group", "attribute", "rank", "query"])
+    def test_a_part(self, folder, command, explanation, part):
+        result = command(*self.WORDS, "--by", part, "--format", "csv")
+        expected = getattr(explanation, f"by_{part}")
+        assert list(pd.read_csv(io.StringIO(result.stdout)).columns) == list(expected.columns)
+        assert len(result.stdout.splitlines()) == len(expected) + 1
+
+    def test_all_parts_a_baseline_and_bands(self, folder, command):
+        result = command(*self.WORDS, "--baseline", "t2.tsv", "--band", "1", "--band", "2",
+                         "--format", "json")  # fmt: skip
+        rows = json.loads(result.stdout)
+        assert {"qid", "group", "ranks", "exposure", "cost", "baseline_cost"} <= rows[0].keys()
+        assert {row["ranks"] for row in rows} >= {"1", "2"}
+
+    def test_documents_by_groups(self, folder, command):
+        words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2"]
+        assert "not useful" in command(*words).stdout
+        by_group = command(*words, "--groups", "gender.tsv").stdout
+        assert "not useful" not in by_group and " m " in by_group
+
+    def test_wrong_measures(self, folder, command):
+        words = ["explain", "qrels.txt", "t1.tsv", "-m"]
+        assert "takes AWRF and EE_L" in error(command(*words, "nDCG@5"))
+        assert "give --groups FILE" in error(command(*words, "AWRF@5"))

@@ -120,8 +120,8 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
 
 @pytest.mark.slow
 def test_a_study_from_a_folder_with_flags(fairtk, wiki, tmp_path):
-    done = fairtk("qr", wiki, "-s", "fair-qr (no re-ranking)", "-a", "gender",
-                  "-a", "gender*geography", "--no-variations", "--no-tuning",
+    done = fairtk("qr", wiki, "-s", "fair-qr (no re-ranking)", "--attribute", "gender",
+                  "--attribute", "gender*geography", "--no-variations", "--no-tuning",
                   "--split", "eval", "--seed", "7",
                   "-o", "here", "--format", "csv")  # fmt: skip
     assert done.exit_code == 0, done.output
@@ -261,7 +261,7 @@ def test_a_server_without_keys_at_a_temperature_of_its_own(fairtk, config, monke
         (["./nowhere"], "there is no file or folder './nowhere'"),
         (["trec-fair/2022/tran/keywords"], "trec-fair/2022/tran/keywords"),
         (["trec-fair/2022/train/keywords", "--split", "eval"], "'split' is for folders"),
-        (["{wiki}", "-a", "gendr"], "'gendr'; did you mean 'gender'"),
+        (["{wiki}", "--attribute", "gendr"], "'gendr'; did you mean 'gender'"),
         (["{wiki}", "-s", "fair-rq"], "unknown system 'fair-rq'; did you mean 'fair-qr'"),
         (["{wiki}", "--split", "test"], "'test' is not one of"),
         (["{wiki}", "--llm", "keywrd"], "unknown backend 'keywrd'; did you mean 'keyword'"),

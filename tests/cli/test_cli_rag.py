@@ -69,7 +69,7 @@ def test_from_files_to_tables(tmp_path, fairtk):
         ([FOLDER, "-t", 2, "-r", "bm52"], "did you mean 'bm25'"),
         ([FOLDER, "-t", 2, "-g", "gpt"], "generator"),
         ([FOLDER, "-t", 2, "-a", 1, "-a", 1], "alpha 1 is given twice"),
-        ([FOLDER, "-t", 2, "-n", 0], "n_samples"),
+        ([FOLDER, "-t", 2, "-n", 0], "'--samples'"),
         ([FOLDER, "-t", 8], "unknown LaMP task 8; known: 1, 2"),
         ([FOLDER, "-t", 2, "-g", MODEL, "--base-url", "http://x"], "base_url: for generators that"),
         ([FOLDER, "-t", 2, "-g", "openai:m", "--set", "seed"], "--set takes NAME=VALUE, e.g."),

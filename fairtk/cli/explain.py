@@ -1,0 +1,96 @@
+"""``fairtk explain``: which group, rank or query costs how much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairtk.analysis import GivenGroups, as_labels, completed, parse_with
+from fairtk.cli.options import (
+    FILE,
+    groups_option,
+    order_option,
+    plot_option,
+    printing_options,
+    qrels_argument,
+    run_argument,
+    targets_option,
+)
+from fairtk.cli.output import TABLE, echo, echo_frame
+from fairtk.plugins import to_stderr
+
+_PARTS = ("group", "attribute", "rank", "query")
+
+
+@click.command("explain")
+@qrels_argument
+@run_argument
+@click.option("-m", "--measure", required=True, metavar="MEASURE",
+              help="AWRF or EE_L, e.g. -m AWRF@20.")  # fmt: skip
+@groups_option
+@targets_option
+@click.option("--baseline", type=FILE, metavar="RUN",
+              help="Another run: the change of each part stands beside it.")  # fmt: skip
+@click.option("--band", "bands", type=click.IntRange(min=1), multiple=True, metavar="RANK",
+              help="The last rank of a band. Repeatable, e.g. --band 5 --band 20.")  # fmt: skip
+@click.option("--by", type=click.Choice(_PARTS),
+              help="This table alone, all its rows and columns.  [default: all tables, cut; in "
+              "csv and json one row per query, group and band]")  # fmt: skip
+@order_option
+@plot_option("The same as a figure")
+@printing_options
+def command(
+    qrels: str,
+    run: str,
+    measure: str,
+    groups: tuple[str, ...],
+    targets: tuple[str, ...],
+    baseline: str | None,
+    bands: tuple[int, ...],
+    by: str | None,
+    order: Any,
+    plot: str | None,
+    form: str,
+    output: str | None,
+) -> None:
+    """Break AWRF or EE_L of RUN down: which groups, ranks and queries cost how much.
+
+    The cost is 1 - AWRF, or EE_L itself, and each table adds up to it. EE_L without groups is by
+    documents; their costs are summed by --groups, if given. What the parts are, and what they are
+    not, says `fairtk docs explain`. `fairtk.explain` does the same in Python.
+
+    \b
+    Examples:
+      fairtk explain qrels.txt bm25.run -m AWRF@20 --groups gender.tsv --target qrels
+      fairtk explain qrels.txt fair.run -m AWRF@20 --groups gender.tsv --target uniform \\
+        --baseline bm25.run --plot explain.svg
+      fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.io import read_run
+    from fairtk.measures import ExpectedExposureLoss
+    from fairtk.measures.explain import explain
+
+    with to_stderr():
+        options = GivenGroups.read(groups, targets)
+        parsed = parse_with(options, measure)
+        options.labels = as_labels(qrels, None, [parsed])
+        whole = completed(options, parsed)
+        by_document = isinstance(whole, ExpectedExposureLoss) and whole["groups"] is None
+        explanation = explain(
+            whole,
+            read_run(run, order),
+            options.labels,
+            baseline=None if baseline is None else read_run(baseline, order),
+            groups=options.crossed if groups and by_document else None,
+            bands=bands or None,
+        )
+    if plot is not None:
+        explanation.plot(Path(plot))
+    if by is not None:
+        echo_frame(form, getattr(explanation, f"by_{by}"), output)
+    elif form != TABLE:
+        echo_frame(form, explanation.to_frame(), output)
+    else:
+        echo(str(explanation), output)
