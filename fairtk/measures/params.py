@@ -16,7 +16,6 @@ import re
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import Any
-from weakref import WeakValueDictionary
 
 import ir_measures
 from ir_measures import ParamInfo
@@ -290,11 +289,11 @@ class ObjectParam(Param):
         desc: str = "",
         write: Callable[[Any], str] = repr,
     ) -> None:
-        self._given: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._given = registry.Living()
         text = default
         if default is not NOT_GIVEN and not isinstance(default, str):
             text = write(default)
-            self._given[text] = default
+            self._given.add(text, default)
         super().__init__(dtype=(str,), default=text, desc=desc)
         self.ready = not isinstance(default, str)
         self.default_object = None if default is NOT_GIVEN else default
@@ -325,13 +324,15 @@ class ObjectParam(Param):
         try:
             other = self.resolve(text)
         except InputError:
-            self._given[text] = value
-            return text
+            other = value
+            self._given.add(text, value)
         if other != value:
             raise ParameterError(
                 f"{measure}: {name}: {type(value).__module__}.{type(value).__name__} prints as "
                 f"{text!r}, like another object; give it another name"
             )
+        if self._given.get(text) is not None:
+            self._given.add(text, value)
         return text
 
     def resolve(self, value: Any) -> Any:

@@ -254,6 +254,21 @@ study_systems: Registry[StudySystemSpec] = Registry("system of the study", Study
 Named = TypeVar("Named", "Groups", "Target")
 
 
+class Living:
+    """Objects by their string form as long as they live; equal ones stand in for each other."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, WeakValueDictionary[int, Any]] = {}
+
+    def add(self, text: str, value: Any) -> None:
+        """Remember an object, also beside an equal one, which may not live as long."""
+        self._of.setdefault(text, WeakValueDictionary())[id(value)] = value
+
+    def get(self, text: str) -> Any:
+        """Return an object of that form; None: none lives."""
+        return next(iter(self._of.get(text, {}).values()), None)
+
+
 class Directory(Generic[Named]):
     """What strings stand for; the class of the objects is imported when a file is read."""
 
@@ -261,7 +276,7 @@ class Directory(Generic[Named]):
         self._kind = kind
         self._cls = cls
         self._known: dict[str, Named] = {}
-        self._by_key: WeakValueDictionary[str, Named] = WeakValueDictionary()
+        self._by_key = Living()
 
     def register(self, value: Named, name: str) -> str:
         """Make an object known under a name; another that has it is a `DuplicateError`."""
@@ -275,7 +290,7 @@ class Directory(Generic[Named]):
 
     def key(self, value: Named) -> str:
         """Return the string form of an object, and remember what it stands for."""
-        self._by_key.setdefault(value.key, value)
+        self._by_key.add(value.key, value)
         return value.key
 
     def find(self, text: str) -> Named:
