@@ -16,10 +16,9 @@ import pandas as pd
 from ir_measures import nDCG
 
 from fairtk import EE_D, EE_R
-from fairtk.exposure.bounds import values_and_bounds
 from fairtk.exposure.browsing import MU
-from fairtk.exposure.expected import RankWeights, expected_exposure, make_grades
-from fairtk.measures.judged import Judged
+from fairtk.exposure.expected import RankWeights, expected_exposure, make_grades, values_and_bounds
+from fairtk.measures import Judged
 
 QUERIES, SAMPLES, CUTOFF, CANDIDATES, REPEATS = 1000, 100, 5, 200, 5
 

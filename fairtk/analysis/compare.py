@@ -354,7 +354,7 @@ def compare(
     systems = SystemComparison(
         tables, names, first.file, lambda text: getattr(by_label[text], "better", "higher")
     )
-    variances = SamplingVariances(frames.__getitem__, labels, by_label)
+    variances = SamplingVariances(frames.__getitem__, labels.with_text_ids(), by_label)
     margin = _by_label(margin, found)
     table = systems.table(drawing, correction, margin, variances if levels else None)
     table = table.rename(columns={"system": "run"}).drop(columns="undefined")

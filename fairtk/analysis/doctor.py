@@ -27,6 +27,7 @@ from fairtk.frames import (
     Qrels,
     Run,
     from_ir_measures,
+    uncoded,
 )
 from fairtk.groups import Groups, Target, attribute_of_rows
 from fairtk.io import (
@@ -216,11 +217,13 @@ def _moved(
 
 
 def _run(data: Any, errors: list[Flaw]) -> pd.DataFrame:
-    return run_of(data, "auto") if isinstance(data, Rows) else read_run(data, errors=errors)
+    return (
+        uncoded(run_of(data, "auto")) if isinstance(data, Rows) else read_run(data, errors=errors)
+    )
 
 
 def _labels(data: Any, errors: list[Flaw]) -> pd.DataFrame:
-    return labels_in(data) if isinstance(data, Rows) else read_qrels(data, errors)
+    return uncoded(labels_in(data)) if isinstance(data, Rows) else read_qrels(data, errors)
 
 
 def _attribute(data: Any, errors: list[Flaw]) -> Groups:

@@ -31,7 +31,6 @@ from fairtk.errors import (
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
-    LABEL,
     QANSWER,
     QID,
     FloatArray,
@@ -39,22 +38,28 @@ from fairtk.frames import (
     Qrels,
     Run,
     from_ir_measures,
-    ours,
     require,
     warn_of_unmatched,
 )
 from fairtk.io import (
     STDIN,
     add_answers,
+    coded_qrels,
+    coded_run,
     labels_of,
     naming,
     read_answers,
     read_gold_answers,
-    read_qrels,
-    read_run,
     resolve_dataset,
 )
-from fairtk.measures import FairEvaluator, FairMeasure, refuse_samples, whole_labels, written
+from fairtk.measures import (
+    FairEvaluator,
+    FairMeasure,
+    qrel_columns,
+    refuse_samples,
+    whole_labels,
+    written,
+)
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -113,33 +118,33 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
     return dict(zip(names, files, strict=True)), data
 
 
-def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> pd.DataFrame:
+def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     """Return labels with what the measures need."""
     where = "these qrels" if isinstance(qrels, pd.DataFrame) else fspath(qrels)
-    labels = _labels(qrels)
-    if labels.empty:
+    frame = _labels(qrels, where)
+    if frame.empty:
         raise InputError(f"{where}: these qrels have no rows, so there is no query to evaluate")
     needing = list(_needing(measures, "QREL_COLUMNS", GOLD_ANSWER))
-    if gold is None and needing and GOLD_ANSWER not in labels.columns:
+    if gold is None and needing and GOLD_ANSWER not in frame.columns:
         with contextlib.suppress(InputError):
             gold = _dataset_answers(qrels)
+    labels = Qrels(frame, where)
     if gold is not None:
         from fairtk.datasets import join_answers
 
         answers = gold if isinstance(gold, pd.DataFrame) else read_gold_answers(gold)
-        bare = labels.drop(columns=GOLD_ANSWER, errors="ignore")
+        bare = labels.with_text_ids().drop(columns=GOLD_ANSWER, errors="ignore")
         with contextlib.nullcontext() if isinstance(gold, pd.DataFrame) else naming(gold):
-            labels = join_answers(bare, answers)
+            labels = Qrels(join_answers(bare, answers), where)
     for measure in needing:
-        if GOLD_ANSWER not in labels.columns:
+        if GOLD_ANSWER not in labels.frame.columns:
             raise InputError(
                 f"{measure!r} needs gold answers: give --gold FILE (columns qid, gold_answer), or "
                 "qrels with the named column gold_answer"
             )
     foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in _parts(m))]
     if foreign:
-        numbers = whole_labels(foreign, Qrels(labels, where).labels, where)
-        labels = labels.assign(**{LABEL: numbers})
+        whole_labels(foreign, labels.labels, where)
     return labels
 
 
@@ -148,34 +153,37 @@ def as_run(
 ) -> Run:
     """Return a run with what the measures need; what it lacks, or names differently, is said."""
     if isinstance(run, pd.DataFrame):
-        run = _with_ids(from_ir_measures(run, where), where)
+        frame = from_ir_measures(run, where)
+        require(frame, [QID, DOCNO], where)
     else:
-        run = read_run(run, order)
+        frame = coded_run(run, order)
+    checked = Run(frame, where)
     if answers is not None:
-        named = "the answers" if isinstance(answers, pd.DataFrame) else fspath(answers)
+        name = "the answers" if isinstance(answers, pd.DataFrame) else fspath(answers)
         if not isinstance(answers, pd.DataFrame):
             answers = read_answers(answers)
-        run = add_answers(run, answers, named)
+        checked = Run(add_answers(checked.with_text_ids(), answers, name), where)
     for measure in _needing(measures, "RUN_COLUMNS", QANSWER):
-        if QANSWER not in run.columns and len(run):
+        if QANSWER not in checked.frame.columns and len(checked):
             raise InputError(
                 f"{where}: {measure!r} needs the generated answers: give --answers FILE (columns "
                 "qid, sample, qanswer), or a Parquet run with the column qanswer"
             )
-    checked = Run(run, where)
     refuse_samples(measures, checked, where)
     _say_what_is_missing(checked, qrels.qids)
-    if DOCNO in ours(ir_measures.qrel_inputs(measures)):
+    if DOCNO in qrel_columns(measures):
         warn_of_unmatched(qrels, checked.queries, checked.documents_of, where)
     return checked
 
 
-def _labels(qrels: Any) -> pd.DataFrame:
+def _labels(qrels: Any, where: str) -> pd.DataFrame:
     if isinstance(qrels, pd.DataFrame):
-        return _with_ids(from_ir_measures(qrels, "these qrels"), "these qrels")
+        frame = from_ir_measures(qrels, where)
+        require(frame, [QID, DOCNO], where)
+        return frame
     name = fspath(qrels)
     if name == STDIN or Path(name).exists():
-        return read_qrels(qrels)
+        return coded_qrels(qrels)
     try:
         dataset = resolve_dataset(name, "evaluate")
     except NotFoundError as error:
@@ -195,12 +203,6 @@ def _dataset_answers(qrels: Any) -> pd.DataFrame | None:
     if isinstance(qrels, pd.DataFrame) or fspath(qrels) == STDIN or Path(qrels).exists():
         return None
     return get_answers(fspath(qrels))
-
-
-def _with_ids(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with its ids as text, as files have them."""
-    require(frame, [QID, DOCNO], where)
-    return Run(frame, where).with_text_ids()
 
 
 def _say_what_is_missing(run: Run, qids: ObjectArray) -> None:
@@ -243,7 +245,7 @@ class GivenGroups:
 
     attributes: dict[str, Groups]  # by name
     targets: tuple[Any, ...] = ()  # objects, ``uniform``, ``qrels`` or files
-    labels: pd.DataFrame | None = None  # for the target ``qrels``
+    labels: Qrels | None = None  # for the target ``qrels``
     used: bool = False
     _made: dict[tuple[str, str], Target] = field(default_factory=dict)
 
@@ -518,7 +520,7 @@ def evaluate(
         InputError: a file, frame or measure cannot be used; says which.
     """
     return evaluated(
-        qrels, runs, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
+        qrels, runs, measures, None, answers=answers, gold=gold, order=order, groups=groups,
         targets=targets,
     )[0]  # fmt: skip
 
@@ -527,14 +529,14 @@ def evaluated(
     qrels: Data,
     runs: Data | Sequence[Data] | Mapping[str, Data],
     measures: Sequence[Any] | str,
-    frames: dict[str, pd.DataFrame],
+    frames: dict[str, pd.DataFrame] | None,
     *,
     answers: Sequence[Data] = (),
     gold: Data | None = None,
     order: str = "auto",
     groups: Sequence[Any] = (),
     targets: Sequence[Any] = (),
-) -> tuple[EvaluatedRuns, pd.DataFrame]:
+) -> tuple[EvaluatedRuns, Qrels]:
     """Return the values and the labels, and put the runs into `frames` by file; see `evaluate`."""
     files, data = run_names(runs)
     answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
@@ -556,17 +558,17 @@ def evaluated(
             f"-m \"EE_L(groups='{next(iter(given.attributes))}')@20\""
         )
     _warn_of_item_forms(given, whole)
-    checked = Qrels(labels, "evaluate")
-    evaluator = _evaluator(wanted, checked)
-    result = EvaluatedRuns([], wanted, checked.qids.tolist())
+    evaluator = _evaluator(wanted, labels)
+    result = EvaluatedRuns([], wanted, labels.qids.tolist())
     if given.attributes:
         for text, measure in reversed(whole.items()):
             if "groups=" in repr(measure):
                 result.written[measure] = text
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
-        run = as_run(source, file or name, order, answer, wanted, checked)
-        frames[file or name] = run.frame
+        run = as_run(source, file or name, order, answer, wanted, labels)
+        if frames is not None:
+            frames[file or name] = run.with_text_ids()
         values = {
             m: dict(zip(result.qids, v.tolist(), strict=True)) for m, v in evaluator.values(run)
         }

@@ -270,12 +270,12 @@ def frontier(
     files, data = run_names(runs)
     given = GivenGroups.read(tuple(groups), tuple(targets))
     parsed = [parse_with(given, measure) for measure in (x, y)]
-    given.labels = labels = as_labels(qrels, gold, parsed)
+    given.labels = judged = as_labels(qrels, gold, parsed)
+    labels = judged.with_text_ids()
     measures = [completed(given, measure) for measure in parsed]
     exact = [m for m in measures if not _is_utility(m)]
-    known = Qrels(labels, "frontier")
     frames = {
-        name: as_run(run, file or name, order, None, exact, known).frame
+        name: as_run(run, file or name, order, None, exact, judged).with_text_ids()
         for (name, file), run in zip(files.items(), data, strict=True)
     }
     swept = {name: run for name, run in frames.items() if SAMPLE not in run.columns}

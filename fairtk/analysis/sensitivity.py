@@ -29,7 +29,7 @@ from fairtk.analysis.evaluate import (
     run_names,
 )
 from fairtk.errors import InputError, ParameterError
-from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray, Qrels
+from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
 from fairtk.io import INK, new_figure, write_figure
 from fairtk.measures import FairMeasure
 
@@ -354,12 +354,12 @@ def sensitivity(
     given = GivenGroups.read(tuple(groups), tuple(targets))
     asked = [measures] if isinstance(measures, str | ir_measures.Measure) else list(measures)
     parsed = {str(m).strip(): parse_with(given, m) for m in asked}
-    given.labels = labels = as_labels(qrels, gold, list(parsed.values()))
+    given.labels = judged = as_labels(qrels, gold, list(parsed.values()))
+    labels = judged.with_text_ids()
     whole = {text: completed(given, measure) for text, measure in parsed.items()}
-    known = Qrels(labels, "sensitivity")
     padded = answers or [None] * len(data)
     frames = {
-        name: as_run(run, file or name, order, answer, list(whole.values()), known).frame
+        name: as_run(run, file or name, order, answer, list(whole.values()), judged).with_text_ids()
         for (name, file), run, answer in zip(files.items(), data, padded, strict=True)
     }
     found = [

@@ -392,7 +392,7 @@ def open_results(
         raise InputError(f"{place / FILE}: no system has finished a query yet; run it again")
     qids = dict.fromkeys(qid for frame in frames.values() for qid in frame[QID])
     topics = pd.DataFrame({QID: list(dict.fromkeys([*qids, *failures[QID]]))})
-    labels = None if qrels is None else as_labels(qrels, gold, wanted)
+    labels = None if qrels is None else as_labels(qrels, gold, wanted).with_text_ids()
     results: Results = Experiment(frames, topics, labels, wanted)
     results.failures = failures
     results.config = {"stages": stages, "queries": len(topics), "store": FILE}

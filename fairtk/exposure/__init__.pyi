@@ -1,10 +1,3 @@
-from .bounds import Bounded as Bounded
-from .bounds import ExposureValues as ExposureValues
-from .bounds import cascade_relevance as cascade_relevance
-from .bounds import expeval_values as expeval_values
-from .bounds import fair_rag_values as fair_rag_values
-from .bounds import values_and_bounds as values_and_bounds
-from .bounds import worst_relevance as worst_relevance
 from .browsing import DCG as DCG
 from .browsing import GERR as GERR
 from .browsing import MU as MU
@@ -13,15 +6,22 @@ from .browsing import TREC as TREC
 from .browsing import BrowsingModel as BrowsingModel
 from .exact import expected_attention as expected_attention
 from .exact import find_alphas as find_alphas
+from .expected import Bounded as Bounded
+from .expected import ExposureValues as ExposureValues
 from .expected import Grades as Grades
 from .expected import RankWeights as RankWeights
 from .expected import attention as attention
+from .expected import cascade_relevance as cascade_relevance
 from .expected import expected_exposure as expected_exposure
+from .expected import expeval_values as expeval_values
+from .expected import fair_rag_values as fair_rag_values
 from .expected import ideal_gain as ideal_gain
 from .expected import make_grades as make_grades
 from .expected import normalized_gain as normalized_gain
 from .expected import target_exposure as target_exposure
 from .expected import total as total
+from .expected import values_and_bounds as values_and_bounds
+from .expected import worst_relevance as worst_relevance
 from .plackett_luce import METHODS as METHODS
 from .plackett_luce import SURE as SURE
 from .plackett_luce import Draws as Draws
@@ -33,7 +33,7 @@ from .plackett_luce import score_gaps as score_gaps
 
 # What other rooms use, and users need not:
 # isort: split
-from .bounds import HIGHER_IS_BETTER as HIGHER_IS_BETTER
-from .bounds import LOWER_IS_BETTER as LOWER_IS_BETTER
 from .expected import DEEPEST as DEEPEST
+from .expected import HIGHER_IS_BETTER as HIGHER_IS_BETTER
+from .expected import LOWER_IS_BETTER as LOWER_IS_BETTER
 from .expected import average as average

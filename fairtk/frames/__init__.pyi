@@ -14,8 +14,11 @@ from .columns import TEXT as TEXT
 from .columns import WEIGHT as WEIGHT
 from .columns import BoolArray as BoolArray
 from .columns import FloatArray as FloatArray
+from .columns import Ids as Ids
 from .columns import IntArray as IntArray
 from .columns import ObjectArray as ObjectArray
+from .columns import as_strings as as_strings
+from .columns import encode_ids as encode_ids
 from .columns import from_ir_measures as from_ir_measures
 from .columns import ours as ours
 from .columns import queries_of as queries_of
@@ -27,9 +30,6 @@ from .credit import ExpectedCredit as ExpectedCredit
 from .credit import refuse_subsets as refuse_subsets
 from .digests import ByContent as ByContent
 from .digests import digest as digest
-from .ids import Ids as Ids
-from .ids import as_strings as as_strings
-from .ids import encode_ids as encode_ids
 from .qrels import Qrels as Qrels
 from .runs import Run as Run
 
@@ -41,6 +41,7 @@ from .columns import CREDIT as CREDIT
 from .columns import CUTOFF as CUTOFF
 from .columns import DOC_ID as DOC_ID
 from .columns import ERROR as ERROR
+from .columns import IS_EMPTY as IS_EMPTY
 from .columns import NO_DOCUMENT as NO_DOCUMENT
 from .columns import OF_EXPOSURE as OF_EXPOSURE
 from .columns import QUERY_ID as QUERY_ID
@@ -48,12 +49,17 @@ from .columns import RELEVANCE as RELEVANCE
 from .columns import SOURCE_SAMPLE as SOURCE_SAMPLE
 from .columns import SUBSET as SUBSET
 from .columns import TO_IR_MEASURES as TO_IR_MEASURES
+from .columns import Coded as Coded
+from .columns import are_ids as are_ids
 from .columns import as_numbers as as_numbers
+from .columns import code_text as code_text
+from .columns import coded_frame as coded_frame
+from .columns import flaw_of as flaw_of
 from .columns import plain_columns as plain_columns
 from .columns import rows_by_code as rows_by_code
+from .columns import uncoded as uncoded
+from .columns import words as words
 from .digests import identity_name as identity_name
-from .ids import strange_character as strange_character
-from .ids import words as words
 from .qrels import LIMIT as LIMIT
 from .qrels import warn_of_unmatched as warn_of_unmatched
 from .runs import LOST_SAMPLES as LOST_SAMPLES

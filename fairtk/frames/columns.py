@@ -1,20 +1,28 @@
-"""Frames: the names of their columns, the types of their arrays, and the checks that texts are
-there.
+"""Columns of frames: their names, the types of their arrays, and the ids and texts in them.
 
 The names are PyTerrier's. `docs` of every frame type (Q, R, S, X, A, qrels, groups) are in
 ``docs/concepts/frames.md``; ir_measures' own names (``query_id``, ``doc_id``, ``relevance``) occur
 only at its border.
+
+An id is text, or a whole number that stands for its digits: 1 and "1" are the same query in two
+frames. Everything else would match nothing, or stop an evaluator that is written in C, so it is an
+error here, at every door.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, listed
 
@@ -183,3 +191,327 @@ def _strings(inp: pd.DataFrame, column: str, where: str, advice: str) -> list[st
                 f"string; found {value!r}: {advice}"
             )
     return values
+
+
+_REMEDY = {
+    float: "a number with a decimal point is another text than the whole one; convert the column "
+    "with .astype(int)",
+    bytes: "decode the column with .str.decode('utf-8')",
+    bool: "an id is text or a whole number",
+}
+
+IS_EMPTY = "is empty"
+"""What `flaw_of` says of an id without anything in it."""
+
+_STRANGE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
+_WHY = {
+    "\0": "evaluators written in C stop at it",
+    "\n": "a line break; stray quotes join lines",
+    "\r": "a line break; stray quotes join lines",
+    "\ufeff": "a byte order mark: the start of a file, left over from joined files",
+}
+
+
+def flaw_of(text: str) -> str:
+    """Return why a text is no id, such as `IS_EMPTY`; ``""`` if it is one.
+
+    An id has something in it, no spaces around it, and no character that evaluators, files or those
+    who read them take for an end: control characters, line breaks, halves of characters.
+    """
+    if not text:
+        return IS_EMPTY
+    strange = _STRANGE.search(text)
+    if strange is None:
+        return "has spaces around it" if text != text.strip() else ""
+    sign = strange.group()
+    half = "half a character: it was decoded wrongly"
+    why = _WHY.get(sign, half if "\ud800" <= sign <= "\udfff" else "a control character")
+    return f"has the character U+{ord(sign):04X} ({why})"
+
+
+def are_ids(texts: Sequence[str]) -> bool:
+    """Return whether texts are ids, looking at all of them at once; a TypeError: one is no text."""
+    together = "".join(texts)
+    if "" in texts:
+        return False
+    if _plain(together.encode("utf-8", "surrogatepass")):
+        return True
+    if not together.isprintable():
+        return not any(map(flaw_of, texts))
+    # printable, so that spaces are the only white space
+    lines = "\n" + "\n".join(texts) + "\n"
+    return "\n " not in lines and " \n" not in lines
+
+
+def _plain(raw: Any) -> bool:
+    """Return whether all bytes are letters, digits and signs of ASCII, no spaces."""
+    codes = np.frombuffer(raw, dtype=np.uint8)
+    return not len(codes) or bool(codes.min() > ord(" ") and codes.max() < 127)
+
+
+class Ids:
+    """Distinct ids, as text and for look-ups; the form that they did not come in is made late."""
+
+    def __init__(self, values: ObjectArray | pa.LargeStringArray) -> None:
+        self.values = values
+        self.size = len(values)
+
+    @cached_property
+    def text(self) -> ObjectArray:
+        """The ids as Python strings; shape (n_ids,)."""
+        values = self.values
+        return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
+
+    @cached_property
+    def _table(self) -> pa.LargeStringArray:
+        return pa.array(self.values, pa.large_string())
+
+    def flaws(self) -> dict[int, str]:
+        """Return the places of those that are no ids, and why (`flaw_of`)."""
+        values = self.values
+        if not isinstance(values, np.ndarray) and self.size:
+            raw = values.buffers()[2]
+            if raw is not None and _plain(raw) and pc.min(pc.binary_length(values)).as_py():
+                return {}
+        texts = self.text.tolist()
+        if are_ids(texts):
+            return {}
+        return {place: flaw for place, text in enumerate(texts) if (flaw := flaw_of(text))}
+
+    def find(self, others: Ids) -> IntArray:
+        """Return the place of each of other ids among these; -1 where it is none of them."""
+        return self.find_each([others])[0]
+
+    def find_each(self, many: Sequence[Ids]) -> list[IntArray]:
+        """Return the same for each of many, at the price of one where these are more."""
+        together = pa.concat_arrays([others._table for others in many])
+        place = np.asarray(pc.index_in(together, value_set=self._table).fill_null(-1))
+        ends = np.cumsum([others.size for others in many])[:-1]
+        return [part.astype(np.int64) for part in np.split(place, ends)]
+
+
+Coded: TypeAlias = tuple[IntArray, Ids]
+"""The code of each row's id, and the ids."""
+
+
+def coded_frame(
+    frame: pd.DataFrame, where: str, needs: Iterable[str], names: Iterable[str], either: bool
+) -> tuple[pd.DataFrame, dict[str, Coded]]:
+    """Return a frame that has the columns it needs, and those of its ids that it has, as codes.
+
+    With `either`, the frame may have ir_measures' names, and gets PyTerrier's; see `coded_ids`.
+    """
+    frame = from_ir_measures(frame, where) if either else frame
+    require(frame, needs, where)
+    return frame, {c: coded_ids(frame[c], c, where) for c in names if c in frame.columns}
+
+
+def uncoded(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose columns of ids are text where they are coded already."""
+    names = [c for c in (QID, DOCNO) if c in frame.columns and _is_coded(frame[c])]
+    return frame.assign(**{c: _uncoded(frame[c]) for c in names}) if names else frame
+
+
+def _is_coded(column: pd.Series) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def _uncoded(column: pd.Series) -> Any:
+    return column.cat.categories.array.take(column.cat.codes)
+
+
+def encode_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, ObjectArray]:
+    """Return ids as codes, and the distinct ids as text; see `coded_ids`."""
+    codes, ids = coded_ids(column, name, where)
+    return codes, ids.text
+
+
+def coded_ids(column: pd.Series, name: str, where: str) -> Coded:
+    """Return ids as codes, and the distinct ids in order of first appearance.
+
+    What is missing, no text and no whole number, or no id as text (`flaw_of`) is an `InputError`;
+    so are two ids that differ as they are and not as text, such as 1 and "1".
+    """
+    coded = _coded(column, name)
+    if coded is not None:
+        _refuse_flaws(coded[1], name, where)
+        return coded
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError:  # a list, a dict, an array: no id, and not to be compared
+        for row, value in enumerate(column.tolist()):
+            if getattr(type(value), "__hash__", None) is None:
+                _text(value, f"{where}: {name} in row {row}")
+        raise
+    if codes.min(initial=0) < 0:
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise InputError(f"{where}: {name} is missing (NaN) in row {row}; every row needs one")
+    ids = Ids(_texts_of(values, name, where))
+    _refuse_flaws(ids, name, where)
+    return codes.astype(np.int64, copy=False), ids
+
+
+def _coded(column: pd.Series, name: str) -> Coded | None:
+    """Return a column of text, or one that is coded already, as codes and ids; None: another."""
+    if not _is_coded(column):
+        texts = _complete_text(column)
+        return None if texts is None else _codes_of(texts, name)
+    texts = _complete_text(column.cat.categories)
+    codes = column.cat.codes.to_numpy(np.int64)
+    if texts is None or codes.min(initial=0) < 0:
+        return None
+    used = pd.unique(codes)
+    if len(used) == len(texts) and bool((used[1:] > used[:-1]).all()):
+        return codes, Ids(texts)
+    number = np.zeros(len(texts), dtype=np.int64)
+    number[used] = np.arange(len(used))
+    return number[codes], Ids(texts.take(pa.array(used)))
+
+
+def coded_among(
+    table: Ids, column: pd.Series, name: str, where: str
+) -> tuple[IntArray, Ids, IntArray]:
+    """Return ids as codes, the distinct ids in any order, and their places in a table of ids.
+
+    Most of the column are expected to be in the table.
+    """
+    texts = _complete_text(column)
+    if texts is None:
+        codes, ids = coded_ids(column, name, where)
+        return codes, ids, table.find(ids)
+    place = pc.index_in(texts, value_set=table._table)
+    whole, every = np.asarray(place.fill_null(-1)).astype(np.int64), table._table
+    rest = np.flatnonzero(whole < 0)
+    if len(rest):
+        codes, others = _codes_of(texts.take(pa.array(rest)), name)
+        _refuse_flaws(others, name, where)
+        whole[rest] = table.size + codes
+        every = pa.concat_arrays([every, others._table])
+    used = np.flatnonzero(np.bincount(whole, minlength=len(every)))
+    number = np.zeros(len(every), dtype=np.int64)
+    number[used] = np.arange(len(used))
+    return number[whole], Ids(every.take(pa.array(used))), np.where(used < table.size, used, -1)
+
+
+def _complete_text(column: pd.Series) -> pa.LargeStringArray | None:
+    """Return a column of text as Arrow has it; None if it is kept otherwise, or some is missing."""
+    if getattr(column.dtype, "storage", "") != "pyarrow":
+        return None
+    texts = pa.array(column.array)
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    return None if texts.null_count else texts.cast(pa.large_string())
+
+
+def code_text(column: pd.Series, name: str) -> tuple[pd.Series, dict[int, str]]:
+    """Return a column of text, none missing, coded (categorical), and which codes are no ids, why.
+
+    `coded_ids` takes what is coded as it is, and `uncoded` has it as text.
+    """
+    texts = _complete_text(column)
+    texts = pa.array(column.tolist(), pa.large_string()) if texts is None else texts
+    codes, ids = _codes_of(texts, name)
+    categories = pd.Index(pd.array(ids._table, dtype="str"))
+    coded = pd.Categorical.from_codes(codes, categories, validate=False)
+    return pd.Series(coded, index=column.index), ids.flaws()
+
+
+def _codes_of(texts: pa.LargeStringArray, name: str) -> Coded:
+    if name == QID:  # rows of a query mostly stand together
+        runs = pc.run_end_encode(texts)
+        coded, length = runs.values.dictionary_encode(), np.diff(runs.run_ends, prepend=0)
+        codes = np.repeat(np.asarray(coded.indices, dtype=np.int64), length)
+    else:
+        coded = texts.dictionary_encode()
+        codes = np.asarray(coded.indices).astype(np.int64)
+    return codes, Ids(coded.dictionary)
+
+
+def _texts_of(values: Any, name: str, where: str) -> ObjectArray:
+    """Return distinct ids as text; what is neither text nor a whole number is an `InputError`."""
+    array = np.asarray(values, dtype=object)
+    if set(map(type, array)) <= {str}:
+        return array
+    texts = np.empty(len(array), dtype=object)
+    texts[:] = [_text(v, f"{where}: {name}") for v in array]
+    _refuse_alike(array, texts, name, where)
+    return texts
+
+
+def with_text(frame: pd.DataFrame, ids: dict[str, Coded]) -> pd.DataFrame:
+    """Return a frame whose ids are text; itself if they are."""
+    texts = {}
+    for name, (codes, distinct) in ids.items():
+        if _is_coded(frame[name]) and _complete_text(frame[name].cat.categories) is not None:
+            texts[name] = _uncoded(frame[name])
+        elif pd.api.types.infer_dtype(frame[name], skipna=False) != "string":
+            texts[name] = distinct.text[codes]
+    return frame.assign(**texts) if texts else frame
+
+
+def as_strings(values: Any) -> ObjectArray:
+    """Return values of any kind as an array of Python strings, such as the levels of groups."""
+    array = np.asarray(values, dtype=object)
+    if pd.api.types.infer_dtype(array, skipna=False) != "string":
+        array = np.array([str(v) for v in array], dtype=object)
+    return array
+
+
+def _text(value: Any, place: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return str(value)
+    kind = type(value)
+    remedy = next(
+        (text for base, text in _REMEDY.items() if isinstance(value, base)),
+        "convert the column with .astype(str)",
+    )
+    if isinstance(value, np.floating):
+        remedy = _REMEDY[float]
+    if kind.__hash__ is None:
+        remedy = "one row has one id: split it with DataFrame.explode"
+    raise InputError(
+        f"{place} must be text or a whole number; found {value!r} ({kind.__name__}): {remedy}"
+    )
+
+
+def _refuse_alike(values: Any, text: ObjectArray, name: str, where: str) -> None:
+    if len(set(text)) < len(text):
+        twice = pd.Series(text).duplicated(keep=False).to_numpy()
+        kinds = sorted({type(v).__name__ for v in values[twice]})
+        raise InputError(
+            f"{where}: {name} {text[twice][0]!r} occurs as {' and '.join(kinds)}, which are one "
+            f"id as text; convert the column with .astype(str)"
+        )
+
+
+def _refuse_flaws(ids: Ids, name: str, where: str) -> None:
+    for place, flaw in ids.flaws().items():
+        value = f"{ids.text[place]!a} " if ids.text[place] else ""
+        raise InputError(
+            f"{where}: {name} {value}{flaw}; read the data again, or mend it with .str.strip or "
+            ".str.replace"
+        )
+
+
+_WORD = re.compile(r"\w+(?:-\w+)*")
+_JOINERS = "\u200c\u200d"
+"""Signs within words of Persian and Indian scripts."""
+
+
+def words(text: str) -> list[str]:
+    r"""Return the words of a text: letters, digits and marks, with hyphens between them.
+
+    Combining marks belong to the letter before them: the vowel signs of Indian scripts, Arabic and
+    Hebrew points, accents that stand apart. Python's ``\w`` leaves them out.
+    """
+    if text.isascii():
+        return _WORD.findall(text)
+    letters = [" "]
+    for sign in text:
+        mark = sign in _JOINERS or unicodedata.category(sign)[0] == "M"
+        # as a letter where one can carry it; a mark alone is no word
+        letters.append(("x" if _WORD.match(letters[-1]) else " ") if mark else sign)
+    matches = _WORD.finditer("".join(letters[1:]))
+    return [text[match.start() : match.end()].rstrip(_JOINERS) for match in matches]

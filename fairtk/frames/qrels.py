@@ -20,14 +20,15 @@ from fairtk.frames.columns import (
     QID,
     BoolArray,
     FloatArray,
+    Ids,
     IntArray,
     ObjectArray,
     as_numbers,
-    from_ir_measures,
+    coded_frame,
     require,
     rows_by_code,
+    with_text,
 )
-from fairtk.frames.ids import Ids, coded_ids, with_text
 
 if TYPE_CHECKING:
     from fairtk.frames.runs import Run
@@ -69,19 +70,18 @@ class Qrels:
     ) -> None:
         self.where = where
         self._place = f"{where} (qrels)"
-        self.frame = frame = from_ir_measures(frame, self._place) if either else frame
-        require(frame, dict.fromkeys((QID, *needs)), self._place)
+        needs = dict.fromkeys((QID, *needs))
+        self.frame, coded = coded_frame(frame, self._place, needs, (QID, DOCNO), either)
         self.cache: dict[Any, Any] = {}
         self.query: IntArray
-        self.qids: ObjectArray
-        if LABEL in frame.columns:
-            self.labels = as_numbers(frame[LABEL])
-        self.query, self.queries = coded_ids(frame[QID], QID, self._place)
-        self.qids = self.queries.text
-        if DOCNO in frame.columns:
-            self.doc, self.documents = coded_ids(frame[DOCNO], DOCNO, self._place)
+        self.query, self.queries = coded[QID]
+        self.qids: ObjectArray = self.queries.text
+        if LABEL in self.frame.columns:
+            self.labels = as_numbers(self.frame[LABEL])
+        if DOCNO in coded:
+            self.doc, self.documents = coded[DOCNO]
             self._refuse_twice()
-        if LABEL in frame.columns and not (np.abs(self.labels) < LIMIT).all():
+        if LABEL in self.frame.columns and not (np.abs(self.labels) < LIMIT).all():
             self._refuse_labels()
 
     def __len__(self) -> int:

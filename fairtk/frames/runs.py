@@ -24,14 +24,17 @@ from fairtk.frames.columns import (
     SCORE,
     BoolArray,
     FloatArray,
+    Ids,
     IntArray,
     ObjectArray,
     as_numbers,
-    from_ir_measures,
+    coded_among,
+    coded_frame,
+    coded_ids,
     require,
     rows_by_code,
+    with_text,
 )
-from fairtk.frames.ids import Ids, coded_among, coded_ids, with_text
 
 LOST_SAMPLES = (
     "keep its column 'sample', which TREC files lose when PyTerrier or ir_measures reads them: "
@@ -83,10 +86,9 @@ class Run:
     n_samples: IntArray  # number of rankings of each query; shape (n_queries,)
 
     def __init__(self, frame: pd.DataFrame, where: str, *, either: bool = False) -> None:
-        frame = from_ir_measures(frame, where) if either else frame
-        require(frame, [QID], where)
-        self.frame, self.where = frame, where
-        self.frame_query, self.queries = coded_ids(frame[QID], QID, where)
+        self.frame, coded = coded_frame(frame, where, [QID], [QID], either)
+        self.where = where
+        self.frame_query, self.queries = coded[QID]
         self.qids = self.queries.text
 
     def __len__(self) -> int:

@@ -247,13 +247,13 @@ WORK_ORDER = ("Stub", "Start", "C", "B", "GA", "FA")
 class Relevant:
     """The relevant documents of all queries: labels of at least `rel`, or above 0."""
 
-    def __init__(self, qrels: pd.DataFrame, rel: float | None, where: str) -> None:
-        known = Qrels(qrels, where)
-        kept = known.labels > 0 if rel is None else known.labels >= rel
-        self.qids = known.qids
-        self.docnos = known.docnos
-        self.query: IntArray = known.query[kept]
-        self.doc: IntArray = known.doc[kept]
+    def __init__(self, qrels: pd.DataFrame | Qrels, rel: float | None, where: str) -> None:
+        labeled = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where)
+        relevant = labeled.labels > 0 if rel is None else labeled.labels >= rel
+        self.qids = labeled.qids
+        self.docnos = labeled.docnos
+        self.query: IntArray = labeled.query[relevant]
+        self.doc: IntArray = labeled.doc[relevant]
 
     def work_exposure(
         self, work: Mapping[str, str] | pd.Series, order: Sequence[str]

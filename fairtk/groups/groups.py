@@ -116,12 +116,12 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
     for column in frame.columns if columns == [WEIGHT] else columns:
         values = rows.frame[column]
         if column != WEIGHT and isinstance(values.dtype, pd.StringDtype):
-            rows.refuse_odd(column)
+            rows.refuse_flaws(column)
             rows.frame[column] = rows.frame[column].mask(lambda names: names == "")
         elif column != WEIGHT and not _holds_names(values):
             wrong = np.array([not _is_name(value) for value in values], dtype=bool)
             rows.fail_at(wrong, f"{column} must be a string; found {{}}", column)
-            rows.refuse_broken(column)
+            rows.refuse_flaws(column)
 
 
 def write_weights(

@@ -23,6 +23,7 @@ from fairtk.frames import (
     FloatArray,
     IntArray,
     ObjectArray,
+    Qrels,
     as_strings,
     digest,
     encode_ids,
@@ -143,7 +144,7 @@ class Target(ByContent):
     @classmethod
     def from_qrels(
         cls,
-        qrels: pd.DataFrame,
+        qrels: pd.DataFrame | Qrels,
         groups: Groups,
         background: Mapping[str, Any] | pd.Series | None = None,
         unlabeled: str = "drop",
@@ -157,7 +158,7 @@ class Target(ByContent):
         (``avg_with_bg`` in the track's code; see `fairtk.groups.factored.BackgroundRows`).
 
         Args:
-            qrels: ``qid``, ``docno``, ``label``.
+            qrels: ``qid``, ``docno``, ``label``, or these as `fairtk.frames.Qrels`.
             groups: the groups.
             background: shares by level; for crossed attributes, by attribute. Attributes without
                 one are not averaged.

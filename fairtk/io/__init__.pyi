@@ -59,6 +59,7 @@ from .lines import STDIN as STDIN
 from .lines import Flaw as Flaw
 from .lines import is_parquet_name as is_parquet_name
 from .qrels import Topic as Topic
+from .qrels import coded_qrels as coded_qrels
 from .qrels import labels_in as labels_in
 from .qrels import labels_of as labels_of
 from .qrels import qrels_of as qrels_of
@@ -77,8 +78,10 @@ from .renderings import latex_text as latex_text
 from .renderings import markdown_text as markdown_text
 from .renderings import number_text as number_text
 from .renderings import texts as texts
+from .rows import Kind as Kind
 from .rows import all_numbers as all_numbers
 from .rows import number_of as number_of
 from .rows import shown as shown
+from .runs import coded_run as coded_run
 from .runs import run_of as run_of
 from .tables import ALIASES as ALIASES

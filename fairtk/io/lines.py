@@ -1,10 +1,11 @@
-"""Text files line by line: plain or gzipped, with bounds that hold while unpacking, and JSON in
-them.
+"""Text files: plain or gzipped, with bounds that hold while unpacking; line by line, as a whole by
+pandas' C parser where every line is plain, and JSON in them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import gzip
 import io
 import json
@@ -24,6 +25,9 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import pandas as pd
 
 from fairtk.errors import FormatError, InputError, ParameterError
 
@@ -74,6 +78,10 @@ class Flaw:
     count: int = 1
 
 
+Look = Callable[[bytes], object]
+"""What sees each chunk of a file; it may raise."""
+
+
 class Source:
     """A file that is open for reading: opened once, read from its start as often as needed.
 
@@ -109,7 +117,7 @@ class Source:
         self._raw.seek(0)
         return self._raw
 
-    def _start(self, look: Callable[[bytes], object]) -> Watched:
+    def _start(self, look: Look) -> Watched:
         plain = gzip.GzipFile(fileobj=self.raw) if self._packed else self.raw
         return Watched(plain, look, self.path)
 
@@ -125,6 +133,55 @@ class Source:
             self._told(self._raw.tell())
 
         return io.BufferedReader(self._start(look), CHUNK)
+
+    def parsed(self, look: Look, skip: int, **options: Any) -> pd.DataFrame | None:
+        """Return what pandas' C parser reads behind the first lines, with options for it.
+
+        None: pandas refuses a line, or `look` does with a ValueError, which sees each chunk.
+        """
+        stream = self.stream()
+        for _ in range(skip):
+            stream.readline()
+        try:
+            # pandas casts numbers that are no integers, and looks afterwards
+            with np.errstate(invalid="ignore"):
+                return pd.read_csv(
+                    io.BufferedReader(Watched(stream, look), CHUNK),
+                    header=None,
+                    index_col=False,
+                    na_filter=False,  # "NA" and "null" are good ids
+                    quoting=csv.QUOTE_NONE,  # quotes are part of ids
+                    **options,
+                )
+        except FormatError:
+            if self.errors is None:
+                raise
+            return None
+        except (ValueError, OverflowError):  # ParserError and UnicodeDecodeError are, too
+            return None
+
+    def start(self, many: int) -> list[str]:
+        """Return the first lines, whatever their characters; empty ones where errors are noted."""
+        stream = self.stream()
+        try:
+            raw = [stream.readline() for _ in range(many)]
+        except FormatError:
+            if self.errors is None:
+                raise
+            raw = [b""] * many
+        return [line.decode("utf-8", "replace").removeprefix(MARK) for line in raw]
+
+    def line_of(self, row: int) -> int:
+        """Return the 1-based line of a row of a file that has one in each line that is not blank.
+
+        Slow; the file is opened again.
+        """
+        seen = -1
+        for number, text in text_lines(self.place):
+            seen += bool(text.strip())
+            if seen == row:
+                return number
+        return row + 1
 
     def lines(self, longest: int = LINE) -> Iterator[tuple[int, str]]:
         """Yield the 1-based number and the text of each line, with its line end, as `stream` does.
@@ -202,9 +259,7 @@ def text_lines(path: str | PathLike[str], longest: int = LINE) -> Iterator[tuple
 class Watched(io.RawIOBase):
     """A stream that shows a function each chunk that is read from it, in order; it may raise."""
 
-    def __init__(
-        self, stream: Any, look: Callable[[bytes], object], path: str | PathLike[str] | None = None
-    ) -> None:
+    def __init__(self, stream: Any, look: Look, path: str | PathLike[str] | None = None) -> None:
         self._stream = stream
         self._look = look
         self._path = path
@@ -248,6 +303,65 @@ class _Bounds:
             raise FormatError(f"this line is longer than {size}", self.path, self.lines + 1)
         self.length = self.length + len(chunk) if end < 0 else len(chunk) - chunk.rfind(b"\n") - 1
         self.lines += chunk.count(b"\n")
+
+
+_WORDS = (b"rue", b"RUE", b"als", b"ALS")  # true and false, as pandas knows them
+_MARKS = re.compile(rb"\xef\xbb\xbf|\r[^\n]")
+
+
+class Marks:
+    """Looks for byte order marks behind the start, lone carriage returns, and words of truth."""
+
+    def __init__(self) -> None:
+        self.wrong = False
+        self.words = False
+        self._before = b""
+        self._start = 1
+
+    def __call__(self, chunk: bytes) -> None:
+        """Look at one chunk."""
+        whole = self._before + chunk
+        self.words |= any(part in whole for part in _WORDS)
+        if b"\xef" in whole or b"\r" in whole:
+            self.wrong |= _MARKS.search(whole, self._start) is not None
+        self._before, self._start = whole[-3:], 0
+
+
+class Shape:
+    """Sees to it that all lines of a file are plain and have as many fields as the header."""
+
+    def __init__(self, delimiter: str, width: int) -> None:
+        self._delimiter = ord(delimiter)
+        self._width = width
+        self._begun = False
+        self._rest = b""
+
+    def __call__(self, chunk: bytes) -> None:
+        """Look at one chunk; a ValueError: it is not plain."""
+        if not self._begun and chunk.startswith(MARK.encode()):
+            raise ValueError("a byte order mark")  # pandas would leave it out
+        self._begun = True
+        whole = self._rest + (chunk or b"\n" * bool(self._rest))  # the last line may lack its end
+        end = whole.rfind(b"\n") + 1
+        self._rest = whole[end:]
+        if not self._fits(whole[:end]):
+            raise ValueError("quotes, or lines of other widths")
+
+    def _fits(self, lines: bytes) -> bool:
+        if b'"' in lines:
+            return False
+        if b"\r" in lines:
+            lines = lines.replace(b"\r\n", b"\n")
+            if b"\r" in lines:
+                return False
+        codes = np.frombuffer(lines, dtype=np.uint8)
+        starts = np.flatnonzero(codes == ord("\n")) + 1
+        if not len(starts):
+            return True
+        starts = np.concatenate([[0], starts[:-1]])
+        fields = np.add.reduceat(codes == self._delimiter, starts, dtype=np.int64) + 1
+        blank = codes[starts] == ord("\n")
+        return bool(((fields == self._width) & ~blank).all())
 
 
 _kept: list[Any] = []  # standard input, and the file that keeps what it gave

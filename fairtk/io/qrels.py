@@ -27,7 +27,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, listed
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, LIMIT, QANSWER, QID, SAMPLE, Qrels, require
+from fairtk.frames import (
+    DOCNO,
+    GOLD_ANSWER,
+    LABEL,
+    LIMIT,
+    QANSWER,
+    QID,
+    SAMPLE,
+    Qrels,
+    require,
+    uncoded,
+)
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import (
     Flaw,
@@ -70,6 +81,11 @@ def read_qrels(path: str | PathLike[str], errors: list[Flaw] | None = None) -> p
         FormatError: a line is broken, a label is not a finite number, or a document is labeled
             twice for one query; names the line.
     """
+    return uncoded(coded_qrels(path, errors))
+
+
+def coded_qrels(path: str | PathLike[str], errors: list[Flaw] | None = None) -> pd.DataFrame:
+    """Return what `read_qrels` does, its ids coded already (categorical)."""
     with source(path, errors) as file:
         if file.kind == "text" and not has_header(file):
             rows = read_whitespace(file, LAYOUTS, _TYPES)
@@ -79,11 +95,8 @@ def read_qrels(path: str | PathLike[str], errors: list[Flaw] | None = None) -> p
 
 
 def labels_in(rows: Rows) -> pd.DataFrame:
-    """Return the labels of some rows, checked; see `read_qrels`."""
-    rows.require([QID, DOCNO, LABEL], "qrels")
-    for column in (QID, DOCNO):
-        rows.as_ids(column)
-    rows.as_numbers(LABEL)
+    """Return the labels of some rows, checked; see `coded_qrels`."""
+    rows.typed("qrels", [QID, DOCNO, LABEL], {QID: "id", DOCNO: "id", LABEL: "number"})
     far = (rows.frame[LABEL].abs() >= LIMIT).to_numpy()
     rows.fail_at(far, "label must be below 2^53; found {}", LABEL)
     rows.unique([QID, DOCNO], "a document is labeled twice")
@@ -146,7 +159,7 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
     keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
     rows.unique(keys, "a ranking has two answers")
     first = [*keys, QANSWER]
-    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+    return uncoded(rows.frame[[*first, *rows.frame.columns.drop(first)]])
 
 
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
@@ -163,7 +176,7 @@ def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
     """
     rows = _keyed(path, "gold answers", GOLD_ANSWER)
     strings_or_lists(rows, GOLD_ANSWER)
-    return rows.frame[[QID, GOLD_ANSWER]]
+    return uncoded(rows.frame[[QID, GOLD_ANSWER]])
 
 
 def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
@@ -223,8 +236,7 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
 
 def _keyed(path: str | PathLike[str], what: str, column: str) -> Rows:
     rows = read_table(path)
-    rows.require([QID, column], what)
-    rows.as_ids(QID)
+    rows.typed(what, [QID, column], {QID: "id"})
     if SAMPLE in rows.frame.columns:
         rows.as_samples()
     return rows

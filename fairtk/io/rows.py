@@ -4,7 +4,6 @@ blanks.
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from collections import Counter
@@ -18,17 +17,27 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, listed
-from fairtk.frames import SAMPLE, BoolArray, FloatArray, IntArray
-from fairtk.io.lines import CHUNK, MARK, Flaw, Source, Watched, text_lines
+from fairtk.frames import (
+    IS_EMPTY,
+    SAMPLE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    are_ids,
+    code_text,
+    flaw_of,
+)
+from fairtk.io.lines import MARK, Flaw, Marks, Source
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; Python's ``float`` reads ``1_000`` and the digits of other scripts, too."""
 
-_ODD = re.compile(rf"(?:^|\0)\s|\s(?:\0|$)|[\r\n{MARK}]")
 _HALF = re.compile("[\ud800-\udfff]")
-_BROKEN = re.compile("[\0\ud800-\udfff]")
 _NUMERIC = frozenset("0123456789+-.eE")
 _SHOWN = 60
+
+Kind = Literal["id", "number", "integer"]
+"""What a column holds."""
 
 
 @dataclass
@@ -40,7 +49,6 @@ class Rows:
     line_of: Callable[[int], int | None]  # 1-based line of a row, slow; None in Parquet
     head: int | None = None  # the line that names the columns, if one does
     note: dict[str, Any] = field(default_factory=dict)  # what fairtk's writer noted in the file
-    plain: bool = False  # no room for spaces and line breaks in ids
     errors: list[Flaw] | None = None  # where what is wrong is noted; None: it is raised
 
     def error(self, row: int, message: str) -> FormatError:
@@ -71,7 +79,20 @@ class Rows:
         self.frame = self.frame.iloc[left].reset_index(drop=True)
         self.line_of = lambda row: line_of(int(left[row]))
 
-    def require(self, columns: list[str], what: str) -> None:
+    def typed(self, what: str, needs: Sequence[str], kinds: Mapping[str, Kind]) -> None:
+        """Raise a `FormatError` unless the columns are there, and make those of each kind it."""
+        self.require(needs, what)
+        for column, kind in kinds.items():
+            if column not in self.frame.columns:
+                continue
+            if kind == "id":
+                self.as_ids(column)
+            elif kind == "number":
+                self.as_numbers(column)
+            else:
+                self.as_integers(column)
+
+    def require(self, columns: Sequence[str], what: str) -> None:
         """Raise a `FormatError` unless all the columns are there."""
         missing = [c for c in columns if c not in self.frame.columns]
         if missing:
@@ -83,41 +104,26 @@ class Rows:
             )
 
     def as_ids(self, column: str) -> None:
-        """Make a column ids: strings with something in them and no spaces around it."""
+        """Make a column ids, coded (`fairtk.frames.uncoded` has them as text); see `flaw_of`."""
         self.as_strings(column)
-        empty = (self.frame[column] == "").to_numpy(dtype=bool)
-        self.fail_at(empty, f"{column} is empty", column)
-        self.refuse_odd(column)
+        coded, flaws = code_text(self.frame[column], column)
+        if flaws:
+            self._refuse_flaws(flaws, coded.cat.codes.to_numpy(), column)
+            self.as_ids(column)  # those that are left
+        else:
+            self.frame[column] = coded
 
-    def refuse_odd(self, column: str) -> None:
-        """Raise for a name that would match no other: with spaces around it, or of two lines."""
-        if self.plain:
-            return
-        self.refuse_broken(column)
-        names = self.frame[column].fillna("").tolist()
-        together = "\0".join(names)
-        # most ids have no space at all, which is seen at once
-        if together.split(None, 1) in ([], [together]) and MARK not in together:
-            return
-        if _ODD.search(together) is None:
-            return
-        self.fail_at(
-            np.array([_ODD.search(name) is not None for name in names], dtype=bool),
-            f"{column} {{}} has spaces around it, or a line break or byte order mark in it (stray "
-            "quotes join lines)",
-            column,
-        )
+    def refuse_flaws(self, column: str) -> None:
+        """Refuse names that are no ids (`flaw_of`); missing and empty ones are passed over."""
+        names = [v if isinstance(v, str) and v else "-" for v in self.frame[column].tolist()]
+        if not are_ids(names):
+            flaws = {row: flaw for row, name in enumerate(names) if (flaw := flaw_of(name))}
+            self._refuse_flaws(flaws, np.arange(len(names)), column)
 
-    def refuse_broken(self, column: str) -> None:
-        """Raise for a name with a NUL or half a character; JSON and Parquet can hold such."""
-        names = [name if isinstance(name, str) else "" for name in self.frame[column].tolist()]
-        together = "".join(names)
-        # most ids are plain, which is seen at once
-        if "\0" not in together and (together.isascii() or _HALF.search(together) is None):
-            return
-        wrong = [_BROKEN.search(name) is not None for name in names]
-        message = f"{column} {{}} has a NUL or half a character in it"
-        self.fail_at(np.array(wrong, dtype=bool), message, column)
+    def _refuse_flaws(self, flaws: Mapping[int, str], codes: IntArray, column: str) -> None:
+        wrong = np.isin(codes, list(flaws))
+        flaw = flaws[int(codes[np.argmax(wrong)])]
+        self.fail_at(wrong, f"{column} {'' if flaw == IS_EMPTY else '{} '}{flaw}", column)
 
     def as_strings(self, column: str) -> None:
         """Make a column strings; integers are taken, anything else that is no string is wrong."""
@@ -179,8 +185,13 @@ class Rows:
         """Return a number for each row, the same where two rows agree in all the columns."""
         codes = np.zeros(len(self.frame), dtype=np.int64)
         for column in columns:
-            part, values = pd.factorize(self.frame[column])
-            codes = codes * max(1, len(values)) + part
+            values = self.frame[column]
+            if isinstance(values.dtype, pd.CategoricalDtype):
+                part, size = values.cat.codes.to_numpy(), len(values.cat.categories)
+            else:
+                part, distinct = pd.factorize(values)
+                size = len(distinct)
+            codes = codes * max(1, size) + part
         return codes
 
     def unique(self, columns: list[str], what: str) -> None:
@@ -237,9 +248,7 @@ def number_of(value: Any) -> float | None:
 Type = Literal["int64", "float64"]
 _UNFIT = re.compile(r"[\s\ufeff]|^$")
 _BLANKS = re.compile(r"[ \t]+")
-_WORDS = (b"rue", b"RUE", b"als", b"ALS")  # true and false, as pandas knows them
 _QUERY = ("qid", "query_id")  # no query has such a name
-_MARKS = re.compile(rb"\xef\xbb\xbf|\r[^\n]")
 
 
 def fields_of(line: str) -> list[str]:
@@ -290,37 +299,20 @@ def read_whitespace(
 
 def _read_plain(file: Source, columns: list[str], types: Mapping[str, Type]) -> Rows | None:
     """Return the rows of a file in which every line is plain; None: it is another."""
-    marks = _Marks()
+    marks = Marks()
     # older versions of pandas read numbers exactly on request only, newer ones always
     old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
     exact = {"float_precision": "round_trip"} if old else {}
-    try:
-        # pandas casts numbers that are no integers, and looks afterwards
-        with np.errstate(invalid="ignore"):
-            frame = pd.read_csv(
-                io.BufferedReader(Watched(file.stream(), marks), CHUNK),
-                sep=r"\s+",
-                header=None,
-                names=columns,
-                index_col=False,
-                dtype={column: types.get(column, "str") for column in columns},
-                na_filter=False,  # "NA" and "null" are good ids
-                quoting=3,  # csv.QUOTE_NONE: quotes are part of ids
-                encoding="utf-8-sig",
-                **exact,
-            )
-    except FormatError:
-        if file.errors is None:
-            raise
+    dtype = {column: types.get(column, "str") for column in columns}
+    frame = file.parsed(
+        marks, 0, sep=r"\s+", names=columns, dtype=dtype, encoding="utf-8-sig", **exact
+    )
+    # where a piece is "True" alone, pandas reads 1
+    if frame is None or marks.wrong or marks.words:
         return None
-    except (ValueError, OverflowError):  # ParserError and UnicodeDecodeError are, too
-        return None
-    short = columns[-1] not in types and bool((frame[columns[-1]] == "").any())
-    # a line with fewer fields is filled up with ""; where a piece is "True" alone, pandas reads 1
-    if short or marks.wrong or marks.words:
-        return None
-    place, plain = file.place, marks.ascii
-    return Rows(frame, file.path, lambda row: _line_of(place, row), plain=plain, errors=file.errors)
+    if columns[-1] not in types and bool((frame[columns[-1]] == "").any()):
+        return None  # a line with fewer fields is filled up with ""
+    return Rows(frame, file.path, file.line_of, errors=file.errors)
 
 
 def _read_lines(file: Source, layouts: Sequence[Sequence[str]], types: Mapping[str, Type]) -> Rows:
@@ -371,31 +363,3 @@ def _check(column: str, field: str, kind: Type, path: str | PathLike[str], numbe
 def _is_int64(field: str, value: float) -> bool:
     # below, pandas takes 1.0 and 1e5, too; above, floats no longer tell integers apart
     return value.is_integer() and abs(value) < (2.0**63 if "." not in field else 2.0**53)
-
-
-def _line_of(path: str | PathLike[str], row: int) -> int:
-    seen = -1
-    for number, text in text_lines(path):
-        seen += bool(text.strip())
-        if seen == row:
-            return number
-    return row + 1
-
-
-class _Marks:
-    """Looks for byte order marks behind the start, lone carriage returns, and words of truth."""
-
-    def __init__(self) -> None:
-        self.wrong = False
-        self.ascii = True
-        self.words = False
-        self._before = b""
-        self._start = 1
-
-    def __call__(self, chunk: bytes) -> None:
-        whole = self._before + chunk
-        self.ascii &= chunk.isascii()  # other scripts have spaces that separate no columns
-        self.words |= any(part in whole for part in _WORDS)
-        if b"\xef" in whole or b"\r" in whole:
-            self.wrong |= _MARKS.search(whole, self._start) is not None
-        self._before, self._start = whole[-3:], 0

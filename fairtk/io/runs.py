@@ -21,10 +21,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, ParameterError, warn
-from fairtk.frames import DOCNO, QID, RANK, SAMPLE, SCORE, Run, order_by
+from fairtk.frames import DOCNO, QID, RANK, SAMPLE, SCORE, Run, order_by, uncoded
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Flaw, Source, is_parquet_name, source
-from fairtk.io.rows import Rows, Type, fields_of, read_whitespace, refuse_spaces, shown
+from fairtk.io.rows import Kind, Rows, Type, fields_of, read_whitespace, refuse_spaces, shown
 from fairtk.io.tables import has_header, read_named, write_parquet
 
 Task = Literal["task1", "task2"]
@@ -76,7 +76,7 @@ def read_task_run(path: str | PathLike[str], task: Task | None = None) -> pd.Dat
     if task is not None and task not in COLUMNS:
         raise ParameterError(f"task must be one of {list(COLUMNS)}; found {task!r}")
     with source(path) as file:
-        return _task_run(file, task or task_of(file))
+        return uncoded(_task_run(file, task or task_of(file)))
 
 
 def _task_run(file: Source, task: Task | None) -> pd.DataFrame:
@@ -91,8 +91,8 @@ def _task_run(file: Source, task: Task | None) -> pd.DataFrame:
         rows.as_integers("seq_no")
         negative = rows.frame["seq_no"].to_numpy() < 0
         rows.fail_at(negative, "seq_no must be 0 or above; found {}", "seq_no")
-    for column in ("id", "page_id"):
-        rows.refuse_odd(column)
+    rows.as_ids("id")
+    rows.as_ids("page_id")
     rows.unique(list(COLUMNS[task]), "a page occurs twice in one ranking")
     frame = rows.frame.rename(columns=_NAMES)
     if task == "task2" and len(frame) and int(frame[SAMPLE].min()) > 0:
@@ -194,6 +194,16 @@ def read_run(
         FormatError: a line is broken, a score not finite, a document twice in a ranking, samples
             mixed with something else, or ranks and scores disagree; names the line.
     """
+    return uncoded(coded_run(path, order, format, errors))
+
+
+def coded_run(
+    path: str | PathLike[str],
+    order: Order = "auto",
+    format: Format = "auto",
+    errors: list[Flaw] | None = None,
+) -> pd.DataFrame:
+    """Return what `read_run` does, its ids coded already (categorical)."""
     if order not in ("auto", "rank", "score"):
         raise ParameterError(f"order must be 'auto', 'rank' or 'score'; found {order!r}")
     if format not in ("auto", "trec", "task1", "task2"):
@@ -214,13 +224,9 @@ def read_run(
 
 
 def run_of(rows: Rows, order: Order) -> pd.DataFrame:
-    """Return the run of some rows, checked and in the order of its ranks; see `read_run`."""
-    rows.require([QID, DOCNO, SCORE], "a run")
-    for column in (QID, DOCNO):
-        rows.as_ids(column)
-    rows.as_numbers(SCORE)
-    if RANK in rows.frame.columns:
-        rows.as_integers(RANK)
+    """Return the run of some rows, checked and in the order of its ranks; see `coded_run`."""
+    kinds: dict[str, Kind] = {QID: "id", DOCNO: "id", SCORE: "number", RANK: "integer"}
+    rows.typed("a run", [QID, DOCNO, SCORE], kinds)
     if SAMPLE in rows.frame.columns:
         _read_samples(rows)
     sampled = [SAMPLE] if SAMPLE in rows.frame.columns else []
@@ -248,8 +254,9 @@ def _place(rows: Rows, order: Order) -> None:
     score = frame[SCORE].to_numpy(np.float64)
     ranking = rows.codes([QID, *([SAMPLE] if SAMPLE in frame.columns else [])])
 
+    docs = frame[DOCNO].cat
     sorted_rows = order_by(
-        (-score, used, ranking), lambda tied: pd.factorize(frame[DOCNO].iloc[tied])
+        (-score, used, ranking), lambda tied: (docs.codes.to_numpy()[tied], docs.categories)
     )
     ranking, score = ranking[sorted_rows], score[sorted_rows]
     same = ranking[1:] == ranking[:-1]

@@ -12,7 +12,6 @@ its linear plan without ``batch_size`` only; `fairtk.Experiment` keeps results w
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 from collections import Counter
@@ -29,11 +28,9 @@ from fairtk.errors import FormatError, InputError
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE
 from fairtk.io.atomic import atomic_text, atomic_write
 from fairtk.io.lines import (
-    CHUNK,
-    MARK,
     Flaw,
+    Shape,
     Source,
-    Watched,
     is_parquet_name,
     objects_of,
     parse_json,
@@ -70,36 +67,24 @@ def looks_like_a_row(text: str, width: int) -> bool:
 
 def _read_plain(file: Source) -> Rows | None:
     """Return the rows of a file in which every line is plain; None: it is another."""
-    stream = file.stream()
-    try:
-        lines = [stream.readline().removeprefix(MARK.encode())]
-        if lines[0].startswith(NOTE.encode()):
-            lines.append(stream.readline())
-        *note, header = (line.decode("utf-8").rstrip("\r\n") for line in lines)
-        delimiter = _delimiter(header)
-        names = header.split(delimiter)
-        if not header.strip() or '"' in header:
-            return None
-        frame = pd.read_csv(
-            io.BufferedReader(Watched(stream, _Shape(delimiter, len(names))), CHUNK),
-            sep=delimiter,
-            header=None,
-            names=range(len(names)),
-            index_col=False,
-            dtype="str",
-            na_filter=False,  # "NA" and "null" are good ids
-            skip_blank_lines=False,  # it takes spaces at the start of a line with them
-            quoting=csv.QUOTE_NONE,
-            encoding="utf-8",
-        )
-    except FormatError:
-        if file.errors is None:
-            raise
+    first = file.start(2)
+    note = first[:1] if first[0].startswith(NOTE) else []
+    header = first[len(note)].rstrip("\r\n")
+    delimiter = _delimiter(header)
+    names = header.split(delimiter)
+    if not header.strip() or '"' in header or "\ufffd" in "".join(first):
         return None
-    except (ValueError, OverflowError):
-        return None
-    first = len(lines) + 1
-    return _rows(frame, names, file, first - 1, note, lambda row: row + first)
+    frame = file.parsed(
+        Shape(delimiter, len(names)),
+        len(note) + 1,
+        sep=delimiter,
+        names=range(len(names)),
+        dtype="str",
+        skip_blank_lines=False,  # it takes spaces at the start of a line with them
+        encoding="utf-8",
+    )
+    head = len(note) + 1
+    return None if frame is None else _rows(frame, names, file, head, note, lambda n: n + head + 1)
 
 
 def delimited_records(
@@ -194,46 +179,6 @@ def _check_names(rows: Rows) -> None:
 
 def _delimiter(header: str) -> str:
     return "\t" if "\t" in header else ","
-
-
-class _NotPlainError(ValueError):
-    """A file has quotes, blank lines, or lines of different widths."""
-
-
-class _Shape:
-    """Sees to it that all lines of a file are plain and have as many fields as the header."""
-
-    def __init__(self, delimiter: str, width: int) -> None:
-        self._delimiter = ord(delimiter)
-        self._width = width
-        self._begun = False
-        self._rest = b""
-
-    def __call__(self, chunk: bytes) -> None:
-        if not self._begun and chunk.startswith(MARK.encode()):
-            raise _NotPlainError  # pandas would leave it out
-        self._begun = True
-        whole = self._rest + (chunk or b"\n" * bool(self._rest))  # the last line may lack its end
-        end = whole.rfind(b"\n") + 1
-        self._rest = whole[end:]
-        if not self._fits(whole[:end]):
-            raise _NotPlainError
-
-    def _fits(self, lines: bytes) -> bool:
-        if b'"' in lines:
-            return False
-        if b"\r" in lines:
-            lines = lines.replace(b"\r\n", b"\n")
-            if b"\r" in lines:
-                return False
-        codes = np.frombuffer(lines, dtype=np.uint8)
-        starts = np.flatnonzero(codes == ord("\n")) + 1
-        if not len(starts):
-            return True
-        starts = np.concatenate([[0], starts[:-1]])
-        fields = np.add.reduceat(codes == self._delimiter, starts, dtype=np.int64) + 1
-        blank = codes[starts] == ord("\n")
-        return bool(((fields == self._width) & ~blank).all())
 
 
 ALIASES = {

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from fairtk import checks
 from fairtk.errors import DataWarning, ParameterError
-from fairtk.io import read_table
+from fairtk.io import Kind, read_table
 from fairtk.llm.chat import Chat, ChatModel, Completion
 from fairtk.llm.store import AnswerStore, Row
 
@@ -359,10 +359,8 @@ def estimate(llm: ChatModel, chats: Sequence[Chat], recorded: int, prices: Price
 
 def _read(path: str | PathLike[str]) -> dict[str, tuple[float, float]]:
     rows = read_table(path)
-    rows.require(["model", "prompt", "completion"], "a table of prices")
-    rows.as_ids("model")
-    rows.as_numbers("prompt")
-    rows.as_numbers("completion")
+    kinds: dict[str, Kind] = {"model": "id", "prompt": "number", "completion": "number"}
+    rows.typed("a table of prices", [*kinds], kinds)
     rows.unique(["model"], "a model has two prices")
     columns = (rows.frame[name].tolist() for name in ("model", "prompt", "completion"))
     return {model: (asked, told) for model, asked, told in zip(*columns, strict=True)}

@@ -28,13 +28,13 @@ from .params import written as written
 # What other rooms use, and users need not:
 # isort: split
 from .ae import CreditExposureGap as CreditExposureGap
+from .base import Judged as Judged
 from .base import undefined_warning as undefined_warning
 from .composed import Expectation as Expectation
 from .composed import values_of_samples as values_of_samples
 from .ee import ExpectedExposure as ExpectedExposure
 from .ee import ExpectedExposureLoss as ExpectedExposureLoss
 from .eu import ExpectedUtility as ExpectedUtility
-from .judged import Judged as Judged
 from .pages import default_text as default_text
 from .pages import page_of as page_of
 from .pages import plain_text as plain_text
@@ -42,6 +42,7 @@ from .params import MeasureParam as MeasureParam
 from .params import known_names as known_names
 from .provider import FairEvaluator as FairEvaluator
 from .provider import as_frame as as_frame
+from .provider import qrel_columns as qrel_columns
 from .provider import refuse_samples as refuse_samples
 from .provider import whole_labels as whole_labels
 from .utilities import EMPTY as EMPTY

@@ -26,9 +26,8 @@ from fairtk.frames import (
     require,
 )
 from fairtk.groups import UNKNOWN, attention_matrix, group_exposure
-from fairtk.measures.base import FairMeasure
+from fairtk.measures.base import FairMeasure, Judged
 from fairtk.measures.ee import PARAMETERS
-from fairtk.measures.judged import Judged
 from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, Param
 
 SHARE = Param(

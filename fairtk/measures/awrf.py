@@ -21,9 +21,8 @@ from fairtk.groups import (
     unreachable,
 )
 from fairtk.measures.ae import expected_credit
-from fairtk.measures.base import FairMeasure
+from fairtk.measures.base import FairMeasure, Judged
 from fairtk.measures.composed import E
-from fairtk.measures.judged import Judged
 from fairtk.measures.params import (
     AMORTIZE,
     CUTOFF,

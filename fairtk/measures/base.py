@@ -1,8 +1,8 @@
-"""`FairMeasure`: what a measure declares, how it is asked for its values, and what these must be.
+"""`FairMeasure`: what a measure declares, what it sees (`Judged`), and what it must give.
 
 A measure is a class with declarations and one method. A third party writes `score_query`, which
 sees one query; the built-in measures write `score_all`, which scores all queries at once with
-array operations.
+array operations. All measures of a call share one `Judged`: a run beside the labels as arrays.
 """
 
 from __future__ import annotations
@@ -11,29 +11,270 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import ir_measures
 import numpy as np
 import pandas as pd
 
 from fairtk.errors import (
+    ColumnError,
     FairtkError,
+    InputError,
     MeasureError,
     ParameterError,
     UndefinedWarning,
     listed,
     suggestion,
 )
-from fairtk.frames import DOCNO, LABEL, QID, SCORE, FloatArray, ObjectArray, Qrels
+from fairtk.exposure import BrowsingModel
+from fairtk.frames import (
+    ALPHA,
+    BROWSING,
+    CUTOFF,
+    DOCNO,
+    EXPOSURE,
+    LABEL,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ObjectArray,
+    Qrels,
+    Run,
+    refuse_subsets,
+    rows_by_code,
+    uncoded,
+    warn_of_unmatched,
+)
 from fairtk.measures.params import NOT_GIVEN, Param
 from fairtk.plugins import registry
 
-if TYPE_CHECKING:
-    from fairtk.measures.judged import Judged
-
 _REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
+
+
+@dataclass(frozen=True)
+class ExactExposure:
+    """What a frame X says of its exposure."""
+
+    n_rows: int  # number of rows of the frame
+    browsing: str  # the string form of the browsing model
+    cutoff: int | None  # the cutoff; None: all ranks
+
+    def __str__(self) -> str:
+        return f"browsing={self.browsing!r} and cutoff={self.cutoff}"
+
+    @classmethod
+    def of(cls, run: Run) -> ExactExposure:
+        """Return what a frame X, which has the column ``exposure``, says of it, checked."""
+        frame, where = run.frame, run.where
+        if BROWSING not in frame.columns or CUTOFF not in frame.columns:
+            raise ColumnError(
+                f"{where} has the column {EXPOSURE!r}, as exact exposure has, but not both of "
+                f"{BROWSING!r} and {CUTOFF!r}, which say what it holds for: keep all three, or "
+                f"rename {EXPOSURE!r} if it means something else"
+            )
+        if SAMPLE in frame.columns:
+            raise InputError(
+                f"{where}: the columns {EXPOSURE!r} and {SAMPLE!r} exclude each other: exact "
+                "exposure has no samples; drop one of them"
+            )
+        for name in (BROWSING, CUTOFF, ALPHA):
+            if name in frame.columns and frame[name].nunique(dropna=False) > 1:
+                values = frame[name].unique().tolist()
+                raise InputError(
+                    f"{where}: the exposure of one system has several values of {name!r} "
+                    f"({values}); measure them one by one, e.g. those of run.groupby({name!r})"
+                )
+        column = pd.to_numeric(frame[EXPOSURE], errors="coerce")
+        if (column < 0).any():
+            raise InputError(f"{where}: exposure must be at least 0; found {column.min()}")
+        cutoff: Any = frame[CUTOFF].iloc[0] if len(frame) else None
+        return cls(
+            len(frame),
+            str(frame[BROWSING].iloc[0]) if len(frame) else "",
+            None if pd.isna(cutoff) else int(cutoff),
+        )
+
+    def check(self, where: str, model: BrowsingModel, cutoff: int | None) -> None:
+        """Raise an `InputError` unless the exposure holds for what a measure is made with."""
+        if model.stop > 0:
+            raise InputError(
+                f"{where}: under browsing={str(model)!r} exposure depends on which documents are "
+                f"useful, so no exact exposure (column {EXPOSURE!r}) holds for it; measure "
+                "sampled rankings instead (FairSampler)"
+            )
+        if self.n_rows and (str(model), cutoff) != (self.browsing, self.cutoff):
+            raise InputError(
+                f"{where} needs exposure with browsing={str(model)!r} and cutoff={cutoff}, but "
+                f"that of the run (its column {EXPOSURE!r}) was made with {self}; make it anew, "
+                f"e.g. PlackettLuceExposure(browsing={str(model)!r}, cutoff={cutoff}), or change "
+                "the measure"
+            )
+
+    def refuse(self, measure: Any) -> NoReturn:
+        """Raise an `InputError`: the measure needs rankings."""
+        raise InputError(
+            f"{measure} reads rankings, but the run is exact exposure (it has the column "
+            f"{EXPOSURE!r}, made with {self}), which has none: measure sampled rankings instead "
+            "(FairSampler), or EE_D, EE_R, EE_L, AWRF, or E(nDCG@k) of exposure with "
+            "browsing='DCG' and cutoff=k"
+        )
+
+
+_OF_PAIRS = ("n_pairs", "pair_query", "pair_doc", "pair_label", "pair_of_row")
+
+
+class Judged:
+    """A run beside the labels.
+
+    A pair is a (query, document) that is labeled or retrieved; those of the labels come first.
+
+    Attributes:
+        qrels: the labels.
+        qids: the queries of the labels; shape (n_queries,).
+        run: the rows of the run whose queries have labels; others are ignored, as ir_measures does.
+        present: which of the queries the run has; shape (n_queries,).
+        exact: what the run says of its exposure if it is a frame X, None for rankings. Its
+            documents then stand in the order of exposure.
+        query_of_run: for each query of the run, its index among `qids`.
+        where: the measures, for messages.
+        cache: for measures, what they have made of this run.
+        n_pairs: the number of pairs.
+        pair_query: index into `qids` of each pair; shape (n_pairs,).
+        pair_doc: index into `docnos` of each pair; shape (n_pairs,).
+        pair_label: the label of each pair, NaN for an unjudged one; shape (n_pairs,).
+        pair_of_row: the pair of each sorted row of the run; shape (n_rows,).
+    """
+
+    n_pairs: int
+    pair_query: IntArray
+    pair_doc: IntArray
+    pair_label: FloatArray
+    pair_of_row: IntArray
+
+    def __init__(self, qrels: Qrels, run: Run, where: str) -> None:
+        refuse_subsets(run.frame, run.where)
+        self.exact: ExactExposure | None = None
+        if EXPOSURE in run.frame.columns:
+            self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)
+        self.qrels, self.where, self.qids = qrels, where, qrels.qids
+        place = qrels.queries.find(run.queries)
+        self.run = run if (place >= 0).all() else run.take(place[run.frame_query] >= 0)
+        self.query_of_run: IntArray = place[place >= 0]
+        self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)
+        self.present[self.query_of_run] = True
+        self.cache: dict[Any, Any] = {}
+
+    @classmethod
+    def of(
+        cls, qrels: Qrels | pd.DataFrame, run: pd.DataFrame, where: str, documents: bool = True
+    ) -> Judged:
+        """Return frames as users have them, in either names.
+
+        Queries that match nothing are said, and `documents`, unless these do not matter.
+        """
+        labels = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where, either=True)
+        checked = Run(run, f"{where} (run)", either=True)
+        of_query = checked.documents_of if documents and DOCNO in checked.frame.columns else None
+        warn_of_unmatched(labels, checked.queries, of_query, where)
+        return cls(labels, checked, where)
+
+    def exposure_of_rows(self, where: str, model: BrowsingModel, cutoff: int | None) -> FloatArray:
+        """Return the exposure of each sorted row of a frame X; not for rankings.
+
+        Raises an `InputError` if the frame was made for another browsing model or cutoff.
+        """
+        if self.exact is not None:
+            self.exact.check(where, model, cutoff)
+        exposure: FloatArray = self.run.scores[self.run.order]
+        return exposure
+
+    def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> Judged:
+        """Return some documents alone, with the ranks that they have among all.
+
+        `labels` says which rows of the qrels stay, `rows` which sorted rows of the run; None: all.
+        """
+        run = self.run if rows is None else self.run.restricted(rows)
+        part = Judged(self.qrels.take(labels), run, self.where)
+        part.exact, part._places = self.exact, self._places
+        return part
+
+    # Pairs ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _places(self) -> tuple[IntArray, IntArray]:
+        """The place of each document of the run among those of labels and run; the new ones."""
+        place = self.run.places(self.qrels.documents)
+        other = np.flatnonzero(place < 0)
+        place[other] = self.qrels.documents.size + np.arange(len(other))
+        return place, other
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _OF_PAIRS:
+            raise AttributeError(f"Judged has no attribute {name!r}")
+        self._pair()
+        return getattr(self, name)
+
+    def _pair(self) -> None:
+        """Make the arrays of pairs; those without a label come after the labels."""
+        qrels, (place, other) = self.qrels, self._places
+        n_labeled, width = qrels.documents.size, max(1, qrels.documents.size + len(other))
+        query, doc = self.query_of_run[self.run.query], self.run.doc
+        of_row = qrels.place(query, np.where(place < n_labeled, place, -1)[doc])
+        fresh = of_row < 0
+        codes, distinct = pd.factorize(query[fresh] * width + place[doc[fresh]])
+        of_row[fresh] = len(qrels.query) + codes
+        self.pair_of_row = of_row
+        self.pair_query = np.concatenate([qrels.query, distinct // width])
+        self.pair_doc = np.concatenate([qrels.doc, distinct % width])
+        self.pair_label = np.concatenate([qrels.labels, np.full(len(distinct), np.nan)])
+        self.n_pairs = len(self.pair_query)
+
+    @cached_property
+    def docnos(self) -> ObjectArray:
+        """The documents that are labeled or retrieved."""
+        return np.concatenate([self.qrels.docnos, self.run.docnos[self._places[1]]])
+
+    @cached_property
+    def row_label(self) -> FloatArray:
+        """The label of each sorted row of the run, 0 without one; shape (n_rows,)."""
+        return np.nan_to_num(self.pair_label)[self.pair_of_row]
+
+    @property
+    def ranking_query(self) -> IntArray:
+        """Index into `qids` of each ranking; shape (n_rankings,)."""
+        return self.query_of_run[self.run.ranking_query]
+
+    def by_query(
+        self, cutoff: int | None
+    ) -> Iterator[tuple[int, pd.DataFrame, pd.DataFrame | None]]:
+        """Yield the index, the labels and the rankings of each query; None: no rankings.
+
+        Ranks from the cutoff on are left out, within each sample.
+        """
+        ranked = self.run
+        frame = ranked.frame.iloc[ranked.order].copy()
+        frame[SAMPLE] = ranked.ranking_sample[ranked.ranking]
+        frame[RANK] = ranked.position
+        for name, ids in ((QID, ranked.qids[ranked.query]), (DOCNO, ranked.docnos[ranked.doc])):
+            if isinstance(frame[name].dtype, pd.CategoricalDtype):  # not what authors expect
+                frame[name] = ids
+        labels = uncoded(self.qrels.frame)
+        keep = np.ones(len(frame), bool) if cutoff is None else ranked.position < cutoff
+        query = self.query_of_run[ranked.query][keep]
+        frame = frame[keep].reset_index(drop=True)
+        order, start = rows_by_code(query, len(self.qids))
+        for index in range(len(self.qids)):
+            rows = order[start[index] : start[index + 1]]
+            run = frame.iloc[rows] if len(rows) else None
+            yield index, labels.iloc[self.qrels.rows_of(index)], run
 
 
 class Place:

@@ -24,8 +24,7 @@ from ir_measures.providers.base import NOT_PROVIDED
 from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.exposure import DCG, average
 from fairtk.frames import GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.measures.base import FairMeasure
-from fairtk.measures.judged import Judged
+from fairtk.measures.base import FairMeasure, Judged
 from fairtk.measures.params import GROUPS, MeasureParam, Param, has_cutoff
 from fairtk.measures.provider import (
     means_over_samples,

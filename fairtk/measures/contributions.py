@@ -34,8 +34,8 @@ from fairtk.groups import (
     log_of,
 )
 from fairtk.measures.awrf import AttentionWeightedRankFairness
+from fairtk.measures.base import Judged
 from fairtk.measures.ee import ExpectedExposureLoss
-from fairtk.measures.judged import Judged
 
 REST = -1
 """Level of all groups (or documents) together that have a target and are not listed one by one."""

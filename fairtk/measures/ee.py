@@ -37,8 +37,7 @@ from fairtk.groups import (
     group_exposure,
     loss_parts,
 )
-from fairtk.measures.base import FairMeasure
-from fairtk.measures.judged import Judged
+from fairtk.measures.base import FairMeasure, Judged
 from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param
 
 Reasons = tuple[tuple[str, BoolArray], ...]

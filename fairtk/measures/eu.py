@@ -22,8 +22,7 @@ from fairtk.frames import (
     as_strings,
     require,
 )
-from fairtk.measures.base import FairMeasure
-from fairtk.measures.judged import Judged
+from fairtk.measures.base import FairMeasure, Judged
 from fairtk.measures.params import ObjectParam, Param, read_utility
 from fairtk.measures.utilities import Utility
 

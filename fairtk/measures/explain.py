@@ -18,6 +18,7 @@ from fairtk.frames import QID, BoolArray, FloatArray, IntArray, ObjectArray, Qre
 from fairtk.groups import Groups
 from fairtk.io import BLACK, BLUE, ORANGE, against, frame_html, new_figure, open_axes
 from fairtk.measures.awrf import AWRF
+from fairtk.measures.base import Judged
 from fairtk.measures.contributions import (
     ABSENT,
     NOT_IN_RUN,
@@ -30,7 +31,6 @@ from fairtk.measures.contributions import (
     loss_contributions,
 )
 from fairtk.measures.ee import EE_L
-from fairtk.measures.judged import Judged
 from fairtk.measures.params import parse
 
 

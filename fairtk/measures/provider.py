@@ -23,6 +23,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import ir_measures
@@ -51,13 +52,12 @@ from fairtk.frames import (
     IntArray,
     Qrels,
     Run,
+    are_ids,
     ours,
     require,
-    strange_character,
     warn_of_unmatched,
 )
-from fairtk.measures.base import FairMeasure
-from fairtk.measures.judged import ExactExposure, Judged
+from fairtk.measures.base import ExactExposure, FairMeasure, Judged
 
 LARGEST_LABEL = 100_000
 """The largest grade that nDCG takes; other measures ask only whether a label reaches ``rel``."""
@@ -234,8 +234,8 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     def __init__(self, measures: Iterable[Any], qrels: Any) -> None:
         self._own, self._others = _divided(measures)
         # ir_measures hands over a set, whose order would differ from process to process
-        self._own.sort(key=repr)
-        self.where = ", ".join([*map(repr, self._own), *sorted(map(repr, self._others))])
+        self._own.sort(key=attrgetter("text"))
+        self.where = ", ".join([*(m.text for m in self._own), *sorted(map(repr, self._others))])
         # those that are defined at run time may be given less than they declare
         strict = [m for m in self._others if not hasattr(m, "runtime_impl")]
         self._needs = run_columns(strict)
@@ -427,9 +427,9 @@ def is_plain(mapping: Mapping[Any, Any]) -> bool:
     A look at all of it at once, which costs a fiftieth of what evaluators do with it.
     """
     try:
-        ids = "".join(chain(mapping, chain.from_iterable(mapping.values())))
+        ids = [*mapping, *chain.from_iterable(mapping.values())]
         total = sum(chain.from_iterable(docs.values() for docs in mapping.values()))
-        return strange_character(ids) is None and math.isfinite(total)
+        return are_ids(ids) and math.isfinite(total)
     except (AttributeError, OverflowError, TypeError):
         return False
 

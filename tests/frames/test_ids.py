@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairtk.errors import InputError
 from fairtk.frames import Ids, encode_ids
-from fairtk.frames.ids import coded_among
+from fairtk.frames.columns import coded_among
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_no_id_is_refused(values, message):
 
 
 def test_letters_of_all_scripts_are_ids():
-    names = ["Zoë", "名前", "🙂", "a b", ""]
+    names = ["Zoë", "名前", "🙂", "a b", "a\u3000b"]
     assert encode_ids(pd.Series(names), "docno", "here")[1].tolist() == names
 
 
@@ -70,7 +70,7 @@ def test_no_rows():
     assert codes.tolist() == ids.tolist() == []
 
 
-NAMES = st.lists(st.sampled_from(["a", "b", "é", "", "10", "2"]), max_size=12)
+NAMES = st.lists(st.sampled_from(["a", "b", "é", "a b", "10", "2"]), max_size=12)
 
 
 @given(NAMES, NAMES, st.sampled_from(["str", object]))

@@ -270,7 +270,7 @@ class TestJson:
         [
             ('"q\\ud800"', "1", "is not Unicode text"),
             ('"q1 "', "1", "has spaces around it"),
-            ('"q\\u0000"', "1", "has a NUL or half a character"),
+            ('"q\\u0000"', "1", "has the character U+0000"),
             ("1.5", "1", "qid must be a string"),
             ('"q1"', "true", "label must be a number"),
             ('"q1"', "1" * 400, "label must be a finite number"),

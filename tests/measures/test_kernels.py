@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ir_measures import AP, ERR, RBP, RR, Compat, Judged, P, R, Rprec, Success, nDCG
 
 from fairtk import EE_D, E
-from fairtk.measures import judged as beside
+from fairtk import measures as beside
 from fairtk.measures.composed import KERNELS, kernel_of
 
 QUERIES, SAMPLES = 500, 20

@@ -39,7 +39,7 @@ from fairtk.datasets.registration import (
 )
 from fairtk.errors import DownloadError, FormatError, InputError, NotFoundError, listed
 from fairtk.frames import DOCNO, LABEL, QID, require
-from fairtk.io import Rows, atomic_text, read_table, write_table
+from fairtk.io import Kind, Rows, atomic_text, read_table, write_table
 
 
 class LampDocs(FileDocs):
@@ -162,10 +162,8 @@ class LampQrels(FileQrels):
 
     def _read(self, path: Path) -> list[TrecQrel]:
         rows = read_table(path)
-        rows.require([QID, DOCNO, LABEL], "a relevance mapping")
-        rows.as_ids(QID)
-        rows.as_ids(DOCNO)
-        rows.as_integers(LABEL)
+        kinds: dict[str, Kind] = {QID: "id", DOCNO: "id", LABEL: "integer"}
+        rows.typed("a relevance mapping", [*kinds], kinds)
         rows.unique([QID, DOCNO], "a profile entry is labeled twice")
         qids, pids = rows.frame[QID].tolist(), rows.frame[DOCNO].tolist()
         docnos = [f"{qid}/{pid}" for qid, pid in zip(qids, pids, strict=True)]
