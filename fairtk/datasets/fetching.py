@@ -28,7 +28,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairtk.errors import DownloadError, FormatError
-from fairtk.io import JSON_ENTRY, locked, put_in_place, read_json
+from fairtk.io import (
+    HALF_CHARACTER,
+    JSON_ENTRY,
+    has_half_character,
+    locked,
+    put_in_place,
+    read_json,
+)
 
 Table = Mapping[str, Mapping[str, Mapping[str, str]]]
 """Dataset id -> file name -> ``url`` and ``sha256`` or ``md5``, or ``instructions``."""
@@ -339,7 +346,7 @@ def _explained(path: str | PathLike[str], content: mmap | bytes, reason: str) ->
         if at == len(text):
             return fails(f"the file ends where element {number} should start; it is incomplete", at)
         try:
-            _, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, at)
         except RecursionError:
             return fails(f"element {number} is nested too deep", at)
         except json.JSONDecodeError as error:
@@ -348,6 +355,8 @@ def _explained(path: str | PathLike[str], content: mmap | bytes, reason: str) ->
             return fails(f"element {number} is not valid JSON: {error.msg}{inside}", error.pos)
         except ValueError:
             return fails(f"element {number} has a number with thousands of digits", at)
+        if has_half_character(text[at:end], value):
+            return fails(f"element {number} is not valid JSON: {HALF_CHARACTER}", at)
         at = skip(end)
         if text[at : at + 1] == "]":
             break

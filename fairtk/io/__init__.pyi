@@ -54,9 +54,11 @@ from .figures import svg_text as svg_text
 from .interpreters import ENDED as ENDED
 from .interpreters import Interpreter as Interpreter
 from .lines import FOLLOWED as FOLLOWED
+from .lines import HALF_CHARACTER as HALF_CHARACTER
 from .lines import PIPED as PIPED
 from .lines import STDIN as STDIN
 from .lines import Flaw as Flaw
+from .lines import has_half_character as has_half_character
 from .lines import is_parquet_name as is_parquet_name
 from .qrels import Topic as Topic
 from .qrels import coded_qrels as coded_qrels

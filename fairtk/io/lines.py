@@ -437,11 +437,14 @@ def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | N
     """Return the value of a JSON text; file, and the line that it starts on, are for messages.
 
     Raises:
-        FormatError: it is no JSON, is nested too deep, has a number of thousands of digits, or a
-            key twice in one object.
+        FormatError: it is no JSON, is nested too deep, has a number of thousands of digits, half a
+            character, or a key twice in one object.
     """
     try:
-        return json.loads(text.rstrip(_BLANK), object_pairs_hook=_object)
+        value = json.loads(text.rstrip(_BLANK), object_pairs_hook=_object)
+        if not has_half_character(text, value):
+            return value
+        reason = HALF_CHARACTER
     except json.JSONDecodeError as error:
         reason = f"{error.msg} at character {error.colno - 1}"
         line = None if line is None else line + error.lineno - 1
@@ -452,6 +455,20 @@ def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | N
     except ValueError:
         reason = "it has a number with thousands of digits"
     raise FormatError(f"this is not JSON that can be read ({reason})", path=path, line=line)
+
+
+HALF_CHARACTER = "a string is not Unicode text: it has half a character, \\ud800 to \\udfff alone"
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def has_half_character(text: str, value: Any) -> bool:
+    """Return whether a string of a JSON value, read from a text, cannot be written as UTF-8."""
+    if _HALF.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return True
+    return False
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

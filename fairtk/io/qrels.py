@@ -46,6 +46,7 @@ from fairtk.io.lines import (
     described,
     is_parquet_name,
     objects_of,
+    parse_json,
     source,
 )
 from fairtk.io.rows import Rows, Type, read_whitespace, refuse_spaces
@@ -344,7 +345,7 @@ def _rows(
             path,
             line,
         )
-    for row in columns["id"]:
+    for row in dict.fromkeys(row for column in columns.values() for row in column):
         lacking = [name for name, column in columns.items() if row not in column]
         if lacking:
             raise FormatError(f"row {row!r} has no {lacking[0]!r}", path, line)
@@ -379,7 +380,8 @@ def _keywords(value: Any, where: str) -> tuple[str, ...]:
     if isinstance(value, str):
         try:
             words = ast.literal_eval(value.strip())  # a list as Python prints it; runs no code
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            json.dumps(words, ensure_ascii=False).encode()  # half a character is none
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             words = None
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         raise FormatError(
@@ -393,8 +395,8 @@ def _pages(value: Any, where: str) -> npt.NDArray[Any]:
     content = value
     if isinstance(value, str):
         try:
-            content = json.loads(value)
-        except json.JSONDecodeError:
+            content = parse_json(value)
+        except FormatError:
             content = None
     if not isinstance(content, list):
         raise FormatError(

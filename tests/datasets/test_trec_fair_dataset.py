@@ -76,8 +76,13 @@ def test_relevant_pages_count_once(folder):
 
 
 def test_of_a_repeated_article_the_first_counts(folder):
+    corpus = [*data.CORPUS[:3], data.article(30, "Tide mill again"), *data.CORPUS[3:]]
+    data.write(folder / NAMES["corpus"], data.lines(corpus))
     dataset = trec_fair.from_folder(folder)
-    docs = list(dataset.docs_iter())
+    message = r"gz: 1 articles have the id of one before them, which counts \(line 4: page 30\)"
+    with pytest.warns(DataWarning, match=message):
+        docs = list(dataset.docs_iter())
+    data.write(folder / NAMES["corpus"], data.lines(data.CORPUS))
     assert [d.doc_id for d in docs] == ["30", "7", "12", "101", "55"]
     assert docs[0] == ("30", "Tide mill", "on 30", "https://example.org/30")
     assert docs[0].default_text() == "Tide mill on 30"
@@ -204,6 +209,26 @@ def test_what_is_missing_is_named(folder, tmp_path):
         ('{"id": {"0": 1}, "title": ["a"]}', "1: expected columns keyed by row; 'title' is a list"),
         ('{"id": {"0": 1}, "title": {"1": "a"}}', "1: row '0' has no 'title'"),
         ('{"id": {"0": 1}, "title": {"0": "a"}, "rel_docs": {"0": "1,"}}', "1: row '0': topic '1'"),
+        (
+            '{"id": {"0": 1}, "title": {"0": "a", "1": "b"}, "rel_docs": {"0": [1], "1": [2]}}',
+            "1: row '1' has no 'id'",
+        ),
+        (
+            f'{{"id": {{"0": 1}}, "title": {{"0": "a"}}, "rel_docs": {{"0": "[{"1" * 5000}]"}}}}',
+            "1: row '0': topic '1': 'rel_docs' must be a list of pages",
+        ),
+        (
+            f'{{"id": {{"0": 1}}, "title": {{"0": "a"}}, "rel_docs": {{"0": "{"[" * 100_000}"}}}}',
+            "1: row '0': topic '1': 'rel_docs' must be a list of pages",
+        ),
+        (r'{"id": 1, "title": "\ud800", "rel_docs": []}', "1: .*half a character"),
+        (r'{"id": "\uDFFF", "title": "a", "rel_docs": []}', "1: .*half a character"),
+        (r'{"id": 1, "title": "a", "rel_docs": ["\ud800"]}', "1: .*half a character"),
+        (
+            r"""{"id": 1, "title": "a", "rel_docs": [], "keywords": "['\\ud800']"}""",
+            "1: topic '1': 'keywords' must be a list of strings",
+        ),
+        (f'{{"id": {"1" * 5000}, "title": "a", "rel_docs": []}}', "1: .*thousands of digits"),
     ],
 )
 def test_malformed_topics_are_named_by_line(folder, text, message):
@@ -231,6 +256,8 @@ def test_page_and_topic_names_may_be_strings(tmp_path):
         ('{"id": 3, "title": "a", "url": "u"}', "2: .*'plain' is missing"),
         ('{"id": 3.5, "title": "a", "url": "u", "plain": ""}', "2: 'id' must be a page id"),
         ('{"id": 3, "title": null, "url": "u", "plain": ""}', "2: 'title' of page 3 must be"),
+        (r'{"id": 3, "title": "\ud800", "url": "u", "plain": ""}', "2: .*half a character"),
+        (r'{"id": "\udead", "title": "", "url": "u", "plain": ""}', "2: .*half a character"),
     ],
 )
 def test_malformed_articles_are_named_by_line(folder, line, message):

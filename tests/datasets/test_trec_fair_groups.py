@@ -394,3 +394,49 @@ def test_an_oracle_run_is_ideal(tmp_path):
         values[key] = measure.calc_aggregate(*frames)
     assert values["fair"] > 0.99 > values["plain"]
     assert np.isfinite(values["plain"])
+
+
+def test_a_page_with_two_different_records(folder):
+    # lines 2 and 7 are both of page 7; that of page 55 is there twice, and the same: no doubt
+    second = data.record(7, gender=["male"])
+    data.write(folder / METADATA, data.lines([*data.RECORDS, second]))
+    message = r"1 records differ from an earlier one of their page.*page 7 in lines 2 and 7"
+    for _ in range(2):  # what is read once more comes from the Parquet file
+        with pytest.warns(DataWarning, match=message):
+            groups = trec_fair.groups(folder, "gender")
+        assert members(groups)["7"] == {"female": 1.0}
+
+
+def test_a_record_without_an_attribute_that_others_have(folder):
+    records = [dict(record) for record in data.RECORDS]
+    del records[1]["gender"], records[3]["gender"], records[2]["qual_cat"]
+    data.write(folder / METADATA, data.lines(records))
+    message = r"gz: 2 of 6 records lack 'gender', which others have.*\(line 2: page 7\)"
+    for _ in range(2):
+        with pytest.warns(DataWarning, match=message):
+            groups = trec_fair.groups(folder, "gender")
+        assert members(groups)["7"] == {"@UNKNOWN": 1.0}
+    trec_fair.groups(folder, "occ")  # of which no record says nothing
+    with pytest.warns(DataWarning, match=r"1 of 6 records lack 'qual_cat'.*line 3: page 12"):
+        trec_fair.work_needed(folder)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ('"writer", "artist"', r'"writer", "\ud800"', "half a character"),
+        ('"FA"', r'"\uDFFF"', "half a character"),
+        ('"UNK": 1', r'"\udead": 1', "half a character"),
+        ('"UNK": 1', '"UNK": ' + "1" * 5000, "thousands of digits"),
+        ('"page_id": 7', '"page_id": ' + "7" * 5000, "thousands of digits"),
+    ],
+)
+def test_metadata_that_is_no_text_or_number(folder, before, after, reason):
+    text = data.lines(data.RECORDS)
+    assert before in text
+    data.write(folder / METADATA, text.replace(before, after, 1))
+    with pytest.raises(FormatError, match=rf"{METADATA}:[23]: .*{reason}") as caught:
+        trec_fair.groups(folder, "gender")
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+    data.write(folder / METADATA, text.replace('"artist"', r'"\ud83c\udf3b"', 1))  # a whole one
+    assert "\U0001f33b" in trec_fair.groups(folder, "occ").levels

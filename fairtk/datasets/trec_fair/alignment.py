@@ -380,7 +380,7 @@ def _places(dataset: Any) -> Iterator[tuple[str, list[str]]]:
             try:
                 record = json.loads(line)
                 yield str(record["page_id"]), list(record["geographic_locations"] or ())
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise FormatError(
                     f"expected an article with 'page_id' and 'geographic_locations' ({error!r})",
                     str(metadata.path()),

@@ -219,12 +219,20 @@ _AT_ONCE = 500  # SQLite allows 999 values in a query
 
 
 def articles(path: Path) -> Iterator[TrecFairDoc]:
-    """Yield the articles of a corpus in its order; of a repeated id, the first."""
-    seen = _Seen()
+    """Yield the articles of a corpus in its order.
+
+    Of a repeated id the first counts; a `DataWarning` at the end says how many others there are.
+    """
+    seen, repeated, place = _Seen(), 0, ""
     for number, record in json_objects(path):
         article = _article(record, path, number)
         if seen.add(article.doc_id):
             yield article
+        else:
+            repeated += 1
+            place = place or f"line {number}: page {article.doc_id}"
+    if repeated:
+        warn(f"{path}: {repeated} articles have the id of one before them, which counts ({place})")
 
 
 def _article(record: dict[str, Any], path: Path, number: int) -> TrecFairDoc:

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairtk.datasets.trec_fair.dataset import derived, stamp, writable
-from fairtk.errors import FormatError, NotFoundError
+from fairtk.errors import FormatError, NotFoundError, warn
 from fairtk.frames import FloatArray, IntArray
 from fairtk.groups import UNKNOWN, background
 from fairtk.io import JSON_ENTRY, atomic_write, decoded, opened, parse_json
@@ -125,19 +125,16 @@ def dimension(name: str) -> Dimension:
 
 def backgrounds(names: tuple[str, ...]) -> dict[str, dict[str, float]]:
     """Return the background shares of those dimensions that have any, by dimension."""
-    found = {}
+    shares = {}
     for name in names:
         of = dimension(name).background
         if of is not None:
-            found[name] = background(of).to_dict()
-    return found
+            shares[name] = background(of).to_dict()
+    return shares
 
 
 NONE = -1
 """The number of a value that a page does not have."""
-
-ABSENT = object()
-"""Stands for the value of a record that lacks the key."""
 
 _BLOCK = 1 << 17  # pages whose counts are written out at a time
 
@@ -162,20 +159,17 @@ class OneReader:
 
     codes: array[int] = field(default_factory=lambda: array("h"))
     levels: dict[str, int] = field(default_factory=dict)
-    found: bool = False
 
     def add(self, value: Any) -> None:
         """Take the next record's value; what is wrong with it is a `WrongValueError`."""
-        if value is ABSENT or value is None:
+        if value is None:
             self.codes.append(NONE)
-            self.found |= value is None
             return
         code = self.levels.get(value)
         if code is None:
             if type(value) is not str:
                 raise WrongValueError(f"a category must be a string; found {value!r}")
             code = self.levels[value] = len(self.levels)
-            self.found = True
         self.codes.append(code)
 
     def column(self, kept: IntArray, dimension: Dimension) -> Column:
@@ -195,14 +189,10 @@ class ListsReader:
     dimension: Dimension
     codes: array[int] = field(default_factory=lambda: array("i"))
     lists: dict[tuple[str, ...], int] = field(default_factory=dict)
-    found: bool = False
 
     def add(self, value: Any) -> None:
         """Take the next record's value; what is wrong with it is a `WrongValueError`."""
-        if value is ABSENT or value is None:
-            value = []
-        else:
-            self.found = True
+        value = [] if value is None else value
         if type(value) is not list:
             raise WrongValueError(f"{self.dimension.key!r} must be a list; found {value!r}")
         key = tuple(value)
@@ -243,14 +233,10 @@ class CountsReader:
     code: array[int] = field(default_factory=lambda: array("h"))
     count: array[float] = field(default_factory=lambda: array("d"))
     levels: dict[str, int] = field(default_factory=dict)
-    found: bool = False
 
     def add(self, value: Any) -> None:
         """Take the next record's value; what is wrong with it is a `WrongValueError`."""
-        if value is ABSENT or value is None:
-            value = {}
-        else:
-            self.found = True
+        value = {} if value is None else value
         if type(value) is not dict:
             raise WrongValueError(f"{self.dimension.key!r} must be an object; found {value!r}")
         levels = self.levels
@@ -301,9 +287,9 @@ def reader_of(dimension: Dimension) -> OneReader | ListsReader | CountsReader:
     return ListsReader(dimension) if dimension.kind == "list" else CountsReader(dimension)
 
 
-def _places(dimension: Dimension, found: Iterable[str]) -> tuple[tuple[str, ...], dict[str, int]]:
+def _places(dimension: Dimension, names: Iterable[str]) -> tuple[tuple[str, ...], dict[str, int]]:
     """Return the levels, official ones first and further ones by name, and their places."""
-    levels = (*dimension.levels, *sorted(set(found) - set(dimension.levels)))
+    levels = (*dimension.levels, *sorted(set(names) - set(dimension.levels)))
     return levels, {level: place for place, level in enumerate(levels)}
 
 
@@ -313,7 +299,8 @@ def _start(sizes: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 _NOTE = b"fairtk"
-_VERSION = 1
+_VERSION = 2
+_PAGE = "page_id"
 
 
 @dataclass(frozen=True)
@@ -324,24 +311,28 @@ class Pages:
     columns: dict[str, Column]  # the dimensions that the file carries
     work: npt.NDArray[Any]  # number of the quality class of each page, `NONE` where there is none
     work_levels: tuple[str, ...]  # the quality classes
+    doubts: dict[str, str]  # what is doubtful about the file, by key of the metadata
 
 
 def load_pages(source: Path, dimensions: Iterable[str]) -> Pages:
     """Return the pages of a metadata file, from the cache if there is a good one.
 
-    Dimensions that the file lacks are left out.
+    Dimensions that the file lacks are left out. A `DataWarning` says of the dimensions (of none: of
+    the quality) which records lack them, and how many pages have several records.
     """
-    wanted = list(dimensions)
+    names = list(dimensions)
     mark = stamp(source)
     places = derived(source, ".parquet")
-    for place in places:
-        found = _read(place, mark, wanted)
-        if found is not None:
-            return found
-    pages = read_pages(source)
-    target = writable(places)
-    if target is not None:
-        _write(pages, target, mark)
+    cached = (_read(place, mark, names) for place in places)
+    pages = next((each for each in cached if each is not None), None)
+    if pages is None:
+        pages = read_pages(source)
+        target = writable(places)
+        if target is not None:
+            _write(pages, target, mark)
+    for key in (_PAGE, *(DIMENSIONS[name].key for name in names), *([] if names else [WORK])):
+        if key in pages.doubts:
+            warn(f"{source}: {pages.doubts[key]}", stacklevel=3)
     return pages
 
 
@@ -349,7 +340,7 @@ def _write(pages: Pages, target: Path, mark: str) -> None:
     import pyarrow as arrow
     from pyarrow import parquet
 
-    columns = {"page_id": arrow.array(pages.ids), WORK: arrow.array(pages.work)}
+    columns = {_PAGE: arrow.array(pages.ids), WORK: arrow.array(pages.work)}
     for name, column in pages.columns.items():
         start = arrow.array(column.start)
         lists = arrow.ListArray if column.start.dtype == np.int32 else arrow.LargeListArray
@@ -361,13 +352,14 @@ def _write(pages: Pages, target: Path, mark: str) -> None:
         "source": mark,
         "levels": {name: column.levels for name, column in pages.columns.items()},
         "work": pages.work_levels,
+        "doubts": pages.doubts,
     }
     table = arrow.table(columns).replace_schema_metadata({_NOTE: json.dumps(note)})
     with atomic_write(target) as temporary:
         parquet.write_table(table, temporary, write_page_checksum=True)
 
 
-def _read(path: Path, mark: str, wanted: list[str]) -> Pages | None:
+def _read(path: Path, mark: str, names: list[str]) -> Pages | None:
     """Return what a cache file holds, None if there is none, or none that can be used."""
     if not path.is_file():
         return None
@@ -379,13 +371,13 @@ def _read(path: Path, mark: str, wanted: list[str]) -> Pages | None:
             note = json.loads(file.schema_arrow.metadata[_NOTE])
             if note["version"] != _VERSION or note["source"] != mark:
                 return None
-            return _pages(file, note, [name for name in wanted if name in note["levels"]])
+            return _pages(file, note, [name for name in names if name in note["levels"]])
     except (arrow.ArrowException, OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _pages(file: Any, note: dict[str, Any], carried: list[str]) -> Pages:
-    ids = _values(file, "page_id")
+    ids = _values(file, _PAGE)
     named = set(file.schema_arrow.names)
     columns = {}
     for name in carried:
@@ -396,7 +388,7 @@ def _pages(file: Any, note: dict[str, Any], carried: list[str]) -> Pages:
         if len(start) != len(ids) + 1 or (weight is not None and len(weight) != len(level)):
             raise ValueError(name)
         columns[name] = Column(tuple(note["levels"][name]), start, level, weight)
-    return Pages(ids, columns, _values(file, WORK), tuple(note["work"]))
+    return Pages(ids, columns, _values(file, WORK), tuple(note["work"]), note["doubts"])
 
 
 def _values(file: Any, name: str) -> npt.NDArray[Any]:
@@ -425,33 +417,61 @@ def read_pages(path: Path) -> Pages:
     """Read metadata, JSON lines; of a page that occurs twice, the first record counts."""
     from tqdm import tqdm
 
-    ids = array("q")
+    ids, lines, contents = array("q"), array("q"), array("q")
     work = OneReader()
     readers = {name: reader_of(dimension) for name, dimension in DIMENSIONS.items()}
     pairs = [(reader, DIMENSIONS[name].key) for name, reader in readers.items()]
     pairs.append((work, WORK))
-    shown = tqdm(_lines(path), desc="reading metadata", unit=" pages", disable=None)
-    for number, raw in shown:
+    lacking = {key: 0 for _, key in pairs}  # how many records lack it
+    keys = frozenset(lacking)
+    lacks: dict[str, int] = {}  # the first that does
+    progress = tqdm(_lines(path), desc="reading metadata", unit=" pages", disable=None)
+    for number, raw in progress:
         try:
             record = json.loads(raw)
-            page = record["page_id"]
+            page = record[_PAGE]
             if type(page) is not int or page < 0:
                 raise WrongValueError(f"'page_id' must be a whole number; found {page!r}")
-            ids.append(page)
+            if b"\\u" in raw:
+                parse_json(decoded(raw, path, number), path, number)  # refuses half characters
             for reader, key in pairs:
-                reader.add(record.get(key, ABSENT))
+                reader.add(record.get(key))
+            if not keys <= record.keys():
+                for key in keys - record.keys():
+                    lacking[key] += 1
+                    lacks.setdefault(key, len(ids))
+            ids.append(page)
+            lines.append(number)
+            contents.append(hash(raw if raw[-1:] == b"\n" else raw + b"\n"))
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise _explained(error, raw, path, number) from None
-    pages, kept = np.unique(np.frombuffer(ids, dtype=np.int64), return_index=True)
+    numbers = np.frombuffer(ids, dtype=np.int64)
+    pages, kept = np.unique(numbers, return_index=True)
     pairs.clear()
+    carried = {key for key, count in lacking.items() if count < len(ids)}
+    doubts = {
+        key: f"{lacking[key]} of {len(ids)} records lack {key!r}, which others have, and count as "
+        f"if it were empty (line {lines[at]}: page {ids[at]})"
+        for key, at in sorted(lacks.items())
+        if key in carried
+    }
+    if len(kept) < len(ids):
+        first = kept[np.searchsorted(pages, numbers)]
+        content = np.frombuffer(contents, dtype=np.int64)
+        if len(other := np.flatnonzero(content != content[first])):
+            at = other[0]
+            doubts[_PAGE] = (
+                f"{len(other)} records differ from an earlier one of their page, which counts "
+                f"(page {ids[at]} in lines {lines[first[at]]} and {lines[at]})"
+            )
     columns = {}
     for name in DIMENSIONS:
         reader = readers.pop(name)  # what has been read goes as the columns come
-        if reader.found:
+        if DIMENSIONS[name].key in carried:
             columns[name] = reader.column(kept, DIMENSIONS[name])
         del reader
     quality = np.frombuffer(work.codes, dtype=np.int16)[kept]
-    return Pages(pages, columns, quality, tuple(work.levels))
+    return Pages(pages, columns, quality, tuple(work.levels), doubts)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
