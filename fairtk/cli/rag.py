@@ -43,6 +43,9 @@ from fairtk.cli.output import echo_frame, said_command
 @click.option("--labels", type=click.Choice(["published", "own"]),
               help="Labels that came with the data, or the generator's own gains.  "
               "[default: published, if there are any]")  # fmt: skip
+@click.option("--truncation", type=click.Choice(["keep-question", "published"]),
+              help="How prompts are cut that are too long: entries share what the question leaves, "
+              "or each has (window - question) // k tokens.  [default: keep-question]")  # fmt: skip
 @study_options
 @click.option("--rankings/--no-rankings", default=True, show_default=True,
               help="Save rankings and answers for reports.")  # fmt: skip
@@ -61,6 +64,7 @@ def command(
     seed: int | None,
     limit: int | None,
     labels: str | None,
+    truncation: str | None,
     dry_run: bool,
     status: bool,
     rankings: bool,
@@ -96,6 +100,7 @@ def command(
       min_useful = 2                        # queries with fewer useful documents are left out
       eu_over = "retriever"                 # whose best ranking EU is divided by; or generator
       eu_deterministic = false              # whether the deterministic ranking is among them
+      truncation = "keep-question"          # or published: prompts cut as the published code does
       [options."contriever:models/contriever"]
       allow_pickled_weights = true
       [engine]                              # executor, workers, threads, batch_size
@@ -126,6 +131,7 @@ def command(
             "seed": seed,
             "limit": limit,
             "labels": labels,
+            "truncation": truncation,
         },
         data={"tasks": tasks},
         output=output,

@@ -37,7 +37,13 @@ Function = Callable[[Mapping[str, Any], Any], Any]
 
 
 class WorkerTraceback(Exception):
-    """What Python would have printed of an error where it was raised."""
+    """What Python would have printed of an error where it was raised.
+
+    Attributes:
+        reason: the error's own cause, as it was raised there; None: it had none.
+    """
+
+    reason: Exception | None = None
 
 
 class Session:
@@ -84,8 +90,10 @@ class RemoteSession(Session):
                 for category, text in said:
                     warnings.warn(text, category, stacklevel=2)
                 if kind == "failed":
-                    error, told = value
-                    raise error from WorkerTraceback(f"\n{told}")
+                    error, told, reason = value
+                    trace = WorkerTraceback(f"\n{told}")
+                    trace.reason = reason
+                    raise error from trace
                 yield running.pop(future), value
 
 
@@ -232,9 +240,13 @@ def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[st
     return kind, value, [s for s in said if s[0].__module__.startswith("fairtk")]
 
 
-def portable(error: Exception) -> tuple[Exception, str]:
-    """Return an error that can travel, and what Python would print: cause and traceback cannot."""
-    return _pickled(error), "".join(traceback.format_exception(error))
+def portable(error: Exception) -> tuple[Exception, str, Exception | None]:
+    """Return an error that can travel, what Python would print of it, and its cause, which an
+    error does not take along.
+    """
+    cause = error.__cause__
+    reason = _pickled(cause) if isinstance(cause, Exception) else None
+    return _pickled(error), "".join(traceback.format_exception(error)), reason
 
 
 def _pickled(error: Exception) -> Exception:

@@ -362,10 +362,14 @@ def _bootstrap(
 ) -> tuple[float, float, float]:
     mean = float(differences.mean())
     error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    drawn = studentized(differences, resamples, seed)
-    p = (1 + int((drawn >= abs(mean) / error).sum())) / (1 + resamples)
+    drawn, statistic = studentized(differences, resamples, seed), abs(mean) / error
+    # those that are equal to it but for rounding count as equal
+    rounding = _EQUAL * (statistic + float(np.abs(differences).max()) / error)
+    drawn[np.abs(drawn - statistic) <= rounding] = statistic
+    p = (1 + int((drawn >= statistic).sum())) / (1 + resamples)
     place = math.ceil(confidence * (resamples + 1)) - 1  # so that it holds 0 just if p says so
     half = float(drawn[place]) * error if place < resamples else math.inf
+    half = abs(mean) if half < math.inf and drawn[place] == statistic else half
     return (p, mean - half, mean + half) if math.isfinite(half) else (p, math.nan, math.nan)
 
 

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -95,6 +95,23 @@ def test_bootstrap_by_definition():
     assert found.p == (1 + (far >= abs(d.mean()) / error).sum()) / 1000
     half = np.sort(far)[949] * error  # the 950th of 999
     assert (found.low, found.high) == pytest.approx((d.mean() - half, d.mean() + half))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    whole=st.lists(st.integers(-2, 3), min_size=6, max_size=6).filter(lambda d: len(set(d)) > 1),
+    scale=st.sampled_from([0.1, 0.3, 1 / 3, 1 / 7]),
+)
+@example(whole=[0, 0, 2, 3, -2, 3], scale=0.1)  # 0.255 and 0.27 without a tolerance
+def test_bootstrap_counts_ties_whatever_the_unit(whole, scale):
+    """Differences of few values have resamples just as far from 0; rounding must not decide."""
+    d, none = np.array(whole, dtype=float), np.zeros(6)
+    assume(d.any())
+    one = paired_test(d, none, "bootstrap", resamples=199, seed=1)
+    other = paired_test(d * scale, none, "bootstrap", resamples=199, seed=1)
+    assert one.p == other.p
+    if not math.isnan(one.low) and abs(one.p - 0.05) > 1e-9:
+        assert (one.p < 0.05) == (not one.low <= 0 <= one.high)
 
 
 @settings(max_examples=30, deadline=None)

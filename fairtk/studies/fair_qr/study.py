@@ -550,8 +550,9 @@ class Study:
             try:
                 Experiment(systems, topics, save_dir=self.folder, **engine)
             except StageError as error:
-                if error.__cause__ is not None:  # without one all queries are missing, as is kept
-                    raise (error if self._parallel else error.__cause__) from None
+                reason = getattr(error.__cause__, "reason", error.__cause__)
+                if reason is not None:  # without one all queries are missing, as is kept
+                    raise reason from (error if self._parallel else None)
         self._tell(pending, heard)
 
     def _model(self, cell: Cell, ledger: Ledger) -> Any:

@@ -21,11 +21,13 @@ from fairtk.llm import (
     ANSWERS,
     ChatModel,
     Ledger,
+    PromptBuilder,
     build_model,
     check_settings,
     kinds_of_models,
     parse_model,
 )
+from fairtk.llm import get as get_prompt
 from fairtk.measures import EU
 from fairtk.plugins import BackendSpec, load_target, refuse_unknown_options
 from fairtk.studies.fair_rag.tables import DETERMINISTIC, ORACLE, OVER
@@ -150,11 +152,14 @@ def read_tasks(
 
 LABELS = ("published", "own")
 GRADES = ("binary", "gain")
+TRUNCATIONS = {"keep-question": "keep-question", "published": "fair-rag"}
+"""How LaMP's prompts are cut, by what `fairtk.llm.prompts` calls it."""
 _CHOICES = {
     "labels": LABELS,
     "label_utility": ("paper", "code"),
     "grades": GRADES,
     "eu_over": OVER,
+    "truncation": tuple(TRUNCATIONS),
 }
 
 
@@ -177,6 +182,9 @@ class RagSettings:
         eu_over: whose best ranking EU is divided by: one ``"retriever"``'s or all of the
             ``"generator"``.
         eu_deterministic: whether the deterministic ranking is among them.
+        truncation: how a prompt is cut that is longer than the generator reads:
+            ``"keep-question"`` (entries share what the question leaves), or ``"published"``: each
+            entry to (window - question) // k tokens, then the whole, as the published code does.
     """
 
     alphas: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
@@ -190,6 +198,7 @@ class RagSettings:
     min_useful: int = 2
     eu_over: str = "retriever"
     eu_deterministic: bool = False
+    truncation: str = "keep-question"
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -208,7 +217,10 @@ class RagSettings:
     @property
     def name(self) -> str:
         """A name for a folder: what is often varied, and a digest of all."""
-        return f"n{self.n_samples}-k{self.cutoff}-seed{self.seed}-{digest(self.as_json(), 3)}"
+        facts = self.as_json()
+        if self.truncation == RagSettings.truncation:
+            del facts["truncation"]  # results from before there was a choice keep their folder
+        return f"n{self.n_samples}-k{self.cutoff}-seed{self.seed}-{digest(facts, 3)}"
 
     @property
     def systems(self) -> dict[str, float | str]:
@@ -244,8 +256,10 @@ RETRIEVERS: Mapping[str, Callable[..., Any]] = {
     "contriever": ContrieverScorer,
     "splade": SpladeScorer,
 }
-MakeGenerator = Callable[[int, int], Generator]
-"""From the number of a LaMP task and the cutoff to its generator."""
+MakeGenerator = Callable[..., Generator]
+"""From the number of a LaMP task and the cutoff to its generator; ``truncation`` is given if it is
+not the default.
+"""
 
 
 def make_retriever(text: str, **options: Any) -> Any:
@@ -290,11 +304,19 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
         if spec.stage is not None:
             check_settings(spec, settings)
             stage = load_target(spec.stage)
-            return lambda task, cutoff: stage(prompt=f"lamp-{task}", cutoff=cutoff, **settings)
+            return lambda task, cutoff, truncation="keep-question": stage(
+                prompt=_prompt(task, truncation), cutoff=cutoff, **settings
+            )
     model = build_model(spec, settings)
     if ledger is not None and isinstance(model, ChatModel):
         model = ledger.wrap(model)
-    return lambda task, cutoff: Generator(model, f"lamp-{task}", cutoff)
+    return lambda task, cutoff, truncation="keep-question": Generator(
+        model, _prompt(task, truncation), cutoff
+    )
+
+
+def _prompt(task: int, truncation: str) -> PromptBuilder:
+    return get_prompt(f"lamp-{task}", truncate=TRUNCATIONS[truncation])
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,9 @@ class RagStudy:
     Args:
         tasks: the tasks.
         retrievers: name to scorer of candidates, e.g. ``{"BM25": BM25Scorer()}``.
-        generators: name to what makes a task's generator: called with the number of the task and
-            the cutoff, e.g. `fairtk.studies.fair_rag.make_generator("t5:my/model")`.
+        generators: name to what makes a task's generator: called with the number of the task, the
+            cutoff, and ``truncation`` if the settings change it, e.g.
+            `fairtk.studies.fair_rag.make_generator("t5:my/model")`.
         folder: where store and results go; may be shared with studies of other settings.
         settings: how the study is done.
         **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``threads``,
@@ -176,8 +177,8 @@ class RagStudy:
         clock = StageClock()
         self.check()
         for task in self.tasks:
-            for name, make in self.generators.items():
-                generator = make(task.number, self.settings.cutoff)
+            for name in self.generators:
+                generator = self.generator(task, name)
                 say(f"{task.name}, {name}: labels")
                 with hearing() as of_labels, clock.stage("labels"):
                     labeled = self.labeled(task, generator)
@@ -226,14 +227,15 @@ class RagStudy:
         )
 
     def check(self) -> None:
-        """Use each retriever and each generator's tokenizer once, so that models that cannot be
-        loaded are said before hours of work.
+        """Use each retriever and each generator's tokenizer and prompt once, so that models that
+        cannot be loaded, or have no window to cut prompts to, are said before hours of work.
 
         Raises:
             FairtkError: data or a model cannot be read.
         """
-        for make in self.generators.values():
-            _ = make(self.tasks[0].number, self.settings.cutoff).backend.tokenizer
+        for name in self.generators:
+            generator = self.generator(self.tasks[0], name)
+            generator.prompt("", [], generator.backend.tokenizer)
         topics = self.tasks[0].topics
         document = Candidates(self.tasks[0].dataset)(topics.head(1)).head(1)
         for retriever in self.retrievers.values():
@@ -259,6 +261,12 @@ class RagStudy:
         ``done``, ``failed`` (tried again by a run), ``missing``; what waits for labels is missing.
         """
         return _status(self).drop(columns="kind")
+
+    def generator(self, task: LampTask, name: str) -> Generator:
+        """Return a generator for a task, whose prompts are cut as the settings say."""
+        settings = self.settings
+        own = {} if settings.truncation == "keep-question" else {"truncation": settings.truncation}
+        return self.generators[name](task.number, settings.cutoff, **own)
 
     # One group --------------------------------------------------------------------------------
 
@@ -437,8 +445,8 @@ def _status(study: RagStudy) -> pd.DataFrame:
     rows: list[list[Any]] = []
     for task in study.tasks:
         topics = task.topics[: study.settings.limit]
-        for name, make in study.generators.items():
-            generator = make(task.number, study.settings.cutoff)
+        for name in study.generators:
+            generator = study.generator(task, name)
             labeled = study.takes_published(task)
             if not labeled:
                 plan = Experiment(

@@ -28,7 +28,7 @@ from fairtk.errors import (
 )
 from fairtk.experiment import prune
 from fairtk.llm import KeywordRefiner
-from fairtk.studies.fair_qr import QrConfiguration, Settings, StudyData
+from fairtk.studies.fair_qr import QrConfiguration, Settings, Study, StudyData
 from fairtk.transformers import CollectionBM25
 
 
@@ -121,6 +121,27 @@ def test_a_query_for_which_nothing_is_found_and_few_documents(gender, tmp_path):
     again = qr_world.study(data, tmp_path, KeywordRefiner(terms=1), cutoff=50, candidates=50,
                            fair_qr={"max_iterations": 2})  # fmt: skip
     assert all(again.pending(cell).empty for cell in again.cells)
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_the_input_is_said_alike_by_workers(gender, tmp_path):
+    """So that the exit code is 2 with and without them."""
+
+    def documents():
+        from fairtk.errors import FormatError
+
+        yield {"docno": "1", "text": "a"}
+        raise FormatError("this is not JSON", "corpus", 3)
+
+    data = replace(gender, documents=documents)
+    texts = []
+    for engine in ({}, {"executor": "processes", "workers": 1}):
+        settings = qr_world.settings(systems=("bm25",))
+        study = Study(data, tmp_path / str(len(texts)), KeywordRefiner(), settings, **engine)
+        with pytest.raises(InputError) as error:
+            study.run()
+        texts.append(str(error.value))
+    assert texts == ["system 'bm25' for 'gender': corpus:3: this is not JSON"] * 2
 
 
 def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):

@@ -14,7 +14,7 @@ from fairtk.errors import DataWarning
 from fairtk.llm import Chat, KeywordRefiner, Message
 from fairtk.studies.fair_qr.report import all_tables
 from fairtk.studies.fair_qr.stages import SystemResults
-from fairtk.studies.fair_qr.systems import Cell, RandomTerms, middle_words
+from fairtk.studies.fair_qr.systems import Cell, RandomTerms, middle_words, random_terms
 from fairtk.studies.fair_qr.values import drift_warning, overlap, same_answers, words_kept
 
 SYSTEMS = ("fair-qr", "fair-qr + exposure re-ranking", "random-terms")
@@ -66,6 +66,23 @@ def test_the_placebo_adds_as_many_words_as_the_model(results):
     assert counts["random-terms"] == counts["fair-qr"] and set(counts["fair-qr"].values()) == {1}
     added = set(traces.loc[traces["system"] == "random-terms", "added"]) - {""}
     assert not added & {"woman", "women", "female"} and len(added) > 2
+
+
+def test_word_counts_of_the_placebo_are_those_of_the_refinements(gender):
+    """The first row of a trace is the search before any refinement: it added no words."""
+    qid, query = gender.topics[["qid", "query"]].iloc[0]
+    rows = [(qid, 0, ""), (qid, 1, "a b"), (qid, 2, "c d e")]
+    trace = pd.DataFrame(rows, columns=["qid", "iteration", "added"])
+    none = pd.DataFrame(columns=["qid"])
+    traces = {
+        Cell("gender", "fair-qr"): trace,
+        Cell("gender", "fair-qr", "depth", 5): trace,  # a variation
+        Cell("geography", "fair-qr"): trace,
+        Cell("gender", "fair-qr (no re-ranking)"): trace,
+    }
+    placebo = Cell("gender", "random-terms")
+    assert random_terms(gender, None, traces, placebo, 1).counts == {query: [2, 3]}
+    assert random_terms(gender, None, {Cell("gender", "fair-qr"): none}, placebo, 1).counts == {}
 
 
 def test_paired_rows(results):

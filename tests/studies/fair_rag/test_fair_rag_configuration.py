@@ -37,11 +37,19 @@ def test_names_tell_settings_apart():
         ({"labels": "mine"}, "labels must be one of"),
         ({"grades": "all"}, "grades must be one of"),
         ({"eu_over": "all"}, "eu_over must be one of"),
+        ({"truncation": "fair-rag"}, "truncation must be one of .*'published'"),
     ],
 )
 def test_settings_out_of_range(given, said):
     with pytest.raises(ParameterError, match=said):
         RagSettings(**given)
+
+
+def test_the_default_truncation_leaves_the_name_as_it_was():
+    """n100-k5-seed42-... of results from before there was a choice (of 792ea1b)."""
+    assert RagSettings().name == "n100-k5-seed42-9eb1b2"
+    assert RagSettings(truncation="published").name != "n100-k5-seed42-9eb1b2"
+    assert RagSettings(truncation="published").as_json()["truncation"] == "published"
 
 
 def written(tmp_path, text):

@@ -2,11 +2,13 @@
 
 import json
 import math
+import sqlite3
+from contextlib import closing
 
 import pandas as pd
 import pytest
 
-from fairtk import BM25Scorer, demo
+from fairtk import BM25Scorer, Candidates, Generator, demo, prompts
 from fairtk.datasets import lamp
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.studies.fair_rag import (
@@ -17,6 +19,7 @@ from fairtk.studies.fair_rag import (
     make_generator,
 )
 from fairtk.studies.fair_rag.labels import Labeled
+from fairtk.transformers import EachDocument
 
 pytestmark = pytest.mark.slow  # a model answers some hundred prompts
 
@@ -135,6 +138,41 @@ def test_no_useful_document_anywhere(done, tmp_path):
     none = RagSettings(**{**vars(SMALL), "min_useful": 1000})
     with pytest.raises(InputError, match=r"no query of 3 has 1000 useful.*min_useful=1"):
         study(own.folder, none).run()
+
+
+def test_prompts_cut_as_published_are_other_answers_only_where_they_differ(tmp_path):
+    """With a window of 82 tokens, 33 of 129 prompts are cut, and cut otherwise."""
+    task = LampTask(demo.load().dataset)
+    documents = Candidates(task.dataset)(task.topics[:3])
+    built = {}
+    for truncation in ("keep-question", "published"):
+        settings = RagSettings(**{**vars(SMALL), "truncation": truncation})
+        make = {"tiny": generator(max_prompt_tokens=82)}
+        own = RagStudy([task], {"BM25": BM25Scorer()}, make, tmp_path, settings)
+        assert own.status()["done"].sum() == 0  # what was cut otherwise is no result of this one
+        reader = own.generator(task, "tiny")
+        built[truncation] = {
+            *reader.asked(EachDocument()(documents)).prompts,
+            *reader.asked(task.topics[:3]).prompts,
+        }
+        own.labeled(task, reader)
+        answers = set().union(*built.values())
+        with closing(sqlite3.connect(tmp_path / "experiment.sqlite")) as store:
+            [count] = store.execute("SELECT COUNT(*) FROM answers").fetchone()
+        assert count == len(answers)
+    both = built["keep-question"] & built["published"]
+    assert 0 < len(both) < len(built["published"])
+
+
+def test_a_model_without_a_window_cannot_cut_as_published(tmp_path):
+    def make(task, cutoff, truncation):
+        prompt = prompts.get(f"lamp-{task}", truncate="fair-rag")
+        return Generator(lambda texts: texts, prompt, cutoff)
+
+    task, settings = LampTask(demo.load().dataset), RagSettings(truncation="published")
+    study = RagStudy([task], {"BM25": BM25Scorer()}, {"served": make}, tmp_path, settings)
+    with pytest.raises(InputError, match="has no model_max_length"):
+        study.run()
 
 
 def test_what_a_study_needs(tmp_path):
