@@ -108,6 +108,7 @@ COMMANDS = {
     "frontier": "Sweep alpha over runs: exact curves, areas, equal utility.",
     "conformance": "Compare fairtk's numbers with the published definitions.",
     "groups": "Inspect groups of documents, and how much of a run they know.",
+    "providers": "Say what providers get over all queries: shares, Gini, merit.",
     "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
     "rag": "Compare fair rankings by what a generator answers from them.",
     "report": "Show results as one HTML page: words, tables, figures, queries.",

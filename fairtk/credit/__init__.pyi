@@ -1,3 +1,5 @@
+from .amortized import Providers as Providers
+from .amortized import providers as providers
 from .citations import Citations as Citations
 from .citations import citation_credit as citation_credit
 from .subsets import Subsets as Subsets

@@ -28,6 +28,7 @@ from .params import written as written
 # What other rooms use, and users need not:
 # isort: split
 from .ae import CreditExposureGap as CreditExposureGap
+from .ae import expected_credit as expected_credit
 from .base import Judged as Judged
 from .base import undefined_warning as undefined_warning
 from .composed import Expectation as Expectation

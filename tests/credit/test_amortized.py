@@ -1,0 +1,126 @@
+"""Providers over queries: sums by hand, Gini and intervals, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtk import FairSampler, Groups, PlackettLuceExposure
+from fairtk.cli.group import cli
+from fairtk.credit import providers
+from fairtk.credit.amortized import gini
+from fairtk.errors import InputError, ParameterError
+
+QRELS = pd.DataFrame({"qid": list("1112"), "docno": list("abca"), "label": [1, 1, 0, 1]})
+RUN = pd.DataFrame(
+    {"qid": list("11122"), "docno": list("abcca"), "score": [3.0, 2.0, 1.0, 2.0, 1.0]}
+)
+OWNERS = pd.DataFrame({"docno": list("abc"), "group": ["P", "Q", "Q"]})
+
+
+def by_name(result):
+    return result.table.set_index("provider")
+
+
+def test_by_hand():
+    table = by_name(providers(QRELS, RUN, OWNERS, cutoff=1))
+    # one rank: query 1 shows a (P), query 2 shows c (Q); merit: 1: a and b 1/2 each, 2: a
+    assert table["exposure"].to_dict() == {"P": 0.5, "Q": 0.5}
+    assert table["merit"].to_dict() == {"P": 0.75, "Q": 0.25}
+    assert table["gap"].to_dict() == {"P": -0.25, "Q": 0.25}
+    assert table["documents"].to_dict() == {"P": 1, "Q": 2}
+
+
+def test_summary_by_hand():
+    result = providers(QRELS, RUN, OWNERS, cutoff=1, top=0.5, resamples=200)
+    summary = result.summary.set_index("name")
+    assert summary["value"].to_dict() == {
+        "amortized": 0.5,
+        "gini": 0.0,
+        "top": 0.5,
+        "minimum": 0.5,
+    }
+    # a draw of query 1 alone gives P all, merit 1/2: |1 - 1/2| + |0 - 1/2| = 1
+    assert summary.loc["amortized", ["low", "high"]].tolist() == [0.5, 2.0]
+    assert result.unknown == 0
+
+
+def test_weights_and_soft_memberships():
+    soft = pd.DataFrame(
+        {"docno": ["a", "c", "c"], "group": ["P", "P", "Q"], "weight": [1.0, 0.5, 0.5]}
+    )
+    result = providers(QRELS, RUN, soft, cutoff=1, weights={"1": 1, "2": 3})
+    # query 1: a, weight 1; query 2: c, weight 3, half and half
+    assert by_name(result)["exposure"].to_dict() == {"P": 2.5 / 4, "Q": 1.5 / 4}
+
+
+def test_documents_without_a_provider_are_counted():
+    result = providers(QRELS, RUN, OWNERS[:1], cutoff=1)
+    assert result.unknown == 0.5 and by_name(result)["exposure"].to_dict() == {"P": 1.0}
+
+
+def test_credit_in_the_place_of_exposure():
+    credit = pd.DataFrame(
+        {"qid": list("112"), "sample": 0, "docno": list("aba"), "credit": [3.0, 1.0, 2.0]}
+    )
+    result = providers(QRELS, credit, OWNERS)
+    assert result.settings["of"] == "credit"
+    assert by_name(result)["exposure"].to_dict() == {"P": 1.75 / 2, "Q": 0.25 / 2}
+
+
+def test_samples_and_exact_exposure_agree(tmp_path):
+    groups = Groups.from_frame(OWNERS, name="outlet")
+    sampled = providers(
+        QRELS, FairSampler(alpha=2, n_samples=4000, cutoff=1)(RUN), groups, cutoff=1
+    )
+    exact = providers(QRELS, PlackettLuceExposure(2, cutoff=1)(RUN), groups, cutoff=1)
+    assert by_name(sampled)["exposure"].to_dict() == pytest.approx(
+        by_name(exact)["exposure"].to_dict(), abs=0.03
+    )
+    exact.plot(tmp_path / "lorenz.svg")
+    assert (tmp_path / "lorenz.svg").read_text().count("<path") > 3
+
+
+def test_gini_by_hand():
+    # shares 0, 1/4, 3/4: sum over pairs of |difference| / (2 n): (1/4 + 3/4 + 1/2) / 3
+    assert gini(np.array([[0.75, 0.0, 0.25]])).tolist() == [0.5]
+    assert gini(np.array([[1.0, 0, 0, 0]])).tolist() == [0.75]
+
+
+@given(st.permutations(range(5)), st.permutations(range(3)))
+def test_order_of_rows_and_names_do_not_matter(rows, owners):
+    first = providers(QRELS, RUN, OWNERS, resamples=20)
+    again = providers(QRELS[::-1], RUN.iloc[list(rows)], OWNERS.iloc[list(owners)], resamples=20)
+    pd.testing.assert_frame_equal(first.table, again.table)
+    assert first.summary["value"].tolist() == pytest.approx(again.summary["value"].tolist())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"providers": OWNERS.assign(docno=list("xyz"))}, InputError, "none of the 3 judged"),
+        ({"weights": {"1": 1.0}}, InputError, "qid '2' has none"),
+        ({"weights": {"1": 1.0, "2": -1}}, ParameterError, "weights"),
+        ({"top": 0}, ParameterError, "top"),
+        ({"cutoff": 0}, ParameterError, "cutoff"),
+        ({"browsing": "DCH"}, ParameterError, "DCG"),
+    ],
+)
+def test_wrong_input(options, error, message):
+    with pytest.raises(error, match=message):
+        providers(QRELS, RUN, **{"providers": OWNERS, **options})
+
+
+def test_command(tmp_path):
+    for name, frame in (("qrels", QRELS), ("run", RUN), ("owners", OWNERS)):
+        frame.to_csv(tmp_path / f"{name}.tsv", sep="\t", index=False)
+    files = [str(tmp_path / f"{name}.tsv") for name in ("qrels", "run", "owners")]
+    asked = ["providers", *files[:2], "--providers", files[2], "--cutoff", "1"]
+    shown = CliRunner().invoke(cli, [*asked, "--plot", str(tmp_path / "lorenz.svg")])
+    assert shown.exit_code == 0, shown.output
+    assert "P                 1    0.5000  0.7500  -0.2500" in shown.output
+    assert (tmp_path / "lorenz.svg").exists()
+    rows = CliRunner().invoke(cli, [*asked, "--format", "csv"]).output.splitlines()
+    assert rows[0] == "provider,documents,exposure,merit,gap" and len(rows) == 3
