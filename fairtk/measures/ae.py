@@ -298,7 +298,7 @@ class CreditExposureGap(FairMeasure):
             less exposure, above 0 where more rests on the group than it was shown.
         """
         checked = Run(run, f"{self!r} (run)", either=True)
-        qids = pd.DataFrame({QID: checked.qids, DOCNO: "", LABEL: 0.0})
+        qids = pd.DataFrame({QID: checked.qids})
         parts, _ = self._parts(Judged(Qrels(qids, repr(self)), checked, repr(self)))
         parts[QID] = checked.qids[parts.pop("query")]
         name = DOCNO if self["groups"] is None else GROUP
