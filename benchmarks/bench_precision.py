@@ -8,6 +8,8 @@ for each alpha and number of samples,
   plain EE-D;
 * how often the 95 % interval of the mean over the queries holds the exact mean, and that of a
   single query (Student's) the exact value;
+* with --differences, how often the interval of `fairtk.compare(levels=True)` holds the difference
+  of alpha 2 and 1 for these queries, for runs of one seed and of two;
 * with --methods, the variance of means with independent samples over that with stratified ones.
 
 Useful are earlier items whose headline or tag shares a word with the wanted one.
@@ -184,6 +186,31 @@ def methods(run: pd.DataFrame, qrels: pd.DataFrame, alphas: list[float], repetit
             )
 
 
+def differences(run: pd.DataFrame, qrels: pd.DataFrame, repetitions: int) -> None:
+    """Print errors and coverage of differences, by measure, samples and seeds."""
+    measures = {fairtk.measures.written(m): m for m in MEASURES.values()}
+    policies = {a: PlackettLuceExposure(alpha=a, cutoff=CUTOFF)(run) for a in (1, 2)}
+    exact = fairtk.evaluate(qrels, policies, list(measures.values())).per_query
+    means = exact.groupby(["measure", "run"])["value"].mean().unstack("run")
+    print("seeds   N  measure  spread of differences  error_samples  holds the difference")
+    for n_samples in (10, 30):
+        for seeds in ("one", "two"):
+            tables = []
+            for seed in range(repetitions):
+                runs = {
+                    str(alpha): FairSampler(alpha, n_samples, CUTOFF, 2 * seed + apart)(run)
+                    for alpha, apart in ((1, 0), (2, int(seeds == "two")))
+                }
+                table = fairtk.compare(qrels, runs, list(measures.values()), levels=True).table
+                tables.append(table[table["run"] == "2"])
+            for text, own in pd.concat(tables).groupby("measure"):
+                truth = means["2"][text] - means["1"][text]
+                inside = ((own["low_samples"] <= truth) & (truth <= own["high_samples"])).mean()
+                error = np.sqrt((own["error_samples"] ** 2).mean())
+                print(f"{seeds} {n_samples:4d}  {text}  {own['difference'].std():.4f}  {error:.4f}"
+                      f"  {inside:.1%}", flush=True)  # fmt: skip
+
+
 def main() -> None:
     """Run what the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -193,10 +220,13 @@ def main() -> None:
         "--sizes", nargs="+", default=["10x2000", "100x2000", "1000x200"], help="samples x reps"
     )
     parser.add_argument("--methods", type=int, default=0, metavar="REPETITIONS")
+    parser.add_argument("--differences", type=int, default=0, metavar="REPETITIONS")
     options = parser.parse_args()
     run, qrels = load(options.folder)
     print(f"{run['qid'].nunique()} queries, {len(run)} candidates, {qrels['label'].sum()} useful")
-    if options.methods:
+    if options.differences:
+        differences(run, qrels, options.differences)
+    elif options.methods:
         methods(run, qrels, options.alphas, options.methods)
     else:
         coverage(run, qrels, options.alphas, options.sizes)

@@ -15,7 +15,12 @@ import numpy as np
 import pandas as pd
 
 from fairtk.analysis.evaluate import Data, EvaluatedRuns, RunValues, evaluated
-from fairtk.analysis.precision import SampleSpread, spread_over_samples
+from fairtk.analysis.precision import (
+    SampleSpread,
+    SharedSpread,
+    shared_over_samples,
+    spread_over_samples,
+)
 from fairtk.errors import (
     InputError,
     MissingWarning,
@@ -41,9 +46,12 @@ _TESTED = ("difference", "low", "high")
 
 
 class SamplingVariances:
-    """The sampling variances of all values of systems, made when they are asked for.
+    """The sampling variances of systems' values and of their differences, made when asked for.
 
-    Those of two systems are taken to be independent; systems that share a seed differ by less.
+    Samples of two systems are paired by their numbers: a seed gives samples of one number the same
+    random numbers, at other alphas, too, so that a difference varies by less, or by more, than
+    independent values would. The covariance of the pairs is estimated (Hoeffding 1948; see
+    `fairtk.precision`) and subtracted twice; for systems drawn independently it is 0 on average.
     """
 
     def __init__(
@@ -54,27 +62,38 @@ class SamplingVariances:
     ) -> None:
         self._rows, self._qrels, self._measures = rows, qrels, measures
         self._judged: dict[str, Judged | None] = {}
-        self._spreads: dict[tuple[str, str], SampleSpread | None] = {}
+        self._spreads: dict[tuple[str, str], SampleSpread] = {}
+        self._shared: dict[tuple[str, str, str], SharedSpread] = {}
 
-    def of(
-        self, system: str, measure: str, qids: Sequence[str], n: int | None = None
+    def of_difference(
+        self, system: str, other: str, measure: str, qids: Sequence[str], n: int | None = None
     ) -> FloatArray:
-        """Return the variance of each query's value with n samples; None: with those there are.
+        """Return the variance of each query's difference with n samples; None: those there are.
 
-        0 for a system without samples, NaN for measures that nothing is known of (see
-        `fairtk.precision`).
+        0 for two systems without samples, NaN for measures that nothing is known of (see
+        `fairtk.precision`). An unbiased estimate, which can be below 0 by chance.
         """
-        judged = self._of_system(system)
-        if judged is None:
+        runs = {s: judged for s in (system, other) if (judged := self._of_system(s)) is not None}
+        if not runs:
             return np.zeros(len(qids))
-        if (system, measure) not in self._spreads:
-            self._spreads[system, measure] = self._spread(measure, judged)
-        spread = self._spreads[system, measure]
-        if spread is None:
+        parts: list[FloatArray] = []
+        try:
+            for name, run in runs.items():
+                if (name, measure) not in self._spreads:
+                    spread = spread_over_samples(self._measures[measure], run)
+                    self._spreads[name, measure] = spread
+                parts.append(self._spreads[name, measure].variance(n))
+            if len(runs) == 2:
+                key = (system, other, measure)
+                if key not in self._shared:
+                    shared = shared_over_samples(self._measures[measure], *runs.values())
+                    self._shared[key] = shared
+                parts.append(-2 * self._shared[key].covariance(n))
+        except ParameterError:
             return np.full(len(qids), np.nan)
-        place = pd.Index(judged.qids).get_indexer(pd.Index(qids))
-        found: FloatArray = np.append(spread.variance(n), 0.0)[place]
-        return found
+        place = pd.Index(next(iter(runs.values())).qids).get_indexer(pd.Index(qids))
+        variance: FloatArray = np.append(np.sum(parts, axis=0), 0.0)[place]
+        return variance
 
     def _of_system(self, system: str) -> Judged | None:
         if system not in self._judged:
@@ -85,12 +104,6 @@ class SamplingVariances:
                 labels = Qrels(self._qrels, system)
                 self._judged[system] = Judged(labels, Run(run, f"{system} (run)"), system)
         return self._judged[system]
-
-    def _spread(self, text: str, judged: Judged) -> SampleSpread | None:
-        try:
-            return spread_over_samples(self._measures[text], judged)
-        except ParameterError:
-            return None
 
 
 @dataclass(frozen=True)
@@ -216,8 +229,8 @@ class SystemComparison:
     ) -> tuple[FloatArray, FloatArray]:
         """Return each query's difference from the baseline, and its sampling variance."""
         qids = table.columns.tolist()
-        variance = sum(variances.of(name, measure, qids, n) for name in (system, self.baseline))
-        return (table.loc[system] - table.loc[self.baseline]).to_numpy(), np.asarray(variance)
+        variance = variances.of_difference(system, self.baseline, measure, qids, n)
+        return (table.loc[system] - table.loc[self.baseline]).to_numpy(), variance
 
     def plan(
         self,
@@ -322,7 +335,8 @@ def compare(
         resamples: of tests that draw.
         seed: of these draws.
         margin: of non-inferiority and equivalence, for all measures or by measure.
-        levels: whether sampling and queries are told apart (`fairtk.statistics.two_levels`).
+        levels: whether sampling and queries are told apart (`fairtk.statistics.two_levels`). The
+            samples of two runs are paired by their numbers: those of one seed share random numbers.
         options: the other options of `evaluate`.
 
     Raises:

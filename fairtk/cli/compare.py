@@ -63,7 +63,7 @@ def command(
     With --margin, p_not_worse and p_equivalent are those of non-inferiority and equivalence (one
     and two one-sided t-tests). With --levels, error_queries is what would be left of the error
     with endless samples, error_samples that for these very queries, with the interval low_samples
-    to high_samples.
+    to high_samples; samples of two runs are paired by their numbers, as one seed draws them.
 
     \b
     Examples:

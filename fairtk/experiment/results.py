@@ -241,7 +241,8 @@ class Results:
             correction: see `fairtk.statistics.correct`; a measure's tests are one family.
             confidence: of the intervals of the mean difference.
             margin: of non-inferiority and equivalence, for all measures or by measure.
-            levels: whether sampling and queries are told apart (`fairtk.statistics.two_levels`).
+            levels: whether sampling and queries are told apart (`fairtk.statistics.two_levels`);
+                samples of two systems are paired by their numbers, as those of one seed are drawn.
 
         Returns:
             A row per measure and system: ``system``, ``measure``, ``mean``, ``n`` (queries),

@@ -495,10 +495,12 @@ def means_over_samples(measures: Sequence[Any], judged: Judged) -> dict[Any, Flo
 
 
 def values_by_sample(measure: Any, judged: Judged) -> tuple[IntArray, FloatArray]:
-    """Return the query and the value of each ranking of a sampled run, in any order."""
+    """Return the query and the value of each ranking of a sampled run, in their order."""
     parts = [(np.flatnonzero(here), v[measure][here]) for here, v in _by_sample([measure], judged)]
-    query, value = zip(*parts, strict=True) if parts else ([np.zeros(0, int)], [np.zeros(0)])
-    return np.concatenate(query), np.concatenate(value)
+    queries, values = zip(*parts, strict=True) if parts else ([np.zeros(0, int)], [np.zeros(0)])
+    query = np.concatenate(queries)
+    order = np.argsort(query, kind="stable")
+    return query[order], np.concatenate(values)[order]
 
 
 def _by_sample(
@@ -553,7 +555,7 @@ def _require_columns(measures: Sequence[Any], judged: Judged) -> None:
 
 
 def _frames(judged: Judged) -> Iterator[tuple[Iterable[str], Any]]:
-    """Yield the queries and the run, as a frame, of each sample."""
+    """Yield the queries and the run, as a frame, of each sample, the smallest number first."""
     ranked = judged.run
     run = (
         ranked.frame.drop(columns=SAMPLE, errors="ignore")
@@ -576,7 +578,7 @@ def _frames(judged: Judged) -> Iterator[tuple[Iterable[str], Any]]:
 
 
 def _mappings(judged: Judged) -> Iterator[tuple[Iterable[str], Any]]:
-    """Yield the queries and the run of each sample as nested mappings.
+    """Yield the queries and the run of each sample as nested mappings, as `_frames` does.
 
     The form that most evaluators work on: much cheaper to make here than from a frame.
     """
@@ -591,8 +593,8 @@ def _mappings(judged: Judged) -> Iterator[tuple[Iterable[str], Any]]:
         docs = docnos[start[ranking] : start[ranking + 1]]
         run = dict(zip(docs, scores, strict=False))
         samples.setdefault(sample, {})[qids[ranking]] = run
-    for part in samples.values():
-        yield part, part
+    for sample in sorted(samples):
+        yield samples[sample], samples[sample]
 
 
 # Names and providers of ir_measures ---------------------------------------------------------------

@@ -10,7 +10,7 @@ from ir_measures import P, nDCG
 from scipy.stats import ttest_rel
 
 import fairtk
-from fairtk import EE_R, E, plugins
+from fairtk import EE_D, EE_R, E, plugins
 from fairtk.errors import InputError, MissingWarning, NotFoundError, UndefinedWarning
 from fairtk.groups import Groups, Target
 from fairtk.measures import parse, written
@@ -262,6 +262,31 @@ def test_margins_levels_and_plans_are_those_of_experiments():
     pd.testing.assert_frame_equal(found.queries_needed(0.05, (5, 50)), plan)
     with pytest.raises(NotFoundError, match="measure"):
         fairtk.compare(QRELS, sampled, measures, margin={"EE_R@3": 0.1})
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+def test_errors_of_samples_are_those_of_one_seed_and_of_others(apart):
+    """Differences over 40 pairs of seeds vary as much as `error_samples` says, within a fifth.
+
+    Runs of one seed vary together: taken to be independent, their error was half as large again.
+    """
+    candidates = RUNS["a"].drop(columns="rank")
+    candidates = candidates[candidates["qid"].isin(QIDS[:6])]
+    qrels = QRELS[QRELS["qid"].isin(QIDS[:6])]
+    measures = [EE_D(estimator="unbiased") @ 3, EE_R @ 3]
+    tables = []
+    for seed in range(40):
+        runs = {
+            name: fairtk.FairSampler(alpha, n_samples=8, cutoff=3, seed=2 * seed + more)(candidates)
+            for name, alpha, more in (("one", 1, 0), ("two", 2, apart))
+        }
+        table = fairtk.compare(qrels, runs, measures, levels=True).table
+        tables.append(table[table["run"] == "two"].set_index("measure"))
+    spread = np.std([table["difference"] for table in tables], axis=0, ddof=1)
+    errors = np.sqrt(np.mean([table["error_samples"] ** 2 for table in tables], axis=0))
+    assert errors == pytest.approx(spread, rel=0.2)
+    plan = fairtk.compare(qrels, runs, measures).queries_needed(0.05, (8, 800))
+    assert (plan["deviation"] >= plan["deviation_queries"]).all()
 
 
 class Given(pt.Transformer):

@@ -13,8 +13,17 @@ from ir_measures import P, nDCG
 
 import fairtk
 from fairtk import EE_D, EE_L, EE_R, EU, E, FairSampler, precision
-from fairtk.analysis.precision import SampleSpread, _moments, fewest_samples
+from fairtk.analysis.precision import (
+    SampleSpread,
+    SharedSpread,
+    _Kernel,
+    _moments,
+    fewest_samples,
+    shared_over_samples,
+    spread_over_samples,
+)
 from fairtk.errors import InputError, ParameterError
+from fairtk.measures import Judged
 
 RUN = pd.DataFrame(
     {"qid": "q", "docno": [f"d{i}" for i in range(8)], "score": [8.0, 7, 6, 6, 4, 3, 1, 0]}
@@ -49,7 +58,8 @@ def test_variance_of_pairs_is_unbiased_by_enumeration():
         values, estimates, chance = [], [], []
         for drawn in product(range(3), repeat=5):
             rows = list(drawn)
-            one, two, apart = _moments(rankings[rows], towards[rows])
+            kernel = _Kernel(rankings[rows], towards[rows])
+            (one, two), apart = _moments(kernel, kernel), kernel.apart
             spread = SampleSpread(
                 np.array([5]), np.array([one]), np.array([two]), *np.zeros((2, 1))
             )
@@ -61,6 +71,64 @@ def test_variance_of_pairs_is_unbiased_by_enumeration():
         exposure = probability @ rankings
         assert mean == pytest.approx(exposure @ exposure - 2 * probability @ towards)
         assert chance @ np.array(estimates) == pytest.approx(chance @ (values - mean) ** 2)
+
+
+def test_covariance_of_pairs_is_unbiased_by_enumeration():
+    """Over all 3^6 draws of a joint policy: five samples and six, of which five are paired."""
+    first = np.array([[1.0, 1, 0], [1, 0, 1], [0, 0.5, 0]]), np.array([0.2, 0.9, 0.4])
+    second = np.array([[1.0, 0], [0, 0.3], [0.8, 0.8]]), np.zeros(3)
+    probability = np.array([0.5, 0.3, 0.2])
+    five, six = np.array([5]), np.array([6])
+    of_pairs, of_means, chance = [], [], []
+    for drawn in product(range(3), repeat=6):
+        rows = list(drawn)
+        own, paired = (_Kernel(*(part[rows[:5]] for part in side)) for side in (first, second))
+        other = _Kernel(*(part[rows] for part in second))
+        parts = np.array(_moments(own, paired))[:, None]
+        covariance = SharedSpread(five, six, five, *parts).covariance()[0]
+        of_pairs.append((own.mean, other.mean, covariance))
+        x, y = first[1][rows[:5]], second[0][rows, 0]  # of means: a = c / 4 and b = c / 2
+        c = np.cov(x, y[:5])[:1, 1]
+        covariance = SharedSpread(five, six, five, c / 4, c / 2).covariance()[0]
+        of_means.append((x.mean(), y.mean(), covariance))
+        chance.append(probability[rows].prod())
+    chance = np.array(chance)
+    for x, y, estimate in (np.transpose(of_pairs), np.transpose(of_means)):
+        exact = chance @ (x * y) - (chance @ x) * (chance @ y)
+        assert abs(exact) > 1e-3 and chance @ estimate == pytest.approx(exact)
+
+
+def test_samples_of_one_number_are_paired():
+    """By hand: 1, 0, 1 and 0, 1, 1 in samples 0, 1, 2: covariance (1/3 - 4/9) 3/2 = -1/6."""
+    answers = {"a": {7: "y", 0: "y", 1: "n", 2: "y"}, "b": {2: "y", 1: "y", 0: "n", 9: "n"}}
+    judged = []
+    for own in answers.values():
+        run = pd.DataFrame({"sample": own.keys(), "qanswer": own.values()})
+        run = run.assign(qid="q", docno="d0", score=1.0, rank=0)
+        judged.append(Judged.of(QRELS.assign(gold_answer="y"), run, "EU"))
+    em = EU(utility="em")
+    shared = shared_over_samples(em, *judged)
+    assert (shared.first[0], shared.second[0], shared.both[0]) == (4, 4, 3)
+    assert shared.covariance()[0] == pytest.approx(3 * (-1 / 6) / (4 * 4))
+    assert shared.covariance(10)[0] == pytest.approx(-1 / 6 / 10)
+
+
+@pytest.mark.parametrize(
+    "measure", [EE_D @ 3, EE_L @ 3, EE_R @ 3, E(nDCG @ 3), E(P(judged_only=True) @ 3)]
+)
+def test_a_run_varies_with_itself_as_it_varies(measure):
+    judged = Judged.of(QRELS, sampled(9).sample(frac=1, random_state=1), "x")
+    shared = shared_over_samples(measure, judged, judged)
+    spread = spread_over_samples(measure, judged)
+    assert shared.covariance() == pytest.approx(spread.variance())
+    assert shared.covariance(40) == pytest.approx(spread.variance(40))
+    other = sampled(9)
+    apart = Judged.of(QRELS, other.assign(sample=other["sample"] + 100), "y")
+    assert shared_over_samples(measure, judged, apart).covariance().tolist() == [0]
+    three = Judged.of(QRELS, other.assign(sample=other["sample"] + 6), "y")  # 6, 7 and 8
+    few = shared_over_samples(measure, judged, three)
+    assert few.both.tolist() == [3]
+    assert np.isnan(few.covariance()).tolist() == [measure.NAME in ("EE_D", "EE_L")]
 
 
 def test_errors_are_the_spread_over_seeds():
