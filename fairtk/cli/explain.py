@@ -75,13 +75,13 @@ def command(
     with to_stderr():
         options = GivenGroups.read(groups, targets)
         parsed = parse_with(options, measure)
-        options.labels = as_labels(qrels, None, [parsed])
+        labels = options.labels = as_labels(qrels, None, [parsed])
         whole = completed(options, parsed)
         by_document = isinstance(whole, ExpectedExposureLoss) and whole["groups"] is None
         explanation = explain(
             whole,
             read_run(run, order),
-            options.labels,
+            labels.frame,
             baseline=None if baseline is None else read_run(baseline, order),
             groups=options.crossed if groups and by_document else None,
             bands=bands or None,

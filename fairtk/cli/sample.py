@@ -78,7 +78,7 @@ def command(
             "trust the scores of the run"
         )
     with to_stderr():
-        relevance = qrels if qrels in (None, _SCORES) else as_labels(qrels, None, [])
+        relevance = qrels if qrels in (None, _SCORES) else as_labels(qrels, None, []).frame
         sampler = FairSampler(
             n_samples=samples,
             max_relevance_loss=max_relevance_loss,

@@ -76,10 +76,11 @@ def read_task_run(path: str | PathLike[str], task: Task | None = None) -> pd.Dat
     if task is not None and task not in COLUMNS:
         raise ParameterError(f"task must be one of {list(COLUMNS)}; found {task!r}")
     with source(path) as file:
-        return uncoded(_task_run(file, task or task_of(file)))
+        return uncoded(_task_run(file, task))
 
 
-def _task_run(file: Source, task: Task | None) -> pd.DataFrame:
+def _task_run(file: Source, asked: Task | None) -> pd.DataFrame:
+    task = asked or task_of(file)
     if task is None:
         raise FormatError(
             f"expected {' or '.join(' '.join(names) for names in COLUMNS.values())} (columns of "
@@ -91,6 +92,8 @@ def _task_run(file: Source, task: Task | None) -> pd.DataFrame:
         rows.as_integers("seq_no")
         negative = rows.frame["seq_no"].to_numpy() < 0
         rows.fail_at(negative, "seq_no must be 0 or above; found {}", "seq_no")
+        if asked is None and _header(fields_of(file.first_line)) is None:
+            _refuse_ranks(rows)
     rows.as_ids("id")
     rows.as_ids("page_id")
     rows.unique(list(COLUMNS[task]), "a page occurs twice in one ranking")
@@ -101,6 +104,20 @@ def _task_run(file: Source, task: Task | None) -> pd.DataFrame:
     rank = frame.groupby(keys, sort=False).cumcount().astype(np.int64)
     frame = frame.assign(**{SCORE: -rank.astype(np.float64), RANK: rank})
     return frame[[QID, DOCNO, SCORE, RANK, *keys[1:]]]
+
+
+def _refuse_ranks(rows: Rows) -> None:
+    """Refuse what MS MARCO's runs have: three whole numbers too, qid, docno and rank."""
+    frame = rows.frame
+    rank = (frame.groupby("id", sort=False).cumcount() + 1).astype(str)
+    alone = not frame.duplicated(["id", "seq_no"]).any()
+    if alone and len(frame) > frame["id"].nunique() and bool((frame["page_id"] == rank).all()):
+        raise FormatError(
+            "these look like MS MARCO's columns qid, docno, rank, not like id, seq_no, page_id of "
+            "TREC Fair Ranking; put a line with names first (qid docno rank score) and give scores",
+            path=rows.path,
+            line=1,
+        )
 
 
 def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
@@ -211,7 +228,7 @@ def coded_run(
     with source(path, errors) as file:
         task = task_of(file) if format == "auto" else format
         if task in ("task1", "task2"):
-            frame = _task_run(file, task)
+            frame = _task_run(file, None if format == "auto" else task)
         elif file.kind == "text" and not has_header(file):
             rows = read_whitespace(file, LAYOUTS, _TYPES)
             rows.frame = rows.frame[[c for c in LAYOUTS[1] if c in rows.frame.columns]]

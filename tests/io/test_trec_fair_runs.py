@@ -184,3 +184,19 @@ def test_evaluate_reads_both_tasks(write):
     found = CliRunner().invoke(cli, args)
     assert found.exit_code == 0, found.output
     assert [line.rsplit(",", 1)[1] for line in found.output.split()[1:]] == ["0.5", "1.0"]
+
+
+MARCO = "4\t30\t1\n4\t7\t2\n9\t12\t1\n"
+
+
+def test_runs_of_ms_marco_are_not_taken_for_task_2(write):
+    path = write(MARCO)
+    for read in (read_run, read_task_run):
+        with pytest.raises(FormatError, match="run.tsv:1: these look like MS MARCO's columns qid"):
+            read(path)
+    # what the reader says, or the file, is believed
+    assert list(read_task_run(path, "task2")["docno"]) == ["1", "2", "1"]
+    assert list(read_run(path, format="task2")["sample"]) == [29, 6, 11]
+    assert len(read_run(write("id\tseq_no\tpage_id\n" + MARCO, "named.tsv"))) == 3
+    assert len(read_run(write(MARCO + "9\t12\t2\n", "several.tsv"))) == 4  # one seq_no, two pages
+    assert len(read_run(write("4\t1\t1\n9\t1\t1\n", "one.tsv"))) == 2  # one page a topic

@@ -1,0 +1,54 @@
+"""Pages that begin with nothing are followed as a reader does: in an empty folder, cell by cell."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+HIDDEN = ":tags: [remove-cell]\n"
+
+
+def shell(command, folder):
+    """Run a command as a shell does that has this Python's `fairtk`; return what it wrote."""
+    code = f'fairtk() {{ "{sys.executable}" -m fairtk "$@"; }}\n{command}'
+    return subprocess.run(
+        ["bash", "-c", code], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+
+
+def follow(page, folder, hidden=True):
+    """Run the cells of a page in a folder; yield each command with what it wrote."""
+    names = {}
+    for cell in CELL.findall((DOCS / page).read_text(encoding="utf-8")):
+        if cell.startswith(HIDDEN) and not hidden:
+            continue
+        source = cell.removeprefix(HIDDEN)
+        commands = [line[1:] for line in source.splitlines() if line.startswith("!")]
+        if commands:
+            assert len(commands) == len(source.splitlines()), "Python and commands in one cell"
+            for command in commands:
+                yield command, shell(command, Path.cwd())
+        else:
+            exec(compile(source, page, "exec"), names)  # noqa: S102 - the page's own code
+
+
+def downloads(page):
+    """Return the files that a page offers."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    links = re.findall(r"{download}`[^<`]*<([^>]*)>`", text)
+    return [(DOCS / page).parent / link for link in links]
+
+
+@pytest.mark.slow
+def test_own_retriever(tmp_path, monkeypatch):
+    pytest.importorskip("openai")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    said = list(follow("cookbook/own_retriever.md", tmp_path))
+    assert len(said) > 8
+    for command, result in said:
+        assert result.returncode == 0, f"{command}: {result.stderr}"
