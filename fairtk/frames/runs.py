@@ -187,10 +187,15 @@ class Run:
                     f"{where}: {SAMPLE!r} must be below 2^62; found one of {bits} bits"
                 )
             values = values.astype(np.int64)
-        if not np.issubdtype(values.dtype, np.integer) and len(values):
+        if values.dtype.kind not in "iu" and len(values):
             raise ColumnError(
                 f"{where}: {SAMPLE!r} must be an integer from 0; found {values.dtype} "
-                f"({values[0]!r}); convert it with .astype(int)"
+                f"({column.iloc[0]!r}); convert it with .astype(int)"
+            )
+        if values.dtype.kind == "u" and len(values) and int(values.max()) >= 2**62:
+            raise ColumnError(
+                f"{where}: {SAMPLE!r} must be below 2^62; found one of "
+                f"{int(values.max()).bit_length()} bits"
             )
         result: IntArray = values.astype(np.int64)
         if len(result) and result.min() < 0:
@@ -204,7 +209,7 @@ class Run:
         """The rank of each frame row; shape (n_rows,)."""
         frame, where = self.frame, self.where
         column = frame[RANK]
-        if column.dtype.kind in "iu" and column.dtype.itemsize <= 8:
+        if column.dtype.kind == "i" and column.dtype.itemsize <= 8 and not column.hasnans:
             whole: IntArray = column.to_numpy(dtype=np.int64)
             return whole
         rank = as_numbers(column)
@@ -310,7 +315,7 @@ class Run:
         frame, sample = self.frame, self.samples
         rank, score = self.ranks if RANK in frame.columns else None, self.scores
         query, doc = self.frame_query, self.frame_doc
-        key = query if sample is None else query * (int(sample.max(initial=0)) + 1) + sample
+        key = query if sample is None else _ranking_key(query, sample)
         order = _sorted_order(key, rank, score, self.documents, doc)
         if order is None:
             order = np.arange(len(frame), dtype=np.int64)
@@ -385,6 +390,15 @@ def _coded_again(codes: IntArray, ids: Ids) -> tuple[IntArray, Ids]:
     """Return the codes of what is left, and the ids that are left."""
     again, seen = pd.factorize(codes)
     return again.astype(np.int64, copy=False), Ids(ids.text[seen])
+
+
+def _ranking_key(query: IntArray, sample: IntArray) -> IntArray:
+    """Return a number for each row that orders rankings by query and sample."""
+    n_queries, width = int(query.max(initial=0)) + 1, int(sample.max(initial=0)) + 1
+    if n_queries * width >= 2**62:  # numbers that leave much out
+        distinct, sample = np.unique(sample, return_inverse=True)
+        width = len(distinct)
+    return query * width + sample
 
 
 def _varies(query: IntArray, value: IntArray) -> bool:
