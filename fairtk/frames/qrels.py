@@ -149,6 +149,10 @@ class Qrels:
         useful[self.query[self.labels > 0]] = True
         return useful
 
+    def documents_of(self, query: int) -> set[str]:
+        """Return the documents of a query's labels, as text."""
+        return {*map(str, self.frame[DOCNO].array.take(self.rows_of(query)))}
+
     def rows_of(self, query: int) -> IntArray:
         """Return the rows of a query's labels."""
         order, start = self._rows_by_query
@@ -241,7 +245,7 @@ def warn_of_unmatched(
     strange: list[tuple[int, int]] = []
     matched = 0
     for i, q in counted:
-        judged = set(qrels.docnos[qrels.doc[qrels.rows_of(q)]])
+        judged = qrels.documents_of(q)
         if judged.isdisjoint(documents(i)):
             strange.append((i, q))
             continue

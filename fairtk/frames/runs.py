@@ -242,10 +242,10 @@ class Run:
             return True
         return RANK in frame.columns and _repeats(self.frame_query, pd.factorize(frame[RANK])[0])
 
-    def documents_of(self, query: int) -> ObjectArray:
-        """Return the documents of a query's rows."""
+    def documents_of(self, query: int) -> list[str]:
+        """Return the documents of a query's rows, as text; their ids are not checked."""
         order, start = self._rows_by_query
-        return self.docnos[self.frame_doc[order[start[query] : start[query + 1]]]]
+        return [*map(str, self.frame[DOCNO].array.take(order[start[query] : start[query + 1]]))]
 
     @cached_property
     def _rows_by_query(self) -> tuple[IntArray, list[int]]:

@@ -42,6 +42,7 @@ from fairtk.frames import (
     RANK,
     SAMPLE,
     SCORE,
+    SUBSET,
     BoolArray,
     FloatArray,
     IntArray,
@@ -160,7 +161,8 @@ class Judged:
     pair_of_row: IntArray
 
     def __init__(self, qrels: Qrels, run: Run, where: str) -> None:
-        refuse_subsets(run.frame, run.where)
+        if SUBSET in run.frame.columns:
+            refuse_subsets(run.frame, run.where)
         self.exact: ExactExposure | None = None
         if EXPOSURE in run.frame.columns:
             self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)

@@ -293,25 +293,27 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     def calc_aggregate(self, run: Any) -> dict[Any, float]:
         """Return the aggregate of each measure."""
         checked, handed = self._read(run)
-        aggregates = {
-            m: m.aggregate(values, self.qrels.qids) for m, values in self._own_values(checked)
-        }
+        aggregates: dict[Any, float] = {}
+        for measure, values in self._own_values(checked):
+            aggregates[measure] = measure.aggregate(values, self.qrels.qids)
         return aggregates | (self._by_others.calc_aggregate(handed) if self._others else {})
 
     def _metrics(self, measure: Any, values: FloatArray) -> list[Metric]:
         pairs = zip(self.qrels.qids, values.tolist(), strict=True)
         return [Metric(query_id=qid, measure=measure, value=value) for qid, value in pairs]
 
-    def _own_values(self, run: Run | None) -> Iterator[tuple[FairMeasure, FloatArray]]:
+    def _own_values(self, run: Run | None) -> list[tuple[FairMeasure, FloatArray]]:
         if run is None or not self._own:
-            return
+            return []
         columns = {*run.frame.columns}
         if self._reads_documents and {DOCNO, SCORE} <= columns and EXPOSURE not in columns:
             run.order  # noqa: B018 - sorted, so that what is twice is refused before a measure is asked
         judged = Judged(self.qrels, run, self.where)
         judged.cache["expectations"] = [m for m in self._own if m.NAME == "E"]
+        values = []
         for measure in self._own:
-            yield measure, measure.scored(judged)
+            values.append((measure, measure.scored(judged)))
+        return values
 
     def _read(self, run: Any) -> tuple[Run | None, Any]:
         """Return the run, checked, None if no measure here needs it; and what others are given."""
@@ -333,10 +335,10 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             require(checked.frame, self._needs, where)
         if SCORE in self._needs:
             checked.scores  # noqa: B018 - checked when it is read
-        refuse_samples(self._others, checked)
         documents = self._reads_documents and DOCNO in checked.frame.columns
         of_query = checked.documents_of if documents else None
         warn_of_unmatched(self.qrels, checked.queries, of_query, self.where)
+        refuse_samples(self._others, checked)
         return checked
 
     def _handed(self, run: Run) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from pyterrier._ops import RankCutoff
 from fairtk import measures
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.experiment import Experiment, Results
-from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE
+from fairtk.frames import DOCNO, LABEL, NO_DOCUMENT, QID, RANK, SAMPLE
 from fairtk.llm import Ledger
 from fairtk.measures import E
 from fairtk.studies.fair_rag.labels import (
@@ -428,7 +428,7 @@ def _distinct(study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFr
 
     What the oracle draws is unknown before documents are labeled: all of its rankings count.
     """
-    nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: [""], LABEL: [0]})
+    nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: [NO_DOCUMENT], LABEL: [0]})
     systems = study.systems(task, retriever, nothing)
     del systems[ORACLE]
     found: set[tuple[str, ...]] = set()
