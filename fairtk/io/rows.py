@@ -142,10 +142,13 @@ class Rows:
         texts = [str(value) for value in self.frame[column]]
         self.frame[column] = pd.Series(texts, dtype="str", index=self.frame.index)
 
-    def as_numbers(self, column: str) -> None:
-        """Make a column finite floats."""
+    def as_numbers(self, column: str, *, gaps: bool = False) -> None:
+        """Make a column finite floats; with `gaps`, NaN where it is NaN or empty."""
+        if gaps:
+            empty = self.frame[column].astype(object).isin([""])
+            self.frame[column] = self.frame[column].mask(empty, "nan")
         numbers = self._numbers(column)
-        finite = np.isfinite(numbers)
+        finite = np.isfinite(numbers) | (np.isnan(numbers) & gaps)
         self.fail_at(~finite, f"{column} must be a finite number; found {{}}", column)
         self.frame[column] = numbers[finite]
 

@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, ParameterError, warn
-from fairtk.frames import DOCNO, QID, RANK, SAMPLE, SCORE, Run, order_by, uncoded
+from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Credit, Run, order_by, uncoded
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Flaw, Source, is_parquet_name, source
 from fairtk.io.rows import Kind, Rows, Type, fields_of, read_whitespace, refuse_spaces, shown
-from fairtk.io.tables import has_header, read_named, write_parquet
+from fairtk.io.tables import has_header, read_named, write_parquet, write_table
 
 Task = Literal["task1", "task2"]
 
@@ -242,6 +242,8 @@ def coded_run(
 
 def run_of(rows: Rows, order: Order) -> pd.DataFrame:
     """Return the run of some rows, checked and in the order of its ranks; see `coded_run`."""
+    if CREDIT in rows.frame.columns and SCORE not in rows.frame.columns:
+        return _credit_of(rows)
     kinds: dict[str, Kind] = {QID: "id", DOCNO: "id", SCORE: "number", RANK: "integer"}
     rows.typed("a run", [QID, DOCNO, SCORE], kinds)
     if SAMPLE in rows.frame.columns:
@@ -251,6 +253,56 @@ def run_of(rows: Rows, order: Order) -> pd.DataFrame:
     _place(rows, order)
     first = [name for name in (QID, DOCNO, SCORE, RANK, SAMPLE) if name in rows.frame.columns]
     return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+
+
+def _credit_of(rows: Rows) -> pd.DataFrame:
+    """Return the frame C of some rows, checked."""
+    rows.typed("credit", [QID, DOCNO, CREDIT], {QID: "id", DOCNO: "id", RANK: "integer"})
+    rows.as_numbers(CREDIT, gaps=True)
+    if SAMPLE in rows.frame.columns:
+        rows.as_samples()
+    else:
+        rows.frame[SAMPLE] = np.int64(0)
+    rows.unique([QID, SAMPLE, DOCNO], "a document has credit twice in one ranking")
+    first = [QID, SAMPLE, DOCNO, *([RANK] if RANK in rows.frame.columns else []), CREDIT]
+    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+
+
+def read_credit(path: str | PathLike[str]) -> pd.DataFrame:
+    """Read a frame C, the credit of documents in answers.
+
+    Args:
+        path: TSV or CSV with a header, JSON lines or Parquet (text may be packed, ``.gz``), with
+            ``qid``, ``docno``, ``credit`` and, of several rankings of a query, ``sample``. An empty
+            cell, null and NaN are undefined credit. `read_run` and whatever takes the path of a run
+            read such files, too.
+
+    Returns:
+        ``qid``, ``sample`` (0 where the file has none), ``docno``, ``rank`` if the file has it,
+        ``credit``, and other columns; rows as in the file.
+
+    Raises:
+        FormatError: a column is missing, a value is no number or infinite, or a document stands
+            twice in a ranking; names the line.
+    """
+    with source(path) as file:
+        rows = read_named(file)
+        rows.require([QID, DOCNO, CREDIT], "credit")
+        return uncoded(_credit_of(rows))
+
+
+def write_credit(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
+    """Write a frame C in one step; `read_credit` reads it back equal.
+
+    Args:
+        frame: ``qid``, ``docno``, ``credit`` and, of several rankings of a query, ``sample``.
+        path: ``.parquet``, ``.jsonl``, ``.csv`` or anything else for TSV; ``.gz`` packs text.
+
+    Raises:
+        InputError: the frame is none of credit; names the qid.
+    """
+    Credit(Run(frame, "write_credit"))
+    write_table(frame, path)
 
 
 def _place(rows: Rows, order: Order) -> None:

@@ -13,9 +13,12 @@ from fairtk.errors import ColumnError, FormatError, InputError
 from fairtk.io import (
     add_answers,
     read_answers,
+    read_credit,
     read_gold_answers,
     read_qrels,
+    read_run,
     write_answers,
+    write_credit,
     write_qrels,
 )
 
@@ -262,3 +265,49 @@ def test_trec_qrels_round_trip(tmp_path, keys, data):
     back = read_qrels(tmp_path / "q.txt")
     assert back.to_dict("list") == frame.to_dict("list")
     assert not back["label"].map(math.isnan).any()
+
+
+CREDIT = pd.DataFrame(
+    {
+        "qid": ["1", "1", "2"],
+        "sample": [0, 1, 0],
+        "docno": ["a", "a", "b b"],
+        "credit": [1 / 3, -2.0, float("nan")],
+    }
+)
+
+
+class TestCredit:
+    @pytest.mark.parametrize("name", ["c.tsv", "c.csv.gz", "c.jsonl", "c.parquet"])
+    def test_comes_back_equal(self, name, tmp_path):
+        write_credit(CREDIT, tmp_path / name)
+        for read in (read_credit, read_run):
+            pd.testing.assert_frame_equal(read(tmp_path / name), CREDIT)
+
+    def test_samples_may_be_absent_and_cells_empty(self, tmp_path):
+        (tmp_path / "c.csv").write_text("qid,docno,credit,rank\n1,a,,0\n1,b,2e-1,1\n")
+        frame = read_credit(tmp_path / "c.csv")
+        assert frame.columns.tolist() == ["qid", "sample", "docno", "rank", "credit"]
+        assert frame["sample"].tolist() == [0, 0]
+        assert frame["credit"].isna().tolist() == [True, False]
+
+    @pytest.mark.parametrize(
+        ("row", "message"),
+        [
+            ("1\t0\ta\tinf", "c.tsv:2: credit must be a finite number; found"),
+            ("1\t0\ta\tmuch", "c.tsv:2: credit must be a number; found 'much'"),
+            ("1\t-1\ta\t1", "c.tsv:2: sample must not be negative"),
+            ("1\t0\ta\t1\n1\t0\ta\t2", "c.tsv:3: a document has credit twice"),
+        ],
+    )
+    def test_wrong_rows_name_the_line(self, row, message, tmp_path):
+        (tmp_path / "c.tsv").write_text(f"qid\tsample\tdocno\tcredit\n{row}\n")
+        with pytest.raises(FormatError, match=message):
+            read_credit(tmp_path / "c.tsv")
+
+    def test_a_run_is_no_credit(self, tmp_path):
+        (tmp_path / "r.tsv").write_text("qid\tdocno\tscore\n1\ta\t1\n")
+        with pytest.raises(FormatError, match="credit needs the columns"):
+            read_credit(tmp_path / "r.tsv")
+        with pytest.raises(InputError, match="credit must be a finite number"):
+            write_credit(CREDIT.assign(credit=float("inf")), tmp_path / "c.tsv")
