@@ -21,6 +21,7 @@ from .qrels import add_answers as add_answers
 from .qrels import read_answers as read_answers
 from .qrels import read_gold_answers as read_gold_answers
 from .qrels import read_qrels as read_qrels
+from .qrels import read_rag_answers as read_rag_answers
 from .qrels import write_answers as write_answers
 from .qrels import write_qrels as write_qrels
 from .rows import Rows as Rows
