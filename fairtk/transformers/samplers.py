@@ -20,6 +20,7 @@ from fairtk.exposure import (
     METHODS,
     SURE,
     RankWeights,
+    Values,
     draw_rankings,
     expected_attention,
     find_alphas,
@@ -44,10 +45,12 @@ from fairtk.frames import (
 )
 from fairtk.transformers.base import FairTransformer
 
-_HALF = 5e-4
-"""How far from the wanted value the search ends, on a scale of 0 to 1."""
-_NEAR = 0.01
-"""A disparity that is further from the wanted one is said to be out of reach."""
+_WIDE = 1e-3
+"""How far from the wanted value a value may be, on a scale of 0 to 1; what is not is warned of."""
+_TRIED = 0.1 * 1.15 ** np.arange(64)  # up to 660
+"""Alphas at which the relevance that is left is looked at where it may fall as alpha rises."""
+_REFINED = 16
+"""Halvings of the range of alpha between two of them, at most."""
 
 Worth = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
@@ -106,7 +109,7 @@ class Calibration:
 
         Returns:
             ``alpha``, ``value`` (the exact value there), ``wanted`` and ``reached`` (a disparity
-            within 0.01, a share of nDCG within 0.0015), one row per query.
+            within 0.001, a share of nDCG not more than 0.001 below), one row per query.
         """
         if self.target_disparity is not None:
             result = self._to_disparity(run, score, self.target_disparity)
@@ -127,11 +130,18 @@ class Calibration:
 
         aim = np.full(len(size), target)
         weight = np.ones(self.cutoff)
-        alpha, value = _search(run, score, weight, worth, aim - _HALF, aim + _HALF)
-        return _calibrated(alpha, value, aim, np.abs(value - target) <= _NEAR)
+        values, even, steep = _values(run, score, weight, worth)
+        alpha, value = find_alphas(values, even, steep, aim - _WIDE / 2, aim + _WIDE / 2)
+        missed = (np.abs(value - target) > _WIDE) & (steep >= target)
+        _look_below(values, np.flatnonzero(missed), aim - _WIDE / 2, alpha, value)
+        return _calibrated(alpha, value, aim, np.abs(value - target) <= _WIDE)
 
     def _to_relevance(self, run: Run, score: FloatArray, loss: float) -> pd.DataFrame:
-        """Return the smallest alphas that keep the ranking's nDCG but for the loss."""
+        """Return the smallest alphas that keep the ranking's nDCG but for the loss.
+
+        Where no document has more gain than one of a higher score, what is kept rises with alpha.
+        Elsewhere it may fall in between, and alphas that are smaller, or nearer, are looked for.
+        """
         weight = RankWeights.of(DCG(), self.cutoff, self.cutoff).weight
         gain = self._gain(run, score)
         n_queries = len(run.ranking_start) - 1
@@ -151,8 +161,13 @@ class Calibration:
             return np.where(nothing[query], 1.0, share)
 
         aim = np.full(n_queries, 1.0 - loss)
-        alpha, value = _search(run, score, weight, worth, aim, aim + 2 * _HALF)
-        return _calibrated(alpha, value, aim, value > aim - 3 * _HALF)
+        values, even, steep = _values(run, score, weight, worth)
+        alpha, value = find_alphas(values, even, steep, aim, aim + _WIDE)
+        same = run.ranking[1:] == run.ranking[:-1]
+        hard = (alpha > 0) & (value > aim + _WIDE)  # still too steep
+        hard[run.ranking[1:][same & (np.diff(gain) > 0)]] = True
+        _look_below(values, np.flatnonzero(hard), aim, alpha, value)
+        return _calibrated(alpha, value, aim, value >= aim - _WIDE)
 
     def _gain(self, run: Run, score: FloatArray) -> FloatArray:
         """Return the gain of each sorted row: its label, or its score scaled to [0, 1].
@@ -186,19 +201,18 @@ def _calibrated(*columns: FloatArray | BoolArray) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(("alpha", "value", "wanted", "reached"), columns, strict=True)))
 
 
-def _search(
-    run: Run,
-    score: FloatArray,
-    weight: FloatArray,
-    worth: Worth,
-    low: FloatArray,
-    high: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the alpha of each query and its value, by exact exposure; see `find_alphas`."""
-    start, rows, queries = run.ranking_start, np.arange(len(score)), np.arange(len(low))
+def _values(
+    run: Run, score: FloatArray, weight: FloatArray, worth: Worth
+) -> tuple[Values, FloatArray, FloatArray]:
+    """Return what gives values of queries at alphas, by exact exposure, and the values at the ends.
+
+    The ends are the uniform policy and the limit of large alpha; see `fairtk.exposure.find_alphas`.
+    """
+    start, rows = run.ranking_start, np.arange(len(score))
+    queries = np.arange(len(start) - 1)
 
     def values(alpha: FloatArray, query: IntArray) -> FloatArray:
-        chosen = np.zeros(len(low), dtype=bool)
+        chosen = np.zeros(len(queries), dtype=bool)
         chosen[query] = True  # ascending, as `query` is
         row = rows[chosen[run.ranking]]
         begin = np.concatenate([[0], np.cumsum(np.diff(start)[query])])
@@ -208,8 +222,45 @@ def _search(
     even = expected_attention(np.zeros(len(score)), start, weight)
     apart = np.where(score_gaps(score, start, 1.0) > 0, SURE, 0.0)
     steep = expected_attention(apart, start, weight)
-    ends = worth(even, rows, queries), worth(steep, rows, queries)
-    return find_alphas(values, *ends, low, high)
+    return values, worth(even, rows, queries), worth(steep, rows, queries)
+
+
+def _look_below(
+    values: Values, query: IntArray, aim: FloatArray, alpha: FloatArray, value: FloatArray
+) -> None:
+    """Look for smaller alphas of some queries with enough value, or for nearer ones if none has.
+
+    Args:
+        values: values of some queries at an alpha each.
+        query: the queries, ascending.
+        aim: the least value that is wanted; shape (n_queries,).
+        alpha: of each query; set anew where one is better.
+        value: there; set anew, too.
+    """
+    before = 0.0
+    for tried in _TRIED.tolist():
+        if not len(query):
+            return
+        short = value[query] < aim[query] - _WIDE
+        here = np.where(short, tried, np.minimum(tried, alpha[query]))
+        now = values(here, query)
+        enough = now >= aim[query]
+        last = ~short & (alpha[query] <= tried)
+        nearer = enough | short & (now > value[query])
+        alpha[query[nearer]], value[query[nearer]] = here[nearer], now[nearer]
+        settled, query = query[enough], query[~enough & ~last]
+        low = np.full(len(settled), before)  # where the value is too small
+        for _ in range(_REFINED):
+            wide = value[settled] > aim[settled] + _WIDE
+            settled, low = settled[wide], low[wide]
+            if not len(settled):
+                break
+            middle = (low + alpha[settled]) / 2
+            now = values(middle, settled)
+            enough = now >= aim[settled]
+            alpha[settled[enough]], value[settled[enough]] = middle[enough], now[enough]
+            low[~enough] = middle[~enough]
+        before = tried
 
 
 class Sampler(FairTransformer):
@@ -278,9 +329,9 @@ class FairSampler(Sampler):
       standard errors are mostly too large, and ``EE_D(estimator="unbiased")`` takes away more than
       sampling added.
     * ``target_disparity`` or ``max_relevance_loss`` state what is wanted in place of alpha, and the
-      alpha of each query is found from exact values (`calibrated`). What cannot be reached is
-      warned of and the nearest taken; no policy is below a disparity of k / n at cutoff k. Then
-      the cutoff does more than truncate: alpha depends on it.
+      alpha of each query is found from exact values (`calibrated`), to within 0.001 of the value.
+      What cannot be reached is warned of and the nearest taken; no policy is below a disparity of
+      k / n at cutoff k. Then the cutoff does more than truncate: alpha depends on it.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; one row per query, sample and rank, in that order.
@@ -294,7 +345,8 @@ class FairSampler(Sampler):
         method: ``"independent"`` or ``"stratified"``.
         target_disparity: the wanted EE_D@cutoff (normalized, MU, the paper's bounds), in (0, 1].
         max_relevance_loss: what share of the run's own nDCG@cutoff may be lost in expectation, in
-            [0, 1); 0.05 is 5 %. The most even policy that keeps the rest is drawn from.
+            [0, 1); 0.05 is 5 %. The most even policy that keeps the rest is drawn from, also where
+            what is kept falls and rises with alpha: the smallest of many alphas.
         relevance: goes with it: labels (``qid``, ``docno``, ``label``), or ``"scores"``, which
             trusts the scores of the run, scaled to [0, 1] in each query.
 

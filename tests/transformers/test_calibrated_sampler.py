@@ -10,7 +10,8 @@ from ir_measures import nDCG
 
 from fairtk import EE_D, E, FairSampler, FixedExposure, PlackettLuceExposure
 from fairtk.errors import DataWarning, InputError, ParameterError
-from fairtk.exposure import find_alphas
+from fairtk.exposure import SURE, expected_attention, find_alphas, score_gaps
+from fairtk.frames import Run
 
 RNG = np.random.default_rng(7)
 SIZES = {"q1": 12, "q2": 40, "q3": 100, "q4": 15}
@@ -180,3 +181,62 @@ def test_settings_that_are_refused(settings, message):
 def test_broken_labels():
     with pytest.raises(InputError, match="FairSampler"):
         FairSampler(cutoff=5, max_relevance_loss=0.1, relevance=QRELS.drop(columns="label"))
+
+
+ALPHAS = np.concatenate([[0], np.geomspace(0.02, 400, 500)])
+
+
+def hard_case(seed):
+    """Return a run, labels that do not follow its scores, a cutoff, and the allowed loss."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 14))
+    score = [rng.random(n), rng.gamma(0.3, size=n), np.round(rng.random(n), 1)][seed % 3]
+    run = pd.DataFrame({"qid": "q", "docno": [f"d{i}" for i in range(n)], "score": score})
+    label = rng.integers(0, 3, n) * (rng.random(n) < rng.choice([0.2, 0.5, 0.9]))
+    label[int(rng.integers(n))] = 1
+    loss = float(rng.choice([0, 0.01, 0.05, 0.2, 0.4, 0.8]))
+    return run, run[["qid", "docno"]].assign(label=label), int(rng.integers(1, 6)), loss
+
+
+def shares_kept(run, labels, cutoff):
+    """Return what share of the ranking's DCG each of `ALPHAS` keeps, and their limit."""
+    order = Run(run, "test").order
+    score, gain = run["score"].to_numpy()[order], labels["label"].to_numpy()[order].astype(float)
+    weight = 1 / np.log2(np.arange(2, cutoff + 2))
+    start = np.arange(0, len(run) * len(ALPHAS) + 1, len(run))
+    gaps = score_gaps(np.tile(score, len(ALPHAS)), start, ALPHAS)
+    exposure = expected_attention(gaps, start, weight).reshape(len(ALPHAS), -1)
+    apart = np.where(score_gaps(score, start[:2], 1.0) > 0, SURE, 0.0)
+    limit = expected_attention(apart, start[:2], weight)
+    top = float(weight[: len(gain)] @ gain[:cutoff])
+    return (exposure @ gain) / top if top else None, float(limit @ gain) / top if top else None
+
+
+# found by looking: what is kept falls with alpha before it rises, or has its largest value between
+@pytest.mark.parametrize("first", range(0, 200, 40))
+def test_the_most_even_policy_that_keeps_the_rest_or_the_nearest(first):
+    for seed in range(first, first + 40):
+        run, labels, cutoff, loss = hard_case(seed)
+        kept, limit = shares_kept(run, labels, cutoff)
+        if kept is None:
+            continue
+        sampler = FairSampler(cutoff=cutoff, max_relevance_loss=loss, relevance=labels)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = sampler.calibrated(run).iloc[0]
+        enough = ALPHAS[kept >= 1 - loss + 1e-3]
+        assert found["reached"] == (found["value"] >= 1 - loss - 1e-3) != bool(caught), seed
+        if found["reached"]:
+            assert found["alpha"] <= enough.min(initial=np.inf) * (1 + 1e-5), seed
+        else:
+            assert not len(enough), seed
+            assert found["value"] >= max(kept.max(), limit) - 1e-3, seed
+
+
+def test_a_disparity_that_is_missed_by_more_than_a_thousandth_is_said():
+    tied = pd.DataFrame({"qid": "q", "docno": list("abcdefg"), "score": [7, 6, 5, 4, 3, 3, 1.0]})
+    # the limit is (4 + 2 / 4) / 5 = .9
+    sampler = FairSampler(cutoff=5, target_disparity=0.905)
+    with pytest.warns(DataWarning, match="cannot be reached for 1 of 1"):
+        found = sampler.calibrated(tied)
+    assert not found["reached"].item() and found["value"].item() == pytest.approx(0.9, abs=1e-3)
