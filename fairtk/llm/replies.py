@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from fairtk.errors import printable
 from fairtk.llm.chat import Completion
 
 
@@ -35,7 +36,8 @@ def bounded_client(openai: Any) -> tuple[Any, Any]:
                 content = await _read(response, self.most)
             finally:
                 await response.aclose()
-            headers = {k: v for k, v in response.headers.items() if k.lower() not in _OF_THE_WAY}
+            # as bytes: a server may send more than ASCII
+            headers = [(k, v) for k, v in response.headers.raw if k.lower() not in _OF_THE_WAY]
             return type(response)(
                 response.status_code, headers=headers, content=content, request=request
             )
@@ -44,7 +46,7 @@ def bounded_client(openai: Any) -> tuple[Any, Any]:
     return _Bounded, http.create_ssl_context()
 
 
-_OF_THE_WAY = ("content-encoding", "content-length", "transfer-encoding")
+_OF_THE_WAY = (b"content-encoding", b"content-length", b"transfer-encoding")
 _PIECE = 1 << 16  # bytes that are unpacked at once
 
 
@@ -93,7 +95,7 @@ def refused_parameter(error: Exception, sent: Mapping[str, Any]) -> str | None:
         return None
     body = getattr(error, "body", None)
     about = body if isinstance(body, dict) else {}
-    text = detail(error, 2000)
+    text = one_line(detail(error), 2000)
     names = {name: name for name in sent if name != "extra_body"}
     names |= dict.fromkeys(sent.get("extra_body") or {}, "extra_body")
     limits = "too large" in text or "context" in text
@@ -112,30 +114,31 @@ _SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
 SHORTEST_KEY = 16  # characters; "EMPTY" and "none" are words, and no secrets
 
 
-def detail(error: Exception, longest: int = 200) -> str:
-    """Return the message of an error that a server sent, at most so many characters of it."""
+def detail(error: Exception) -> str:
+    """Return the message of an error that a server sent."""
     body = getattr(error, "body", None)
-    if isinstance(body, dict) and isinstance(body.get("message"), str):
-        return one_line(body["message"], longest)
+    message = body.get("message") if isinstance(body, dict) else None
+    if isinstance(message, str):
+        return message
     text = str(error)
     # some servers put what is wrong where the client does not look
-    return one_line(text if not body or str(body) in text else f"{text}: {body}", longest)
+    return text if not body or str(body) in text else f"{text}: {body}"
 
 
 def one_line(text: str, longest: int = 200) -> str:
-    """Return a text in one line, cut off if it is long."""
-    line = " ".join(text.split())
+    """Return a text in one line that is safe on a terminal, cut off if it is long."""
+    line = printable(" ".join(text.split()))
     return line if len(line) <= longest else f"{line[:longest]}..."
 
 
 def without_keys(text: str, key: str) -> str:
-    """Return a server's text without anything that looks like a key, or is the one it got."""
+    """Return a server's text without anything that looks like a key, or is the one it got.
+
+    Of a text that is cut off afterwards no part of a key is left.
+    """
     if len(key.strip()) > 3:
         text = text.replace(key.strip(), "<hidden>")
     return _SECRET.sub("<hidden>", text)
-
-
-_LONGEST = 10_000  # characters of what cannot be read, kept as it came
 
 
 class BrokenReplyError(ValueError):
@@ -145,7 +148,7 @@ class BrokenReplyError(ValueError):
     """
 
     def __init__(self, message: str, answer: Completion | None = None) -> None:
-        super().__init__(one_line(message))
+        super().__init__(message)
         self.answer = answer
 
 
@@ -153,12 +156,12 @@ def read_reply(content: bytes, seconds: float) -> Completion:
     """Return the completion in the body of a reply that took so many seconds.
 
     An answer of another type than text was paid for like any other: it is ``"unreadable"``, and
-    asking again would pay again.
+    asking again would pay again. Its text is the whole body.
 
     Raises:
         BrokenReplyError: the body is no JSON, says that there was an error, or has no choices.
     """
-    raw = content[: 4 * _LONGEST].decode("utf-8", "replace")[:_LONGEST]
+    raw = content.decode("utf-8", "replace")
     unreadable = Completion(raw, seconds=seconds, finish="unreadable")
     try:
         body = json.loads(content, parse_int=_integer)
@@ -167,7 +170,7 @@ def read_reply(content: bytes, seconds: float) -> Completion:
     except ValueError as error:
         raise BrokenReplyError(f"no JSON: {error}") from None
     if isinstance(body, dict) and body.get("error"):
-        raise BrokenReplyError(f"an error: {body['error']!r:.200}")
+        raise BrokenReplyError(f"an error: {body['error']!r}")
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list) or not choices:
         raise BrokenReplyError("no choices", unreadable)

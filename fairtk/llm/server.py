@@ -57,6 +57,7 @@ MOST_FAILURES = 5
 """Calls in a row that fail with all their attempts: the server counts as dead."""
 
 _CONNECT = 5.0  # seconds
+_UNREADABLE = 10_000  # characters of what cannot be read, kept as it came
 _TRY_AGAIN = (408, 409, 425, 429)
 
 
@@ -471,25 +472,28 @@ class OpenAICompatible(ChatModel):
                     f"{text}): check model and base_url"
                 )
             if 300 <= status < 400:
-                place = self._hidden(urljoin(f"{self.url}/", headers.get("location", "nowhere")))
+                place = headers.get("location", "")
+                place = self._hidden(urljoin(f"{self.url}/", place)) if place else "nowhere"
                 raise LLMError(
                     f"the server {self.url} redirects calls to {place} (status {status}), where "
                     "prompts and the key are not sent: give the address that answers as base_url"
                 )
             again = status in _TRY_AGAIN or status >= 500
             return f"status {status}: {text}", again, retry_after(headers)
-        kind, cause = type(error).__name__, error.__cause__
-        if isinstance(cause, BodyError):
-            return f"the response cannot be read ({cause})", False, None
+        kind = type(error).__name__
+        body = next((e for e in (error, error.__cause__) if isinstance(e, BodyError)), None)
+        if body is not None:
+            return f"the response cannot be read ({self._hidden(str(body))})", False, None
         if kind in ("APITimeoutError", "APIConnectionError"):
             return f"no connection to {self.url}", True, None
         # whatever else goes wrong is the end of this call, not of the work
-        return f"{kind}: {self._hidden(one_line(str(error)))}", kind.startswith("API"), None
+        return f"{kind}: {self._hidden(str(error))}", kind.startswith("API"), None
 
     def _without_key(self, answer: Completion) -> Completion:
         """Return an answer without the key; one that is no text may repeat all that was sent."""
         if answer.finish == "unreadable":
-            return dataclasses.replace(answer, text=self._hidden(answer.text))
+            text = without_keys(answer.text, self._environment())
+            return dataclasses.replace(answer, text=text[:_UNREADABLE])
         key = self._environment()
         if len(key) < SHORTEST_KEY or key not in f"{answer.text}\n{answer.finish}":
             return answer
@@ -501,8 +505,8 @@ class OpenAICompatible(ChatModel):
         return dataclasses.replace(answer, text=text, finish=finish)
 
     def _hidden(self, text: str) -> str:
-        """Return a server's text without anything that looks like a key."""
-        return without_keys(text, self._environment())
+        """Return the start of a server's text, in one line, without what looks like a key."""
+        return one_line(without_keys(text, self._environment()))
 
     def _environment(self) -> str:
         return os.environ.get(self.api_key_env or "", "").strip()

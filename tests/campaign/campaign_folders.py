@@ -40,7 +40,7 @@ def run_case(seed: int, folder: Path, show: bool = False) -> Verdict:
     verdict = Verdict("folders", seed, name, mutation.name, mutation.kind)
     files = lamp(rng) if name.startswith("dev") else trec_fair(rng)
     if name == "study.toml":
-        files[name] = files["before"] = study(rng, str(folder))
+        files[name] = files["before"] = study(rng)
     door, reference = _doors(name)
     original = reference(files)
     try:

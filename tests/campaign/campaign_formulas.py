@@ -131,7 +131,7 @@ def target_of(reading: Reading, levels: set[str]) -> dict[Any, dict[str, float]]
             raise Refused("the weights do not sum to 1", None)
     if not target:
         raise Refused("no rows")
-    return target
+    return {qid: {k: w / sum(own.values()) for k, w in own.items()} for qid, own in target.items()}
 
 
 def shares(weights: Mapping[str, float]) -> dict[str, float]:

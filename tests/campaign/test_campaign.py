@@ -8,6 +8,7 @@ simply as possible. See `campaign_case` for what a case expects.
 
     pytest -m slow tests/campaign                             the campaign, 3,000 cases a family
     pytest -m slow tests/campaign --campaign-cases 30000      a long one
+    pytest -m slow tests/campaign --campaign-seed 90000       one of other seeds
     pytest -m slow tests/campaign -s --campaign-case files:17 one case, with all that it did
 
 Where things are: `campaign_world` and `campaign_frame_world` make worlds, `campaign_writer` writes
@@ -48,8 +49,10 @@ def test_no_wrong_number_and_no_lost_place(family, one_case, request, tmp_path, 
         pytest.skip("one case is asked for")
     number = request.config.getoption("--campaign-cases")
     number //= 5 if family == "folders" else 1
+    first = request.config.getoption("--campaign-seed")
     workers = max(1, min(2, os.cpu_count() or 1))
-    verdicts = run_all([(family, seed) for seed in range(number)], tmp_path, workers)
+    cases = [(family, seed) for seed in range(first, first + number)]
+    verdicts = run_all(cases, tmp_path, workers)
     wrong = failures(verdicts)
     for line in [*table(verdicts), *wrong]:
         record_property("campaign", line)

@@ -7,9 +7,11 @@ import hashlib
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pandas as pd
 import pytest
@@ -17,7 +19,7 @@ import pytest
 pytest.importorskip("torch")
 psutil = pytest.importorskip("psutil")
 
-# sizes that the gate has time for; by hand 66 queries, 100 samples and 10 kills
+# sizes that the gate has time for; by hand 66 queries, 100 samples and 20 kills
 QUERIES = int(os.environ.get("FAIRTK_KILL_QUERIES", "12"))
 SAMPLES = int(os.environ.get("FAIRTK_KILL_SAMPLES", "10"))
 KILLS = int(os.environ.get("FAIRTK_KILLS", "4"))
@@ -65,20 +67,30 @@ def start(folder, executor):
 
 def hashes(folder):
     """Return the sha256 of every table's rows: Parquet's own bytes hold versions and more."""
-    found = {}
+    tables = {}
     for path in sorted((folder / "results").rglob("*.parquet")):
         rows = pd.read_parquet(path).to_csv(index=False).encode()
-        found[str(path.relative_to(folder))] = hashlib.sha256(rows).hexdigest()
-    return found
+        tables[str(path.relative_to(folder))] = hashlib.sha256(rows).hexdigest()
+    return tables
+
+
+def commits(folder):
+    """Return how many results and answers are committed."""
+    path = folder / "store" / "experiment.sqlite"
+    statement = "SELECT (SELECT count(*) FROM cells) + (SELECT count(*) FROM answers)"
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
+            return database.execute(statement).fetchone()[0]
+    except sqlite3.Error:  # not made yet
+        return 0
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Return the tables of a run that nobody disturbed, and its seconds."""
+    """Return the tables of a run that nobody disturbed, and its number of commits."""
     folder = tmp_path_factory.mktemp("whole")
-    begin = time.monotonic()
     assert start(folder, "serial").wait() == 0
-    return hashes(folder), time.monotonic() - begin
+    return hashes(folder), commits(folder)
 
 
 @pytest.mark.slow
@@ -86,27 +98,28 @@ def whole(tmp_path_factory):
 def test_killed_and_resumed_it_gives_the_same_bytes(whole, tmp_path, executor):
     if executor == "dask":
         pytest.importorskip("distributed")
-    expected, seconds = whole
+    expected, total = whole
     assert len(expected) == 7 + 4
     rng = random.Random(executor)
-    killed = 0
-    for _ in range(KILLS):
+    kills = []
+    # each after a commit of its own
+    for point in sorted(rng.uniform(0, 0.8 * total) for _ in range(KILLS)):
+        before = commits(tmp_path)
         process = start(tmp_path, executor)
-        try:
-            # from before the first commit to the middle of generation
-            process.wait(timeout=rng.uniform(0.05, 0.35) * seconds)
-        except subprocess.TimeoutExpired:
-            killed += 1
-            if executor != "serial":
-                kill_a_worker(process.pid, rng)
-                time.sleep(rng.uniform(0, 0.05) * seconds)
-            children = psutil.Process(process.pid).children(recursive=True)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            assert not psutil.wait_procs(children, timeout=60)[1]
-        else:
+        while process.poll() is None and commits(tmp_path) < max(point, before + 1):
+            time.sleep(0.01)
+        if process.poll() is not None:
             break
-    assert killed >= 3  # the last ones may find nothing left to do
+        if executor != "serial":
+            kill_a_worker(process.pid, rng)
+        time.sleep(rng.uniform(0, 0.2))
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills.append(commits(tmp_path))
+        assert not psutil.wait_procs(children, timeout=60)[1]
+    print(f"commits at each of {len(kills)} kills: {kills}; all need {total}")
+    assert len(kills) >= KILLS - 1  # the last one may find nothing left to do
     assert start(tmp_path, executor).wait() == 0
     assert hashes(tmp_path) == expected
 

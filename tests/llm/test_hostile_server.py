@@ -1,0 +1,287 @@
+"""A server that does everything wrong: what becomes of a call, and of its key, in each way.
+
+Each mode is the bytes that are sent after a request, and what must come of it: an answer, one
+that cannot be read (it was paid for, and is kept), a failure of the call, or the end of all calls.
+``pytest -s tests/llm/test_hostile_server.py`` prints a table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import re
+import socket
+import socketserver
+import struct
+import threading
+import time
+import warnings
+import zlib
+
+import pytest
+
+pytest.importorskip("openai")
+
+from fairtk.errors import DataWarning
+from fairtk.llm import Chat, Failure, Ledger, LLMError, Message, OpenAICompatible
+
+ANSWER, UNREADABLE, FAILURE, END = "answer", "unreadable", "failure", "end"
+TIMEOUT = 0.6
+KEY = "plain0words1without2a3form"  # nothing but the environment tells that it is one
+CHAT = "application/json"
+
+
+def http(body=b"", status=200, *lines, length=None, kind=CHAT):
+    """Return a response; `lines` are further ones of its head."""
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    length = len(body) if length is None else length
+    head = [f"HTTP/1.1 {status} Reason", f"Content-Type: {kind}", *lines]
+    head += [f"Content-Length: {length}"] * (length != "")
+    return "\r\n".join([*head, "", ""]).encode("latin-1") + body
+
+
+def chat(content="fine", **more):
+    """Return the body of an answer."""
+    message = {"role": "assistant", "content": content, **more.pop("message", {})}
+    choice = {"index": 0, "message": message, "finish_reason": more.pop("finish", "stop")}
+    return {"id": "c", "object": "chat.completion", "choices": [choice], **more}
+
+
+def error(text, status, *lines):
+    return http({"error": {"message": text, "type": "t", "code": None}}, status, *lines)
+
+
+def packed(raw, encoding, how=gzip.compress):
+    return http(how(raw), 200, f"Content-Encoding: {encoding}")
+
+
+def bomb():
+    """Return 64 MiB of blanks, packed."""
+    packing = zlib.compressobj(9, wbits=31)
+    return b"".join(packing.compress(b" " * (1 << 20)) for _ in range(64)) + packing.flush()
+
+
+def drip(raw, seconds=0.1):
+    return [part for byte in raw for part in (bytes([byte]), seconds)]
+
+
+FINE = json.dumps(chat()).encode()
+# What is sent: bytes, or a list of bytes, of seconds to wait, and of "reset"
+MODES = {
+    # Redirects: the prompt and the key go nowhere else
+    **{f"{s} to another host": (http(b"", s, "Location: http://127.0.0.2:9/v1"), END)
+       for s in (300, 301, 302, 303, 305, 307, 308)},
+    **{f"{s} to itself": (http(b"", s, "Location: /v1/chat/completions"), END)
+       for s in (301, 302, 303, 307, 308)},
+    "301 to nowhere": (http(b"", 301), END),
+    "302 with a body": (http(chat(), 302, "Location: https://127.0.0.2/"), END),
+    "307 to a file": (http(b"", 307, "Location: file:///etc/passwd"), END),
+    "308 to a long address": (http(b"", 308, "Location: http://h/" + "x" * 20_000), END),
+    "304 of nothing": (http(b"", 304), END),
+    # Statuses
+    **{f"status {s}": (error("no", s), FAILURE)
+       for s in (400, 402, 405, 408, 409, 410, 413, 415, 418, 422, 425, 429, 431, 451,
+                 500, 501, 502, 503, 504, 507, 599)},
+    **{f"status {s}": (error("no", s), END) for s in (401, 403, 404)},
+    "status 204": (http(b"", 204), FAILURE),
+    "status 205": (http(b"", 205), FAILURE),
+    "status 999": (error("no", 999), FAILURE),
+    "status 206 with an answer": (http(chat(), 206), ANSWER),
+    "status 101": (b"HTTP/1.1 101 S\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", FAILURE),
+    "many 100s": (b"HTTP/1.1 100 Continue\r\n\r\n" * 50 + http(chat()), ANSWER),
+    "100s without end": ([b"HTTP/1.1 100 Continue\r\n\r\n", 0.05] * 60, FAILURE),
+    **{f"429, Retry-After: {wait!r}": (error("no", 429, f"Retry-After: {wait}"), FAILURE)
+       for wait in ("-5", "nan", "inf", "1e400", "99999", "soon", "Thu, 01 Jan 1970 00:00:00 GMT",
+                    "\xb2")},
+    "an error of HTML": (http(b"<html>\n<b>no</b>\n</html>", 500, kind="text/html"), FAILURE),
+    "an error of many lines": (error("a\nb\r\nc\u2028d\x1b[31m", 400), FAILURE),
+    "an error that is long": (error("no " * 300_000, 400), FAILURE),
+    "an error that is no text": (http({"error": {"message": [1, {"a": 2}]}}, 400), FAILURE),
+    "an error that is a list": (http([1, 2], 422), FAILURE),
+    "an error that is deep": (http(b"[" * 100_000, 400), FAILURE),
+    "an error that is half a character": (http(b'{"error": {"message": "\\ud800"}}', 400), FAILURE),
+    # Bodies
+    **{f"body {body[:24]!r}": (http(body), FAILURE)
+       for body in (b"", b"  \n", FINE[:60], b"<html>hello</html>", b"\0" * 99, b"\xff\xfe\xfa",
+                    b"data: {}\n\ndata: [DONE]", b'{"error": {"message": "busy"}}')},
+    **{f"body {body[:24]!r}": (http(body), UNREADABLE)
+       for body in (b"null", b"[]", b"{}", b"3", b'"text"', b"true", b"NaN", b'{"choices": {}}',
+                    b'{"choices": null}',
+                    b'{"choices": [null]}', b'{"choices": [3]}', b'{"choices": [[]]}',
+                    b'{"choices": [{"message": null}]}', b'{"choices": [{"message": "x"}]}')},
+    "UTF-16": (http(FINE.decode().encode("utf-16")), ANSWER),
+    "a byte order mark": (http(b"\xef\xbb\xbf" + FINE), ANSWER),
+    "no JSON by its type": (http(FINE, kind="text/plain"), ANSWER),
+    "deep JSON": (http(b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"), UNREADABLE),
+    "a number of 5,000 digits": (http(FINE[:-1] + b', "n": ' + b"1" * 5000 + b"}"), ANSWER),
+    "keys twice": (http(b'{"choices": [], ' + FINE[1:]), ANSWER),
+    **{f"content {content!r}": (http(chat(content)), UNREADABLE)
+       for content in (3, True, 1.5, {}, {"a": 1}, [3], [None])},
+    "no content": (http(chat(None)), ANSWER),
+    "empty content": (http(chat("")), ANSWER),
+    "content of parts": (http(chat([{"type": "text", "text": "fine"}])), ANSWER),
+    "half a character": (http(chat("a\ud800b")), ANSWER),
+    "NUL and escapes": (http(chat("a\0b\x1b[31m\u202ec")), ANSWER),
+    "a long answer": (http(chat("x" * 900_000)), ANSWER),
+    "an answer that is too long": (http(chat("x" * 2_000_000)), FAILURE),
+    **{f"finish {finish!r}": (http(chat(finish=finish)), ANSWER)
+       for finish in (None, 3, [], {"a": 1}, "content_filter", "length", "a\nb\0" * 99)},
+    **{f"usage {usage!r}": (http(chat(usage=usage)), ANSWER)
+       for usage in (None, 3, [], {}, {"prompt_tokens": -1, "completion_tokens": 1 << 80},
+                     {"prompt_tokens": "3", "completion_tokens": None},
+                     {"prompt_tokens": 1e300, "completion_tokens": [1]},
+                     {"prompt_tokens": True, "completion_tokens": {"a": 1}})},
+    "usage NaN": (http(json.dumps(chat(usage={"prompt_tokens": float("nan")})).encode()), ANSWER),
+    "a refusal": (http(chat(None, message={"refusal": "I can't."})), ANSWER),
+    "a refusal that is a number": (http(chat("fine", message={"refusal": 3})), ANSWER),
+    "a call of tools": (http(chat(None, message={"tool_calls": [{"id": 1}]})), ANSWER),
+    "two answers": (http({"choices": chat("fine")["choices"] + chat("b")["choices"]}), ANSWER),
+    # Packing
+    "gzip": (packed(FINE, "gzip"), ANSWER),
+    "gzip that is cut": (packed(FINE, "gzip", lambda raw: gzip.compress(raw)[:-12]), FAILURE),
+    "gzip that is none": (packed(FINE, "gzip", bytes), FAILURE),
+    "gzip twice": (packed(gzip.compress(FINE), "gzip, gzip"), FAILURE),
+    "br": (packed(FINE, "br"), FAILURE),
+    "zstd": (packed(FINE, "zstd"), FAILURE),
+    "a packing of many words": (packed(FINE, "x" * 5000), FAILURE),
+    "a bomb": (http(bomb(), 200, "Content-Encoding: gzip"), FAILURE),
+    "a bomb in an error": (http(bomb(), 500, "Content-Encoding: gzip"), FAILURE),
+    # Transport
+    "closed at once": ([], FAILURE),
+    "reset": (["reset"], FAILURE),
+    "reset in the body": ([http(FINE)[:-30], 0.05, "reset"], FAILURE),
+    "silence": ([3 * TIMEOUT], FAILURE),
+    "a slow head": (drip(http(FINE)), FAILURE),
+    "a slow body": ([http(length=len(FINE)), *drip(FINE)], FAILURE),
+    "a body that stops": ([http(FINE)[:-9], 3 * TIMEOUT], FAILURE),
+    "a body that is cut": (http(FINE, length=len(FINE) + 9), FAILURE),
+    "a body without a length": (http(FINE, length=""), ANSWER),
+    "a length that is short": (http(FINE, length=20), FAILURE),
+    "a length below 0": (http(FINE, length=-1), FAILURE),
+    "a length that is no number": (http(FINE, length="many"), FAILURE),
+    "a length of exabytes": (http(FINE, length=1 << 62), FAILURE),
+    "two lengths": (http(FINE, 200, "Content-Length: 3"), FAILURE),
+    "chunks": (http(b"%x\r\n%s\r\n0\r\n\r\n" % (len(FINE), FINE), 200, "Transfer-Encoding: chunked",
+                    length=""), ANSWER),
+    "chunks without sizes": (http(FINE, 200, "Transfer-Encoding: chunked", length=""), FAILURE),
+    "chunks that end early": (http(b"ffff\r\n" + FINE, 200, "Transfer-Encoding: chunked",
+                                   length=""), FAILURE),
+    "chunks without end": ([http(b"", 200, "Transfer-Encoding: chunked", length=""),
+                            *[b"1\r\n \r\n", 0.05] * 60], FAILURE),
+    "blanks without end": ([http(b"", 200, length=""), *[b" " * (1 << 16)] * 200], FAILURE),
+    "heads without end": ([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n" * 2000] * 50], FAILURE),
+    "a long head": (http(FINE, 200, "X: " + "y" * 2_000_000), FAILURE),
+    "a head of one word": (http(FINE, 200, "word"), FAILURE),
+    "a NUL in the head": (http(FINE, 200, "X: a\0b"), FAILURE),
+    "no HTTP": (b"SSH-2.0-OpenSSH_9.6\r\n", FAILURE),
+    "HTTP/0.9": (FINE, FAILURE),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", FAILURE),
+    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(99), FAILURE),
+    "two responses": (http(FINE) + http(chat("other")), ANSWER),
+    # The key, which no file and no message has afterwards
+    "the key in an answer": (http(chat(f"it is {KEY}")), ANSWER),
+    "the key, escaped": (http(FINE.replace(b"fine", "".join(f"\\u{ord(c):04x}" for c in KEY)
+                                           .encode())), ANSWER),
+    "the key in a refusal": (http(chat(None, message={"refusal": KEY})), ANSWER),
+    "the key as the finish": (http(chat(finish=KEY)), ANSWER),
+    "the key in parts": (http(chat([{"type": "text", "text": f"a {KEY}"}])), ANSWER),
+    "the key in what is no answer": (http({"choices": [{"message": {"content": [KEY]}}]}),
+                                     UNREADABLE),
+    "the key in HTML": (http(f"<b>{KEY}</b>".encode()), FAILURE),
+    "the key in a packing": (packed(FINE, KEY), FAILURE),
+    "the key in a redirect": (http(b"", 302, f"Location: http://h/?k={KEY}"), END),
+    **{f"the key in an error {s}": (error(f"bad {KEY} here", s), kind)
+       for s, kind in ((400, FAILURE), (401, END), (404, END), (429, FAILURE), (500, FAILURE))},
+    "the key in an error's body": (http({"error": {"code": KEY, "message": [KEY]}}, 400), FAILURE),
+    "the key as a refused parameter": (
+        error(f"temperature {KEY} is not supported", 400), END),
+    **{f"the key at character {at}": (error("x" * (at - 1) + f" {KEY}", 400), FAILURE)
+       for at in (180, 190, 1980, 1990)},
+    "the key at character 190 of an error": (
+        http({"error": "x" * 180 + f" {KEY}"}), FAILURE),
+    "the key where a body is cut": (http({"choices": "x" * 9975 + f" {KEY}"}), UNREADABLE),
+}  # fmt: skip
+
+
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        with contextlib.suppress(OSError):
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                line = self.rfile.readline()
+                if not line:
+                    return
+                head += line
+            length = int(re.search(rb"(?i)content-length: *(\d+)", head)[1])
+            self.server.requests.append(json.loads(self.rfile.read(length)))
+            sent = MODES[self.server.requests[-1]["messages"][-1]["content"]][0]
+            for part in [sent] if isinstance(sent, bytes) else sent:
+                if isinstance(part, bytes):
+                    self.wfile.write(part)
+                elif part == "reset":
+                    off = struct.pack("ii", 1, 0)
+                    self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, off)
+                else:
+                    time.sleep(part)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+    requests: list
+
+    def handle_error(self, request, client_address):
+        pass  # clients go away
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(("127.0.0.1", 0), Handler) as server:
+        server.requests = []
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_whatever_a_server_sends_ends_in_an_answer_or_one_line(server, mode, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    sent, expected = MODES[mode]
+    place = "http://{}:{}/v1".format(*server.server_address)
+    timeout = TIMEOUT if isinstance(sent, list) else 30.0  # the machine may be busy
+    llm = OpenAICompatible("toy", place, timeout=timeout, retries=0, max_bytes=1 << 20)
+    llm._server.heard = True
+    path = tmp_path / "ledger.sqlite"
+    call = [Chat((Message("user", mode),))]
+    texts, begin = [], time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught, Ledger(path) as ledger:
+        warnings.simplefilter("error")
+        warnings.simplefilter("always", DataWarning)
+        try:
+            [outcome] = ledger.wrap(llm).complete(call)
+            if isinstance(outcome, Failure):
+                came, words = FAILURE, outcome.reason
+            else:
+                came = UNREADABLE if outcome.finish == UNREADABLE else ANSWER
+                words = outcome.text
+                texts.append(outcome.finish)
+        except LLMError as error:
+            came, words = END, str(error)
+        seconds = time.perf_counter() - begin
+        kept = len(ledger)
+    print(f"{mode[:44]:46}{came:12}{' '.join(words.split())[:90]}")
+    assert came == expected, words
+    assert seconds < timeout + 10
+    assert kept == (came in (ANSWER, UNREADABLE))
+    if kept:
+        with Ledger(path, offline=True) as ledger:
+            assert ledger.wrap(llm).complete(call)[0].text == outcome.text
+    else:
+        assert len(words.splitlines()) == 1 and len(words) < 700 and words.isprintable(), words
+        assert (place if came == END else "'toy'") in words, words
+    texts += [words, *(str(one.message) for one in caught)]
+    assert all(KEY[:6] not in text for text in texts)
+    for file in tmp_path.iterdir():
+        assert KEY[:6].encode() not in file.read_bytes()
