@@ -23,10 +23,11 @@ from fairtk.groups import Groups, Target
 from fairtk.io import read_qrels, read_run
 
 Settings = dict[str, Any]
-Cause = tuple[Callable[[Query, Settings], bool], str]
-"""When a difference is expected, and why."""
+Cause = tuple[Callable[[Query, Settings], bool], str, tuple[str, ...]]
+"""When a difference is expected, why, and in which values."""
 
 EXPOSURE = ("EE_D", "EE_R", "EE_L")
+TASK1_VALUES = ("nDCG", "AWRF", "Score")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Definition:
         departures: where fairtk gives something else on purpose.
         by_group: whether groups and a target are needed.
         one_ranking: whether a query must have one ranking alone.
+        absent: whether it says what a query has that the run lacks.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Definition:
     departures: tuple[Cause, ...] = ()
     by_group: bool = False
     one_ranking: bool = False
+    absent: bool = False
 
 
 def _few(query: Query, settings: Settings) -> bool:
@@ -77,11 +80,10 @@ def _unlabeled(query: Query, settings: Settings) -> bool:
     return not any(d in query.groups for d in retrieved)
 
 
-_MISSING: Cause = (_nothing, "the run lacks the query: fairtk gives it the worst value")
-_NO_USEFUL: Cause = (
-    _useless,
+_ABSENT = "the run lacks the query: the definition gives it no value, fairtk the worst one"
+_NO_USEFUL = (
     "no useful document: an ideal ranking of nothing means nothing, and the published code ends "
-    "with an error; in fairtk EE-D has its value, all else is undefined (NaN)",
+    "with an error; in fairtk EE-D has its value, all else is undefined (NaN)"
 )
 
 
@@ -116,12 +118,13 @@ PAPER = Definition(
     plain.paper,
     _exposure("graded=False"),
     (
-        _MISSING,
-        _NO_USEFUL,
+        (_nothing, _ABSENT, EXPOSURE),
+        (_useless, _NO_USEFUL, ("EE_R", "EE_L")),
         (
             _few,
             "the query has n < k documents: the paper divides by k, which no policy reaches, and "
             "the target of what is not useful is above 1; fairtk takes min(k, n) for k",
+            EXPOSURE,
         ),
     ),
 )
@@ -131,12 +134,13 @@ FAIR_RAG = Definition(
     plain.fair_rag,
     _exposure("variant='fair-rag'"),
     (
-        _MISSING,
-        _NO_USEFUL,
+        (_nothing, _ABSENT, EXPOSURE),
+        (_useless, _NO_USEFUL, ("EE_D",)),
         (
             _all_useful,
             "all n labeled documents are useful and fit into k: the code divides by n - m = 0; in "
             "fairtk EE-D has its value, EE-R and EE-L are undefined (NaN)",
+            ("EE_D",),
         ),
     ),
 )
@@ -148,11 +152,13 @@ EXPEVAL = Definition(
     (
         (
             _nothing,
-            "the run lacks the query: expeval takes the upper bound of EE-R for EE-L; fairtk gives "
-            "the worst value",
+            "the run lacks the query: expeval takes the upper bound of EE-R for EE-L, and 1 for "
+            "EE-R where there is one grade; fairtk gives the worst value",
+            ("EE_R", "EE_L"),
         ),
-        _NO_USEFUL,
+        (_useless, _NO_USEFUL, ("EE_D",)),
     ),
+    absent=True,
 )
 TASK1 = Definition(
     "trec2022-task1",
@@ -160,9 +166,18 @@ TASK1 = Definition(
     plain.task1,
     _task1,
     (
-        _MISSING,
-        _NO_USEFUL,
-        (_unlabeled, "no document in the ranking has a group: 0 / 0; fairtk says undefined (NaN)"),
+        (_nothing, _ABSENT, TASK1_VALUES),
+        (
+            _useless,
+            "no useful document: the ideal gain is 0, and the published code ends with an error; "
+            "fairtk's AWRF reads no labels and has its value",
+            ("AWRF",),
+        ),
+        (
+            _unlabeled,
+            "no document in the ranking has a group: 0 / 0; fairtk says undefined (NaN)",
+            TASK1_VALUES,
+        ),
     ),
     by_group=True,
     one_ranking=True,
@@ -172,7 +187,15 @@ TASK2 = Definition(
     "TREC Fair Ranking 2022, Task 2: guidelines and metric code",
     plain.task2,
     _exposure("groups={groups!r}"),
-    (_MISSING, _NO_USEFUL),
+    (
+        (_nothing, _ABSENT, EXPOSURE),
+        (
+            _useless,
+            "no useful document: useful ones alone have exposure here, so that all of it is 0; "
+            "fairtk says undefined (NaN)",
+            EXPOSURE,
+        ),
+    ),
     by_group=True,
 )
 TREC_EVAL = Definition(
@@ -186,8 +209,10 @@ TREC_EVAL = Definition(
             "tied scores: on a run without samples trec_eval orders them by docno, whatever the "
             "ranks say, and the plain value follows the ranks (`fairtk doctor` shows how much ties "
             "move)",
+            ("nDCG",),
         ),
     ),
+    absent=True,
 )
 DEFINITIONS = {d.name: d for d in (PAPER, FAIR_RAG, EXPEVAL, TASK1, TASK2, TREC_EVAL)}
 
@@ -218,11 +243,16 @@ BETWEEN: tuple[tuple[str, str, tuple[str, ...], tuple[Cause, ...]], ...] = (
                 _m_below,
                 "m < k: the code gives documents that are not useful no target, though its bound "
                 "counts them, so that even the ideal policy stays below 1",
+                ("EE_R", "EE_L"),
             ),
-            (_foreign, "n: the code counts labeled documents alone, not those only retrieved"),
-            (_few, "n < k: the target of what is not useful is above 1"),
-            (_all_useful, "all documents are useful: the code divides by 0"),
-            (_useless, "no useful document: the code ends with an error"),
+            (
+                _foreign,
+                "n: the code counts labeled documents alone, not those only retrieved",
+                ("EE_R", "EE_L"),
+            ),
+            (_few, "n < k: the target of what is not useful is above 1", ("EE_R", "EE_L")),
+            (_all_useful, "all documents are useful: the code divides by 0", EXPOSURE),
+            (_useless, "no useful document: the code ends with an error", EXPOSURE),
         ),
     ),
     (
@@ -235,6 +265,7 @@ BETWEEN: tuple[tuple[str, str, tuple[str, ...], tuple[Cause, ...]], ...] = (
                 "expeval's user stops with probability 1 - p after each rank, the paper's machine "
                 "user reads k ranks alike; expeval's bounds assume infinitely many documents, and "
                 "its normalized EE-R is 1 wherever there is but one grade",
+                EXPOSURE,
             ),
         ),
     ),
@@ -243,11 +274,16 @@ BETWEEN: tuple[tuple[str, str, tuple[str, ...], tuple[Cause, ...]], ...] = (
         "trec_eval",
         ("nDCG",),
         (
-            (_graded, "TREC 2022 takes every useful document alike, trec_eval its label"),
+            (
+                _graded,
+                "TREC 2022 takes every useful document alike, trec_eval its label",
+                ("nDCG",),
+            ),
             (
                 _always,
                 "the discount: 1 / log2(max(rank, 2)) in TREC 2022, where ranks 1 and 2 weigh the "
                 "same; 1 / log2(rank + 1) in trec_eval",
+                ("nDCG",),
             ),
         ),
     ),
@@ -255,10 +291,12 @@ BETWEEN: tuple[tuple[str, str, tuple[str, ...], tuple[Cause, ...]], ...] = (
 """Two definitions, what both define, and why they differ; all causes that apply are given."""
 
 
-def causes(reasons: tuple[Cause, ...], query: Query, settings: Settings) -> Iterator[str]:
-    """Yield why values of a query differ."""
-    for applies, words in reasons:
-        if applies(query, settings):
+def causes(
+    reasons: tuple[Cause, ...], query: Query, settings: Settings, name: str
+) -> Iterator[str]:
+    """Yield why a value of a query differs."""
+    for applies, words, names in reasons:
+        if name in names and applies(query, settings):
             yield words
 
 
@@ -320,7 +358,9 @@ _DIFFERENCES = ["one", "other", "value", "cause", "queries", "largest"]
 
 
 def plain_values(definition: Definition, query: Query, settings: Settings) -> Values:
-    """Return the plain values of a query; none where the definition ends with an error."""
+    """Return the plain values of a query; none where the definition has none, or an error."""
+    if not (query.rankings or definition.absent):
+        return {}
     try:
         return definition.values(query, **settings)
     except (ZeroDivisionError, IndexError, ValueError):
@@ -366,7 +406,7 @@ class Tally:
             for (qid, query), value in zip(queries.items(), values, strict=True):
                 row["queries"] += 1
                 other = plain[qid].get(name, NAN)
-                why = list(causes(definition.departures, query, settings))
+                why = list(causes(definition.departures, query, settings, name))
                 if same(value, other, CLOSE):
                     row["agree"] += 1
                 elif why:
@@ -397,7 +437,7 @@ class Tally:
                 for name in names:
                     a, b = first.get(name, NAN), second.get(name, NAN)
                     if not same(a, b, CLOSE):
-                        why = list(causes(reasons, query, settings)) or ["not known"]
+                        why = list(causes(reasons, query, settings, name)) or ["not known"]
                         self._note(one, other, name, why, a, b)
 
     def outcome(self, source: str) -> Conformity:

@@ -129,10 +129,13 @@ def expeval(
         worst = 0.0 if len(levels) > 1 else square
         highest_l = square + 1.0 / (1.0 - slip)
     retrieved = set(exposure) | set(target)
+    disparity = sum(e**2 for e in exposure.values())
     loss = sum((exposure[d] - target.get(d, 0.0)) ** 2 for d in retrieved)
     relevance = sum(exposure[d] * t for d, t in target.items())
+    if not query.rankings:  # bounds, and for the loss that of EE-R; both of it are 0 for one grade
+        disparity, relevance, loss = highest_d, worst, 0.0 if worst == square else square
     return {
-        "EE_D": _between(sum(e**2 for e in exposure.values()), lowest_d, highest_d, 0.0),
+        "EE_D": _between(disparity, lowest_d, highest_d, 0.0),
         "EE_R": _between(relevance, worst, square, 1.0),
         "EE_L": _between(loss, 0.0, highest_l, 0.0),
     }

@@ -117,6 +117,46 @@ def test_ties_and_missing_queries_are_causes():
     assert "the run lacks the query" in " ".join(causes[["paper"]])
 
 
+def test_an_absent_query_is_no_empty_ranking():
+    """Its values by expeval's own rule, of a topic that the run lacks; EE-D is 1 in both.
+
+    p = .5, without u, one grade: EE-D its upper bound, 1; both bounds of EE-R equal, 1 by default;
+    EE-L the bound of EE-R, 0. Two grades, 2 and 1: targets 1 and .5, EE-R its lower bound, 0; EE-L
+    1 + .25 over 1.25 + 1 / (1 - .5) = 3.25.
+    """
+    settings = {"p": 0.5, "u": None, "complete": False}
+    one = plain.expeval(plain.Query({"a": 1, "b": 1, "c": 0}, []), **settings)
+    assert one == {"EE_D": 1.0, "EE_R": 1.0, "EE_L": 0.0}
+    two = plain.expeval(plain.Query({"a": 2, "b": 1}, []), **settings)
+    assert two == {"EE_D": 1.0, "EE_R": 0.0, "EE_L": pytest.approx(1.25 / 3.25)}
+    run, qrels = frames()
+    found = fairtk.conformance(run[run["qid"] == "q1"], qrels, cutoff=2)
+    assert found.conforms
+    of_expeval = found.differences[found.differences["other"] == "expeval"]
+    ours = of_expeval[of_expeval["one"] == "fairtk"]
+    assert "EE_D" not in set(ours["value"]) and set(ours["value"]) <= {"EE_R", "EE_L"}
+    of_paper = found.differences[found.differences["other"] == "paper"]
+    assert set(of_paper["value"]) == {"EE_D", "EE_R", "EE_L"} and of_paper["largest"].isna().all()
+
+
+def test_a_cause_explains_the_values_that_it_names(monkeypatch):
+    """Ties explain nDCG, and an absent query expeval's EE_R and EE_L; not a wrong EE_D beside."""
+    run, qrels = frames()
+
+    def wrong(query, **settings):
+        return {**plain.expeval(query, **settings), "EE_D": 0.5}
+
+    broken = dataclasses.replace(definitions.EXPEVAL, values=wrong)
+    monkeypatch.setitem(definitions.DEFINITIONS, "expeval", broken)
+    found = fairtk.conformance(run[run["qid"] == "q1"], qrels, cutoff=2)
+    assert (
+        found.table.set_index(["definition", "value"]).loc[("expeval", "EE_D"), "unexplained"] == 2
+    )
+    for definition in definitions.DEFINITIONS.values():
+        values = set(definition.measures({**definitions.DEFAULTS, "groups": "g"}))
+        assert all(set(names) <= values for _, _, names in definition.departures)
+
+
 def test_a_difference_without_a_cause_is_found(monkeypatch):
     def wrong(query, **settings):
         values = plain.paper(query, **settings)
