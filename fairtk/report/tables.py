@@ -109,7 +109,7 @@ def _cell(name: str, value: Any) -> str:
     return number_text(value) if isinstance(value, float) else str(value)
 
 
-def coverage_table(results: Results, found: Mapping[str, SystemRankings]) -> Table:
+def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> Table:
     """Return what each system covers: rankings, answers, queries missing, failed or undefined."""
     labeled = set(results.per_query[QID])
     failed = results.failures.groupby("system")[QID].agg(set).to_dict()
@@ -122,7 +122,7 @@ def coverage_table(results: Results, found: Mapping[str, SystemRankings]) -> Tab
     }
     rows = []
     for name in results.systems:
-        system = found[name]
+        system = covered[name]
         lost = failed.get(name, set())
         rows.append(
             [
@@ -195,28 +195,28 @@ class MeasureSummary:
     findings: list[str] = field(default_factory=list)
 
 
-def overview(results: Results, found: Mapping[str, SystemRankings]) -> list[str]:
+def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
     """Return what was run, in sentences."""
     queries = results.per_query[QID].nunique() if results.measures else len(
-        set().union(*(system.qids for system in found.values()))
+        set().union(*(system.qids for system in rankings.values()))
     )  # fmt: skip
-    said = [
+    sentences = [
         f"{_number(len(results.systems), 'system')} on {_number(queries, 'query', 'queries')}"
         + (f", by {_number(len(results.measures), 'measure')}." if results.measures else ".")
     ]
-    samples = {name: system.samples for name, system in found.items() if system.samples != "1"}
+    samples = {name: system.samples for name, system in rankings.items() if system.samples != "1"}
     if samples:
         several = sorted(set(samples.values()))
-        said.append(
+        sentences.append(
             f"{_number(len(samples), 'system')} of these {'is' if len(samples) == 1 else 'are'} "
             f"stochastic: {' or '.join(several)} sampled rankings per query."
         )
-    answered = sum(system.answered for system in found.values())
+    answered = sum(system.answered for system in rankings.values())
     if answered:
-        said.append(f"{_number(answered, 'system')} generated an answer from each ranking.")
+        sentences.append(f"{_number(answered, 'system')} generated an answer from each ranking.")
     if not results.measures:
-        said.append("Nothing was measured: there are rankings to look at, and no values.")
-    return said
+        sentences.append("Nothing was measured: there are rankings to look at, and no values.")
+    return sentences
 
 
 def measured(
@@ -231,7 +231,7 @@ def measured(
         test: the name of the paired test.
         how: the name of the correction, or ``"none"``.
     """
-    said = []
+    summaries = []
     among: dict[str, pd.DataFrame] = {} if compared is None or baseline is None else {
         baseline: compared
     }  # fmt: skip
@@ -249,8 +249,8 @@ def measured(
             if best not in among:
                 among[best] = results.compare(best, test, None if how == "none" else how)
             findings = _best(measure, means, among, str(baseline))
-        said.append(MeasureSummary(measure, about, findings))
-    return said
+        summaries.append(MeasureSummary(measure, about, findings))
+    return summaries
 
 
 def _best(
@@ -260,19 +260,19 @@ def _best(
     best, following = str(means.index[0]), str(means.index[1])
     head = f"{best} is best with a mean of {number_text(means.iloc[0])}"
     if best == baseline:
-        said = [f"{head}; it is the baseline."]
+        sentences = [f"{head}; it is the baseline."]
     else:
         row = _row(among[baseline], measure, best)
         distance = _distance(row, f"the baseline {baseline}")
-        said = [f"{head}, {distance} ({_tested(row)}).", *_doubt(row, best, baseline)]
+        sentences = [f"{head}, {distance} ({_tested(row)}).", *_doubt(row, best, baseline)]
     if best == baseline or following != baseline:
         row = _row(among[best], measure, following)
-        said.append(
+        sentences.append(
             f"Next is {following} with {number_text(means.iloc[1])}, {_distance(row, best)} "
             f"({_tested(row)})."
         )
-        said += _doubt(row, following, best)
-    return said
+        sentences += _doubt(row, following, best)
+    return sentences
 
 
 def _row(compared: pd.DataFrame, measure: str, system: str) -> dict[str, Any]:
@@ -334,11 +334,11 @@ def tested(baseline: str, test: str, how: str) -> str:
     )
 
 
-def unsaid(results: Results, found: Mapping[str, SystemRankings]) -> list[str]:
+def unsaid(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
     """Return what the numbers do not say."""
     names = {measure.split("(")[0].split("@")[0] for measure in results.measures}
-    sampled = [s.samples for s in found.values() if s.samples not in ("0", "1")]
-    said = [
+    sampled = [s.samples for s in rankings.values() if s.samples not in ("0", "1")]
+    sentences = [
         "None of the numbers says that a system is fair: whether documents ought to get equal "
         "exposure, whether the labels are right, and whether people behind the documents are "
         "treated alike are other questions.",
@@ -349,7 +349,7 @@ def unsaid(results: Results, found: Mapping[str, SystemRankings]) -> list[str]:
         "somewhat better than it is.",
     ]
     if names & {"EE_D", "EE_L"} and sampled:
-        said.append(
+        sentences.append(
             f"EE_D and EE_L are estimated from {' or '.join(sorted(set(sampled)))} sampled "
             "rankings. From N rankings EE_D comes out too large by (1 - EE_D) / N in expectation, "
             "and its floor is the share of documents that a ranking shows, not 0."
@@ -357,44 +357,44 @@ def unsaid(results: Results, found: Mapping[str, SystemRankings]) -> list[str]:
     if any(
         "roups" in m or m.startswith(("AWRF", "nDCG_AWRF", "ByGroup")) for m in results.measures
     ):
-        said.append(
+        sentences.append(
             "Groups are labels of documents, given by people or rules with known limits, and "
             "missing for many. The target that exposure is compared with is somebody's choice."
         )
     if "EU" in names:
-        said.append(
+        sentences.append(
             "EU compares strings with a gold answer: it says nothing of truth, tone or harm, nor "
             "whether an answer rests on the documents that were read."
         )
-    return said
+    return sentences
 
 
-def warned(results: Results, found: Mapping[str, SystemRankings]) -> list[str]:
+def warned(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
     """Return what a reader should know before believing a table."""
-    said = [str(text) for text in results.config.get("warnings", [])]
+    texts = [str(text) for text in results.config.get("warnings", [])]
     counts = results.counts
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         most = int(part["undefined"].max())
-        said.append(
+        texts.append(
             f"{measure} is undefined for up to {_number(most, 'query', 'queries')}, which are left "
             "out of its means and tests."
         )
     if len(results.failures):
-        said.append(
+        texts.append(
             f"{_number(len(results.failures), 'result')} failed and count with the worst value of "
             f"each measure, e.g. {results.failures['system'].iloc[0]}, query "
             f"{results.failures[QID].iloc[0]}: {results.failures['error'].iloc[0]}"
         )
     labeled = set(results.per_query[QID])
     failed = results.failures.groupby("system")[QID].agg(set).to_dict()
-    for name, system in found.items():
+    for name, system in rankings.items():
         missing = len(labeled - system.qids - failed.get(name, set()))
         if missing:
-            said.append(
+            texts.append(
                 f"{name} lacks {_number(missing, 'query', 'queries')} that have labels; they count "
                 "with the worst value of each measure."
             )
-    return said
+    return texts
 
 
 def _number(n: int, one: str, many: str | None = None) -> str:

@@ -346,12 +346,12 @@ def hearing() -> Iterator[list[str]]:
 
     The warnings themselves are given when the block ends.
     """
-    said: list[str] = []
+    texts: list[str] = []
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        yield said
+        yield texts
     once = {(warning.category, str(warning.message)): warning for warning in reversed(heard)}
     for (category, text), warning in reversed(once.items()):
         if issubclass(category, FairtkWarning):
-            said.append(text)
+            texts.append(text)
         warnings.warn_explicit(warning.message, category, warning.filename, warning.lineno)

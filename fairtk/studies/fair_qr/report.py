@@ -76,11 +76,11 @@ def comparison(results: StudyResults) -> Table:
     for system in dict.fromkeys(table["system"]):
         cells, lost = [system], []
         for attribute in attributes:
-            found = table[(table["attribute"] == attribute) & (table["system"] == system)]
-            if found.empty:
+            own = table[(table["attribute"] == attribute) & (table["system"] == system)]
+            if own.empty:
                 cells += [""] * len(MEASURES)
                 continue
-            row = found.iloc[0]
+            row = own.iloc[0]
             cells += [_mean(row, m, settings.level) for m in MEASURES]
             if row["missing"]:
                 lost.append(f"{attribute}: {row['missing']} of {len(results.data.topics)} missing")
@@ -126,10 +126,10 @@ def variation_table(results: StudyResults) -> Table:
         same = counts
         for name in ("attribute", "variation", "setting"):
             same = same[same[name] == row[name]]
-        kept = f"{same['mean'].iloc[0]:.2f}" if len(same) else ""
+        mean = f"{same['mean'].iloc[0]:.2f}" if len(same) else ""
         means = [_mean(row, m, results.settings.level) for m in MEASURES]
         change = _change(row, PRODUCT)
-        rows.append([row["attribute"], row["variation"], row["setting"], *means, change, kept])
+        rows.append([row["attribute"], row["variation"], row["setting"], *means, change, mean])
     caption = (
         "FAIR-QR with one setting varied; the others as configured. "
         f"{HIGHER} or {LOWER}: above or below BM25, p < {results.settings.level:g} (paired t-test, "
@@ -226,12 +226,11 @@ def cost_table(results: StudyResults) -> Table:
     frame = frame[frame["variation"] == ""]
     rows = []
     for _, row in frame.iterrows():
-        price = UNKNOWN if math.isnan(row["price"]) else f"{row['price']:.6f}"
         rows.append(
             [
                 *(row["attribute"], row["system"], f"{row['calls']:.2f}"),
-                *(_count(row[name]) for name in ("prompt_tokens", "completion_tokens")),
-                price,
+                *(_number(row[name], 1) for name in ("prompt_tokens", "completion_tokens")),
+                _number(row["price"], 6),
                 *(f"{row[n]:.3f}" for n in TIMES[:4]),
                 f"{row['training seconds']:.1f}",
             ]
@@ -250,7 +249,7 @@ def cost_table(results: StudyResults) -> Table:
 def change_table(results: StudyResults, attribute: str, count: int = 5) -> Table:
     """Return the topics whose product fell and rose most under FAIR-QR, and why."""
     frame = results.changes(attribute)
-    shown = pd.concat([frame.head(count), frame.tail(count)]).drop_duplicates("qid")
+    extremes = pd.concat([frame.head(count), frame.tail(count)]).drop_duplicates("qid")
     rows = [
         [
             str(row["qid"]),
@@ -259,7 +258,7 @@ def change_table(results: StudyResults, attribute: str, count: int = 5) -> Table
             str(row.get("groups", "")),
             str(row.get("note", "")),
         ]
-        for _, row in shown.iterrows()
+        for _, row in extremes.iterrows()
     ]
     up, down = int((frame[MEASURES[2]] > 0).sum()), int((frame[MEASURES[2]] < 0).sum())
     caption = (
@@ -301,8 +300,8 @@ def _mark(row: Any, measure: str, level: float) -> str:
     return HIGHER if row[f"{measure} change"] > 0 else LOWER
 
 
-def _count(value: float) -> str:
-    return UNKNOWN if math.isnan(value) else f"{value:.1f}"
+def _number(value: float, digits: int) -> str:
+    return UNKNOWN if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def latex(table: Table) -> str:
@@ -500,9 +499,9 @@ def save_page(
         folder: where to.
         command: that makes the results, for the page to say.
     """
-    found = _comparison(results, attribute)
-    found.config |= {} if command is None else {"command": command}
-    found.save(folder)
+    comparison = _comparison(results, attribute)
+    comparison.config |= {} if command is None else {"command": command}
+    comparison.save(folder)
     save_sections(folder, sections)
 
 
@@ -513,7 +512,7 @@ def _comparison(results: StudyResults, attribute: str) -> Results:
     runs = {cell.label: _with_texts(results, results.systems[cell].rankings) for cell in cells}
     with warnings.catch_warnings():  # the study has said them
         warnings.simplefilter("ignore", FairtkWarning)
-        found: Results = Experiment(
+        comparison: Results = Experiment(
             runs,
             results.data.topics,
             results.data.qrels,
@@ -523,16 +522,16 @@ def _comparison(results: StudyResults, attribute: str) -> Results:
         )
     lost = results.missing
     lost = lost[(lost["attribute"] == attribute) & (lost["variation"] == "")]
-    found.failures = lost.rename(columns={"reason": "error"})[["system", QID, "error"]]
-    found.environment.pop("time")  # equal results are equal files
-    found.config = {
+    comparison.failures = lost.rename(columns={"reason": "error"})[["system", QID, "error"]]
+    comparison.environment.pop("time")  # equal results are equal files
+    comparison.config = {
         "title": f"FAIR-QR on {results.data.name}: {attribute}",
         "data": results.data.name,
         "attribute": attribute,
         "model": repr(results.llm),
         "warnings": results.warned(attribute),
     }
-    return found
+    return comparison
 
 
 def _with_texts(results: StudyResults, run: pd.DataFrame) -> pd.DataFrame:
@@ -612,10 +611,10 @@ def _sections(
     models = results.models.values()
     rules = (_RULES,) if any(isinstance(model, KeywordRefiner) for model in models) else ()
     sections = [Section("Groups and targets", (_LABELS, *rules))]
-    shown = {name: (TITLES[name], table) for name, table in tables.items()}
+    titled = {name: (TITLES[name], table) for name, table in tables.items()}
     for attribute in results.explained:
-        shown[f"why {attribute}"] = (f"Why: {attribute}", change_table(results, attribute))
-    for name, (title, table) in shown.items():
+        titled[f"why {attribute}"] = (f"Why: {attribute}", change_table(results, attribute))
+    for name, (title, table) in titled.items():
         sections.append(Section(title, table=table))
         for picture in pictures.get(name, []):
             sections.append(
@@ -632,12 +631,12 @@ def _sections(
 
 def _pictures(results: StudyResults, folder: Path) -> dict[str, list[Picture]]:
     """Draw the figures; return them by the table that they belong to."""
-    found: dict[str, list[Picture]] = {}
+    pictures: dict[str, list[Picture]] = {}
 
     def keep(place: str, name: str, caption: str, figure: Any) -> None:
         write_pictures(figure, folder, name, "png", "pdf")
         figure.set_layout_engine("none")  # stays as it is: laying out takes the most time
-        found.setdefault(place, []).append(Picture(f"{name}.png", caption, svg_text(figure)))
+        pictures.setdefault(place, []).append(Picture(f"{name}.png", caption, svg_text(figure)))
 
     keep("comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results))
     varied = results.variations
@@ -656,7 +655,7 @@ def _pictures(results: StudyResults, folder: Path) -> dict[str, list[Picture]]:
         for qid in _telling(results, attribute, rows):
             name = f"trace-{file_name(attribute)}-{file_name(qid)}"
             keep(f"why {attribute}", name, f"topic {qid}", plot_trace(rows, qid))
-    return found
+    return pictures
 
 
 def _telling(results: StudyResults, attribute: str, rows: pd.DataFrame) -> list[str]:
@@ -669,8 +668,8 @@ def _telling(results: StudyResults, attribute: str, rows: pd.DataFrame) -> list[
 def _about(results: StudyResults) -> str:
     prefix = f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. Model:"
     models = dict.fromkeys(map(repr, results.models.values()))
-    shown = "; ".join(map(cell_text, models))
-    return f"{prefix} {shown}. Settings and versions: study.json.{results.pairs}"
+    names = "; ".join(map(cell_text, models))
+    return f"{prefix} {names}. Settings and versions: study.json.{results.pairs}"
 
 
 def _shown(pictures: list[Picture]) -> list[str]:

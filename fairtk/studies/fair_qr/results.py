@@ -265,14 +265,14 @@ class StudyResults:
         """Values per query, the rows of the two tables, and warnings of measures by attribute."""
         values: list[pd.DataFrame] = []
         tables: tuple[list[pd.DataFrame], ...] = ([], [])
-        said: dict[str, list[str]] = {}
+        texts: dict[str, list[str]] = {}
         for attribute, (groups, target) in self.data.attributes.items():
             here = [cell for cell in self.systems if cell.attribute == attribute]
             base = Cell(attribute, BM25)
             asked = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
             ranked = {cell.label: self.systems[cell].rankings for cell in here}
             runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in ranked.items()}
-            found, said[attribute] = measured(
+            per_query, texts[attribute] = measured(
                 runs, self.data.topics, self.data.qrels, asked, self.store
             )
             lost = {cell.label: self._lost(cell) for cell in here}
@@ -283,11 +283,11 @@ class StudyResults:
             ):
                 if cells:
                     varied = any(c.variation for c in cells.values())
-                    rows = found[found["system"].isin([base.label, *cells])]
+                    rows = per_query[per_query["system"].isin([base.label, *cells])]
                     correction = "none" if varied else self.settings.correction
                     table = summary(rows, lost, self.settings, correction)
                     tables[varied].append(_described(table, cells))
-            values.append(_described(found, {cell.label: cell for cell in here}))
+            values.append(_described(per_query, {cell.label: cell for cell in here}))
         stacked = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]
         # tuned systems stand beside what they are without tuning
         main = [c for c in self.systems if not c.variation]
@@ -298,20 +298,20 @@ class StudyResults:
         order = [(c.attribute, c.system) for c in main]
         rows = list(zip(stacked[0]["attribute"], stacked[0]["system"], strict=True))
         stacked[0] = stacked[0].iloc[[rows.index(r) for r in order]].reset_index(drop=True)
-        return pd.concat(values, ignore_index=True), *stacked, said
+        return pd.concat(values, ignore_index=True), *stacked, texts
 
     def _lost(self, cell: Cell) -> set[str]:
         return set(self.data.topics[QID]) - self.systems[cell].done
 
     def _asked(self, attribute: str, system: str) -> pd.DataFrame:
         """Return which groups each query's loop asked for, and why it ended."""
-        wanted = "attribute == @attribute and system == @system and variation == ''"
-        rows = self.traces.query(wanted)
+        main = "attribute == @attribute and system == @system and variation == ''"
+        rows = self.traces.query(main)
         if rows.empty or "group" not in rows:
             return pd.DataFrame(index=pd.Index([], name=QID))
-        shown = rows["group"].where(rows["kept"].astype(bool), "(" + rows["group"] + ")")
+        groups_asked = rows["group"].where(rows["kept"].astype(bool), "(" + rows["group"] + ")")
         later = rows["iteration"] > 0
-        groups = shown[later].groupby(rows[QID]).agg(", ".join)
+        groups = groups_asked[later].groupby(rows[QID]).agg(", ".join)
         notes = rows.groupby(QID)["note"].agg("last")
         return pd.DataFrame({"groups": groups, "note": notes}).fillna("")
 

@@ -55,13 +55,13 @@ def fixed_targets(
         NotFoundError: there is no such attribute.
         InputError: the target has no such form, or names groups that no document has.
     """
-    found = {}
+    fixed = {}
     for name, target in (targets or {}).items():
         if name not in attributes:
             raise NotFoundError("attribute of [targets]", name, attributes)
         groups = attributes[name][0]
-        found[name + SUFFIX] = (groups, fixed_target(target, groups, name))
-    return found
+        fixed[name + SUFFIX] = (groups, fixed_target(target, groups, name))
+    return fixed
 
 
 def fixed_target(target: Any, groups: Groups, name: str) -> Target:
@@ -121,13 +121,13 @@ class Texts(FairTransformer):
         docnos = inp[DOCNO].astype(str)
         distinct = list(dict.fromkeys(docnos))
         store = self._dataset.docs_store() if distinct else None
-        found = store.get_many(distinct) if store is not None else {}
-        lost = [docno for docno in distinct if docno not in found]
+        documents = store.get_many(distinct) if store is not None else {}
+        lost = [docno for docno in distinct if docno not in documents]
         if lost:
             raise InputError(
                 f"Texts: {len(lost)} documents are not in {self.dataset_id}: {listed(lost)}"
             )
-        texts = {docno: document.default_text() for docno, document in found.items()}
+        texts = {docno: document.default_text() for docno, document in documents.items()}
         return inp.assign(**{TEXT: docnos.map(texts).astype(object)})
 
 
@@ -180,9 +180,11 @@ class StudyData:
                 DataWarning,
                 stacklevel=3,
             )
-        kept = topics[~topics[QID].isin(bare)].reset_index(drop=True)
-        object.__setattr__(self, "topics", kept)
-        object.__setattr__(self, "qrels", qrels[qrels[QID].isin(kept[QID])].reset_index(drop=True))
+        judged_topics = topics[~topics[QID].isin(bare)].reset_index(drop=True)
+        object.__setattr__(self, "topics", judged_topics)
+        object.__setattr__(
+            self, "qrels", qrels[qrels[QID].isin(judged_topics[QID])].reset_index(drop=True)
+        )
         if not self.attributes:
             raise InputError("the study needs at least one attribute of the documents")
         for name, (groups, _) in self.attributes.items():
@@ -250,10 +252,10 @@ def from_trec_fair(
         raise ParameterError(
             f"attributes must be a list of names, e.g. ['gender']; found {attributes!r}"
         )
-    dataset, shown = source, ""
+    dataset, folder_name = source, ""
     if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
-        shown = f"{Path(source).expanduser().resolve().name} ({split} topics)"
+        folder_name = f"{Path(source).expanduser().resolve().name} ({split} topics)"
     dataset = resolve_dataset(dataset, "from_trec_fair")
     if trec_fair.is_2021(dataset):
         return _of_2021(dataset, attributes, query, targets)
@@ -281,7 +283,7 @@ def from_trec_fair(
         Texts(dataset),
         # a digest of 7.7 GB takes minutes: name, size and time tell files apart, too
         digest([corpus.name, state.st_size, state.st_mtime_ns]),
-        shown or dataset.dataset_id(),
+        folder_name or dataset.dataset_id(),
     )
 
 

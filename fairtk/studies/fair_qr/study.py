@@ -80,40 +80,12 @@ _AFTER_THE_LOOP = (
     "qrels",
 )
 """Settings that do not change which calls are made, or only how many of them."""
+_EARLIER = "fairtk.studies.kept.StudyStage"
+"""What stores of fairtk 0.2 call the class of a study's systems."""
 _AT_MOST = (
     "Calls at most: every topic refined as often as allowed. Tokens and price are rough: answers "
     "as long as allowed, prompts as long as the first ones. "
 )
-
-
-def make_plan(study: Study) -> Plan:
-    """Return what a study takes at most; see `Study.plan`."""
-    path = study.folder / LEDGER
-    ledger, rows, cells, complete = study.ledger, [], 0, 0
-    with contextlib.ExitStack() as stack:
-        if ledger is None and path.exists():
-            ledger = stack.enter_context(Ledger(path))
-        store = stack.enter_context(study._store())
-        sides = {f" [{pair.shown}]": side for pair, side in study.sides.items()}
-        for name, own in {"": study, **sides}.items():
-            pending = {cell: own.pending(cell, store) for cell in own.cells}
-            cells += len(pending)
-            complete += sum(topics.empty for topics in pending.values())
-            loops: dict[str, list[tuple[Cell, Cell]]] = {}
-            for cell, topics in pending.items():
-                if len(topics) and cell.refines and cell.base != RANDOM:
-                    for tried in [cell.at(one) for one in cell.grid] or [cell]:
-                        loops.setdefault(_loop(tried), []).append((cell, tried))
-            rows += [_row(own, name, same, pending, ledger) for same in loops.values()]
-        recorded = 0 if ledger is None else len(ledger)
-    frame = pd.DataFrame(rows, columns=["attribute", "systems", "topics", *COUNTS])
-    total = {name: float(frame[name].sum(skipna=False)) for name in COUNTS}
-    note = (
-        f"{_AT_MOST if rows else ''}{complete} of {cells} systems are done; {recorded} answers are "
-        "recorded and are not paid for again."
-    )
-    total |= {"systems": cells, "done": complete, "recorded": recorded}
-    return Plan(frame, total, note)
 
 
 def _loop(cell: Cell) -> str:
@@ -279,6 +251,14 @@ class Study:
                 for study, cell, alias in self._all_cells():
                     if not study.pending(cell, store).empty:
                         distinct.setdefault(study.key(cell), (study, cell, alias))
+                [(earlier,)] = store.select(
+                    "SELECT count(*) FROM chains WHERE instr(stages, ?)", (_EARLIER,)
+                )
+            if earlier and distinct:
+                progress(
+                    f"The store has results of {earlier} systems by fairtk 0.2, which kept no "
+                    "notes of queries: systems are run again; recorded answers are not asked again"
+                )
             # nothing waits for a model
             left = sorted(distinct.values(), key=lambda one: one[1].refines)
             for study in (self, *self.sides.values()):
@@ -314,7 +294,32 @@ class Study:
         the original ones. `Plan.total` has the sums of these, and how many ``systems`` there are,
         how many are ``done``, and the answers that are ``recorded``, whose calls are counted.
         """
-        return make_plan(self)
+        path = self.folder / LEDGER
+        ledger, rows, cells, complete = self.ledger, [], 0, 0
+        with contextlib.ExitStack() as stack:
+            if ledger is None and path.exists():
+                ledger = stack.enter_context(Ledger(path))
+            store = stack.enter_context(self._store())
+            sides = {f" [{pair.shown}]": side for pair, side in self.sides.items()}
+            for name, own in {"": self, **sides}.items():
+                pending = {cell: own.pending(cell, store) for cell in own.cells}
+                cells += len(pending)
+                complete += sum(topics.empty for topics in pending.values())
+                loops: dict[str, list[tuple[Cell, Cell]]] = {}
+                for cell, topics in pending.items():
+                    if len(topics) and cell.refines and cell.base != RANDOM:
+                        for tried in [cell.at(one) for one in cell.grid] or [cell]:
+                            loops.setdefault(_loop(tried), []).append((cell, tried))
+                rows += [_row(own, name, same, pending, ledger) for same in loops.values()]
+            recorded = 0 if ledger is None else len(ledger)
+        frame = pd.DataFrame(rows, columns=["attribute", "systems", "topics", *COUNTS])
+        total = {name: float(frame[name].sum(skipna=False)) for name in COUNTS}
+        note = (
+            f"{_AT_MOST if rows else ''}{complete} of {cells} systems are done; {recorded} answers "
+            "are recorded and are not paid for again."
+        )
+        total |= {"systems": cells, "done": complete, "recorded": recorded}
+        return Plan(frame, total, note)
 
     def status(self) -> pd.DataFrame:
         """Return what of each system is done, without a call: ``attribute``, ``system``,

@@ -71,25 +71,25 @@ GRIDS: Mapping[str, Any] = {
 
 
 def tried_settings(
-    given: Mapping[str, Any] | None, known: Sequence[str]
+    grids: Mapping[str, Any] | None, names: Sequence[str]
 ) -> dict[str, tuple[Mapping[str, Any], ...]]:
     """Return the settings that tuning tries, by system.
 
     Args:
-        given: name to grids; None: the defaults of all systems that have some.
-        known: the systems there are.
+        grids: by name; None: the defaults of all systems that have some.
+        names: the systems there are.
 
     Raises:
         NotFoundError: there is no such system.
         ParameterError: a grid is empty, or values are not a list.
     """
-    if given is None:
+    if grids is None:
         plugins = {e.name: e.value.grid for e in registry.study_systems.entries()}
-        given = {n: g for n, g in {**plugins, **GRIDS}.items() if g and n in known}
-    for name in given:
-        if name not in known:
-            raise NotFoundError("system to tune", name, known)
-    return {n: tuple(combinations(g, f"tuning of {n!r}")) for n, g in given.items()}
+        grids = {n: g for n, g in {**plugins, **GRIDS}.items() if g and n in names}
+    for name in grids:
+        if name not in names:
+            raise NotFoundError("system to tune", name, names)
+    return {n: tuple(combinations(g, f"tuning of {n!r}")) for n, g in grids.items()}
 
 
 BM25 = "bm25"
@@ -172,23 +172,23 @@ def systems(settings: Settings) -> tuple[str, ...]:
         NotFoundError: there is no such system.
         ParameterError: settings of BM25 or FAIR-QR are among those of the other systems.
     """
-    known = _known()
+    names = _known()
     for name in (*settings.systems, *settings.options):
-        if name not in known:
-            raise NotFoundError("system", name, known)
+        if name not in names:
+            raise NotFoundError("system", name, names)
     for name in settings.options:
         if name in OWN and name != BY_EXPOSURE:
             table = "bm25" if name == BM25 else "fair-qr"
             raise ParameterError(f"settings of {name!r} belong into [{table}], not into [options]")
-    wanted = set(settings.systems or known) | {BM25}
-    return tuple(name for name in known if name in wanted)
+    chosen = set(settings.systems or names) | {BM25}
+    return tuple(name for name in names if name in chosen)
 
 
 def _known() -> list[str]:
-    given = registry.study_systems.names()
-    known = [BM25, *(n for n in _PAPER if n in given)]
-    known += [n for n in given if n not in known]
-    return [*known, *REFINING]
+    of_plugins = registry.study_systems.names()
+    names = [BM25, *(n for n in _PAPER if n in of_plugins)]
+    names += [n for n in of_plugins if n not in names]
+    return [*names, *REFINING]
 
 
 def all_cells(
@@ -299,13 +299,13 @@ class RandomTerms(ChatModel):
         for place, chat in enumerate(chats):
             query = str(chat.facts["query"])
             keywords = words(str(chat.facts["keywords"]))
-            known = {word.lower() for word in keywords}
-            before = len(known) - len({word.lower() for word in words(query)})
+            present = {word.lower() for word in keywords}
+            before = len(present) - len({word.lower() for word in words(query)})
             own = [max(1, count) for count in self.counts.get(query, ())]
             step = int(np.searchsorted(np.cumsum(own), before, side="right"))
             count = own[step] if step < len(own) else _USUAL
             random = np.random.default_rng(int(digest([self.seed, query, before]), 16))
-            left = [word for word in self.vocabulary if word not in known]
+            left = [word for word in self.vocabulary if word not in present]
             added = random.choice(left, min(count, len(left)), replace=False).tolist()
             yield place, Completion(json.dumps([*keywords, *added]), 0, 0, 0.0)
 
@@ -316,15 +316,15 @@ def middle_words(documents: Iterable[Mapping[str, str]], retriever: Any) -> list
     In 1 to 10 % of these (where that is no word, in two at least), of three letters or more, and
     none that the retriever drops.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     number = 0
     for document in itertools.islice(documents, READ):
         number += 1
-        found.update({word for word in words(document["text"].lower()) if len(word) > 2})
+        counts.update({word for word in words(document["text"].lower()) if len(word) > 2})
     tokens = index_tokens(retriever)
-    good = [w for w in found if w.isalpha() and (tokens is None or tokens(w))]
-    middle = [w for w in good if max(2.0, _FEW * number) <= found[w] <= _MANY * number]
-    return sorted(middle or [w for w in good if found[w] > 1] or good)
+    good = [w for w in counts if w.isalpha() and (tokens is None or tokens(w))]
+    middle = [w for w in good if max(2.0, _FEW * number) <= counts[w] <= _MANY * number]
+    return sorted(middle or [w for w in good if counts[w] > 1] or good)
 
 
 def random_terms(
@@ -397,13 +397,13 @@ def side_settings(settings: Settings) -> Settings:
     return replace(settings, systems=tuple(names), options=own, variations={}, tuning={})
 
 
-def named(given: Any, word: str) -> dict[str, Any]:
+def named(things: Any, word: str) -> dict[str, Any]:
     """Return models or retrievers by name; a single one has no name of its own."""
-    if not isinstance(given, Mapping):
-        return {"": given}
-    if not given:
+    if not isinstance(things, Mapping):
+        return {"": things}
+    if not things:
         raise ParameterError(f"the study needs at least one {word}")
-    return dict(given)
+    return dict(things)
 
 
 def names_of(tables: Sequence[Mapping[str, Any]], word: str, default: str) -> list[str]:
@@ -433,13 +433,13 @@ def names_of(tables: Sequence[Mapping[str, Any]], word: str, default: str) -> li
 
 
 def make_retriever(
-    name: str, given: Mapping[str, Any], data: StudyData, folder: Path, settings: Settings
+    name: str, table: Mapping[str, Any], data: StudyData, folder: Path, settings: Settings
 ) -> Any:
     """Return the retriever of a ``[[retriever]]`` table.
 
     Args:
         name: its name.
-        given: ``kind``: ``"bm25"`` (PISA, with its settings), ``"vector"`` (vector search over the
+        table: ``kind``: ``"bm25"`` (PISA, with its settings), ``"vector"`` (vector search over the
             collection, of the plugin fairtk-baselines, with its settings) or ``"module:factory"``:
             an importable function that is called with the table's other keys, and with
             ``documents`` (gives all documents) and ``folder`` where it has parameters of these
@@ -454,8 +454,8 @@ def make_retriever(
         InputError: the factory failed.
         IdentityError: what it made cannot be told from another.
     """
-    options = {key: value for key, value in given.items() if key not in ("name", "kind")}
-    kind = str(given.get("kind", "bm25"))
+    options = {key: value for key, value in table.items() if key not in ("name", "kind")}
+    kind = str(table.get("kind", "bm25"))
     if kind == "bm25":
         for option in options:
             if option not in OF_BM25:
@@ -501,16 +501,16 @@ def _from_factory(
     module, _, attribute = place.partition(":")
     try:
         factory = getattr(importlib.import_module(module), attribute)
-        wanted = inspect.signature(factory).parameters
+        parameters = inspect.signature(factory).parameters
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InputError(
             f"the retriever {name!r}: {place!r} cannot be imported ({type(error).__name__}: "
             f"{error}); kind must be module:factory of an installed module"
         ) from error
     there = {"documents": data.documents, "folder": folder / "retrievers" / file_name(name)}
-    given = {key: value for key, value in there.items() if key in wanted} | options
+    arguments = {key: value for key, value in there.items() if key in parameters} | options
     try:
-        made = factory(**given)
+        made = factory(**arguments)
     except Exception as error:
         what = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
         raise InputError(f"the retriever {name!r}: {place} failed: {what}") from error

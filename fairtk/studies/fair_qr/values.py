@@ -72,17 +72,17 @@ def measured(
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         results = Experiment(runs, topics, qrels, asked.values(), save_dir=store)
-    said = []
+    texts = []
     for warning in heard:
         if issubclass(warning.category, FairtkWarning):
-            said.append(str(warning.message))
+            texts.append(str(warning.message))
         if not issubclass(warning.category, DataWarning):
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
     names = dict(zip(results.measures, asked, strict=True))
     values = results.per_query.assign(measure=results.per_query["measure"].map(names))
-    return values, list(dict.fromkeys(said))
+    return values, list(dict.fromkeys(texts))
 
 
 def summary(
@@ -144,11 +144,11 @@ def words_kept(trace: pd.DataFrame) -> float:
     """
     if trace.empty:
         return float("nan")
-    kept = trace[trace["kept"].astype(bool) & trace[QID].isin(refined(trace))]
-    kept = kept.sort_values("iteration", kind="stable")
-    last = kept.groupby(QID)["query"].last()
+    steps = trace[trace["kept"].astype(bool) & trace[QID].isin(refined(trace))]
+    steps = steps.sort_values("iteration", kind="stable")
+    last = steps.groupby(QID)["query"].last()
     shares = []
-    for qid, query in kept.groupby(QID)["query"].first().items():
+    for qid, query in steps.groupby(QID)["query"].first().items():
         original = {word.lower() for word in words(query)}
         now = {word.lower() for word in words(last[qid])}
         shares.append(len(original & now) / len(original) if original else 1.0)
@@ -160,17 +160,17 @@ def same_answers(systems: Mapping[Cell, SystemResults]) -> dict[tuple[str, str],
 
     By attribute and system, what is to be said of them.
     """
-    found = {}
+    texts = {}
     for cell, own in systems.items():
         trace = own.traces
         if cell.kind != FAIR_QR or cell.variation or cell.grid or trace.empty:
             continue
         first = trace[(trace["iteration"] == 1) & (trace["query"] != "")]
         if len(first) > 2 and first["query"].str.lower().nunique() == 1:
-            found[cell.attribute, cell.system] = (
+            texts[cell.attribute, cell.system] = (
                 f"has {first['query'].iloc[0]!r} as its model's answer for all {len(first)} topics"
             )
-    return found
+    return texts
 
 
 def drift_frame(
@@ -239,11 +239,11 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
         cutoff: the ranks that count.
     """
     told = []
-    for attribute, system, kept, shared in drift.iloc[:, :4].itertuples(index=False):
+    for attribute, system, share, shared in drift.iloc[:, :4].itertuples(index=False):
         facts = []
-        if kept < LEAST_KEPT:
-            facts.append(f"keeps {kept:.0%} of the original words")
-        if shared < LEAST_OVERLAP and not np.isnan(kept):
+        if share < LEAST_KEPT:
+            facts.append(f"keeps {share:.0%} of the original words")
+        if shared < LEAST_OVERLAP and not np.isnan(share):
             facts.append(f"shares {shared:.0%} of the first list's top {cutoff}")
         facts += [same[attribute, system]] if (attribute, system) in same else []
         told += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
@@ -355,8 +355,8 @@ def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd
     own = (system.total("seconds") - system.total("waited")) / queries
     alone = own if math.isnan(system.alone) else system.alone
     # without a call nothing was paid, but what calls cost is not known
-    known = llm is None or traces.empty or prices.known(llm)
-    paid = math.fsum(price) if known else math.nan
+    priced = llm is None or traces.empty or prices.known(llm)
+    paid = math.fsum(price) if priced else math.nan
     numbers = [len(calls), float(asked.sum()), float(told.sum()), paid]
     rest = [waited, own, alone, waited + alone, system.total("training")]
     return pd.DataFrame([[*(number / traced for number in numbers), *rest]], columns=_COSTS)

@@ -99,9 +99,9 @@ def plot_trade_off(
         ncols=min(len(handles), 4), frameon=False, labelcolor=INK,
     )  # fmt: skip
     run = dict.fromkeys(a for panel in panels.values() for w in panel.values() for a in _alphas(w))
-    said = ", ".join(_word(alpha) for alpha in run if alpha != DETERMINISTIC)
+    alphas = ", ".join(_word(alpha) for alpha in run if alpha != DETERMINISTIC)
     end = "; hollow: the fixed ranking" if DETERMINISTIC in run else ""
-    figure.suptitle(f"Along each line alpha {said}{end}", fontsize=_SMALL, color=INK)
+    figure.suptitle(f"Along each line alpha {alphas}{end}", fontsize=_SMALL, color=INK)
     return figure
 
 
@@ -127,11 +127,11 @@ def plot_spread(
         NotFoundError: there are no values of a measure.
         MissingExtraError: matplotlib is not installed.
     """
-    found = list(models(values, "plot_spread"))
-    figure = new_figure((1.2 + 2.6 * len(found), 0.6 + 2.2 * len(measures)), "plot_spread")
-    grid = figure.subplots(len(measures), len(found), squeeze=False, sharey="row", sharex="col")
+    panels = list(models(values, "plot_spread"))
+    figure = new_figure((1.2 + 2.6 * len(panels), 0.6 + 2.2 * len(measures)), "plot_spread")
+    grid = figure.subplots(len(measures), len(panels), squeeze=False, sharey="row", sharex="col")
     generator = np.random.default_rng(seed)
-    for column, (model, wide) in enumerate(found):
+    for column, (model, wide) in enumerate(panels):
         needed(wide, measures, "plot_spread")
         alphas = _alphas(wide)
         for row, measure in enumerate(measures):
@@ -182,12 +182,12 @@ def plot_requests(
     if run[QID].nunique() != 1:
         raise InputError(f"plot_requests draws one query; found {run[QID].nunique()} in the run")
     samples = run[SAMPLE].nunique()
-    shown = run[run[RANK] < cutoff]
-    share = shown[DOCNO].value_counts() / samples
+    top = run[run[RANK] < cutoff]
+    share = top[DOCNO].value_counts() / samples
     share = share.sort_index().sort_values(ascending=False, kind="stable")
     names = list(share.index[:documents])
     first = sorted(run[SAMPLE].unique())[:requests]
-    part = shown[shown[SAMPLE].isin(first) & shown[DOCNO].isin(names)]
+    part = top[top[SAMPLE].isin(first) & top[DOCNO].isin(names)]
     x = part[SAMPLE].map({sample: place for place, sample in enumerate(first, 1)})
     y = part[DOCNO].map({docno: place for place, docno in enumerate(names)})
     marked = set(map(str, useful))
@@ -289,20 +289,20 @@ def _boxes(
     axes.set_axisbelow(True)
 
 
-def trade_off_words(values: pd.DataFrame, x: str, y: str, said: str) -> str:
+def trade_off_words(values: pd.DataFrame, x: str, y: str, title: str) -> str:
     """Return the text alternative of `plot_trade_off`: the means of each retriever's points.
 
     Args:
         values: of one task and generator; see `points`.
         x: the measure across.
         y: the measure upward.
-        said: what the figure shows.
+        title: what the figure shows.
     """
     lines = [
         f"{retriever}: " + _at_each_alpha(wide[[x, y]].dropna(), pd.DataFrame.mean)
         for (_, retriever, _), wide in models(values, "trade_off_words")
     ]
-    head = f"Line chart of {said}, a line per retriever from alpha to alpha."
+    head = f"Line chart of {title}, a line per retriever from alpha to alpha."
     return f"{head} Means of {x} and {y}. {'. '.join(lines)}."
 
 
@@ -324,8 +324,8 @@ def spread_words(values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, 
 
 
 def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -> str:
-    said = []
+    parts = []
     for alpha, part in wide.groupby(ALPHA, sort=False):
-        shown = ", ".join(f"{number:.3f}" for number in numbers(part).to_numpy().ravel())
-        said.append(f"{alpha if isinstance(alpha, str) else f'alpha {alpha:g}'}: {shown}")
-    return "; ".join(said)
+        values = ", ".join(f"{number:.3f}" for number in numbers(part).to_numpy().ravel())
+        parts.append(f"{alpha if isinstance(alpha, str) else f'alpha {alpha:g}'}: {values}")
+    return "; ".join(parts)

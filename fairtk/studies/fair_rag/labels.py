@@ -62,9 +62,9 @@ class UtilityLabels:
             ``qid``, ``docno``, ``label``, ``gold_answer``.
         """
         useful = self._useful
-        kept = self.documents[self.documents[QID].isin(useful.index[useful >= min_useful])]
+        documents = self.documents[self.documents[QID].isin(useful.index[useful >= min_useful])]
         golds = self.baseline.set_index(QID)[GOLD_ANSWER]
-        labels = kept[[QID, DOCNO, LABEL]].reset_index(drop=True)
+        labels = documents[[QID, DOCNO, LABEL]].reset_index(drop=True)
         return labels.assign(**{GOLD_ANSWER: labels[QID].map(golds)})
 
     def filtered(self, min_useful: int = 2) -> list[str]:
@@ -173,9 +173,9 @@ class Score:
         code, distinct = pairs.factorize()
         values = [list(distinct.get_level_values(i)) for i in (0, 1)]
         texts = [list(gold) if isinstance(gold, tuple) else gold for gold in values[1]]
-        found = np.asarray(self.utility(values[0], texts), dtype=np.float64)
-        found = found if self.upper_bound is None else self.upper_bound - found
-        return found[code] if len(code) else np.zeros(0)
+        scores = np.asarray(self.utility(values[0], texts), dtype=np.float64)
+        scores = scores if self.upper_bound is None else self.upper_bound - scores
+        return scores[code] if len(code) else np.zeros(0)
 
 
 def statistics(qrels: pd.DataFrame) -> dict[str, float]:
@@ -270,9 +270,9 @@ def label_task(
         published = published[published[QID].isin(set(topics[QID]))]
     if settings.labels == "published" and published is not None:
         useful = (published[LABEL] > 0).groupby(published[QID]).transform("sum")
-        kept = published[useful >= settings.min_useful].reset_index(drop=True)
+        labeled = published[useful >= settings.min_useful].reset_index(drop=True)
         golds = task.answers.set_index(QID)[GOLD_ANSWER]
-        qrels = kept.assign(**{GOLD_ANSWER: kept[QID].map(golds)})
+        qrels = labeled.assign(**{GOLD_ANSWER: labeled[QID].map(golds)})
         return Labeled(qrels, len(topics), _facts("published", qrels, len(topics)), None)
     utility = settings.utility_of_labels(task.number)
     own = utility_labels(
@@ -289,37 +289,39 @@ def label_task(
     qrels = own.qrels(settings.min_useful)
     facts = _facts(f"gains in {utility.name}", qrels, len(topics))
     if published is not None:
-        found = agreement(own.documents[[QID, DOCNO, LABEL]], published)
-        facts |= {f"published: {key}": value for key, value in found.items()}
+        agreed = agreement(own.documents[[QID, DOCNO, LABEL]], published)
+        facts |= {f"published: {key}": value for key, value in agreed.items()}
     return Labeled(qrels, len(topics), facts, own)
 
 
 def _facts(source: str, qrels: pd.DataFrame, queries: int) -> dict[str, Any]:
-    found = statistics(qrels)
-    left_out = queries - int(found["queries"])
-    return {"labels": source, "looked at": queries, "left out": left_out, **found}
+    counts = statistics(qrels)
+    left_out = queries - int(counts["queries"])
+    return {"labels": source, "looked at": queries, "left out": left_out, **counts}
 
 
-def label_agreement(found: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
+def label_agreement(labels: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
     """Return how far generators' own labels agree, e.g. those of one model in two dtypes.
 
     Args:
-        found: labels by task and generator.
+        labels: by task and generator.
 
     Returns:
         One row per task and pair of generators: ``task``, ``generator``, ``other``, ``pairs``
         (documents that both labeled), ``flipped`` (those that one alone finds useful), ``share``
         of equal labels, Cohen's ``kappa``.
     """
-    own = {key: labeled.own.documents for key, labeled in found.items() if labeled.own is not None}
+    own = {key: labeled.own.documents for key, labeled in labels.items() if labeled.own is not None}
     rows = []
     for (task, first), (other_task, second) in combinations(own, 2):
         if task != other_task:
             continue
         sides = [own[task, name][[QID, DOCNO, LABEL]] for name in (first, second)]
-        said = agreement(*sides)
-        flipped = round(said["pairs"] * (1 - said["share"])) if said["pairs"] else 0
-        rows.append((task, first, second, said["pairs"], flipped, said["share"], said["kappa"]))
+        agreed = agreement(*sides)
+        flipped = round(agreed["pairs"] * (1 - agreed["share"])) if agreed["pairs"] else 0
+        rows.append(
+            (task, first, second, agreed["pairs"], flipped, agreed["share"], agreed["kappa"])
+        )
     return pd.DataFrame(rows, columns=AGREEMENT)
 
 

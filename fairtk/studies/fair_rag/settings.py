@@ -143,11 +143,11 @@ def read_tasks(
         )
     if len(set(numbers)) < len(numbers):
         raise ParameterError(f"the study: a task is given twice; found {list(numbers)}")
-    found = []
+    tasks = []
     for number in numbers:
         own = [p for p in (place / f"LaMP_{number}", place / f"lamp-{number}") if p.is_dir()]
-        found.append(LampTask(lamp.from_folder(own[0] if own else place, task=number, split=split)))
-    return found
+        tasks.append(LampTask(lamp.from_folder(own[0] if own else place, task=number, split=split)))
+    return tasks
 
 
 LABELS = ("published", "own")

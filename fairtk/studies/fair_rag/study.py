@@ -107,8 +107,8 @@ class RagStudy:
         settings: RagSettings | None = None,
         **engine: Any,
     ) -> None:
-        for what, given in (("task", tasks), ("retriever", retrievers), ("generator", generators)):
-            if not given:
+        for what, values in (("task", tasks), ("retriever", retrievers), ("generator", generators)):
+            if not values:
                 raise ParameterError(f"the study needs at least one {what}")
         names = [task.name for task in tasks]
         twice = [name for name in names if names.count(name) > 1]
@@ -254,7 +254,37 @@ class RagStudy:
         Raises:
             ParameterError: the speed is not above 0.
         """
-        return make_plan(self, speed)
+        if speed is not None and not speed > 0:
+            raise ParameterError(
+                f"the study: speed (prompts per second) must be above 0; found {speed}"
+            )
+        rows: list[tuple[Any, ...]] = []
+        for task in self.tasks:
+            topics = task.topics[: self.settings.limit]
+            frame = Candidates(task.dataset)(topics[[QID]])
+            for generator in self.generators:
+                if not self.takes_published(task):
+                    asked = len(topics) + len(frame)
+                    rows.append((task.name, LABELS, generator, len(topics), 0, asked))
+                for retriever in self.retrievers:
+                    per_query = self.settings.n_samples * (len(self.settings.alphas) + 1) + 1
+                    distinct = _distinct(self, task, retriever, topics[:LOOKED_AT])
+                    rows.append(
+                        (task.name, retriever, generator, len(topics), per_query * len(topics),
+                         round(distinct * len(topics)))
+                    )  # fmt: skip
+        plan = pd.DataFrame(rows, columns=PLAN)
+        counts = _status(self).groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
+        share = counts["missing"] / counts["queries"].clip(lower=1)
+        keys = zip(plan[TASK], plan[GENERATOR], plan[RETRIEVER], strict=True)
+        prompts = float(sum(n * share[key] for n, key in zip(plan["prompts"], keys, strict=True)))
+        hours = math.nan if speed is None else prompts / speed / 3600
+        note = (
+            f"\nAbout {prompts:,.0f} prompts are still to be answered. Hours: "
+            f"{'unknown; give --speed' if speed is None else f'about {hours:.1f}'}. Equal prompts "
+            "of all systems count once; the oracle's are counted at most."
+        )
+        return Plan(plan, {"prompts": prompts, "hours": hours}, note)
 
     def status(self) -> pd.DataFrame:
         """Return what of each system is done: ``task``, ``generator``, ``stage``, ``queries``,
@@ -294,13 +324,13 @@ class RagStudy:
         }
         policies[ORACLE] = OracleSampler(qrels, **drawn)
         policies[DETERMINISTIC] = RankCutoff(settings.cutoff)
-        found = {}
+        pipelines = {}
         for name, policy in policies.items():
             pipeline = Candidates(task.dataset) >> self.retrievers[retriever] >> policy
             for stage in last:
                 pipeline = pipeline >> stage
-            found[name] = pipeline
-        return found
+            pipelines[name] = pipeline
+        return pipelines
 
     def experiment(
         self, task: LampTask, retriever: str, generator: Generator, qrels: pd.DataFrame, **more: Any
@@ -388,41 +418,6 @@ PLAN = [TASK, RETRIEVER, GENERATOR, "queries", "rankings", "prompts"]
 STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
 
 
-def make_plan(study: RagStudy, speed: float | None = None) -> Plan:
-    """Return what a study takes; see `RagStudy.plan`."""
-    if speed is not None and not speed > 0:
-        raise ParameterError(
-            f"the study: speed (prompts per second) must be above 0; found {speed}"
-        )
-    rows: list[tuple[Any, ...]] = []
-    for task in study.tasks:
-        topics = task.topics[: study.settings.limit]
-        frame = Candidates(task.dataset)(topics[[QID]])
-        for generator in study.generators:
-            if not study.takes_published(task):
-                asked = len(topics) + len(frame)
-                rows.append((task.name, LABELS, generator, len(topics), 0, asked))
-            for retriever in study.retrievers:
-                per_query = study.settings.n_samples * (len(study.settings.alphas) + 1) + 1
-                distinct = _distinct(study, task, retriever, topics[:LOOKED_AT])
-                rows.append(
-                    (task.name, retriever, generator, len(topics), per_query * len(topics),
-                     round(distinct * len(topics)))
-                )  # fmt: skip
-    plan = pd.DataFrame(rows, columns=PLAN)
-    counts = _status(study).groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
-    share = counts["missing"] / counts["queries"].clip(lower=1)
-    keys = zip(plan[TASK], plan[GENERATOR], plan[RETRIEVER], strict=True)
-    prompts = float(sum(n * share[key] for n, key in zip(plan["prompts"], keys, strict=True)))
-    hours = math.nan if speed is None else prompts / speed / 3600
-    note = (
-        f"\nAbout {prompts:,.0f} prompts are still to be answered. Hours: "
-        f"{'unknown; give --speed' if speed is None else f'about {hours:.1f}'}. Equal prompts of "
-        "all systems count once; the oracle's are counted at most."
-    )
-    return Plan(plan, {"prompts": prompts, "hours": hours}, note)
-
-
 def _distinct(study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame) -> float:
     """Return how many distinct rankings a query has, in the mean of some queries.
 
@@ -431,13 +426,13 @@ def _distinct(study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFr
     nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: [NO_DOCUMENT], LABEL: [0]})
     systems = study.systems(task, retriever, nothing)
     del systems[ORACLE]
-    found: set[tuple[str, ...]] = set()
+    rankings: set[tuple[str, ...]] = set()
     results = Experiment(systems, topics)
     for name in systems:
         frame = results.rankings(name).sort_values(RANK)
         keys = [QID] if name == DETERMINISTIC else [QID, SAMPLE]
-        found.update(frame.groupby(keys)[DOCNO].agg(tuple))
-    return len(found) / len(topics) + study.settings.n_samples
+        rankings.update(frame.groupby(keys)[DOCNO].agg(tuple))
+    return len(rankings) / len(topics) + study.settings.n_samples
 
 
 def _status(study: RagStudy) -> pd.DataFrame:

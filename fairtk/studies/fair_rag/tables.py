@@ -86,15 +86,15 @@ def models(values: pd.DataFrame, where: str) -> Iterator[tuple[tuple[Any, ...], 
     require(values, [*keys, VALUE], where)
     values = values.reset_index(drop=True)  # parts that were put together repeat their indices
     number = sampled(values[ALPHA])
-    kept = values[number | (values[ALPHA] == DETERMINISTIC)]
-    if kept.empty:
+    rows = values[number | (values[ALPHA] == DETERMINISTIC)]
+    if rows.empty:
         raise InputError(f"{where}: there are no values of sampled or deterministic policies")
-    twice = kept.duplicated(keys)
+    twice = rows.duplicated(keys)
     if twice.any():
-        found = dict(zip(keys, kept.loc[twice, keys].iloc[0], strict=True))
-        raise DuplicateError(f"{where}: two values for {found}")
-    place = kept[ALPHA].where(number, float("inf")).astype(float)
-    for model, part in kept.assign(place=place).groupby(MODEL, sort=False):
+        doubled = dict(zip(keys, rows.loc[twice, keys].iloc[0], strict=True))
+        raise DuplicateError(f"{where}: two values for {doubled}")
+    place = rows[ALPHA].where(number, float("inf")).astype(float)
+    for model, part in rows.assign(place=place).groupby(MODEL, sort=False):
         wide = part.pivot(index=["place", ALPHA, QID], columns=MEASURE, values=VALUE)
         wide = wide.sort_index(level=["place", QID]).droplevel("place")
         yield model, wide.astype(float)
@@ -301,10 +301,10 @@ def _intervals(
         own = points[EU][place == number]
         per_query = own.groupby(level=QID).mean()
         both = per_query.index.intersection(fixed.index)
-        found = paired_test(per_query[both], fixed[both], **drawing)
+        tested = paired_test(per_query[both], fixed[both], **drawing)
         # a floor of exactly the upper end is out of reach unless the end belongs to the interval
         within = None if floors is None else (floors < high) | ((floors == high) & (end == "]"))
-        note = found.note
+        note = tested.note
         if within is not None and len(within) and not within.any():
             note = OUT_OF_REACH
         elif own.empty:
@@ -319,10 +319,10 @@ def _intervals(
                 "points": len(own),
                 "queries": len(per_query),
                 "at the end": int(at_end.sum()) if number == last else 0,
-                "paired": found.difference,
-                "low": found.low,
-                "high": found.high,
-                "p": found.p,
+                "paired": tested.difference,
+                "low": tested.low,
+                "high": tested.high,
+                "p": tested.p,
                 "reachable": np.nan if within is None else int(within.sum()),
                 "note": note,
             }
@@ -374,12 +374,12 @@ def trade_offs(
             if defined.empty:
                 continue
             first, second = (_by_query(defined[name]) for name in (x, y))
-            found = curve_values(
+            curves = curve_values(
                 first, second, confidence=confidence, resamples=resamples, seed=seed
             )
             covered = float(np.ptp(np.clip(np.nanmean(first, axis=0), 0.0, 1.0)))
             for name in CURVES:
-                one = found[name]
+                one = curves[name]
                 ends = [one.value, one.low, one.high, len(first), covered]
                 rows.append([table, *model, x, y, name, *ends])
     columns = [TABLE, *MODEL, "x", "y", STATISTIC, VALUE, "low", "high", "queries", "covered"]
@@ -423,15 +423,15 @@ def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd
         run = wide[wide.index.get_level_values(ALPHA) == smallest].droplevel(ALPHA)
         own = sizes[(sizes[TASK] == model[0]) & (sizes[GENERATOR] == model[2])].set_index(QID)
         n, m = (own[name].reindex(run.index).to_numpy(dtype=float) for name in (DOCUMENTS, USEFUL))
-        known = m > 0  # without a useful document EE-R is undefined
-        relevance = _uniform_relevance(n[known], m[known], cutoff)
-        disparity = np.minimum(cutoff, n[known]) / n[known]
-        means = [np.mean(v) if len(v) else np.nan for v in (m[known] / n[known], relevance)]
+        defined = m > 0  # without a useful document EE-R is undefined
+        relevance = _uniform_relevance(n[defined], m[defined], cutoff)
+        disparity = np.minimum(cutoff, n[defined]) / n[defined]
+        means = [np.mean(v) if len(v) else np.nan for v in (m[defined] / n[defined], relevance)]
         ends = [np.mean(disparity) if len(disparity) else np.nan, smallest]
-        found = [run[name][known].mean() for name in (EE_R, EE_D)]
-        rows.append([*model, *means, *ends, *found, int(known.sum())])
-    shown = ["share of useful", "uniform EE_R", "uniform EE_D", ALPHA, EE_R, EE_D, "queries"]
-    return pd.DataFrame(rows, columns=[*MODEL, *shown])
+        measured = [run[name][defined].mean() for name in (EE_R, EE_D)]
+        rows.append([*model, *means, *ends, *measured, int(defined.sum())])
+    columns = ["share of useful", "uniform EE_R", "uniform EE_D", ALPHA, EE_R, EE_D, "queries"]
+    return pd.DataFrame(rows, columns=[*MODEL, *columns])
 
 
 def _uniform_relevance(n: FloatArray, m: FloatArray, cutoff: int) -> FloatArray:
