@@ -312,6 +312,13 @@ BY = Param(
     desc="whether the groups are of documents (docno) or of queries (their qids as docno)",
 )
 
+UNKNOWN_GROUP = Param(
+    str,
+    default="leave-out",
+    choices=("leave-out", "group"),
+    desc="the unknown level: leave-out: it is no group; group: one like any other",
+)
+
 _NEEDS = "a measure and groups: ByGroup(nDCG@20, groups)"
 
 
@@ -328,7 +335,7 @@ class MeasureByGroup(FairMeasure):
     them the labels alone are restricted, and other groups' documents are not relevant. A document
     of several groups counts in each. Groups for which the measure is undefined, such as those
     without a useful document, take no part; with fewer than two left, difference and ratio are
-    undefined (NaN).
+    undefined (NaN). The unknown level is no group unless ``unknown="group"``.
 
     ``by="query"``: the measure's mean over each group of queries; the comparison is one number for
     all queries, made when values are aggregated (``ir_measures.calc_aggregate``, ``fairtk
@@ -346,6 +353,7 @@ class MeasureByGroup(FairMeasure):
         "groups": GROUPS,
         "compare": COMPARE,
         "by": BY,
+        "unknown": UNKNOWN_GROUP,
     }
     POSITIONAL: ClassVar[tuple[str, ...]] = ("measure", "groups", "compare")
 
@@ -405,7 +413,7 @@ class MeasureByGroup(FairMeasure):
         judged = Judged.of(qrels, run, repr(self))
         if self["by"] == "query":
             return self._means_of_groups(_values(self.inner, judged), judged.qids)
-        levels = list(self._groups.levels)
+        levels = [self._groups.levels[level] for level in self._compared.tolist()]
         return pd.DataFrame(
             {
                 QID: np.repeat(judged.qids, len(levels)),
@@ -449,30 +457,39 @@ class MeasureByGroup(FairMeasure):
     def _means_of_groups(self, values: FloatArray, qids: ObjectArray) -> pd.DataFrame:
         """Return ``group``, ``value`` (the mean of its queries) and ``queries`` (how many)."""
         memberships, levels = self._groups.memberships(qids), self._groups.levels
-        names = np.array([str(levels[level]) for level in memberships.level.tolist()], dtype=object)
+        counts = np.isin(memberships.level, self._compared)
+        row, level = memberships.row[counts], memberships.level[counts]
+        names = np.array([str(levels[place]) for place in level.tolist()], dtype=object)
         names, code = np.unique(names, return_inverse=True)
         count = np.bincount(code, minlength=len(names))
-        mean = np.bincount(code, values[memberships.row], len(names)) / count
+        mean = np.bincount(code, values[row], len(names)) / count
         return pd.DataFrame({GROUP: names, "value": mean, "queries": count})
 
     @property
     def _groups(self) -> Any:
         return self.needed("groups", _NEEDS)
 
+    @property
+    def _compared(self) -> IntArray:
+        """The numbers of the levels that are compared."""
+        levels = np.arange(self._groups.space.size)
+        return levels if self["unknown"] == "group" else levels[self._groups.space.known(levels)]
+
     def _table(self, judged: Judged) -> FloatArray:
-        """Return the value of each query and group; shape (n_queries, n_levels)."""
+        """Return the value of each query and group; shape (n_queries, n_compared)."""
         groups = self._groups
         memberships = groups.memberships(judged.docnos)
         n_labels = len(judged.qrels.query)
-        table = np.full((len(judged.qids), groups.space.size), np.nan)
-        for level in range(groups.space.size):
+        compared = self._compared
+        table = np.full((len(judged.qids), len(compared)), np.nan)
+        for place, level in enumerate(compared.tolist()):
             inside = np.zeros(len(judged.docnos), dtype=bool)
             inside[memberships.row[memberships.level == level]] = True
             kept = inside[judged.pair_doc]
             rows = kept[judged.pair_of_row] if _keeps_ranks(self.inner) else None
             part = judged.restricted(kept[:n_labels], rows)
             useful = np.bincount(part.qrels.query, part.qrels.labels > 0, minlength=len(table))
-            table[:, level] = np.where(useful > 0, _values(self.inner, part), np.nan)
+            table[:, place] = np.where(useful > 0, _values(self.inner, part), np.nan)
         return table
 
 

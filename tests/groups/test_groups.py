@@ -1,6 +1,7 @@
 """Groups: memberships, crossing, policies for what is missing, equality."""
 
 import itertools
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -152,8 +153,12 @@ def test_crossing_needs_other_names_and_common_documents():
         gender * gender
     assert (gender * gender.renamed("second")).space.shape == (3, 3)
     far = Groups.from_frame(pd.DataFrame({"docno": ["7"], "group": ["x"]}), name="region")
-    with pytest.raises(InputError, match=r"no documents in common .*e\.g\. 'd1' and 1, e\.g\. '7'"):
-        gender * far
+    three = Groups.from_frame(pd.DataFrame({"docno": ["9", "7", "8"], "group": "x"}), name="region")
+    none = Groups.from_frame(pd.DataFrame({"docno": [], "group": []}), name="region")
+    for other, example in ((far, "1, e.g. '7'"), (three, "3, e.g. '7'"), (none, "no documents")):
+        message = f"have no documents in common (4, e.g. 'd1' and {example}); check that both use"
+        with pytest.raises(InputError, match=re.escape(message)):
+            gender * other
     with pytest.raises(TypeError):
         gender * 2
     with pytest.raises(InputError, match="takes one attribute"):

@@ -135,3 +135,28 @@ def test_forms():
         ByGroup(EU("em"), GROUPS)
     with pytest.raises(ParameterError, match="needs a measure and groups"):
         value(ByGroup(RR))
+
+
+def test_the_unknown_level_is_no_group_unless_asked_for():
+    groups = Groups.from_frame(
+        pd.DataFrame({"docno": ["a", "b", "c"], "group": ["x", "y", None]}), name="side"
+    )
+    qrels = pd.DataFrame({"qid": "1", "docno": ["a", "b", "c"], "label": [1, 1, 1]})
+    run = pd.DataFrame({"qid": "1", "docno": ["a", "b", "c"], "score": [3.0, 2.0, 1.0]})
+    # reciprocal ranks: x 1, y 1/2, unknown 1/3
+    plain = ByGroup(RR, groups)
+    assert plain.calc_aggregate(qrels, run) == pytest.approx(1 - 1 / 2)
+    assert plain.per_group(qrels, run)["group"].tolist() == ["x", "y"]
+    every = ByGroup(RR, groups, unknown="group")
+    assert every.calc_aggregate(qrels, run) == pytest.approx(1 - 1 / 3)
+    assert every.per_group(qrels, run)["group"].tolist() == ["@UNKNOWN", "x", "y"]
+    assert "unknown='group'" in repr(every) and "unknown" not in repr(plain)
+    # of queries, too: RR is 1 for q1 and 1/2 for q2; the group of q3, with 1/3, is not known
+    of_queries = Groups.from_frame(
+        pd.DataFrame({"docno": ["q1", "q2", "q3"], "group": ["x", "y", None]}), name="kind"
+    )
+    labels = pd.DataFrame({"qid": ["q1", "q2", "q3"], "docno": ["a", "b", "c"], "label": 1})
+    runs = pd.concat([run.assign(qid=qid) for qid in ("q1", "q2", "q3")])
+    for unknown, value in (("leave-out", 1 - 1 / 2), ("group", 1 - 1 / 3)):
+        measure = ByGroup(RR, of_queries, by="query", unknown=unknown)
+        assert measure.calc_aggregate(labels, runs) == pytest.approx(value)
