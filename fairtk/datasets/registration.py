@@ -127,16 +127,16 @@ class ReadOnce(Generic[T]):
     def __init__(self, path: Callable[[], Path], read: Callable[[Path], T]) -> None:
         self.path = path
         self._read = read
-        self._found: tuple[Any, T] | None = None
+        self._content: tuple[Any, T] | None = None
 
     def __call__(self) -> T:
         """Return what the file holds now."""
         path = self.path()
         state = path.stat()
         identity = path, state.st_mtime_ns, state.st_size
-        if self._found is None or self._found[0] != identity:
-            self._found = identity, self._read(path)
-        return self._found[1]
+        if self._content is None or self._content[0] != identity:
+            self._content = identity, self._read(path)
+        return self._content[1]
 
 
 class Documentation:

@@ -218,8 +218,8 @@ class Divergence:
         raise NotImplementedError(f"{type(self).__name__} must define between(shown, target)")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
-        return f"{self.NAME}({shown})" if shown else self.NAME
+        settings = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+        return f"{self.NAME}({settings})" if settings else self.NAME
 
 
 def log_of(base: float | str) -> float:

@@ -139,8 +139,8 @@ class BackgroundRows:
         """Return the sum over averaged levels that are not seen of what backgrounds give them."""
         everywhere = np.zeros(self.n_rows)
         for case in range(1, self.mass.shape[1]):
-            known = [i for i in range(len(self.averaged)) if case >> i & 1]
-            shares = [self.shares[i] * self.head_space.known_levels(i) for i in known]
+            places = [i for i in range(len(self.averaged)) if case >> i & 1]
+            shares = [self.shares[i] * self.head_space.known_levels(i) for i in places]
             norm = math.prod(float((s**power).sum()) for s in shares)
             everywhere += (0.5 * self.mass[:, case]) ** power * norm
         seen = self._half(self.seen.row, self.seen.level) ** power

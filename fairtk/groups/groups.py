@@ -529,8 +529,8 @@ class Groups(ByContent):
         return f"<Groups {self.name}: {counts} levels, {len(self.factors[0].documents)} documents>"
 
     def _repr_html_(self) -> str:
-        shown = (factor.level_counts() for factor in self.factors)
-        return "".join(frame_html(frame, repr(self)) for frame in shown)
+        counts = (factor.level_counts() for factor in self.factors)
+        return "".join(frame_html(frame, repr(self)) for frame in counts)
 
     def _single(self, what: str) -> Attribute:
         if len(self.factors) > 1:

@@ -70,14 +70,14 @@ def warn_of_long_questions(
             cut.append(qid)
         elif room < SHORTEST_ENTRY:
             full.append(qid)
-    for found, what in (
+    for ids, what in (
         (cut, "are longer than the model's window and are cut at their end"),
         (full, "fill the model's window and leave no room for documents"),
     ):
-        if found:
+        if ids:
             warnings.warn(
-                f"{where}: the questions of {len(found)} queries {what} (first: qid "
-                f"{found[0]!r}); their answers cannot depend on the ranking; use a model with a "
+                f"{where}: the questions of {len(ids)} queries {what} (first: qid "
+                f"{ids[0]!r}); their answers cannot depend on the ranking; use a model with a "
                 "longer window or a larger max_prompt_tokens",
                 DataWarning,
                 stacklevel=5,

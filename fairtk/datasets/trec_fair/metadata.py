@@ -172,10 +172,10 @@ class OneReader:
             code = self.levels[value] = len(self.levels)
         self.codes.append(code)
 
-    def column(self, kept: IntArray, dimension: Dimension) -> Column:
-        """Return the levels of the records at the places `kept`."""
+    def column(self, rows: IntArray, dimension: Dimension) -> Column:
+        """Return the levels of the records at the places `rows`."""
         levels, place = _places(dimension, self.levels)
-        code = np.frombuffer(self.codes, dtype=np.int16)[kept]
+        code = np.frombuffer(self.codes, dtype=np.int16)[rows]
         has = code != NONE
         table = np.array([place[name] for name in self.levels], dtype=np.int16)
         level = table[code[has]] if len(table) else code[has]
@@ -206,8 +206,8 @@ class ListsReader:
             code = self.lists[key] = len(self.lists)
         self.codes.append(code)
 
-    def column(self, kept: IntArray, dimension: Dimension) -> Column:
-        """Return the levels of the records at the places `kept`."""
+    def column(self, rows: IntArray, dimension: Dimension) -> Column:
+        """Return the levels of the records at the places `rows`."""
         from scipy import sparse
 
         levels, place = _places(dimension, (dimension.level(v) for key in self.lists for v in key))
@@ -221,7 +221,7 @@ class ListsReader:
             level += [place[name] for name in names]
         entries = (np.ones(len(level)), (np.array(number, np.int32), np.array(level, np.int32)))
         table = sparse.coo_array(entries, shape=(len(self.lists), len(levels))).tocsr()
-        return _column(levels, table[np.frombuffer(self.codes, dtype=np.int32)[kept]])
+        return _column(levels, table[np.frombuffer(self.codes, dtype=np.int32)[rows]])
 
 
 @dataclass
@@ -250,8 +250,8 @@ class CountsReader:
             self.count.append(count)
         self.size.append(len(value))
 
-    def column(self, kept: IntArray, dimension: Dimension) -> Column:
-        """Return the levels of the records at the places `kept`."""
+    def column(self, rows: IntArray, dimension: Dimension) -> Column:
+        """Return the levels of the records at the places `rows`."""
         from scipy import sparse
 
         levels, place = _places(dimension, map(dimension.level, self.levels))
@@ -263,8 +263,8 @@ class CountsReader:
         code, count = np.frombuffer(self.code, np.int16), np.frombuffer(self.count, np.float64)
         by_value = sparse.csr_array((count, code, _start(sizes)), shape=(len(sizes), n_values))
         blocks = []  # so that few counts are there twice
-        for at in range(0, len(kept), _BLOCK):
-            table = by_value[kept[at : at + _BLOCK]] @ to_levels
+        for at in range(0, len(rows), _BLOCK):
+            table = by_value[rows[at : at + _BLOCK]] @ to_levels
             without = np.flatnonzero(table.sum(axis=1) == 0)  # of the unknown level, the first
             entries = (np.ones(len(without)), (without, np.zeros(len(without), dtype=np.int32)))
             blocks.append(table + sparse.coo_array(entries, shape=table.shape).tocsr())
@@ -446,7 +446,7 @@ def read_pages(path: Path) -> Pages:
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise _explained(error, raw, path, number) from None
     numbers = np.frombuffer(ids, dtype=np.int64)
-    pages, kept = np.unique(numbers, return_index=True)
+    pages, rows = np.unique(numbers, return_index=True)
     pairs.clear()
     carried = {key for key, count in lacking.items() if count < len(ids)}
     doubts = {
@@ -455,8 +455,8 @@ def read_pages(path: Path) -> Pages:
         for key, at in sorted(lacks.items())
         if key in carried
     }
-    if len(kept) < len(ids):
-        first = kept[np.searchsorted(pages, numbers)]
+    if len(rows) < len(ids):
+        first = rows[np.searchsorted(pages, numbers)]
         content = np.frombuffer(contents, dtype=np.int64)
         if len(other := np.flatnonzero(content != content[first])):
             at = other[0]
@@ -468,9 +468,9 @@ def read_pages(path: Path) -> Pages:
     for name in DIMENSIONS:
         reader = readers.pop(name)  # what has been read goes as the columns come
         if DIMENSIONS[name].key in carried:
-            columns[name] = reader.column(kept, DIMENSIONS[name])
+            columns[name] = reader.column(rows, DIMENSIONS[name])
         del reader
-    quality = np.frombuffer(work.codes, dtype=np.int16)[kept]
+    quality = np.frombuffer(work.codes, dtype=np.int16)[rows]
     return Pages(pages, columns, quality, tuple(work.levels), doubts)
 
 

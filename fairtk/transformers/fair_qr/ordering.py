@@ -357,9 +357,9 @@ class _Closeness:
         return np.asarray(np.clip(1.0 - parts - self._fixed, 0.0, 1.0)[kind])
 
     def _one_by_one(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
-        shown = exposure + attention * self._member[kind]
-        total = shown.sum(axis=1, keepdims=True)
-        parts = js_parts(shown / np.where(total > 0, total, 1.0), self._target).sum(axis=1)
+        after = exposure + attention * self._member[kind]
+        total = after.sum(axis=1, keepdims=True)
+        parts = js_parts(after / np.where(total > 0, total, 1.0), self._target).sum(axis=1)
         return np.asarray(np.clip(1.0 - parts - self._fixed, 0.0, 1.0))
 
     def _at_most(self, exposure: FloatArray, attention: float, kind: IntArray) -> FloatArray:
@@ -367,9 +367,9 @@ class _Closeness:
         around /= around.sum()
         slope = np.log((around + _TINY) / ((around + self._target) / 2 + _TINY)) / 2
         near = 1.0 - self._fixed - js_parts(around, self._target).sum() + around @ slope
-        shown = exposure @ slope + attention * (self._member @ slope)[kind]
+        gained = exposure @ slope + attention * (self._member @ slope)[kind]
         total = exposure.sum() + attention * self._total[kind]
-        return np.asarray(np.clip(near - shown / total, 0.0, 1.0))
+        return np.asarray(np.clip(near - gained / total, 0.0, 1.0))
 
 
 def _at_most(

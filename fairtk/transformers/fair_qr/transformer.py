@@ -317,8 +317,8 @@ class Loop:
         best = [query.at(query.lists[-1]).values for query in active]
         shares = np.array([[values[column] for column in columns] for values in best])
         targets = np.array([query.target for query in active])
-        known = self._system.groups.space.known(np.arange(len(columns)))
-        levels = under_represented(shares, targets, known, self._system.choose)
+        askable = self._system.groups.space.known(np.arange(len(columns)))
+        levels = under_represented(shares, targets, askable, self._system.choose)
         return list(zip(active, levels.tolist(), strict=True))
 
     def _take(self, query: Progress, iteration: int, group: str, answer: Refined) -> None:
