@@ -245,7 +245,7 @@ class Run:
     def documents_of(self, query: int) -> list[str]:
         """Return the documents of a query's rows, as text; their ids are not checked."""
         order, start = self._rows_by_query
-        return [*map(str, self.frame[DOCNO].array.take(order[start[query] : start[query + 1]]))]
+        return list(self.docnos[self.frame_doc[order[start[query] : start[query + 1]]]])
 
     @cached_property
     def _rows_by_query(self) -> tuple[IntArray, list[int]]:

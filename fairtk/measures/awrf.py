@@ -85,14 +85,14 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     def check_params(self) -> None:
         """Raise if groups and target do not fit, or the base is none."""
-        if self["of"] == "credit":
+        if self.settings["of"] == "credit":
             self.RUN_COLUMNS = (QID, DOCNO, CREDIT)  # type: ignore[misc]
             for name in ("cutoff", "browsing", "amortize"):
                 if name in self.params:
                     raise ParameterError(
                         f"AWRF: {name} is about ranks, and of='credit' has none; drop it"
                     )
-        base = self["base"]
+        base = self.settings["base"]
         if base != "e" and (isinstance(base, str) or base <= 1):
             raise ParameterError(f"AWRF: base must be 'e' or a number above 1; found {base!r}")
         if "groups" in self.params and "target" in self.params:
@@ -101,13 +101,13 @@ class AttentionWeightedRankFairness(FairMeasure):
     @property
     def groups(self) -> Groups:
         """The groups."""
-        found: Groups = self.needed("groups", "groups: write AWRF(groups=..., target=...)@20")
-        return found
+        groups: Groups = self.needed("groups", "groups: write AWRF(groups=..., target=...)@20")
+        return groups
 
     @property
     def takes_exposure(self) -> bool:
         """Whether it takes frames X: unless it compares the samples one by one."""
-        return bool(self["amortize"])
+        return bool(self.settings["amortize"])
 
     def target_for(self, groups: Groups) -> Target:
         """Return the target over the levels of the groups."""
@@ -122,14 +122,14 @@ class AttentionWeightedRankFairness(FairMeasure):
         """Return the value of each query."""
         groups, target = self.groups, self.target_for(self.groups)
         undefined = np.zeros(len(judged.qids), dtype=bool)
-        if self["of"] == "credit":
+        if self.settings["of"] == "credit":
             judged, undefined = expected_credit(judged, repr(self))
         ranked = judged.run
         n_queries = len(judged.qids)
         rows_query = judged.query_of_run
-        if not self["amortize"]:
+        if not self.settings["amortize"]:
             rows_query = rows_query[ranked.ranking_query]
-        unlabeled = self["unlabeled"]
+        unlabeled = self.settings["unlabeled"]
         policy = "bounds" if unlabeled in ("best", "worst") else unlabeled
         memberships = groups.memberships(ranked.docnos, policy)
         fairness = self._fairness(judged, memberships, target, rows_query)
@@ -154,29 +154,32 @@ class AttentionWeightedRankFairness(FairMeasure):
     def _fairness(
         self, judged: Judged, memberships: Memberships, target: Target, rows_query: IntArray
     ) -> FloatArray:
-        unlabeled, space = self["unlabeled"], target.space
-        shown = shown_documents(judged.run, self.attention_of(judged), amortize=self["amortize"])
-        system = group_exposure(shown, memberships)
-        wanted = target.for_qids(judged.qids[rows_query])
+        settings, space = self.settings, target.space
+        unlabeled, base = settings["unlabeled"], settings["base"]
+        documents = shown_documents(
+            judged.run, self.attention_of(judged), amortize=settings["amortize"]
+        )
+        system = group_exposure(documents, memberships)
+        masses = target.for_qids(judged.qids[rows_query])
         if unlabeled not in ("best", "worst"):
-            return rank_fairness(system, wanted, self["base"])
-        known = space.known(np.arange(space.size))
+            return rank_fairness(system, masses, base)
+        labeled = space.known(np.arange(space.size))
         lowest, highest = jensen_shannon_bounds(
-            system, free_attention(shown, memberships), wanted, known, self["base"]
+            system, free_attention(documents, memberships), masses, labeled, base
         )
         return 1.0 - (lowest if unlabeled == "best" else highest)
 
     def attention_of(self, judged: Judged) -> FloatArray:
         """Return the attention of each sorted row of the run; shape (n_rows,)."""
-        model, useful = self["browsing"], None
-        if self["of"] == "credit":
+        model, useful = self.settings["browsing"], None
+        if self.settings["of"] == "credit":
             credit: FloatArray = judged.run.scores[judged.run.order]
             return credit
         if judged.exact is not None:
-            return judged.exposure_of_rows(self.text, model, self["cutoff"])
+            return judged.exposure_of_rows(self.text, model, self.settings["cutoff"])
         if model.stop > 0:
             useful = (judged.pair_label > 0)[judged.pair_of_row]
-        return attention(judged.run, model, self["cutoff"], useful)
+        return attention(judged.run, model, self.settings["cutoff"], useful)
 
 
 def _untargeted(judged: Judged, target: Target, value: FloatArray) -> BoolArray:
@@ -199,13 +202,13 @@ def warn_of_thin_labels(
         memberships: those of ``judged.run.docnos`` with ``unlabeled="drop"``, if they are at
             hand; they are looked up otherwise.
     """
-    known = coverage_of(groups, judged.run, measure["cutoff"], memberships)
-    thin = known[known["label_share"] < 0.5]
+    coverage = coverage_of(groups, judged.run, measure["cutoff"], memberships)
+    thin = coverage[coverage["label_share"] < 0.5]
     if len(thin):
         worst = thin.loc[thin["label_share"].idxmin()]
         warn(
             f"{measure!r}: groups are known for under half of the documents of {len(thin)} of "
-            f"{len(known)} queries ({listed(thin['qid'].tolist(), 3)}; {worst['with_label']} "
+            f"{len(coverage)} queries ({listed(thin['qid'].tolist(), 3)}; {worst['with_label']} "
             f"of {worst['retrieved']} for qid {worst['qid']!r}); see groups.coverage(run)"
         )
 
