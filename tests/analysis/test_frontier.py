@@ -44,6 +44,10 @@ def test_a_gap_of_rounding_is_equality():
     y, lower = np.array([1.0, 0.0]), [True, False]
     assert dominated(np.array([1e-9, 0.0]), y, lower).tolist() == [False, True]
     assert dominated(np.array([2e-9, 0.0]), y, lower).tolist() == [False, False]
+    # likewise in y: the first is better in x, and by 1e-9 no worse in y
+    x = np.array([0.0, 1.0])
+    assert dominated(x, np.array([0.0, 1e-9]), lower).tolist() == [False, True]
+    assert dominated(x, np.array([0.0, 2e-9]), lower).tolist() == [False, False]
     # equal in both: neither is better
     assert dominated(np.array([0.0, 1e-9]), np.array([1e-9, 0.0]), lower).tolist() == [False] * 2
 
