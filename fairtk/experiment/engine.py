@@ -38,7 +38,7 @@ from fairtk.experiment.work import (
     run_batch,
     run_task,
 )
-from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, as_strings, digest, require
+from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, as_strings, digest_each, require
 from fairtk.io import labels_of, resolve_dataset
 from fairtk.llm import ChatBackend, HuggingFaceBackend, Recorded, cost
 
@@ -81,7 +81,7 @@ class Topics:
         values = [self.frame[column].tolist() for column in columns]
         for qid, *row in zip(self.frame[QID].tolist(), *values, strict=True):
             rows[qid].append(row)
-        return {qid: digest(content, 16) for qid, content in rows.items()}
+        return dict(zip(rows, digest_each(rows.values(), 16), strict=True))
 
     def batches(self, size: int) -> list[list[str]]:
         """Return the queries in batches of a size: the same whatever is done already."""
@@ -152,8 +152,9 @@ class Wanted:
     @property
     def batches(self) -> list[list[str]]:
         """The prompts in batches, the longest first: what does not fit is seen at once."""
-        order = sorted(self.lengths, key=lambda text: (self.lengths[text], digest(text, 16)))
-        return list(_cut(order, self.lengths, self.backend))[::-1]
+        digests = digest_each(self.lengths, 16)
+        ranked = sorted(zip(self.lengths.values(), digests, self.lengths, strict=True))
+        return list(_cut([text for _, _, text in ranked], self.lengths, self.backend))[::-1]
 
 
 def _cut(order: list[str], lengths: Mapping[str, int], backend: Any) -> Iterator[list[str]]:
@@ -297,26 +298,28 @@ class Engine:
         """Return what the store has of a chain, failed queries too."""
         return self.store.cells(self.chains[node.number], self.topics.digests)
 
-    def done(self, node: Node) -> set[str]:
-        """Return the queries that a chain has results for."""
-        return {qid for qid, cell in self.cells(node).items() if cell.error is None}
-
     # Making what is missing -------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Make what is missing; afterwards each query has a result or an error in each chain.
+    def run(self) -> dict[str, dict[str, StoredCell]]:
+        """Make what is missing, and return the cells of each system: each query has one then.
 
         What was committed is kept, whatever is raised.
         """
+        ends = self.tree.ends
         for node in self.tree.nodes:
             self.chains[node.number] = self.store.chain(
                 node.key, [n.stage.description for n in node.chain], node.systems
             )
+        cells = {
+            number: self.store.cells(self.chains[number], self.topics.digests)
+            for number in {*self._unseen, *(node.number for node in ends.values())}
+        }
         for number in list(self._unseen):
-            cells = self.store.cells(self.chains[number], self.topics.digests)
-            self._show(number, self.store.read(list(cells.values())[:1]))
-        if all(len(self.done(node)) == len(self.topics.qids) for node in self.tree.ends.values()):
-            return
+            self._show(number, self.store.read(list(cells[number].values())[:1]))
+        there = {name: cells[node.number] for name, node in ends.items()}
+        due = len(self.topics.qids)
+        if all(sum(c.error is None for c in own.values()) == due for own in there.values()):
+            return there
         stages = {node.stage.key: node.stage.working for node in self.tree.nodes}
         backends = self.prepare()
         recording = Recording(self.store.path)
@@ -331,6 +334,7 @@ class Engine:
                 if level:
                     self._answer(level, session)
                 self._run_stages(level, session)
+        return {name: self.cells(node) for name, node in ends.items()}
 
     def prepare(self) -> dict[str, Any]:
         """Return the backends of all generators by key, and note in `wanted` who asks which."""

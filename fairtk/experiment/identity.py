@@ -109,9 +109,8 @@ class NoIdentityError(IdentityError):
     """Something among a stage's settings has no identity; says what."""
 
 
-def adapter_of(value: Any) -> Adapter | None:
-    """Return what looks into an object; None: nothing does."""
-    name = identity_name(type(value))
+def adapter_of(value: Any, name: str) -> Adapter | None:
+    """Return what looks into an object of a class of this name; None: nothing does."""
     for table in (_PYTERRIER, _RAG):
         if name in table:
             return lambda found: {a: getattr(found, a) for a in table[name]}
@@ -241,13 +240,13 @@ def _measure(measure: Any) -> dict[str, Any]:
     if "<" in type(measure).__qualname__:  # of ir_measures.define: its function may be any
         raise NoIdentityError(f"the measure {measure!r} is a function")
     own = isinstance(measure, FairMeasure)  # whose objects and defaults count
-    return {name: measure[name] for name in (measure.SUPPORTED_PARAMS if own else measure.params)}
+    return dict(measure.all_settings if own else measure.params)
 
 
 def _function(backend: CallableBackend) -> dict[str, Any]:
     owner = getattr(backend.function, "__self__", None)
     method = getattr(backend.function, "__name__", "")
-    if owner is None or adapter_of(owner) is None:
+    if owner is None or adapter_of(owner, identity_name(type(owner))) is None:
         raise NoIdentityError(f"the backend {backend.name!r} is a function")
     return {"backend": owner, "method": method, "max_prompt_tokens": backend.max_prompt_tokens}
 
@@ -403,13 +402,14 @@ def describe(value: Any, where: str) -> Any:
 
 def _described_object(value: Any, where: str) -> Any:
     cls = type(value)
-    adapter = adapter_of(value)
+    name = identity_name(cls)
+    adapter = adapter_of(value, name)
     if adapter is None and not isinstance(value, type) and dataclasses.is_dataclass(value):
         adapter = _fields
     if adapter is None:
-        raise NoIdentityError(f"{where} is a {identity_name(cls)}, which fairtk cannot look into")
+        raise NoIdentityError(f"{where} is a {name}, which fairtk cannot look into")
     found = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
-    return {"class": identity_name(cls), "made by": made_by(cls, where), **found}
+    return {"class": name, "made by": made_by(cls, where), **found}
 
 
 def _described_function(function: types.FunctionType, where: str) -> Description:

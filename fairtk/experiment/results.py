@@ -282,7 +282,7 @@ class Results:
 
     def _sampling(self) -> SamplingVariances:
         known = self._evaluation.ready()
-        measures = {label: measure for measure, label in known.labels.items()}
+        measures = dict(zip(known.labels, known.measures, strict=True))
         return SamplingVariances(lambda name: self._rows(name, known.inputs), known.qrels, measures)
 
     def _compared(self, baseline: str | None) -> SystemComparison:

@@ -4,6 +4,7 @@ folder.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from fairtk.experiment.saved import (
     stored_notes,
     stored_rows,
 )
-from fairtk.experiment.store import FILE, Store, stored_systems
+from fairtk.experiment.store import FILE, Store, StoredCell, stored_systems
 from fairtk.frames import QID, as_strings, require
 from fairtk.io import Table, aligned_lines, html_text
 from fairtk.measures import parse
@@ -192,21 +193,20 @@ def Experiment(
         return plan(engine)
     for name, node in tree.ends.items():
         _say_what_changed(store, name, node)
-    engine.run()
-    results = _results(engine, evaluation, frames, order, chosen, executor)
+    results = _results(engine, engine.run(), evaluation, frames, order, chosen, executor)
     results.config |= {} if dataset is None else about_dataset(dataset)
     return results
 
 
 def _results(
     engine: Engine,
+    cells: Mapping[str, Mapping[str, StoredCell]],
     evaluation: Evaluation,
     frames: Mapping[str, pd.DataFrame],
     order: Sequence[str],
     baseline: str | None,
     executor: Any,
 ) -> Results:
-    cells = {name: engine.cells(node) for name, node in engine.tree.ends.items()}
     lost = [
         (name, qid, cell.error)
         for name in order
@@ -223,7 +223,8 @@ def _results(
     if evaluation.measures:
         tree = engine.tree
         content = {
-            n: given[n] if n in given else [tree.ends[n].key, list(cells[n].items())] for n in order
+            n: given[n] if n in given else [tree.ends[n].key, json.dumps(list(cells[n].items()))]
+            for n in order
         }
         values, means = evaluation.all_values(
             content,
@@ -234,14 +235,15 @@ def _results(
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
         for name, node in engine.tree.ends.items()
     }
-    labels = list(evaluation.labels.values())
     index = pd.Index(order, name="system")
     return Results(
         rows=rows,
         evaluation=evaluation,
         notes=stored_notes(engine.store, chains, engine.topics.digests),
         per_query=values,
-        means=pd.DataFrame.from_dict(means, orient="index", columns=labels).reindex(index),
+        means=pd.DataFrame.from_dict(means, orient="index", columns=evaluation.labels).reindex(
+            index
+        ),
         failures=failures,
         baseline=baseline,
         config={

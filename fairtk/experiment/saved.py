@@ -4,6 +4,7 @@ asked for.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import threading
@@ -11,11 +12,12 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import ir_measures
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype, is_string_dtype
 
 from fairtk import errors
 from fairtk.analysis import aggregated
@@ -80,7 +82,7 @@ class Evaluation:
         self, measures: Iterable[Any], qrels: pd.DataFrame | None, qids: Sequence[str] | None
     ) -> None:
         self.measures = list(dict.fromkeys(parse(measure) for measure in measures))
-        self.labels = {measure: written(measure) for measure in self.measures}
+        self.labels = [written(measure) for measure in self.measures]
         self.qids: list[str] = []
         self.qrels: pd.DataFrame | None = None
         if not self.measures:
@@ -112,12 +114,13 @@ class Evaluation:
     @property
     def texts(self) -> dict[str, str]:
         """What `fairtk.measures.parse` makes each measure of, by its label."""
-        return {label: repr(measure) for measure, label in self.labels.items()}
+        return dict(zip(self.labels, map(repr, self.measures), strict=True))
 
     @property
     def directions(self) -> dict[str, str]:
         """``"higher"`` or ``"lower"``: what is better, by label."""
-        return {label: str(getattr(m, "better", "higher")) for m, label in self.labels.items()}
+        ways = [str(getattr(measure, "better", "higher")) for measure in self.measures]
+        return dict(zip(self.labels, ways, strict=True))
 
     def ready(self) -> Evaluation:
         """Return itself; that of saved results is made only when it is asked for."""
@@ -229,14 +232,15 @@ class Evaluation:
 
     def _values(self, system: str, run: pd.DataFrame) -> FloatArray:
         """Return the values of a run; shape (n_measures, n_queries)."""
-        found = {measure: np.full(len(self.qids), math.nan) for measure in self.measures}
+        table = np.full((len(self.measures), len(self.qids)), math.nan)
+        row = {id(measure): i for i, measure in enumerate(self.measures)}
         try:
             checked = self._evaluator.checked(run)
             for measure, values in self._evaluator.values(checked):
-                found[measure][self._order] = values
+                table[row[id(measure)], self._order] = values
         except FairtkError as error:
             raise InputError(f"system {system!r}: {error}") from error
-        return np.array([found[measure] for measure in self.measures])
+        return table
 
     def _tables(self, system: str, values: FloatArray) -> tuple[pd.DataFrame, dict[str, float]]:
         n = len(self.qids)
@@ -244,14 +248,14 @@ class Evaluation:
             {
                 "system": np.repeat(np.array([system], dtype=object), values.size),
                 QID: np.tile(np.array(self.qids, dtype=object), len(values)),
-                "measure": np.repeat(np.array(list(self.labels.values()), dtype=object), n),
+                "measure": np.repeat(np.array(self.labels, dtype=object), n),
                 "value": values.ravel(),
             }
         ).astype({"system": "str", QID: "str", "measure": "str"})
         qids = np.array(self.qids, dtype=object)[self._order]
         means = {
             label: aggregated(measure, own[self._order], qids)
-            for (measure, label), own in zip(self.labels.items(), values, strict=True)
+            for measure, label, own in zip(self.measures, self.labels, values, strict=True)
         }
         return frame, means
 
@@ -289,12 +293,15 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
     ``E(m)`` is ``m`` of each ranking; EU is the utility of each ranking's answer. Exposure belongs
     to all samples together, so its measures are left out; a frame X has no samples.
     """
-    inner = {m: m.inner if m.NAME == "E" else m for m in evaluation.measures}
-    wanted = {m: one for m, one in inner.items() if m.NAME in ("E", "EU") or SAMPLE not in run}
-    if not wanted or evaluation.qrels is None or EXPOSURE in run:
+    of_samples = {
+        label: measure.inner if measure.NAME == "E" else measure
+        for label, measure in zip(evaluation.labels, evaluation.measures, strict=True)
+        if measure.NAME in ("E", "EU") or SAMPLE not in run
+    }
+    if not of_samples or evaluation.qrels is None or EXPOSURE in run:
         return
     evaluator = ir_measures.evaluator(
-        list(dict.fromkeys(wanted.values())), evaluation.qrels.rename(columns=TO_IR_MEASURES)
+        list(dict.fromkeys(of_samples.values())), evaluation.qrels.rename(columns=TO_IR_MEASURES)
     )
     samples: Any = run.get(SAMPLE, pd.Series(0, index=run.index)).to_numpy()
     order = np.argsort(samples, kind="stable")
@@ -311,14 +318,14 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
         own: dict[int, list[Any]] = {}  # measures compare by their texts, which takes long
         for metric in metrics:
             own.setdefault(id(metric.measure), []).append(metric)
-        for measure, one in wanted.items():
-            mine = [m for group in own.values() if group[0].measure == one for m in group]
+        for label, measure in of_samples.items():
+            mine = [m for group in own.values() if group[0].measure == measure for m in group]
             yield pd.DataFrame(
                 {
                     "system": system,
                     QID: [m.query_id for m in mine],
                     SAMPLE: number,
-                    "measure": evaluation.labels[measure],
+                    "measure": label,
                     "value": [float(m.value) for m in mine],
                 }
             )
@@ -392,28 +399,17 @@ def stored_notes(
     return notes
 
 
-def saved_rows(files: Mapping[str, Path]) -> SystemRows:
-    """Return what gives the rows of Parquet files, by system."""
-
-    def rows(
-        system: str, columns: Collection[str] | None = None, codes: bool = False
-    ) -> pd.DataFrame:
-        return _some(read_parquet(files[system])[0], columns)
-
-    return rows
-
-
 def _some(frame: pd.DataFrame, columns: Collection[str] | None) -> pd.DataFrame:
     if columns is None:
         return frame.copy()
     return frame[[name for name in frame.columns if name in columns]]
 
 
-FORM = 2
-"""Version of the folder's form."""
+FORM = 3
+"""Version of the folder's form: 3 has a manifest, 2 (fairtk 0.2) none; a newer one is refused."""
 
 CONFIG, ENVIRONMENT, MEANS = "config.json", "environment.json", "means.parquet"
-_NOTES = "notes.parquet"
+_MANIFEST, _NOTES, _LABELS = "manifest.json", "notes.parquet", "qrels.parquet"
 SETTINGS = "settings"
 """Where a study puts the results of each of its settings, by the setting's name."""
 
@@ -447,28 +443,32 @@ def save(
     configuration.
     """
     files = {name: f"rankings/{i:03}.parquet" for i, name in enumerate(systems)}
+    config = {
+        "form": FORM,
+        "systems": files,
+        "measures": evaluation.texts,
+        "better": evaluation.directions,
+        **more,
+    }
+    frames = {f"{name}.parquet": table for name, table in tables.items()}
+    if evaluation.qrels is not None:
+        frames[_LABELS] = evaluation.qrels
+    if len(notes):
+        texts = [json.dumps(note, ensure_ascii=False) for note in notes["note"]]
+        frames[_NOTES] = notes.assign(note=texts)
     try:
         (folder / "rankings").mkdir(parents=True, exist_ok=True)
+        # that of an earlier save; without it nothing is opened until the last file is written
+        (folder / _MANIFEST).unlink(missing_ok=True)
         for name, file in files.items():
             write_parquet(rows(name), folder / file)
-        for name, table in tables.items():
-            write_parquet(table, folder / f"{name}.parquet")
-        if len(notes):
-            texts = [json.dumps(note, ensure_ascii=False) for note in notes["note"]]
-            write_parquet(notes.assign(note=texts), folder / _NOTES)
-        else:
-            (folder / _NOTES).unlink(missing_ok=True)  # of an earlier save
-        if evaluation.qrels is not None:
-            write_parquet(evaluation.qrels, folder / "qrels.parquet")
+        for file, frame in frames.items():
+            write_parquet(frame, folder / file)
         _write_json(environment, folder / ENVIRONMENT)
-        config = {
-            "form": FORM,
-            "systems": files,
-            "measures": evaluation.texts,
-            "better": evaluation.directions,
-            **more,
-        }
         _write_json(config, folder / CONFIG)
+        written_files = [*files.values(), *frames, ENVIRONMENT, CONFIG]
+        digests = {file: _file_digest(folder / file) for file in written_files}
+        _write_json({"form": FORM, "files": digests}, folder / _MANIFEST)
     except OSError as error:
         raise StoreError(
             f"{folder}: the results cannot be written ({error.strerror or error}); give a folder "
@@ -476,54 +476,10 @@ def save(
         ) from error
 
 
-def load(folder: Path) -> dict[str, Any]:
-    """Return the arguments of `Results` for what `save` wrote.
-
-    Raises:
-        FormatError: a file is missing or damaged; names it.
-    """
-    config = _read_json(folder / CONFIG)
-    try:
-        return _arguments(folder, config)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError(
-            f"damaged, or not of saved results ({error!r})", folder / CONFIG
-        ) from None
-
-
-def _arguments(folder: Path, config: Any) -> dict[str, Any]:
-    if config.get("form") != FORM:
-        raise FormatError(
-            f"results of form {config.get('form')!r}; this version of fairtk reads form {FORM}",
-            folder / CONFIG,
-        )
-    systems = list(config["systems"])
-    per_query = _read(folder / "per_query.parquet")
-    counts = _read(folder / MEANS)
-    measures = list(config["measures"])
-    means = counts.pivot(index="system", columns="measure", values="mean").rename_axis(columns=None)
-    qrels = _read(folder / "qrels.parquet") if measures else None
-    notes = pd.DataFrame(columns=["system", *NOTES])
-    if (folder / _NOTES).exists():
-        notes = _read(folder / _NOTES)
-        notes["note"] = notes["note"].map(json.loads).astype(object)
-    return {
-        "rows": saved_rows({name: folder / file for name, file in config["systems"].items()}),
-        "evaluation": SavedEvaluation(config["measures"], config["better"], qrels),
-        "notes": lambda name: notes.loc[notes["system"] == name, NOTES].reset_index(drop=True),
-        "per_query": per_query,
-        "means": means.reindex(index=pd.Index(systems, name="system"), columns=measures),
-        "failures": _read(folder / "failures.parquet"),
-        "baseline": config["baseline"],
-        "config": config["experiment"],
-        "environment": _read_json(folder / ENVIRONMENT),
-    }
-
-
-def _read(path: Path) -> pd.DataFrame:
-    if not path.exists():
-        raise FormatError("this file of the saved results is missing", path)
-    return read_parquet(path)[0]
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        content = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
+    return content.hexdigest()
 
 
 def _write_json(value: Any, path: Path) -> None:
@@ -532,10 +488,187 @@ def _write_json(value: Any, path: Path) -> None:
         stream.write("\n")
 
 
-def _read_json(path: Path) -> Any:
-    if not path.exists():
-        raise FormatError("there are no saved results here: this file is missing", path)
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"not JSON ({error})", path) from None
+class _Run(TypedDict, total=False):
+    """What is read of an experiment's configuration, which may say more."""
+
+    title: str | None
+    license: str | None
+    command: str | None
+    systems: dict[str, str]
+    stages: dict[str, list[dict[str, Any] | None]]
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class _Config:
+    systems: dict[str, str]  # the file of each system's rows
+    measures: dict[str, str]
+    better: dict[str, Literal["higher", "lower"]]
+    baseline: str | None
+    experiment: _Run
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    form: int
+    files: dict[str, str]
+
+
+_TEXTS = {"system": str, QID: str, "measure": str}
+_COUNTS = dict.fromkeys(("n", "undefined", "failed"), float)
+_TABLES: dict[str, dict[str, type]] = {
+    "per_query.parquet": {**_TEXTS, "value": float},
+    MEANS: {"system": str, "measure": str, "mean": float, **_COUNTS},
+    "failures.parquet": {"system": str, QID: str, "error": str},
+    _NOTES: {"system": str, QID: str, "stage": str, "note": str},
+    _LABELS: {QID: str},
+}
+"""What is read of each table: texts, or numbers."""
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """Return the arguments of `Results` for what `save` wrote, after a look at all its files.
+
+    Raises:
+        FormatError: a file is missing, damaged, not what was saved, outside of the folder, or of a
+            newer version of fairtk; names it.
+    """
+    return _SavedFolder(folder).arguments()
+
+
+class _SavedFolder:
+    """The files of saved results; none is read that is not what the manifest says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.digests: dict[str, str] | None = None  # by name; None: of a form without a manifest
+        config = self._json(CONFIG, dict)
+        form = config.get("form")
+        if form == FORM:
+            self.digests = self._json(_MANIFEST, _Manifest)["files"]
+        elif isinstance(form, int) and form > FORM:
+            raise FormatError(
+                f"results of form {form}, which is newer than this version of fairtk knows "
+                f"({FORM}): use the version that saved them",
+                folder / CONFIG,
+            )
+        elif form != FORM - 1 or (folder / _MANIFEST).exists():
+            raise FormatError(
+                f"results of form {form!r}; this version of fairtk reads form {FORM}",
+                folder / CONFIG,
+            )
+        else:
+            warnings.warn(
+                f"{folder}: these results were saved by an earlier version of fairtk, without "
+                "digests: nobody would notice if a file were changed; save them again",
+                DataWarning,
+                stacklevel=6,
+            )
+        self.config = self._json(CONFIG, _Config)
+        self.files = self.config["systems"]
+        for name in (*(self.digests or ()), *self.files.values()):
+            self._checked(name)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `Results`."""
+        config = self.config
+        systems, measures = list(config["systems"]), list(config["measures"])
+        per_query, counts = self._table("per_query.parquet"), self._table(MEANS)
+        means = counts.pivot(index="system", columns="measure", values="mean")
+        notes = pd.DataFrame(columns=["system", *NOTES])
+        if _NOTES in self.digests if self.digests else (self.folder / _NOTES).exists():
+            notes = self._table(_NOTES)
+            try:
+                notes["note"] = notes["note"].map(json.loads).astype(object)
+            except (ValueError, RecursionError) as error:
+                raise FormatError(f"a note is no JSON ({error})", self.folder / _NOTES) from None
+        qrels = self._table(_LABELS) if measures else None
+        index = pd.Index(systems, name="system")
+        return {
+            "rows": self.rows,
+            "evaluation": SavedEvaluation(config["measures"], config["better"], qrels),
+            "notes": lambda name: notes.loc[notes["system"] == name, NOTES].reset_index(drop=True),
+            "per_query": per_query,
+            "means": means.rename_axis(columns=None).reindex(index=index, columns=measures),
+            "failures": self._table("failures.parquet"),
+            "baseline": config["baseline"],
+            "config": config["experiment"],
+            "environment": self._json(ENVIRONMENT, dict),
+        }
+
+    def rows(
+        self, system: str, columns: Collection[str] | None = None, codes: bool = False
+    ) -> pd.DataFrame:
+        """Return the rows of a system; see `SystemRows`."""
+        return _some(self._frame(self.files[system], {QID: str}), columns)
+
+    def _checked(self, name: str) -> Path:
+        """Return a file's path: it is in the folder, and what the manifest says."""
+        path = self.folder / name
+        try:
+            inside = path.resolve().is_relative_to(self.folder.resolve())
+            if not inside:
+                raise FormatError(
+                    "this file is outside of the folder of the saved results: copy it into the "
+                    "folder, and save the results again",
+                    path,
+                )
+            if not path.exists():
+                what = "there are no saved results here" if name == CONFIG else (
+                    "this file of the saved results is missing"
+                )  # fmt: skip
+                raise FormatError(f"{what}: save them again", path)
+            if self.digests is not None and self.digests.get(name) != _file_digest(path):
+                raise FormatError(
+                    f"not what was saved: its digest is not that of {_MANIFEST}. The file was "
+                    "changed or damaged since; save the results again",
+                    path,
+                )
+        except (OSError, RuntimeError, ValueError) as error:
+            if isinstance(error, FormatError):
+                raise
+            reason = getattr(error, "strerror", None) or error
+            raise FormatError(f"this file cannot be read ({reason})", path) from None
+        return path
+
+    def _json(self, name: str, kind: type) -> Any:
+        """Return a file's JSON, which must have the form of a class."""
+        import msgspec
+
+        path = self._checked(name)
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+            msgspec.convert(value, kind)
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+            reason = " ".join(str(error).split())
+            raise FormatError(f"damaged, or not of saved results ({reason})", path) from None
+        return value
+
+    def _table(self, name: str) -> pd.DataFrame:
+        """Return a table that is about systems and measures of the configuration."""
+        frame = self._frame(name, _TABLES[name])
+        if "measure" in frame and frame.duplicated([c for c in frame if c in _TEXTS]).any():
+            raise FormatError(
+                "a system has two values of one measure where there is one", self.folder / name
+            )
+        for column, names in (("system", self.files), ("measure", self.config["measures"])):
+            odd = set(frame.get(column, ())) - set(names)
+            if odd:
+                raise FormatError(f"{min(odd)!r} is no {column} of {CONFIG}", self.folder / name)
+        return frame
+
+    def _frame(self, name: str, columns: Mapping[str, type]) -> pd.DataFrame:
+        """Return a table that has columns of these kinds."""
+        path = self._checked(name)
+        frame = read_parquet(path)[0]
+        for column, kind in columns.items():
+            if column not in frame.columns:
+                raise FormatError(
+                    f"the column {column!r} is missing; found: {list(frame.columns)}", path
+                )
+            values = frame[column]
+            fits = is_string_dtype if kind is str else is_numeric_dtype
+            if not fits(values) or (kind is str and values.isna().any()):
+                what = "texts" if kind is str else "numbers"
+                raise FormatError(f"the column {column!r} must have {what}", path)
+        return frame

@@ -30,18 +30,15 @@ from fairtk.io import network_of, write_parquet
 from fairtk.llm import (
     STORE_MARK,
     AnswerStore,
-    Chat,
     ChatBackend,
     ChatModel,
-    Completion,
     Database,
     Kind,
     Ledger,
-    Message,
     Recorded,
-    answer_row,
     call_keys,
-    checksum,
+    checksums,
+    questions,
 )
 from fairtk.transformers import FairTransformer
 
@@ -56,10 +53,11 @@ class Asker:
     elsewhere: bool = False  # its answers are kept in a ledger of the user's
     local: bool = False  # it is a model of this machine, whose answers need no backup
 
-    def calls(self, prompts: Iterable[str]) -> dict[str, Chat]:
-        """Return calls by what a ledger knows them by."""
-        chats = [Chat((Message("user", prompt),)) for prompt in prompts]
-        return dict(zip(call_keys(self.name, self.parameters, chats), chats, strict=True))
+    def keys(self, prompts: Iterable[str]) -> dict[str, str]:
+        """Return what a ledger knows the calls by, by prompt."""
+        distinct = list(dict.fromkeys(prompts))
+        keys = call_keys(self.name, self.parameters, questions(distinct))
+        return dict(zip(distinct, keys, strict=True))
 
 
 class Answers:
@@ -73,31 +71,24 @@ class Answers:
 
     def get(self, asker: Asker, prompts: Iterable[str]) -> dict[str, str]:
         """Return the answers that are there, by prompt."""
-        calls = asker.calls(prompts)
+        keys = asker.keys(prompts)
         if self._store is None or asker.elsewhere:
-            texts = {key: self._memory[key] for key in calls if key in self._memory}
+            texts = self._memory
         else:  # stripped, as a backend gives them: a language model's are kept as they came
             texts = {
                 key: answer.text.strip()
-                for key, answer in self._store.get(calls).items()
+                for key, answer in self._store.get(keys.values()).items()
                 if answer.finish != "unreadable"
             }
-        return {calls[key].text: text for key, text in texts.items()}
+        return {prompt: texts[key] for prompt, key in keys.items() if key in texts}
 
     def put(self, asker: Asker, texts: Mapping[str, str]) -> None:
         """Keep answers, all or none; what a worker has paid for is there already, and stays."""
-        calls = asker.calls(texts)
         if self._store is None or asker.elsewhere:
-            for key, chat in calls.items():
-                self._memory.setdefault(key, texts[chat.text])
-            return
-        self._store.put_many(
-            [
-                answer_row(key, asker.name, asker.parameters, chat, answer, asker.local)
-                for key, chat in calls.items()
-                for answer in [Completion(texts[chat.text])]
-            ]
-        )
+            for prompt, key in asker.keys(texts).items():
+                self._memory.setdefault(key, texts[prompt])
+        else:
+            self._store.put_texts(asker.name, asker.parameters, texts, asker.local)
 
 
 class Recording:
@@ -205,14 +196,25 @@ def _begin(database: sqlite3.Connection) -> None:
             database.execute(f"DROP TABLE {name}")
         database.execute(table)
         columns = [column for _, column, *_ in database.execute(f"PRAGMA table_info({name})")]
-        for row in rows:
-            _insert(database, name, [row.get(column) for column in columns[:-1]])
+        _insert(database, name, [[row.get(column) for column in columns[:-1]] for row in rows])
 
 
-def _insert(database: sqlite3.Connection, table: str, row: Sequence[Any], more: str = "") -> None:
-    values = (*row, checksum(*row))
-    marks = ",".join("?" * len(values))
-    database.execute(f"INSERT INTO {table} VALUES ({marks}) {more}", values)
+def _insert(
+    database: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]], more: str = ""
+) -> None:
+    """Insert rows of one length, each with its checksum."""
+    values = [(*row, summed) for row, summed in zip(rows, checksums(rows), strict=True)]
+    if values:
+        marks = ",".join("?" * len(values[0]))
+        database.executemany(f"INSERT INTO {table} VALUES ({marks}) {more}", values)
+
+
+def _damaged(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """Yield the rows whose checksum, their last value, is not theirs."""
+    stored = list(rows)
+    for row, summed in zip(stored, checksums(row[:-1] for row in stored), strict=True):
+        if row[-1] != summed:
+            yield row
 
 
 _KIND = Kind("store of the experiment", STORE_MARK, TABLES, _begin)
@@ -339,8 +341,7 @@ class Store:
             )
             number = self.number_of(key)
             assert number is not None  # it was inserted just now
-            for name in systems:
-                _insert(database, "systems", (name, number, now), _SEEN)
+            _insert(database, "systems", [(name, number, now) for name in systems], _SEEN)
             return number
 
         return self.write(work)
@@ -384,23 +385,25 @@ class Store:
     ) -> list[tuple[str, str, StoredCell]]:
         """Return qid, topic and place of cells, after a look at their checksums."""
         rows = self.select(f"SELECT * FROM cells WHERE {condition}", values)
-        for *row, summed in rows:
-            if checksum(*row) != summed:
-                raise self.damage(f"the result of query {row[1]!r}")
+        for _, qid, *_ in _damaged(rows):
+            raise self.damage(f"the result of query {qid!r}")
         return [(qid, topic, StoredCell(*cell)) for _, qid, topic, *cell, _ in rows]
 
     def commit(self, made: Iterable[Made], topics: Mapping[str, str]) -> None:
         """Keep results in one step; a result that is there stays, a failure gives way."""
 
         def work(database: sqlite3.Connection) -> None:
+            rows = []
             for chain, table, spans, errors, notes in made:
                 frame = self._keep(database, table) if spans else None
                 cells: dict[str, tuple[int | None, int, int]]
                 cells = dict.fromkeys(errors, (None, 0, 0))
                 cells |= {qid: (frame, first, size) for qid, first, size in spans}
-                for qid, cell in cells.items():
-                    row = (chain, qid, topics[qid], *cell, errors.get(qid), notes.get(qid))
-                    _insert(database, "cells", row, _GIVES_WAY)
+                rows += [
+                    (chain, qid, topics[qid], *cell, errors.get(qid), notes.get(qid))
+                    for qid, cell in cells.items()
+                ]
+            _insert(database, "cells", rows, _GIVES_WAY)
 
         self.write(work)
 
@@ -581,12 +584,10 @@ def _delete_damaged(database: sqlite3.Connection, delete: Callable[..., int]) ->
     for row in database.execute("SELECT * FROM frames"):
         if not _is_whole(*row):
             removed += delete("cells WHERE frame = ?", row[0])
-    for *row, summed in database.execute("SELECT * FROM cells").fetchall():
-        if checksum(*row) != summed:
-            removed += delete("cells WHERE chain = ? AND qid = ? AND topic = ?", *row[:3])
-    for *row, summed in database.execute("SELECT * FROM systems").fetchall():
-        if checksum(*row) != summed:
-            delete("systems WHERE name = ? AND chain = ?", *row[:2])
+    for row in _damaged(database.execute("SELECT * FROM cells")):
+        removed += delete("cells WHERE chain = ? AND qid = ? AND topic = ?", *row[:3])
+    for row in _damaged(database.execute("SELECT * FROM systems")):
+        delete("systems WHERE name = ? AND chain = ?", *row[:2])
     return removed
 
 
@@ -634,7 +635,7 @@ def stored_systems(save_dir: str | PathLike[str]) -> Iterator[StoredSystem]:
             "ORDER BY chain, name"
         ):
             name, chain, _ = system
-            if checksum(*system) != summed:
+            for _ in _damaged([[*system, summed]]):
                 raise store.damage(f"system {name!r}")
             cells = [
                 (qid, cell)

@@ -36,7 +36,7 @@ from fairtk.llm import (
     NoAnswerError,
     OfflineError,
     PromptLengthError,
-    count,
+    counts,
     texts,
 )
 
@@ -310,7 +310,7 @@ def _prompts(parts: Sequence[tuple[list[str], Any]], tokenizer: Any) -> Prompts:
     for _, asked in parts:
         rows.append(asked.prompt_of_row + len(found))
         found.extend(asked.prompts)
-    lengths = [len(text) if tokenizer is None else count(text, tokenizer) for text in found]
+    lengths = list(map(len, found)) if tokenizer is None else counts(found, tokenizer)
     qids = [qid for some, _ in parts for qid in some]
     return Prompts(qids, found, lengths, np.concatenate(rows))
 

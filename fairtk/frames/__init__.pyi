@@ -30,6 +30,7 @@ from .credit import ExpectedCredit as ExpectedCredit
 from .credit import refuse_subsets as refuse_subsets
 from .digests import ByContent as ByContent
 from .digests import digest as digest
+from .digests import digest_each as digest_each
 from .qrels import Qrels as Qrels
 from .runs import Run as Run
 

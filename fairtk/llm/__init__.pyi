@@ -15,6 +15,7 @@ from .chat import LLMError as LLMError
 from .chat import Message as Message
 from .chat import OfflineError as OfflineError
 from .chat import Outcome as Outcome
+from .chat import questions as questions
 from .ct2 import CTranslate2Seq2Seq as CTranslate2Seq2Seq
 from .encoders import Encoder as Encoder
 from .encoders import MeanEncoder as MeanEncoder
@@ -53,7 +54,7 @@ from .prompts import Entry as Entry
 from .prompts import Prompt as Prompt
 from .prompts import PromptBuilder as PromptBuilder
 from .prompts import as_builder as as_builder
-from .prompts import count as count
+from .prompts import counts as counts
 from .prompts import get as get
 from .refinement import Refinement as Refinement
 from .refinement import RefinementPromptLike as RefinementPromptLike
@@ -64,4 +65,4 @@ from .store import Database as Database
 from .store import Kind as Kind
 from .store import answer_row as answer_row
 from .store import call_keys as call_keys
-from .store import checksum as checksum
+from .store import checksums as checksums

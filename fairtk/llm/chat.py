@@ -105,6 +105,16 @@ class Failure:
         object.__setattr__(self, "reason", escaped(self.reason))
 
 
+def questions(prompts: Iterable[str]) -> list[Chat]:
+    """Return a chat for each prompt: it alone, from the user."""
+    return [Chat((Message("user", prompt),)) for prompt in prompts]
+
+
+def completions(rows: Iterable[Iterable[Any]]) -> list[Completion]:
+    """Return the answers of rows that have the values of a `Completion`, in its order."""
+    return [Completion(*row) for row in rows]
+
+
 Outcome = Completion | Failure
 """What becomes of a call."""
 

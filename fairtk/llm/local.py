@@ -18,7 +18,7 @@ from fairtk.errors import FormatError, InputError, ParameterError, suggestion
 from fairtk.frames import ByContent, digest, words
 from fairtk.io import text_lines
 from fairtk.llm.backends import FAILED, Backend, NoAnswerError, PromptLengthError, as_backend, texts
-from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Message, Outcome
+from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, questions
 from fairtk.llm.hugging_face import HuggingFaceBackend, HuggingFaceCausal, checked_sampling
 
 # They change speed and place, not answers.
@@ -212,7 +212,7 @@ class ChatBackend(ByContent):
         """
         answered = self._answers
         asked = [prompt for prompt in dict.fromkeys(prompts) if prompt not in answered]
-        outcomes = self.model.complete(Chat((Message("user", prompt),)) for prompt in asked)
+        outcomes = self.model.complete(questions(asked))
         lost: dict[str, str] = {}
         for prompt, outcome in zip(asked, outcomes, strict=True):
             if not isinstance(outcome, Completion):

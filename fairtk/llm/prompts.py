@@ -55,6 +55,11 @@ def count(text: str, tokenizer: Tokenizer) -> int:
     return int(own(text)) if callable(own) else len(tokenizer.tokenize(text))
 
 
+def counts(texts: Sequence[str], tokenizer: Tokenizer) -> list[int]:
+    """Return the `count` of each text."""
+    return [count(text, tokenizer) for text in texts]
+
+
 def trim(text: str, limit: int, tokenizer: Tokenizer) -> str:
     """Return the first ``limit`` tokens of a text; the text itself, unchanged, when it is shorter.
 

@@ -5,7 +5,9 @@ and the answers in it, committed one by one or many at once.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import itertools
 import json
 import os
 import secrets
@@ -23,9 +25,9 @@ from typing import Any, NamedTuple, TypeVar
 from fairtk.errors import DataWarning, FormatError
 from fairtk.frames.digests import digests
 from fairtk.io import atomic_write, locked, network_of
-from fairtk.llm.chat import Chat, ChatModel, Completion
+from fairtk.llm.chat import Chat, ChatModel, Completion, completions, questions
 
-SERVED = "key, answer, finish, prompt_tokens, completion_tokens, seconds, created"
+SERVED = ("key", "answer", "finish", "prompt_tokens", "completion_tokens", "seconds", "created")
 """The columns that a checksum covers."""
 
 
@@ -68,10 +70,7 @@ class Row(NamedTuple):
     @property
     def expected(self) -> str:
         """The checksum that the row should have."""
-        return checksum(
-            self.key, self.answer, self.finish, self.prompt_tokens, self.completion_tokens,
-            self.seconds, self.created,
-        )  # fmt: skip
+        return checksums([[getattr(self, column) for column in SERVED]])[0]
 
     @property
     def sound(self) -> bool:
@@ -88,11 +87,11 @@ _LOCAL = "local"  # among a row's parameters
 COLUMNS = Row._fields
 
 
-def checksum(*values: Any) -> str:
-    """Return the checksum of a row: of its values in the order of their columns."""
+def checksums(rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Return the checksum of each row: of its values in the order of their columns."""
     # no text has a NUL, so that values cannot run into each other
-    content = "\0".join(map(repr, values))
-    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    texts = ("\0".join(map(repr, row)).encode("utf-8", "surrogatepass") for row in rows)
+    return [hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts]
 
 
 def answer_row(
@@ -479,7 +478,7 @@ def _connected(place: Path | str) -> sqlite3.Connection:
         check_same_thread=False,
         uri=str(place).startswith("file:"),
     )
-    database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    database.text_factory = functools.partial(str, encoding="utf-8", errors="surrogateescape")
     return database
 
 
@@ -545,19 +544,13 @@ def _readable(path: Path) -> list[Row]:
 
 
 def _sound_rows(database: sqlite3.Connection, order: str = "") -> Iterator[Row]:
-    for values in database.execute(f"SELECT {','.join(COLUMNS)} FROM answers {order}"):
-        row = Row(*values)
-        if row.sound:
-            yield row
+    rows = database.execute(f"SELECT {','.join(COLUMNS)} FROM answers {order}")
+    return (row for row in map(Row._make, rows) if row.sound)
 
 
 def _free(path: Path) -> Path:
-    number = 1
-    while True:
-        place = path.with_name(f"{path.name}.aside-{number}")
-        if not place.exists():
-            return place
-        number += 1
+    places = (path.with_name(f"{path.name}.aside-{number}") for number in itertools.count(1))
+    return next(place for place in places if not place.exists())
 
 
 def _warn(text: str) -> None:
@@ -595,20 +588,31 @@ class AnswerStore:
 
         Unusable ones that were made before `since` are left out; empty: none.
         """
-        answers: dict[str, Completion] = {}
+        sound: dict[str, tuple[Any, ...]] = {}
         damaged: list[str] = []
-        columns = f"{SERVED}, checksum, unusable"
-        for *served, stored, unusable in self._of_keys(columns, keys):
+        rows = self._of_keys(f"{', '.join(SERVED)}, checksum, unusable", keys)
+        sums = checksums(row[:-2] for row in rows)
+        for (*served, stored, unusable), summed in zip(rows, sums, strict=True):
             key, answer, finish, asked, told, seconds, created = served
-            if checksum(*served) != stored:
+            if summed != stored:
                 damaged.append(key)
             elif not (unusable and created < since):
-                answers[key] = Completion(answer, asked, told, seconds, finish)
+                sound[key] = (answer, asked, told, seconds, finish)
+        answers = dict(zip(sound, completions(sound.values()), strict=True))
         return answers | (self._mended(damaged) if damaged else {})
 
     def put(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
         """Commit an answer and return it; if another process was first, return that one."""
         return self.put_many([answer_row(key, llm.name, llm.parameters(), chat, answer)])[key]
+
+    def put_texts(
+        self, model: str, parameters: Mapping[str, Any], texts: Mapping[str, str], local: bool
+    ) -> None:
+        """Commit the texts that a model answered, by prompt, all or none; see `answer_row`."""
+        chats = questions(texts)
+        answers = completions(zip(texts.values(), strict=True))
+        calls = zip(call_keys(model, parameters, chats), chats, answers, strict=True)
+        self.put_many([answer_row(k, model, parameters, chat, a, local) for k, chat, a in calls])
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Completion]:
         """Commit answers, all or none, and return those that are there then, by key.

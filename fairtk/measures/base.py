@@ -488,6 +488,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             self.settings[key] = param.resolve(param.default)
         return self.settings[key]
 
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """The value of every parameter, defaults included, by name."""
+        return {name: self[name] for name in self.SUPPORTED_PARAMS}
+
     def __mul__(self, other: Any) -> Any:
         return _product(self, other)
 

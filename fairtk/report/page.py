@@ -134,7 +134,7 @@ def load_sections(folder: str | PathLike[str]) -> list[Section]:
         return []
     try:
         return [_section(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError) as error:
         raise FormatError(
             f"not the sections of a report ({error}); remove the file, or save them again", path
         ) from None
@@ -148,7 +148,10 @@ def _section(entry: dict[str, Any]) -> Section:
         if any(len(row) != len(table.columns) for row in rows):
             raise ValueError(f"a row of the table of {entry['title']!r} has too many or few cells")
     prose = tuple(str(text) for text in entry["prose"])
-    return Section(str(entry["title"]), prose, table, entry["figure"], str(entry["alternative"]))
+    figure = entry["figure"]
+    if not isinstance(figure, str | None):
+        raise TypeError(f"the figure of {entry['title']!r} is no text")
+    return Section(str(entry["title"]), prose, table, figure, str(entry["alternative"]))
 
 
 _MOST_FIGURES = 6

@@ -51,7 +51,7 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
     (broken / "experiment.sqlite").write_text("no database")
     half = tmp_path / "half"
     half.mkdir()
-    (half / "config.json").write_text('{"form": 2, "systems": {}, "measures": {}}')
+    (half / "config.json").write_text('{"form": 3, "systems": {}, "measures": {}}')
     other = tmp_path / "other"
     other.mkdir()
     (other / "config.json").write_text('{"systems": 1}')
@@ -62,9 +62,9 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
     for words, said in (
         ([tmp_path / "nowhere"], "there is no such folder"),
         ([tmp_path / "empty"], "neither saved results (config.json of Results.save) nor a store"),
-        ([other], "results of form None; this version of fairtk reads form 2"),
+        ([other], "results of form None; this version of fairtk reads form 3"),
         ([broken], "experiment.sqlite"),
-        ([half], "per_query.parquet: this file of the saved results is missing"),
+        ([half], "manifest.json: this file of the saved results is missing"),
         ([damaged], "000.parquet"),
         ([folders / "saved", "-o", tmp_path / "no" / "page.html"], "the folder does not exist"),
         ([folders / "saved", "-m", "EE_D@3"], "have measures and labels of their own"),
