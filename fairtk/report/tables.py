@@ -14,11 +14,11 @@ from fairtk.errors import InputError
 from fairtk.frames import QID
 from fairtk.io import Table, number_text
 from fairtk.measures import known_names, parse
-from fairtk.report.queries import SystemRankings
 from fairtk.report.statistics import mean_intervals
 
 if TYPE_CHECKING:
     from fairtk.experiment import Results
+    from fairtk.report.page import SystemRankings
 
 CONFIDENCE = 0.95
 TESTS = {

@@ -163,15 +163,15 @@ def test_deep_rankings_are_cut_and_counted_at_that_depth(results):
 
 
 def test_a_page_has_no_more_queries_than_there_is_room(results, monkeypatch):
-    from fairtk.report import queries
+    from fairtk.report import page
 
-    monkeypatch.setattr(queries, "BLOCK", 1)  # a query in each block
-    whole = queries.drill_down(results, 3)
+    monkeypatch.setattr(page, "BLOCK", 1)  # a query in each block
+    whole = page.drill_down(results, 3)
     assert (whole.shown, whole.queries) == (30, 30)
     room = sum(map(len, whole.blocks[:7]))
-    some = queries.drill_down(results, 3, most=room)
+    some = page.drill_down(results, 3, most=room)
     assert some.shown == 7 and some.blocks == whole.blocks[:7]
-    monkeypatch.setattr(queries.drill_down, "__defaults__", (room,))
+    monkeypatch.setattr(page.drill_down, "__defaults__", (room,))
     assert "Only the first 7 of 30 queries" in Page(page_text(results, cutoff=3)).said
 
 
