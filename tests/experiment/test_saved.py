@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import warnings
+from copy import deepcopy
 
 import pandas as pd
 import pytest
@@ -235,7 +236,7 @@ def damages(draw):
         elif kind == "deep":
             path.write_text(("[" if inner else '{"a":') * 100_000)
         elif kind == "json":
-            content = json.loads(path.read_text()) if path.exists() else value
+            content = json.loads(path.read_text()) if path.exists() else deepcopy(value)
             if isinstance(content, dict):
                 target = content.get("experiment", content) if inner else content
                 keys = sorted(target)
@@ -266,6 +267,10 @@ def test_damaged_results_of_earlier_versions_end_in_our_errors(folder, tmp_path,
         try:
             everything(place)
             fairtk.report.load_sections(place)
-            open_results(place).report(tmp_path / "page.html")
         except FairtkError as error:
             assert str(place) in str(error) and "\n" not in str(error)
+            return
+        try:
+            open_results(place).report(tmp_path / "page.html")
+        except FairtkError as error:  # of a value that no column's kind shows
+            assert "\n" not in str(error)
