@@ -240,7 +240,7 @@ def _measure(measure: Any) -> dict[str, Any]:
     if "<" in type(measure).__qualname__:  # of ir_measures.define: its function may be any
         raise NoIdentityError(f"the measure {measure!r} is a function")
     own = isinstance(measure, FairMeasure)  # whose objects and defaults count
-    return dict(measure.all_settings if own else measure.params)
+    return dict(measure.identity_settings if own else measure.params)
 
 
 def _function(backend: CallableBackend) -> dict[str, Any]:

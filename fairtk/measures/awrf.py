@@ -44,6 +44,7 @@ OF = Param(
     default="exposure",
     choices=("exposure", "credit"),
     desc="what is shared out: exposure of ranks, or the credit of a frame C (see AE_D)",
+    later=True,
 )
 TREC_BROWSING = ObjectParam(
     read_browsing, BrowsingModel, default=TREC(), desc="browsing model: attention of each rank"

@@ -489,9 +489,13 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return self.settings[key]
 
     @property
-    def all_settings(self) -> dict[str, Any]:
-        """The value of every parameter, defaults included, by name."""
-        return {name: self[name] for name in self.SUPPORTED_PARAMS}
+    def identity_settings(self) -> dict[str, Any]:
+        """The value of every parameter, defaults included, by name: what results are kept under."""
+        return {
+            name: self[name]
+            for name, param in self.SUPPORTED_PARAMS.items()
+            if name in self.params or not getattr(param, "later", False)
+        }
 
     def __mul__(self, other: Any) -> Any:
         return _product(self, other)

@@ -215,6 +215,8 @@ class Param(ParamInfo):  # type: ignore[misc]
         choices: the values that are allowed, if they are few.
         desc: one line for ``fairtk measures``.
         check: returns what is wrong with a value, or ``""``.
+        later: whether the measure got it when results were kept already: at its default it is no
+            part of their identity.
     """
 
     def __init__(
@@ -224,8 +226,10 @@ class Param(ParamInfo):  # type: ignore[misc]
         choices: Any = NOT_GIVEN,
         desc: str = "",
         check: Callable[[Any], str] | None = None,
+        later: bool = False,
     ) -> None:
         super().__init__(dtype=dtype, default=default, choices=choices, desc=desc)
+        self.later = later
         self.check = check
         self.ready = True  # whether the default is at hand, or has to be read first
         self.default_object = None if default is NOT_GIVEN else default
