@@ -5,33 +5,49 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from fairtk.cli.options import printing_options, samples_option
-from fairtk.cli.output import TABLE, echo, echo_frame, wrapped_lines
+from fairtk.cli.output import TABLE, echo, echo_frame, said_command, wrapped_lines
+from fairtk.errors import MissingExtraError
 from fairtk.plugins import on_terminal
+
+FOLDER = Path("fairtk-demo")
 
 
 @click.command("demo")
-@samples_option("Sampled rankings per query and alpha.", default=100)
+@samples_option("Sampled rankings per query and alpha.", default=10)
 @click.option("--queries", type=click.IntRange(min=1), help="Use the first so many queries only.")
+@click.option("--write/--no-write", default=True, show_default=True,
+              help=f"Write figure and page to {FOLDER}.")  # fmt: skip
 @printing_options
-def command(samples: int, queries: int | None, form: str, output: str | None) -> None:
+def command(samples: int, queries: int | None, write: bool, form: str, output: str | None) -> None:
     """Run BM25, fair sampling and a tiny T5 on the packaged collection.
 
     Rankings are sampled from a Plackett-Luce policy at several alpha (0 is uniform, larger is
     closer to BM25), and the packaged model answers from the first five documents of each. The
     table shows how disparity of exposure (EE_D), exposure of useful documents (EE_R), nDCG and the
-    quality of the answers (EU) change together. Needs no network.
+    quality of the answers (EU) change together; the figure shows EE_D against EU, and the page all
+    rankings and answers. Needs no network.
     """
     from fairtk.demo import study
     from fairtk.io import number_text
     from fairtk.measures import parse, written
 
     started = time.monotonic()
-    table = study.run(n_samples=samples, queries=queries, progress=DemoProgress())
+    asked = "all queries" if queries is None else f"at most {queries} queries"
+    click.echo(
+        f"Demo: 6 policies, {samples} rankings of {asked}, an answer from each. With 10 of all "
+        "this takes about half a minute on two cores, most of it for answers.",
+        err=True,
+    )
+    results = study.run(n_samples=samples, queries=queries, progress=DemoProgress())
+    table = study.table_of(results)
+    if write:
+        _write(results)
     if form != TABLE:
         echo_frame(form, table, output)
         return
@@ -42,6 +58,21 @@ def command(samples: int, queries: int | None, form: str, output: str | None) ->
     cells = [[f"{row[0]}", *(number_text(value) for value in row[1:])] for row in rows]
     lines = wrapped_lines(heads, cells, range(1, len(columns)))
     echo([*lines, "", study.summary(table)], output)
+
+
+def _write(results: Any) -> None:
+    """Write figure and page, and say where; without what they need, say that."""
+    from fairtk.io import write_figure
+
+    try:
+        figure = results.plot_trade_off(results.measures[0], results.measures[-1])
+        FOLDER.mkdir(exist_ok=True)
+        write_figure(figure, FOLDER / "demo.svg")
+        results.report(FOLDER / "demo.html", title="fairtk demo", command=said_command())
+    except MissingExtraError as error:
+        click.echo(f"No figure and no page: {error}", err=True)
+        return
+    click.echo(f"Figure: {FOLDER / 'demo.svg'}\nPage: {FOLDER / 'demo.html'}", err=True)
 
 
 class DemoProgress:

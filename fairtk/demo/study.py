@@ -20,7 +20,7 @@ from pyterrier._ops import RankCutoff
 
 from fairtk import checks
 from fairtk.demo import load, model_folder
-from fairtk.experiment import Experiment, Listener, telling
+from fairtk.experiment import Experiment, Listener, Results, telling
 from fairtk.frames import LABEL, QID
 from fairtk.measures import EE_D, EE_R, EU, E, written
 from fairtk.transformers import BM25Scorer, FairSampler, FlanT5
@@ -28,6 +28,8 @@ from fairtk.transformers import BM25Scorer, FairSampler, FlanT5
 ALPHAS: tuple[float, ...] = (0, 1, 2, 4, 8)
 DETERMINISTIC = "deterministic"
 CUTOFF = 5
+SAMPLES = 10
+MEASURES = (EE_D @ CUTOFF, EE_R @ CUTOFF, E(nDCG @ CUTOFF), EU(utility="accuracy"))
 BATCH_TOKENS = 4096
 """For a model this small, batches that fit into the processor's cache are the fastest."""
 TOLERANCE = 0.01
@@ -35,55 +37,42 @@ TOLERANCE = 0.01
 
 
 def run(
-    n_samples: int = 100,
-    queries: int | None = None,
-    progress: Listener | None = None,
-    n_answers: int = 25,
-) -> pd.DataFrame:
+    n_samples: int = SAMPLES, queries: int | None = None, progress: Listener | None = None
+) -> Results:
     """Run the study.
 
     As in the paper, only queries with a useful profile entry count: without one, EE_R is
     undefined and no ranking is better than another.
 
     Args:
-        n_samples: rankings per query and alpha, at least 1.
+        n_samples: rankings per query and alpha, at least 1; each is answered from, which takes
+            almost all of the time.
         queries: how many queries, at least 1; None for all.
         progress: told how the work goes; None for silence.
-        n_answers: for how many of the rankings of a query and alpha, the first ones, answers are
-            generated. Exposure and nDCG are cheap and measured on all; answers take almost all of
-            the time, and their mean over many queries is settled by few.
 
     Returns:
-        One row per system: ``alpha`` (0, 1, 2, 4, 8 or "deterministic") and the means over the
-        queries of ``EE_D@5`` (0 to 1, lower = more equal exposure), ``EE_R@5`` (0 to 1, higher =
-        exposure to useful entries), ``E(nDCG@5)`` (0 to 1, higher is better) and
-        ``EU(utility='accuracy')`` (0 to 1, higher is better). The rows are in this order.
+        Results of the systems ``alpha 0`` to ``alpha 8`` and ``deterministic``, in this order, by
+        `MEASURES`, each from 0 to 1: EE_D (lower: more equal exposure) and, higher is better, EE_R
+        (exposure to useful entries), nDCG and the accuracy of the answers.
 
     Raises:
         ParameterError: a setting is out of its range.
         MissingExtraError: torch or transformers is not installed.
     """
-    checks.whole("the demo's n_answers", n_answers)
     candidates, qrels = prepare(queries)
     generate = generator()
-    read = {
-        system: policy >> generate for system, policy in policies(min(n_samples, n_answers)).items()
-    }
-    of_rankings = [EE_D @ CUTOFF, EE_R @ CUTOFF, E(nDCG @ CUTOFF)]
-    of_answers = [EU(utility="accuracy")]
-    with telling(_named(progress, {"stages": "rankings"})):
-        ranked = Experiment(policies(n_samples), candidates, qrels, of_rankings)
-    with telling(_named(progress, {"answers": "answers"})):
-        answered = Experiment(read, candidates, qrels, of_answers)
-    systems = dict(zip(ranked.systems, [*ALPHAS, DETERMINISTIC], strict=True))
-    rows = []
-    for system, alpha in systems.items():
-        row: dict[str, Any] = {"alpha": alpha}
-        for results, measures in ((ranked, of_rankings), (answered, of_answers)):
-            means = results.means.loc[system]
-            row |= {repr(measure): means[written(measure)] for measure in measures}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    systems = {name: policy >> generate for name, policy in policies(n_samples).items()}
+    with telling(_named(progress, {"stages": "rankings", "answers": "answers"})):
+        results: Results = Experiment(systems, candidates, qrels, MEASURES, baseline=DETERMINISTIC)
+    return results
+
+
+def table_of(results: Results) -> pd.DataFrame:
+    """Return the means: a row per system, ``alpha`` (or "deterministic") and a column a measure."""
+    means = results.means[[written(measure) for measure in MEASURES]]
+    means.columns = pd.Index([repr(measure) for measure in MEASURES])
+    means.insert(0, "alpha", [*ALPHAS, DETERMINISTIC])
+    return means.reset_index(drop=True)
 
 
 def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -124,7 +113,7 @@ def generator() -> FlanT5:
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Say in one sentence what the numbers of `run` show."""
+    """Say in one sentence what the numbers of `table_of` show."""
     by_system = table.set_index("alpha")
     disparity, relevance, _, utility = by_system.columns
     fixed, uniform = by_system.loc[DETERMINISTIC], by_system.loc[0]

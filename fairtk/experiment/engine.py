@@ -13,6 +13,8 @@ writes results; each batch is committed before it is used.
 from __future__ import annotations
 
 import contextlib
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -41,6 +43,7 @@ from fairtk.experiment.work import (
 from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, as_strings, digest_each, require
 from fairtk.io import labels_of, resolve_dataset
 from fairtk.llm import ChatBackend, HuggingFaceBackend, Recorded, cost
+from fairtk.plugins import on_terminal
 
 BATCH = 64
 """Queries of a batch where the user says nothing: large enough for arrays, small enough to lose."""
@@ -229,15 +232,43 @@ def telling(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
+MINUTE = 60.0
+"""Seconds between two lines of what is done where there is no terminal."""
+
+
+@contextlib.contextmanager
+def _each_minute(line: Callable[[], str]) -> Iterator[None]:
+    """Write a line on stderr each minute, whether or not something was done in it."""
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.wait(MINUTE):
+            print(line(), file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=write, name="fairtk minutes", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 @contextlib.contextmanager
 def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how much more is done; it moves a bar, or tells a listener."""
+    """Give a function that is told how much more is done; it moves a bar, or tells a listener.
+
+    Without both, where there is no terminal, a line says each minute what is done.
+    """
     from tqdm import tqdm
 
     listener, done = _listener.get(), 0
     # disable=None: on a terminal only
     shown: Any = True if listener else None
-    with tqdm(total=total, desc=what, unit=unit, delay=2, disable=shown, leave=False) as bar:
+    lines: Any = contextlib.nullcontext()
+    if listener is None and not on_terminal(sys.stderr):
+        lines = _each_minute(lambda: f"{what}: {done:,} of {total:,} ({unit})")
+    with lines, tqdm(total=total, desc=what, unit=unit, delay=2, disable=shown, leave=False) as bar:
 
         def add(number: int) -> None:
             nonlocal done

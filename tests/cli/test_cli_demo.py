@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 
 import pytest
 
@@ -7,7 +8,8 @@ from fairtk.cli.demo import DemoProgress
 
 
 @pytest.mark.slow
-def test_the_whole_study(fairtk):
+def test_the_whole_study(fairtk, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     result = fairtk("demo", "--queries", "2", "--samples", "3")
@@ -18,8 +20,15 @@ def test_the_whole_study(fairtk):
     assert all(0 <= float(cell) <= 1 for line in lines[2:8] for cell in line.split()[1:])
     assert "EE_D@5" in lines[-1]
     assert re.search(r"answers: (\d+)/\1\n", result.stderr)
+    assert "takes about half a minute" in result.stderr.splitlines()[0]
+    assert "<svg" in (tmp_path / "fairtk-demo" / "demo.svg").read_text()
+    assert "fairtk demo" in (tmp_path / "fairtk-demo" / "demo.html").read_text()
+    assert "Figure: fairtk-demo/demo.svg\nPage: fairtk-demo/demo.html\n" in result.stderr
+    shutil.rmtree(tmp_path / "fairtk-demo")
 
-    rows = json.loads(fairtk("demo", "--queries", "2", "--samples", "3", "--format", "json").stdout)
+    words = ["demo", "--queries", "2", "--samples", "3", "--no-write", "--format", "json"]
+    rows = json.loads(fairtk(*words).stdout)
+    assert not list(tmp_path.iterdir())
     assert [row["alpha"] for row in rows] == [0, 1, 2, 4, 8, "deterministic"]
 
 
