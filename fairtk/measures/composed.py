@@ -25,7 +25,7 @@ from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.exposure import DCG, average
 from fairtk.frames import GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure, Judged
-from fairtk.measures.params import GROUPS, MeasureParam, Param, has_cutoff
+from fairtk.measures.params import GROUPS, MeasureParam, Param, check_params, has_cutoff
 from fairtk.measures.provider import (
     means_over_samples,
     values_by_sample,
@@ -188,8 +188,8 @@ class Expectation(FairMeasure):
         inner = self.inner
         if inner.params.get(inner.AT_PARAM) is not None:
             raise ParameterError(f"{self!r} has its cutoff inside already; drop @{at_param}")
-        found: Expectation = self(inner @ at_param)
-        return found
+        cut: Expectation = self(_cut(inner, at_param))
+        return cut
 
     @property
     def inner(self) -> Any:
@@ -358,8 +358,8 @@ class MeasureByGroup(FairMeasure):
     POSITIONAL: ClassVar[tuple[str, ...]] = ("measure", "groups", "compare")
 
     def __matmul__(self, at_param: Any) -> MeasureByGroup:
-        found: MeasureByGroup = self(self.inner @ at_param)
-        return found
+        cut: MeasureByGroup = self(_cut(self.inner, at_param))
+        return cut
 
     def check_params(self) -> None:
         """Raise if the measure does not look at documents but groups of them are asked for."""
@@ -574,8 +574,8 @@ class MeasureProduct(FairMeasure):
         left, right = self.factors
         if has_cutoff(left) and has_cutoff(right):
             raise ParameterError(f"{self!r}: both factors have a cutoff already; drop @{at_param}")
-        left = left if has_cutoff(left) else left @ at_param
-        right = right if has_cutoff(right) else right @ at_param
+        left = left if has_cutoff(left) else _cut(left, at_param)
+        right = right if has_cutoff(right) else _cut(right, at_param)
         return type(self)(left=left, right=right)
 
     @property
@@ -587,6 +587,12 @@ class MeasureProduct(FairMeasure):
         """Return the product for each query; NaN where a factor is."""
         left, right = (values_for(m, judged) for m in self.factors)
         return left * right
+
+
+def _cut(measure: Any, cutoff: Any) -> Any:
+    cut = measure @ cutoff
+    check_params(cut)
+    return cut
 
 
 def _direction(factors: list[Any]) -> str:

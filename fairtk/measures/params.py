@@ -42,6 +42,7 @@ def parse(text: Any) -> Any:
         Both end with the place in the string, in characters from 1.
     """
     if isinstance(text, ir_measures.Measure):
+        check_params(text)
         return text
     reader = _Reader(str(text).strip())
     try:
@@ -84,6 +85,23 @@ def has_cutoff(measure: Any) -> bool:
         return all(map(has_cutoff, measure.factors))
     inner = getattr(measure, "inner", measure)  # E(nDCG@5) has its cutoff inside
     return inner.params.get(inner.AT_PARAM) is not None
+
+
+def check_params(measure: Any) -> None:
+    """Raise a `ParameterError` if a parameter is wrong; ir_measures looks only when asked."""
+    needed = getattr(measure.SUPPORTED_PARAMS.get(measure.AT_PARAM), "required", False)
+    if needed and not has_cutoff(measure):
+        return  # "P(rel=2)" in "P(rel=2)@3"
+    try:
+        measure.validate_params()
+    except AssertionError as error:
+        raise ParameterError(f"{measure.NAME}: {error}") from None
+    # what is written in C ends the whole process at a cutoff of 0
+    for name in ("cutoff", "rel"):
+        value = measure.params.get(name)
+        problem = _is_cutoff(value) if isinstance(value, int) else ""
+        if problem:
+            raise ParameterError(f"{measure.NAME}: {name} {problem}; found {value}")
 
 
 def known_names() -> list[str]:
@@ -160,13 +178,7 @@ class _Reader:
     def _made(self, node: ast.expr, make: Callable[[], Any]) -> Any:
         self.node = node
         measure = make()
-        needed = getattr(measure.SUPPORTED_PARAMS.get(measure.AT_PARAM), "required", False)
-        if needed and not has_cutoff(measure):
-            return measure  # "P(rel=2)" in "P(rel=2)@3"
-        try:
-            measure.validate_params()  # ir_measures checks by assertion, and only when asked
-        except AssertionError as error:
-            raise ParameterError(f"{measure.NAME}: {error}") from None
+        check_params(measure)
         return measure
 
     def _argument(self, node: ast.expr) -> Any:
@@ -352,6 +364,7 @@ class MeasureParam(ObjectParam):
         super().__init__(parse, ir_measures.Measure, desc=desc, write=_short)
 
     def _remembered(self, value: Any, name: str, measure: str) -> str:
+        check_params(value)
         if _depth(value) >= DEEPEST:
             raise ParameterError(f"{measure}: {name}: {_TOO_DEEP}")
         ours = type(ir_measures.measures.registry.get(value.NAME)) is type(value)
