@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # that tests interrupt would not notice.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Caches of data files, which are many and small here, go with the tests.
+if "FAIRTK_HOME" not in os.environ:
+    CACHES = tempfile.TemporaryDirectory(prefix="fairtk-tests-")
+    os.environ["FAIRTK_HOME"] = CACHES.name
 
 GOLDEN = Path(__file__).parent / "golden"
 

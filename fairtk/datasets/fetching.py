@@ -5,7 +5,8 @@ process or a later one), is checked (length, checksum where one is known, valid 
 through to the disk and only then renamed. A lock keeps other processes from the same file.
 
 The environment variables of ir_datasets hold: ``IR_DATASETS_HOME`` (the folder),
-``IR_DATASETS_DL_TRIES``, ``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``.
+``IR_DATASETS_DL_TRIES``, ``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``. What is
+made from data files is cached in a folder of its own (`cache_place`), never between them.
 """
 
 from __future__ import annotations
@@ -46,6 +47,37 @@ LOADER = "fairtk.datasets.lamp.from_folder"
 _BLOCK = 1 << 14
 _CHECKSUMS = {"sha256": "SHA-256", "md5": "MD5"}
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+CACHE_HOME = "FAIRTK_HOME"
+"""The environment variable of the folder of caches."""
+
+
+def cache_place(source: Path, suffix: str) -> Path:
+    """Return where what is made from a file is kept: in the folder of caches, by absolute path.
+
+    That folder is ``$FAIRTK_HOME``, else ``.fairtk`` beside the data folder of ir_datasets.
+    Whether a cache is of the file as it is now, its reader finds out.
+    """
+    import ir_datasets
+
+    folder = os.environ.get(CACHE_HOME)
+    home = Path(folder) if folder else Path(ir_datasets.util.home_path()).with_name(".fairtk")
+    key = hashlib.blake2b(os.fsencode(source.resolve()), digest_size=16).hexdigest()
+    return home / "caches" / f"{key}-{source.name[-60:]}{suffix}"
+
+
+def can_be_written(place: Path) -> bool:
+    """Return whether a file can be written; its folder is made if need be.
+
+    A folder that nobody may write to is left alone, by the superuser too.
+    """
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        allowed = place.parent.stat().st_mode & 0o222
+    except OSError:
+        return False
+    return bool(allowed) and os.access(place.parent, os.W_OK)
 
 
 @cache

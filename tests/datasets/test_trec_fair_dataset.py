@@ -28,6 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("FAIRTK_HOME", raising=False)
     return tmp_path / "home"
 
 
@@ -275,7 +276,9 @@ def test_the_store_belongs_to_the_corpus(folder, home):
     assert store.built() is None
     assert store.get("7").text == "on 7"
     path = store.built()
-    assert path == folder / "trec_corpus_20220301_plain.json.gz.fairtk.sqlite"
+    assert path.parent == home.parent / ".fairtk" / "caches"
+    assert path.name.endswith("-trec_corpus_20220301_plain.json.gz.sqlite")
+    assert len(list(folder.iterdir())) == 4  # nothing between the data files
     changed = [data.article(7, "another")]
     data.write(folder / "trec_corpus_20220301_plain.json.gz", data.lines(changed))
     assert store.built() is None
@@ -285,13 +288,27 @@ def test_the_store_belongs_to_the_corpus(folder, home):
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     path.unlink()
-    folder.chmod(0o555)  # the superuser leaves such folders alone, too
-    assert store.get("7").title == "another"
-    assert not path.exists()
-    assert [p.suffix for p in (home / OFFICIAL / "derived").iterdir()] == [".sqlite"]
-    folder.chmod(0o755)
+    path.parent.chmod(0o555)  # the superuser leaves such folders alone, too
+    with pytest.raises(InputError, match="cannot be written; set FAIRTK_HOME to a folder that can"):
+        store.get("7")
+    path.parent.chmod(0o755)
     with pytest.raises(InputError, match="doc_id only"):
         trec_fair.from_folder(folder).docs_store("title")
+
+
+def test_caches_of_equal_names_are_apart(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAIRTK_HOME", str(tmp_path / "caches"))
+    stores = {}
+    for name in ("one", "two"):
+        folder = data.write_folder(tmp_path / name)
+        corpus = [data.article(7, name)]
+        data.write(folder / "trec_corpus_20220301_plain.json.gz", data.lines(corpus))
+        stores[name] = trec_fair.from_folder(folder).docs_store()
+    assert {name: store.get("7").title for name, store in stores.items()} == {
+        "one": "one", "two": "two"
+    }  # fmt: skip
+    paths = {store.built() for store in stores.values()}
+    assert len(paths) == 2 and {path.parents[1] for path in paths} == {tmp_path / "caches"}
 
 
 @pytest.fixture

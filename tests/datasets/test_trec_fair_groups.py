@@ -25,6 +25,7 @@ METADATA = "trec_2022_articles_discrete.json.gz"
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("FAIRTK_HOME", raising=False)
     return tmp_path / "home"
 
 
@@ -262,9 +263,9 @@ def test_malformed_metadata_are_named_by_line(folder, line, message):
     assert METADATA in str(error.value) and "\n" not in str(error.value)
 
 
-def test_metadata_are_read_once(folder, monkeypatch):
+def test_metadata_are_read_once(folder, home, monkeypatch):
     first = {name: trec_fair.groups(folder, name) for name in trec_fair.dimensions()}
-    kept = folder / f"{METADATA}.fairtk.parquet"
+    (kept,) = (home.parent / ".fairtk" / "caches").iterdir()
     assert kept.is_file()
     with monkeypatch.context() as patch:
         patch.setattr(metadata, "read_pages", None)
@@ -281,9 +282,9 @@ def test_metadata_are_read_once(folder, monkeypatch):
     assert len(trec_fair.groups(folder, "gender")) == 2
 
 
-def test_every_broken_byte_is_noticed(folder):
+def test_every_broken_byte_is_noticed(folder, home):
     expected = trec_fair.groups(folder, "src-geo")
-    kept = folder / f"{METADATA}.fairtk.parquet"
+    (kept,) = (home.parent / ".fairtk" / "caches").iterdir()
     whole = kept.read_bytes()
     for place in range(0, len(whole), max(1, len(whole) // 60)):
         kept.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
@@ -291,11 +292,12 @@ def test_every_broken_byte_is_noticed(folder):
 
 
 def test_a_folder_that_cannot_be_written_is_left_alone(folder, home):
-    folder.chmod(0o555)
+    caches = home.parent / ".fairtk" / "caches"
+    caches.mkdir(parents=True)
+    caches.chmod(0o555)
     trec_fair.groups(folder, "gender")
-    assert len(list(folder.iterdir())) == 4
-    assert [p.suffix for p in (home / "trec-fair/2022/derived").iterdir()] == [".parquet"]
-    folder.chmod(0o755)
+    assert len(list(folder.iterdir())) == 4 and not list(caches.iterdir())
+    caches.chmod(0o755)
 
 
 LEVELS = {

@@ -9,7 +9,6 @@ store is an SQLite file with each article packed by itself, made on first use.
 # annotation is the class `str` itself, not a string that names it.
 
 import contextlib
-import hashlib
 import json
 import os
 import sqlite3
@@ -27,7 +26,7 @@ import ir_datasets
 from ir_datasets.formats import TrecQrel
 from ir_datasets.indices import Docstore
 
-from fairtk.datasets.fetching import Table, fetch
+from fairtk.datasets.fetching import CACHE_HOME, Table, cache_place, can_be_written, fetch
 from fairtk.datasets.registration import (
     DocsIter,
     Documentation,
@@ -176,37 +175,6 @@ def check_lines(path: Path) -> None:
             pass
 
 
-def derived(source: Path, suffix: str) -> list[Path]:
-    """Return where a file that is made from another may lie, the best place first.
-
-    That is next to it, or, where its folder cannot be written, in ir_datasets' data folder.
-    """
-    import ir_datasets
-
-    key = hashlib.blake2b(str(source.resolve()).encode(), digest_size=8).hexdigest()
-    elsewhere = Path(ir_datasets.util.home_path()) / OFFICIAL / "derived"
-    return [
-        source.with_name(f"{source.name}.fairtk{suffix}"),
-        elsewhere / f"{source.name}.{key}.fairtk{suffix}",
-    ]
-
-
-def writable(places: list[Path]) -> Path | None:
-    """Return the first place that a file can be written to; its folder is made if need be.
-
-    A folder that nobody may write to is left alone, by the superuser too.
-    """
-    for place in places:
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            allowed = place.parent.stat().st_mode & 0o222
-        except OSError:
-            continue
-        if allowed and os.access(place.parent, os.W_OK):
-            return place
-    return None
-
-
 def stamp(source: Path) -> str:
     """Return size and time of change of a file: what a file made from it belongs to."""
     state = source.stat()
@@ -304,9 +272,8 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         """Return the path of the store, if it is there and belongs to the corpus."""
         corpus = self._corpus()
         marks = {("corpus", stamp(corpus)), ("version", _VERSION)}
-        for place in derived(corpus, ".sqlite"):
-            if not place.is_file():
-                continue
+        place = cache_place(corpus, ".sqlite")
+        if place.is_file():
             with contextlib.suppress(sqlite3.DatabaseError), closing(_connect(place)) as database:
                 about = set(database.execute("SELECT key, value FROM about"))
                 if marks <= about:
@@ -319,12 +286,11 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         if store is not None:
             return store
         corpus = self._corpus()
-        places = derived(corpus, ".sqlite")
-        target = writable(places)
-        if target is None:
+        target = cache_place(corpus, ".sqlite")
+        if not can_be_written(target):
             raise InputError(
-                f"{corpus}: looking up articles needs a store, and neither {places[0].parent} nor "
-                f"{places[1].parent} can be written; set IR_DATASETS_HOME to a folder that can"
+                f"{corpus}: looking up articles needs a store, and {target.parent} cannot be "
+                f"written; set {CACHE_HOME} to a folder that can"
             )
         mark = stamp(corpus)
         with atomic_write(target) as temporary, closing(sqlite3.connect(temporary)) as database:

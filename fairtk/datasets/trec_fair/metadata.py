@@ -29,7 +29,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairtk.datasets.trec_fair.dataset import derived, stamp, writable
+from fairtk.datasets.fetching import cache_place, can_be_written
+from fairtk.datasets.trec_fair.dataset import stamp
 from fairtk.errors import FormatError, NotFoundError, warn
 from fairtk.frames import FloatArray, IntArray
 from fairtk.groups import UNKNOWN, background
@@ -322,14 +323,12 @@ def load_pages(source: Path, dimensions: Iterable[str]) -> Pages:
     """
     names = list(dimensions)
     mark = stamp(source)
-    places = derived(source, ".parquet")
-    cached = (_read(place, mark, names) for place in places)
-    pages = next((each for each in cached if each is not None), None)
+    place = cache_place(source, ".parquet")
+    pages = _read(place, mark, names)
     if pages is None:
         pages = read_pages(source)
-        target = writable(places)
-        if target is not None:
-            _write(pages, target, mark)
+        if can_be_written(place):
+            _write(pages, place, mark)
     for key in (_PAGE, *(DIMENSIONS[name].key for name in names), *([] if names else [WORK])):
         if key in pages.doubts:
             warn(f"{source}: {pages.doubts[key]}", stacklevel=3)
