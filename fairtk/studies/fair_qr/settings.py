@@ -354,10 +354,19 @@ class Setting:
 
 
 NDCG = ("TREC", "trec_eval")
+OF_BM25 = ("num_results", "k1", "b", "threads")
+"""Settings of BM25: tuning may change them inside FAIR-QR, too."""
 VARIED = (
     *("max_iterations", "depth", "k", "pool", "threshold", "temperature", "choose", "divergence"),
     *("smoothing", "prompt", "unlabeled", "split"),
 )
+
+
+def check_bm25(options: Mapping[str, Any]) -> None:
+    """Raise a `NotFoundError` if one of some options is none of BM25's."""
+    for name in options:
+        if name not in OF_BM25:
+            raise NotFoundError("setting of [bm25]", name, OF_BM25)
 
 
 @dataclass(frozen=True)
@@ -427,6 +436,7 @@ class Settings:
                 f"the study: candidates ({self.candidates}) must not be below cutoff "
                 f"({self.cutoff}): rerankers could not fill the ranks that are measured"
             )
+        check_bm25(self.bm25)
         for name, choices in (("ndcg", NDCG), ("correction", CORRECTIONS)):
             if getattr(self, name) not in choices:
                 raise ParameterError(

@@ -19,7 +19,6 @@ import pandas as pd
 from fairtk.errors import (
     FairtkWarning,
     InputError,
-    NotFoundError,
     ParameterError,
     StageError,
 )
@@ -29,10 +28,12 @@ from fairtk.llm import ChatModel, Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.results import StudyResults
 from fairtk.studies.fair_qr.settings import (
+    OF_BM25,
     QrConfiguration,
     Setting,
     Settings,
     StudyData,
+    check_bm25,
     from_trec_fair,
 )
 from fairtk.studies.fair_qr.stages import (
@@ -45,7 +46,6 @@ from fairtk.studies.fair_qr.stages import (
 from fairtk.studies.fair_qr.systems import (
     BM25,
     FAIR_QR,
-    OF_BM25,
     OWN,
     RANDOM,
     Cell,
@@ -391,11 +391,8 @@ class Study:
 
     def _bm25(self, **options: Any) -> CollectionBM25:
         index = self.folder / f"index-{self.data.collection}"
-        options = {**self.settings.bm25, **options}
-        for name in options:
-            if name not in OF_BM25:
-                raise NotFoundError("setting of [bm25]", name, OF_BM25)
-        return CollectionBM25(index, self.data.documents, **options)
+        check_bm25(options)
+        return CollectionBM25(index, self.data.documents, **{**self.settings.bm25, **options})
 
     def trained(self, cell: Cell) -> bool:
         """Return whether the system of a cell is fitted on topics."""

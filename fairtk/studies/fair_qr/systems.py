@@ -35,7 +35,13 @@ from fairtk.llm import (
     takes_temperature,
 )
 from fairtk.plugins import ModelSpec, registry
-from fairtk.studies.fair_qr.settings import QrConfiguration, Setting, Settings, StudyData
+from fairtk.studies.fair_qr.settings import (
+    OF_BM25,
+    QrConfiguration,
+    Setting,
+    Settings,
+    StudyData,
+)
 from fairtk.studies.frame import file_name, with_nothing
 from fairtk.transformers import DEEP, EXPOSURE, CollectionBM25, FairQR, index_tokens
 
@@ -101,8 +107,6 @@ RANDOM = "random-terms"
 REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE, RANDOM)
 OWN = (BM25, *REFINING)
 TUNED = " (tuned)"
-OF_BM25 = ("num_results", "k1", "b", "threads")
-"""Settings of BM25: tuning may change them inside FAIR-QR, too."""
 
 _PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 _FAIR_QR = {

@@ -270,6 +270,10 @@ def test_settings_that_are_wrong_are_said_before_anything_is_done(
         ("folder = 'a'\n[ledger]\noffline = 1", "'offline' must be true or false"),
         ("folder = 'a'\n[ledger]\nprices = {m = 3}", "'prices' must be a file, or a table"),
         ("folder = 'a'\n[ledger]\nprices = {m = [3, 'x']}", "'prices' must be a file, or a table"),
+        (
+            "folder = 'a'\n[bm25]\n1 = 3",
+            r"study.toml: unknown setting of \[bm25\] '1'; did you mean 'k1'",
+        ),
         ("folder = 'a'\n[variations]\ndeep = [3]", "unknown setting to vary 'deep'"),
         ("folder = 'a'\n[variations]\ndepth = 3", "variations of depth must be a list"),
         ("folder = ", "not TOML"),
