@@ -262,6 +262,13 @@ class Ids:
         values = self.values
         return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
 
+    def some(self, places: IntArray) -> list[str]:
+        """Return the ids at some places as text; the others stay as they are."""
+        if isinstance(self.values, np.ndarray) or "text" in vars(self):
+            return list(self.text[places])
+        texts: list[str] = self.values.take(pa.array(places)).to_pylist()
+        return texts
+
     @cached_property
     def _table(self) -> pa.LargeStringArray:
         return pa.array(self.values, pa.large_string())

@@ -151,7 +151,7 @@ class Qrels:
 
     def documents_of(self, query: int) -> set[str]:
         """Return the documents of a query's labels, as text."""
-        return set(self.docnos[self.doc[self.rows_of(query)]])
+        return set(self.documents.some(self.doc[self.rows_of(query)]))
 
     def rows_of(self, query: int) -> IntArray:
         """Return the rows of a query's labels."""

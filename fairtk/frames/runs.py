@@ -85,6 +85,8 @@ class Run:
     ranking_sample: IntArray  # sample number of each ranking; shape (n_rankings,)
     n_samples: IntArray  # number of rankings of each query; shape (n_queries,)
 
+    _among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)  # see `places`
+
     def __init__(self, frame: pd.DataFrame, where: str, *, either: bool = False) -> None:
         self.frame, coded = coded_frame(frame, where, [QID], [QID], either)
         self.where = where
@@ -137,12 +139,15 @@ class Run:
 
         What is not encoded yet is looked up first, which saves half of the time.
         """
-        if self._knows("documents"):
-            return ids.find(self.documents)
-        self._need(DOCNO)
-        coded = coded_among(ids, self.frame[DOCNO], DOCNO, self.where)
-        self.frame_doc, self.documents, place = coded
-        return place
+        if self._among[0] is not ids:
+            if self._knows("documents"):
+                self._among = ids, ids.find(self.documents)
+            else:
+                self._need(DOCNO)
+                coded = coded_among(ids, self.frame[DOCNO], DOCNO, self.where)
+                self.frame_doc, self.documents, place = coded
+                self._among = ids, place
+        return self._among[1].copy()
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -245,7 +250,9 @@ class Run:
     def documents_of(self, query: int) -> list[str]:
         """Return the documents of a query's rows, as text; their ids are not checked."""
         order, start = self._rows_by_query
-        return list(self.docnos[self.frame_doc[order[start[query] : start[query + 1]]]])
+        return self.documents.some(
+            pd.unique(self.frame_doc[order[start[query] : start[query + 1]]])
+        )
 
     @cached_property
     def _rows_by_query(self) -> tuple[IntArray, list[int]]:

@@ -336,6 +336,8 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         if SCORE in self._needs:
             checked.scores  # noqa: B018 - checked when it is read
         documents = self._reads_documents and DOCNO in checked.frame.columns
+        if self._own and documents and DOCNO in self.qrels.frame.columns:
+            checked.places(self.qrels.documents)  # most are labeled: those are found, not coded
         of_query = checked.documents_of if documents else None
         warn_of_unmatched(self.qrels, checked.queries, of_query, self.where)
         refuse_samples(self._others, checked)
