@@ -22,6 +22,7 @@ extensions = [
     "sphinx_click",
     "sphinxcontrib.bibtex",
     "accessible",
+    "commands",
     "formulas",
     "generated_pages",
 ]

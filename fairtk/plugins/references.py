@@ -193,6 +193,8 @@ PAGES = {
     "trust": ("concepts/trust.html", "how the numbers were checked"),
     "run-files": ("cookbook/run_files.html", "tests, intervals, LaTeX"),
     "check-data": ("cookbook/check_data.html", "before you believe a number"),
+    "own-retriever": ("cookbook/own_retriever.html", "pyserini, ColBERT, BEIR, MS MARCO"),
+    "reading": ("concepts/reading.html", "what EE_D = 0.3 means: fixed, uniform, oracle"),
     "explain": ("cookbook/explain.html", "which group, rank or query costs how much"),
     "own-groups": ("cookbook/groups.html", "your own groups and targets"),
     "pyterrier-rag": ("cookbook/pyterrier_rag.html", "inside its pipelines"),

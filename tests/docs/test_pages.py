@@ -1,6 +1,7 @@
 """Pages that begin with nothing are followed as a reader does: in an empty folder, cell by cell."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,8 +21,8 @@ def shell(command, folder):
     )
 
 
-def follow(page, folder, hidden=True):
-    """Run the cells of a page in a folder; yield each command with what it wrote."""
+def follow(page, hidden=True):
+    """Run the cells of a page; yield each command with what it wrote."""
     names = {}
     for cell in CELL.findall((DOCS / page).read_text(encoding="utf-8")):
         if cell.startswith(HIDDEN) and not hidden:
@@ -48,7 +49,22 @@ def test_own_retriever(tmp_path, monkeypatch):
     pytest.importorskip("openai")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    said = list(follow("cookbook/own_retriever.md", tmp_path))
+    said = list(follow("cookbook/own_retriever.md"))
     assert len(said) > 8
     for command, result in said:
         assert result.returncode == 0, f"{command}: {result.stderr}"
+
+
+def test_first_number_from_an_empty_folder(tmp_path, monkeypatch):
+    """What a reader has: the files that the page offers, and its visible cells."""
+    monkeypatch.chdir(tmp_path)
+    files = downloads("first_number.md")
+    assert {file.name for file in files} == {"qrels.txt", "bm25.run"}
+    for file in files:
+        shutil.copy(file, tmp_path)
+    said = dict(follow("first_number.md", hidden=False))
+    assert len(said) > 5
+    for command, result in said.items():
+        assert result.returncode == 0 and result.stdout + result.stderr, f"{command}: {result}"
+    first = said["fairtk evaluate qrels.txt bm25.run -m EE_D@5 -m EE_R@5 -m nDCG@5"]
+    assert first.stdout.splitlines()[2].split()[:3] == ["bm25", "30", "1.0000"]

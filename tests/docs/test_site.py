@@ -211,3 +211,36 @@ def test_search_finds_exposure(browser):
 
     links = WebDriverWait(browser, 30).until(lambda d: len(found(d)) > 5 and found(d))
     assert any("measures/EE_D" in link for link in links)
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("resume", "faq"),
+        ("intersectional", "faq"),
+        ("p-value", "faq"),
+        ("significance", "faq"),
+        ("choose alpha", "faq"),
+        ("BEIR", "cookbook/own_retriever"),
+        ("ColBERT", "cookbook/own_retriever"),
+        ("EE_D 0.3", "concepts/reading"),
+    ],
+)
+def test_the_index_of_the_search_has_what_people_ask(words, page):
+    """The page has each of the words, in its text or title."""
+    stemmer = pytest.importorskip("snowballstemmer").stemmer("english")
+    text = (SITE / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    for word in re.findall(r"[a-z_]+", words.lower()):
+        places = [index[kind].get(stemmer.stemWord(word), []) for kind in ("terms", "titleterms")]
+        numbers = [n for p in places for n in ([p] if isinstance(p, int) else p)]
+        assert page in [index["docnames"][n] for n in numbers], word
+
+
+def test_commands_are_shown_as_a_shell_takes_them():
+    text = (SITE / "first_number.html").read_text(encoding="utf-8")
+    shown = html.unescape(re.sub(r"<[^>]*>", "", text))
+    assert "\nfairtk evaluate qrels.txt bm25.run -m EE_D@5" in shown.replace("\n\n", "\n")
+    assert "!fairtk" not in shown
+    for name in ("qrels.txt", "bm25.run"):
+        assert list((SITE / "_downloads").rglob(name)), name
