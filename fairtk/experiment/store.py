@@ -353,7 +353,14 @@ class Store:
             "ORDER BY seen DESC, chain DESC LIMIT 1",
             (system,),
         )
-        return json.loads(rows[0][0]) if rows and self.number_of(key) is None else None
+        return self.stages(rows[0][0]) if rows and self.number_of(key) is None else None
+
+    def stages(self, text: str) -> list[Any]:
+        """Return the stages of a chain, as the store has them."""
+        stages = _stages(text)
+        if stages is None:
+            raise self.damage("what a chain is made of")
+        return stages
 
     def number_of(self, key: str) -> int | None:
         """Return a chain's number, or None if the store has nothing of it."""
@@ -516,7 +523,7 @@ def stored(save_dir: str | PathLike[str]) -> pd.DataFrame:
             "FROM chains LEFT JOIN cells USING (chain) GROUP BY chains.chain ORDER BY chains.chain"
         )
     rows = [
-        (key[:_SHORT], " >> ".join(map(_name, json.loads(stages))), systems or "", *rest)
+        (key[:_SHORT], " >> ".join(map(_name, store.stages(stages))), systems or "", *rest)
         for key, stages, systems, *rest in chains
     ]
     columns = ["chain", "stages", "systems", "queries", "failed", "megabytes", "created"]
@@ -581,6 +588,11 @@ def _delete_damaged(database: sqlite3.Connection, delete: Callable[..., int]) ->
     """Delete what is not as it was stored, and return the number of cells."""
     database.execute("REINDEX chains")
     removed = delete("cells WHERE frame NOT IN (SELECT frame FROM frames)")
+    for chain, text in database.execute("SELECT chain, stages FROM chains").fetchall():
+        if _stages(text) is None:
+            removed += delete("cells WHERE chain = ?", chain)
+            delete("systems WHERE chain = ?", chain)
+            delete("chains WHERE chain = ?", chain)
     for row in database.execute("SELECT * FROM frames"):
         if not _is_whole(*row):
             removed += delete("cells WHERE frame = ?", row[0])
@@ -644,7 +656,7 @@ def stored_systems(save_dir: str | PathLike[str]) -> Iterator[StoredSystem]:
             table = store.read(cell for _, cell in cells)
             rows = None if table is None else unpack(table).sort_values(QID, kind="stable")
             errors = [(qid, cell.error) for qid, cell in cells if cell.error is not None]
-            yield StoredSystem(name, key[:_SHORT], json.loads(stages), rows, errors)
+            yield StoredSystem(name, key[:_SHORT], store.stages(stages), rows, errors)
 
 
 def _store(save_dir: str | PathLike[str]) -> Store:
@@ -668,6 +680,16 @@ def _chains_of(store: Store, name: str) -> list[int]:
         names = [row[0] for row in store.select("SELECT DISTINCT name FROM systems")]
         raise NotFoundError("system", name, names)
     return [int(row[0]) for row in numbers]
+
+
+def _stages(text: Any) -> list[Any] | None:
+    """Return the stages of a chain; None: they are damaged."""
+    try:
+        stages = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    whole = isinstance(stages, list) and all(isinstance(stage, dict | None) for stage in stages)
+    return stages if whole else None
 
 
 def _name(stage: dict[str, Any]) -> str:

@@ -75,12 +75,15 @@ class Row(NamedTuple):
     @property
     def sound(self) -> bool:
         """Whether nothing was changed since the row was made."""
-        return self.checksum == self.expected
+        typed = all(isinstance(t, str) for t in self[:4]) and isinstance(self.unusable, int)
+        return typed and self.checksum == self.expected
 
     @property
     def local(self) -> bool:
         """Whether a model of this machine answered, which can do so again: no backup has it."""
-        return json.loads(self.parameters).get(_LOCAL) is True
+        with contextlib.suppress(ValueError, LookupError, TypeError):  # there is none, or damage
+            return json.loads(self.parameters)[_LOCAL] is True
+        return False
 
 
 _LOCAL = "local"  # among a row's parameters
@@ -472,12 +475,9 @@ class Database:
 def _connected(place: Path | str) -> sqlite3.Connection:
     """Return an open database, with the texts that it holds, however damaged."""
     database = sqlite3.connect(
-        place,
-        timeout=_PATIENCE,
-        isolation_level=None,
-        check_same_thread=False,
+        place, timeout=_PATIENCE, isolation_level=None, check_same_thread=False,
         uri=str(place).startswith("file:"),
-    )
+    )  # fmt: skip
     database.text_factory = functools.partial(str, encoding="utf-8", errors="surrogateescape")
     return database
 
@@ -549,7 +549,7 @@ def _sound_rows(database: sqlite3.Connection, order: str = "") -> Iterator[Row]:
 
 
 def _free(path: Path) -> Path:
-    places = (path.with_name(f"{path.name}.aside-{number}") for number in itertools.count(1))
+    places = (path.with_name(f"{path.name}.aside-{n}") for n in itertools.count(1))
     return next(place for place in places if not place.exists())
 
 

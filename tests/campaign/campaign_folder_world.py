@@ -166,7 +166,7 @@ def read_topics(name: str, raw: bytes) -> dict[Any, Any]:
 def _rows(record: dict[str, Any], name: str, line: int) -> list[dict[str, Any]]:
     _need(all(isinstance(c, dict) for c in record.values()), name, "columns", line)
     rows = list(record["id"])
-    _need(all(set(rows) <= set(c) for c in record.values()), name, "rows", line)
+    _need(all(set(rows) == set(c) for c in record.values()), name, "rows", line)
     return [{key: column[row] for key, column in record.items()} for row in rows]
 
 

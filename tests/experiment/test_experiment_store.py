@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import closing
 
 import ir_measures
 import pandas as pd
@@ -499,3 +500,27 @@ def test_the_answers_of_local_models_need_no_backup(tmp_path):
     assert answers.select("SELECT count(*) FROM answers") == [(1,)]
     answers.close()
     assert (tmp_path / f"{FILE}.backup").read_bytes() == b""
+
+
+@pytest.mark.parametrize("value", ["", "3", "[3]", "{", b"\xff", 7])
+def test_a_chain_whose_stages_are_damaged_is_damage_and_can_be_pruned(data, tmp_path, value):
+    topics, _ = data
+    expected = tables(fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path))
+    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
+        database.execute("UPDATE chains SET stages = ?", (value,))
+    for ask in (experiment.stored, lambda folder: experiment.export(folder, tmp_path / "out")):
+        with pytest.raises(StoreError, match="chain is made of is damaged; .*prune"):
+            ask(tmp_path)
+    assert experiment.prune(tmp_path, damaged=True) > 0
+    assert tables(fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path)) == expected
+    experiment.stored(tmp_path)
+
+
+@pytest.mark.parametrize("column", ["data", "digest"])
+def test_a_frame_that_is_no_bytes_is_damage(data, tmp_path, column):
+    topics, _ = data
+    fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
+        database.execute(f"UPDATE frames SET {column} = 0")
+    with pytest.raises(StoreError, match="frame . is damaged"):
+        fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path)

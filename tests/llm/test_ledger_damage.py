@@ -110,6 +110,18 @@ def test_the_backup_is_lines_that_do_not_harm_each_other(tmp_path):
     assert len(found) == 8 and all(found[key] == wanted[key] for key in found)
 
 
+def test_damaged_parameters_in_the_backup_do_not_stop_the_mending(tmp_path):
+    path, backup = tmp_path / "l", tmp_path / "l.backup"
+    answers = filled(path, 3)
+    raw = backup.read_bytes()
+    assert b'"{}"' in raw
+    for other in (b'"{"', b'"[]"', b'"3"', b"null", b"[1]"):
+        backup.write_bytes(raw.replace(b'"{}"', other))
+        path.write_bytes(b"")
+        # what is no text at all is a row that nobody wrote
+        assert served(path, answers) == (answers if other[:1] == b'"' else {})
+
+
 def test_a_file_that_is_damaged_while_it_is_open_is_mended(tmp_path):
     path = tmp_path / "l"
     with Ledger(path) as one, Ledger(path) as two:
