@@ -40,7 +40,8 @@ def command(
 
     A provider is an author, an outlet, a domain: whoever has several documents. Exposure adds up
     over queries; merit is the exposure that the ideal policy gives, from QRELS. amortized is the
-    sum over providers of |share - merit share|. Intervals are by bootstrap over queries.
+    sum over providers of how far share and merit share are apart. Intervals are by bootstrap over
+    queries.
 
     The number does not say whether labels do providers justice, nor why some are shown less.
 

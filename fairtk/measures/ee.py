@@ -207,12 +207,16 @@ class PaperForm(Form):
             read = counts(judged.pair_query, (exposure > 0) & ~useful, n_queries)
             reason = "its rankings have more documents that are not useful than n='judged' counts"
             undefined = ((reason, read > n - n_useful),)
+        # useful documents that fill what is read leave nothing of the target to others, whatever
+        # their number; exact bounds and those of a cascade count all
+        every = self.exact or self.cutoff is None or self.model.stop > 0
+        decides = every | (n_useful < (self.cutoff or 0))
         return Found(
             values,
             useless=n_useful == 0,
             undefined=undefined,
             unbounded=self._short(judged, n) if self.exact else (),
-            n=n if is_open else None,
+            n=np.where(decides, n, -1) if is_open else None,
             # with the paper's bounds EE-D knows n only where the cutoff exceeds it
             disparity_has_n=self.exact or self.cutoff is None or bool((n < self.cutoff).any()),
         )
@@ -604,8 +608,8 @@ class ExpectedExposure(FairMeasure):
             warn(
                 f"{self!r}: systems differ in the number n of judged or retrieved documents for "
                 f"{len(differs)} queries (qid {judged.qids[at]!r}: {before[at]} and {now[at]}), "
-                "so their targets differ too; give n='judged', a number, or the name of a column "
-                "of the qrels"
+                "so their targets differ too; give all one n, the number of documents that could "
+                "be retrieved (n=1000, or the name of a column of the qrels), or n='judged'"
             )
 
 

@@ -240,13 +240,17 @@ def test_number_of_documents():
 
 def test_systems_that_differ_in_n_are_warned_about():
     qrels = qrels_of({"a": 1, "b": 0})
-    evaluator = ir_measures.evaluator([EE_R @ 1], qrels)
+    evaluator = ir_measures.evaluator([EE_R @ 2], qrels)
     evaluator.calc_aggregate(run_of([["a"]]))
     with pytest.warns(DataWarning, match="systems differ in the number n.*'q': 2 and 3"):
         evaluator.calc_aggregate(run_of([["a", "x"]]))
     # two calls that have nothing to do with each other
-    value(EE_R @ 1, qrels, run_of([["a"]]))
-    value(EE_R @ 1, qrels, run_of([["a", "x"]]))
+    value(EE_R @ 2, qrels, run_of([["a"]]))
+    value(EE_R @ 2, qrels, run_of([["a", "x"]]))
+    # a fills the one rank that is read: the target gives the others nothing, whatever their number
+    evaluator = ir_measures.evaluator([EE_R @ 1, EE_L @ 1], qrels)
+    evaluator.calc_aggregate(run_of([["a"]]))
+    evaluator.calc_aggregate(run_of([["a", "x"]]))
 
 
 def test_systems_of_an_experiment_that_differ_in_n_are_warned_about():
@@ -254,7 +258,7 @@ def test_systems_of_an_experiment_that_differ_in_n_are_warned_about():
     topics = pd.DataFrame({"qid": ["q"], "query": ["x"]})
     qrels = qrels_of({"a": 1, "b": 0}).rename(columns=names)
     one, other = (run_of([docs]).rename(columns=names) for docs in (["a"], ["a", "x"]))
-    measures = [EE_D @ 1, EE_R @ 1]
+    measures = [EE_D @ 2, EE_R @ 2]
     with pytest.warns(DataWarning, match="systems differ in the number n.*'q': 2 and 3"):
         pt.Experiment([one, other], topics, qrels, measures)
     # two experiments are two comparisons, with the same measures too
@@ -265,6 +269,20 @@ def test_systems_of_an_experiment_that_differ_in_n_are_warned_about():
 rankings = st.lists(st.permutations(["a", "b", "c", "d", "e"]), min_size=1, max_size=6)
 grades = st.lists(st.integers(0, 2), min_size=5, max_size=5).filter(any)
 models = st.sampled_from(["MU", "RBP(p=0.7)", "GERR(p=0.8, u=0.4)", "DCG", "TREC"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(rankings, grades, models, st.integers(1, 5), st.integers(5, 1000))
+def test_n_decides_nothing_where_useful_documents_fill_what_is_read(
+    samples, labels, model, cutoff, n
+):
+    qrels = qrels_of(dict(zip("abcde", labels, strict=True)))
+    if sum(label > 0 for label in labels) >= cutoff and not model.startswith("GERR"):
+        for measure in (EE_R, EE_L):
+            one, other = (measure(browsing=model, n=size) @ cutoff for size in (5, n))
+            assert value(one, qrels, run_of(samples)) == pytest.approx(
+                value(other, qrels, run_of(samples)), abs=1e-12
+            )
 
 
 @settings(max_examples=60, deadline=None)
