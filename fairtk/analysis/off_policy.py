@@ -45,6 +45,7 @@ from fairtk.frames import (
     IntArray,
     Qrels,
     Run,
+    as_numbers,
     order_by,
     require,
 )
@@ -82,7 +83,7 @@ class ScoredCandidates:
             )
         self.run = run = Run(scores, where)
         self.start = run.ranking_start
-        self.score = scores[SCORE].to_numpy(dtype=np.float64)[run.order]
+        self.score = as_numbers(scores[SCORE])[run.order]
         self._order = order_by(
             (-self.score, run.ranking), lambda rows: (run.doc[rows], run.docnos), False
         )

@@ -21,7 +21,19 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, ParameterError, warn
-from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Credit, Run, order_by, uncoded
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    Credit,
+    Run,
+    as_numbers,
+    order_by,
+    uncoded,
+)
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Flaw, Source, is_parquet_name, source
 from fairtk.io.rows import Kind, Rows, Type, fields_of, read_whitespace, refuse_spaces, shown
@@ -385,7 +397,7 @@ def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk
         return
     for what, names in ((QID, coded.qids), (DOCNO, coded.docnos), ("tag", [tag])):
         refuse_spaces(names, what, "write_run", ": write Parquet instead")
-    scores = frame[SCORE].to_numpy(dtype=np.float64)[coded.order].tolist()
+    scores = as_numbers(frame[SCORE])[coded.order].tolist()
     samples = coded.ranking_sample[coded.ranking].tolist() if coded.sampled else None
     qids, docnos = coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()
     ranks = (coded.position + 1).tolist()

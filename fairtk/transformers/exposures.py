@@ -21,6 +21,7 @@ from fairtk.frames import (
     FloatArray,
     Qrels,
     Run,
+    as_numbers,
 )
 from fairtk.plugins import as_position_model
 from fairtk.transformers.base import FairTransformer
@@ -123,7 +124,7 @@ class PlackettLuceExposure(ExposureTransformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the exact exposure of each document of the run."""
         run = self.plain_run(inp)
-        score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
+        score = as_numbers(inp[SCORE])[run.order]
         alphas = self.alpha if isinstance(self.alpha, list) else [self.alpha]
         gaps = [score_gaps(score, run.ranking_start, alpha) for alpha in alphas]
         starts = [run.ranking_start[:-1] + i * len(score) for i in range(len(alphas))]

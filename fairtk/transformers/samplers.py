@@ -39,6 +39,7 @@ from fairtk.frames import (
     IntArray,
     Qrels,
     Run,
+    as_numbers,
     order_by,
     plain_columns,
     require,
@@ -409,7 +410,7 @@ class FairSampler(Sampler):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return `n_samples` rankings per query of the run."""
         run = self.plain_run(inp)
-        score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
+        score = as_numbers(inp[SCORE])[run.order]
         order = order_by((-score, run.ranking), lambda rows: (run.doc[rows], run.docnos), False)
         alpha = self.alpha
         if self._calibration is not None:
@@ -428,7 +429,7 @@ class FairSampler(Sampler):
         result = pd.DataFrame({QID: run.qids[run.ranking_query]})
         if self._calibration is None:
             return result.assign(alpha=self.alpha)
-        score = inp[SCORE].to_numpy(dtype=np.float64)[run.order]
+        score = as_numbers(inp[SCORE])[run.order]
         return pd.concat([result, self._calibration.find(run, score)], axis=1)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.io import write_run
 from fairtk.transformers.samplers import FairSampler
 
 
@@ -312,3 +313,13 @@ def test_a_million_rows():
     full = FairSampler(n_samples=1)(run)
     assert len(full) == 1_000_000
     assert not full.duplicated(["qid", "docno"]).any()
+
+
+@pytest.mark.parametrize("value", [[1.0], (), {}, None, pd.NA, "x"])
+def test_a_score_that_is_no_number_is_named(value):
+    run = pd.DataFrame({"qid": "1", "docno": ["a", "b"], "score": [1.0, 2.0]})
+    run["score"] = run["score"].astype(object)
+    run.at[1, "score"] = value
+    for use in (FairSampler(alpha=1, n_samples=2), lambda rows: write_run(rows, "none")):
+        with pytest.raises(InputError, match="'b'"):
+            use(run)
