@@ -266,6 +266,9 @@ def _make_folder(folder: Path) -> None:
 T = TypeVar("T")
 _FEW = 500  # queries in one statement: old builds of SQLite take 999 parameters
 _AT_HAND = 16  # tables that are kept as they are, the last ones read
+_PLAIN = (
+    96 << 20
+)  # bytes of frames of a run without a folder that are held as they are; others compressed
 
 
 class StoredCell(NamedTuple):
@@ -312,7 +315,8 @@ class Store:
         weakref.finalize(self, self.file.close)
         self.answers = Answers(None if self.path is None else AnswerStore(self.file))
         self._tables: dict[int, Table] = {}
-        self._packed: dict[int, bytes] = {}  # all frames of a run without a folder
+        self._held: dict[int, Table | bytes] = {}  # all frames of a run without a folder
+        self._held_bytes = 0  # of those that are not compressed
 
     def select(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows that a statement selects."""
@@ -448,7 +452,9 @@ class Store:
         values = (number, _digest(data, str(number).encode()), data)
         database.execute("INSERT INTO frames VALUES (?, ?, ?)", values)
         if self.path is None:
-            self._packed[number] = to_bytes(table)
+            plain = self._held_bytes + table.nbytes <= _PLAIN
+            self._held[number] = table if plain else to_bytes(table)
+            self._held_bytes += table.nbytes if plain else 0
         return number
 
     def _table(self, frame: int) -> Table:
@@ -459,8 +465,9 @@ class Store:
         return self._tables[frame]
 
     def _read(self, frame: int) -> Table:
-        if frame in self._packed:
-            return from_bytes(self._packed[frame], pickled=True)
+        if frame in self._held:
+            held = self._held[frame]
+            return from_bytes(held, pickled=True) if isinstance(held, bytes) else held
         rows = self.select("SELECT digest, data FROM frames WHERE frame = ?", (frame,))
         if not rows or not _is_whole(frame, *rows[0]):
             raise self.damage(f"frame {frame}", "damaged" if rows else "gone")
