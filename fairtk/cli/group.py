@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import os
 import shlex
 import sys
 import traceback
@@ -289,6 +290,7 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def called(*args: Any, **options: Any) -> Any:
+        _refuse_overwriting(click.get_current_context())
         _begin()
         try:
             return callback(*args, **options)
@@ -299,6 +301,27 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return called
+
+
+def _refuse_overwriting(context: click.Context) -> None:
+    """Raise if what a command writes is what it reads."""
+    from fairtk.cli.options import InputFile
+
+    read: dict[str, str] = {}
+    for param in context.command.params:
+        if isinstance(param.type, InputFile) or isinstance(param, click.Argument):
+            given = context.params.get(param.name or "")
+            for text in given if isinstance(given, tuple) else [given]:
+                if isinstance(text, str) and os.path.exists(text):
+                    read[os.path.realpath(text)] = text
+    for param in context.command.params:
+        place = context.params.get(param.name or "")
+        writes = param.name == "output" or type(param.type) is click.Path
+        if writes and isinstance(place, str) and os.path.realpath(place) in read:
+            raise InputError(
+                f"{param.opts[-1]} {place} would overwrite {read[os.path.realpath(place)]}, which "
+                "the command reads; write to another file"
+            )
 
 
 def _refuse_swapped(qrels: str, runs: Sequence[str], error: InputError) -> None:

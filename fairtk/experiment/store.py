@@ -266,9 +266,7 @@ def _make_folder(folder: Path) -> None:
 T = TypeVar("T")
 _FEW = 500  # queries in one statement: old builds of SQLite take 999 parameters
 _AT_HAND = 16  # tables that are kept as they are, the last ones read
-_PLAIN = (
-    96 << 20
-)  # bytes of frames of a run without a folder that are held as they are; others compressed
+_PLAIN = 96 << 20  # bytes of frames that a run without a folder holds as they are
 
 
 class StoredCell(NamedTuple):
@@ -316,7 +314,6 @@ class Store:
         self.answers = Answers(None if self.path is None else AnswerStore(self.file))
         self._tables: dict[int, Table] = {}
         self._held: dict[int, Table | bytes] = {}  # all frames of a run without a folder
-        self._held_bytes = 0  # of those that are not compressed
 
     def select(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows that a statement selects."""
@@ -452,9 +449,9 @@ class Store:
         values = (number, _digest(data, str(number).encode()), data)
         database.execute("INSERT INTO frames VALUES (?, ?, ?)", values)
         if self.path is None:
-            plain = self._held_bytes + table.nbytes <= _PLAIN
-            self._held[number] = table if plain else to_bytes(table)
-            self._held_bytes += table.nbytes if plain else 0
+            tables = [table, *(t for t in self._held.values() if not isinstance(t, bytes))]
+            fits = sum(each.nbytes for each in tables) <= _PLAIN
+            self._held[number] = table if fits else to_bytes(table)
         return number
 
     def _table(self, frame: int) -> Table:

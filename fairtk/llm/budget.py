@@ -4,10 +4,8 @@ limits.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import platform
 import secrets
 import sqlite3
 import threading
@@ -16,15 +14,13 @@ import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from os import PathLike
-from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
 from fairtk import checks
 from fairtk.errors import DataWarning, ParameterError
-from fairtk.io import Kind, read_table
+from fairtk.io import Kind, process_host, process_start, read_table
 from fairtk.llm.chat import Chat, ChatModel, Completion
 from fairtk.llm.store import AnswerStore, Row
 
@@ -34,13 +30,11 @@ BEAT = 5.0
 SILENCE = 60.0
 """Seconds without a sign of life after which a process that cannot be looked up counts as dead."""
 
-_PROC = Path("/proc")
-
 
 def new_owner() -> str:
     """Return a name for a ledger that is open in this process: host, process, its start, chance."""
     pid = os.getpid()
-    return f"{_host()}|{pid}|{_started(pid) or ''}|{secrets.token_hex(4)}"
+    return f"{process_host()}|{pid}|{process_start(pid) or ''}|{secrets.token_hex(4)}"
 
 
 def is_alive(owner: str, beat: float) -> bool:
@@ -50,8 +44,8 @@ def is_alive(owner: str, beat: float) -> bool:
     long as it likes; elsewhere the time of its last sign of life (since 1970) decides.
     """
     host, pid, start, _ = owner.rsplit("|", 3)
-    if start and host == _host():
-        return _started(int(pid)) == start
+    if start and host == process_host():
+        return process_start(int(pid)) == start
     return time.time() - beat < SILENCE
 
 
@@ -59,28 +53,6 @@ def process_of(owner: str) -> str:
     """Return an owner in words."""
     host, pid, *_ = owner.rsplit("|", 3)
     return f"process {pid} on {host.partition('/')[0]}"
-
-
-@cache
-def _host() -> str:
-    """Return the host, with what tells reboots and containers apart."""
-    boot = space = ""
-    with contextlib.suppress(OSError):
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-    with contextlib.suppress(OSError):
-        space = os.readlink(_PROC / "self/ns/pid")
-    return f"{platform.node()}/{boot}/{space}".replace("|", "")
-
-
-def _started(pid: int) -> str | None:
-    """Return when a process began, in the kernel's ticks; None: it is dead, or not to be known."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # the name in brackets may hold anything, brackets too
-    state, *rest = text[text.rindex(")") + 1 :].split()
-    return None if state in ("Z", "X") else rest[18]
 
 
 class Payment(NamedTuple):

@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import json
 import os
-import secrets
 import shutil
 import sqlite3
 import warnings
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from fairtk.errors import DataWarning, FormatError
 from fairtk.frames.digests import digests
-from fairtk.io import atomic_write, locked, network_of
+from fairtk.io import atomic_write, locked, network_of, part_beside
 from fairtk.llm.chat import Chat, ChatModel, Completion, completions, questions
 
 SERVED = ("key", "answer", "finish", "prompt_tokens", "completion_tokens", "seconds", "created")
@@ -508,7 +507,7 @@ def _mark(database: sqlite3.Connection, mark: int) -> None:
 
 def _write_new(path: Path, rows: Sequence[Row]) -> None:
     """Write a new file, which takes its name when it is complete; only the owner may read it."""
-    part = path.with_name(f".{secrets.token_hex(6)}.part.{path.name[-100:]}")
+    part = part_beside(path)
 
     def fill(database: sqlite3.Connection) -> None:
         for table in TABLES.values():

@@ -8,7 +8,6 @@ import contextlib
 import itertools
 import os
 import re
-import secrets
 import shutil
 import sys
 import warnings
@@ -38,7 +37,7 @@ from fairtk.frames import (
     order_by,
     words,
 )
-from fairtk.io import locked, resolve_dataset
+from fairtk.io import locked, part_beside, resolve_dataset
 from fairtk.transformers.base import FairTransformer
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
@@ -399,9 +398,7 @@ class CollectionBM25(FairTransformer):
 
         Of one for another k1 and b, all but the weights is shared: no document is read again.
         """
-        for left in folder.parent.glob(f".*.part.{folder.name}"):  # of a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        part = folder.with_name(f".{secrets.token_hex(6)}.part.{folder.name}")
+        part = part_beside(folder)
         try:
             with _silence() as terminal:
                 if there := next(folder.parent.glob("k1-*-b-*"), None):

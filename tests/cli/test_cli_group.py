@@ -314,3 +314,22 @@ class TestInstalledScript:
         late = [name[11:] for name in loaded if name.startswith("fairtk.cli.")]
         assert sorted(late) == sorted([*ours, "group", "output"])
         assert "Usage: fairtk" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [
+        (["evaluate", "qrels.txt", "plain.run", "-m", "EE_D@2", "-o", "plain.run"], "plain.run"),
+        (["evaluate", "qrels.txt", "plain.run", "-m", "EE_D@2", "-o", "./qrels.txt"], "qrels.txt"),
+        (["evaluate", "qrels.txt", "plain.run", "-m", "EE_D@2", "-o", "link"], "plain.run"),
+        (["sample", "plain.run", "-o", "plain.run"], "plain.run"),
+        (["doctor", "qrels.txt", "plain.run", "--output", "qrels.txt"], "qrels.txt"),
+    ],
+)
+def test_no_command_overwrites_what_it_reads(folder, fairtk, words, target):
+    (folder / "link").symlink_to("plain.run")
+    before = (folder / target).read_bytes()
+    result = fairtk(*words)
+    assert result.exit_code == 2
+    assert f"would overwrite {target}, which the command reads" in result.stderr
+    assert (folder / target).read_bytes() == before

@@ -20,6 +20,7 @@ from ledger_starts import ROWS, starts
 pytest.importorskip("openai")
 
 from fairtk.errors import DataWarning
+from fairtk.io import process_start
 from fairtk.llm import (
     BudgetError,
     Chat,
@@ -184,7 +185,7 @@ def test_claims_of_the_dead_are_worth_nothing_and_of_the_living_all(tmp_path):
     assert claims.is_alive(mine, beat=0.0)  # a slow call gives no sign for long
     assert not claims.is_alive(f"{host}|{pid}|{int(start) - 1}|x", now)  # another process's number
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        place = f"{host}|{child.pid}|{claims._started(child.pid)}|x"
+        place = f"{host}|{child.pid}|{process_start(child.pid)}|x"
         assert claims.is_alive(place, 0.0)
         child.kill()
         wait_until(lambda: not claims.is_alive(place, now))  # a zombie is dead, too
@@ -215,7 +216,7 @@ def test_a_process_that_stands_still_is_named(tmp_path, monkeypatch):
     Ledger(tmp_path / "l").close()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         host = claims.new_owner().rsplit("|", 3)[0]
-        claimed(tmp_path / "l", f"{host}|{child.pid}|{claims._started(child.pid)}|x", 0.0)
+        claimed(tmp_path / "l", f"{host}|{child.pid}|{process_start(child.pid)}|x", 0.0)
         monkeypatch.setattr("fairtk.llm.ledger._STANDSTILL", 0.1)
         threading.Timer(1.0, child.kill).start()
         with (
