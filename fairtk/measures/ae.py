@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, InputError, ParameterError, warn
+from fairtk.errors import DataWarning, DuplicateError, InputError, ParameterError, warn
 from fairtk.exposure import Bounded, BrowsingModel, ExposureValues, RankWeights, make_grades, total
 from fairtk.frames import (
     CREDIT,
@@ -323,8 +323,18 @@ class CreditExposureGap(FairMeasure):
         if len(run):
             require(run.frame, self.RUN_COLUMNS, run.where)
         rank = run.ranks if len(run) else np.zeros(0, dtype=np.int64)
-        if (rank < 0).any():
-            raise InputError(f"{run.where}: {RANK!r} must be an integer from 0; found {rank.min()}")
+        least = int(rank.min()) if len(rank) else 0
+        if least:  # counted from 1, each document would have the attention of the next rank
+            raise InputError(
+                f"{run.where}: {RANK!r} must be an integer from 0; the least is {least}"
+            )
+        twice = pd.DataFrame({"ranking": credit.ranking, RANK: rank}).duplicated().to_numpy()
+        if twice.any():
+            row = int(np.flatnonzero(twice)[0])
+            raise DuplicateError(
+                f"{run.where}: rank {rank[row]} stands twice in a ranking of qid "
+                f"{run.qids[run.frame_query[row]]!r}"
+            )
         shown = np.append(attention, 0.0)[np.minimum(rank, len(attention))]
         expected = credit.expected(True, self["negative"], shown)
         warn_of_credit(credit, expected, repr(self))
