@@ -182,8 +182,10 @@ def test_bounds_hold_and_rows_may_stand_anywhere(rankings):
     assert loss == pytest.approx(disparity - 2 * relevance + 1 / 3)
 
 
-@pytest.mark.parametrize(("ranks", "message"), [((1, 2), "from 0; the least is 1"),
-                                                ((0, 0), "rank 0 stands twice in .* qid '1'")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [((1, 2), "from 0; the least is 1"), ((0, 0), "rank 0 stands twice in .* qid '1'")],
+)
 def test_ranks_of_a_gap_are_counted_from_0_and_stand_once(ranks, message):
     run = pd.DataFrame({"qid": "1", "docno": ["a", "b"], "credit": [0.5, 0.25], "rank": ranks})
     with pytest.raises(InputError, match=message):
