@@ -335,8 +335,8 @@ class CreditExposureGap(FairMeasure):
                 f"{run.where}: rank {rank[row]} stands twice in a ranking of qid "
                 f"{run.qids[run.frame_query[row]]!r}"
             )
-        shown = np.append(attention, 0.0)[np.minimum(rank, len(attention))]
-        expected = credit.expected(True, self["negative"], shown)
+        attention = np.append(attention, 0.0)[np.minimum(rank, len(attention))]
+        expected = credit.expected(True, self["negative"], attention)
         warn_of_credit(credit, expected, repr(self))
         undefined = np.zeros(len(judged.qids), dtype=bool)
         undefined[judged.query_of_run[expected.undefined]] = True

@@ -380,9 +380,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             return  # a shared base
         if not cls.NAME.isidentifier():
             raise ParameterError(f"measure {cls.NAME!r}: NAME must be a Python identifier")
-        for wanted in ("PRETTY_NAME", "BETTER", "MISSING"):
-            if not hasattr(cls, wanted):
-                raise ParameterError(f"measure {cls.NAME} must declare {wanted}")
+        for name in ("PRETTY_NAME", "BETTER", "MISSING"):
+            if not hasattr(cls, name):
+                raise ParameterError(f"measure {cls.NAME} must declare {name}")
         if cls.BETTER not in ("higher", "lower"):
             raise ParameterError(f"measure {cls.NAME}: BETTER must be 'higher' or 'lower'")
         if not (cls.__doc__ or "").strip():
@@ -409,9 +409,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
                 self.settings[name] = param.default_object
         self.validated = True
         # `params` has no defaults in it, so all of them are printed (ir_measures drops more)
-        given = dict(self.params)
-        cutoff = given.pop(self.AT_PARAM, None)
-        options = f"({','.join(map('{}={!r}'.format, given, given.values()))})" if given else ""
+        named = dict(self.params)
+        cutoff = named.pop(self.AT_PARAM, None)
+        options = f"({','.join(map('{}={!r}'.format, named, named.values()))})" if named else ""
         self.text = f"{self.NAME}{options}{'' if cutoff is None else f'@{cutoff}'}"
         self.check_params()
 
@@ -467,7 +467,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """``"higher"`` or ``"lower"``; parameters may turn the direction."""
         return self.BETTER
 
-    def special_defaults(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that depend on which parameters are given, by name."""
         return {}
 
@@ -588,8 +588,8 @@ def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The rows of queries with a label above 0, in their order.
     """
-    known = Qrels(qrels, "drop_undefined", either=True)
-    return qrels[known.useful[known.query]].reset_index(drop=True)
+    labels = Qrels(qrels, "drop_undefined", either=True)
+    return qrels[labels.useful[labels.query]].reset_index(drop=True)
 
 
 def _product(left: Any, right: Any) -> Any:

@@ -157,10 +157,10 @@ def kernel_of(measure: Any) -> Callable[[Judged], FloatArray] | None:
                 return None
         elif not param.validate(value) or (name != "p" and value < 1):
             return None
-    given = {name: measure[name] for name in names}
-    if given.get("cutoff") is NOT_PROVIDED:
-        given["cutoff"] = None
-    return partial(kernel, **given)
+    settings = {name: measure[name] for name in names}
+    if settings.get("cutoff") is NOT_PROVIDED:
+        settings["cutoff"] = None
+    return partial(kernel, **settings)
 
 
 class Expectation(FairMeasure):
@@ -224,12 +224,12 @@ class Expectation(FairMeasure):
 
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the expectation for each query; what the run lacks gets the measure's default."""
-        wanted = judged.cache.setdefault("expectations", [self])
-        if self not in wanted:
-            wanted = [self]
-        key = ("expectation", tuple(map(repr, wanted)))
+        together = judged.cache.setdefault("expectations", [self])
+        if self not in together:
+            together = [self]
+        key = ("expectation", tuple(map(repr, together)))
         if key not in judged.cache:
-            judged.cache[key] = _expectations([m.inner for m in wanted], judged)
+            judged.cache[key] = _expectations([m.inner for m in together], judged)
         result: FloatArray = judged.cache[key][self.inner]
         if not isinstance(self.inner, FairMeasure):
             why = f"{self.inner!r} gives it no value"
@@ -485,9 +485,9 @@ class MeasureByGroup(FairMeasure):
         for place, level in enumerate(compared.tolist()):
             inside = np.zeros(len(judged.docnos), dtype=bool)
             inside[memberships.row[memberships.level == level]] = True
-            kept = inside[judged.pair_doc]
-            rows = kept[judged.pair_of_row] if _keeps_ranks(self.inner) else None
-            part = judged.restricted(kept[:n_labels], rows)
+            members = inside[judged.pair_doc]
+            rows = members[judged.pair_of_row] if _keeps_ranks(self.inner) else None
+            part = judged.restricted(members[:n_labels], rows)
             useful = np.bincount(part.qrels.query, part.qrels.labels > 0, minlength=len(table))
             table[:, place] = np.where(useful > 0, _values(self.inner, part), np.nan)
         return table

@@ -49,7 +49,7 @@ class Contributions:
 
     query: IntArray  # query of each unit; shape (n_units,)
     level: IntArray  # group of each unit, or `REST` or `ABSENT`; shape (n_units,)
-    shown: FloatArray  # exposure of the group in each band; shape (n_units, n_bands)
+    band_exposure: FloatArray  # exposure of the group in each band; shape (n_units, n_bands)
     target: FloatArray  # exposure that the group should have; shape (n_units,)
     cost: FloatArray  # what the group adds in each band; shape (n_units, n_bands)
     attention: FloatArray  # share of each query's attention by band; (n_queries, n_bands)
@@ -69,7 +69,7 @@ class Contributions:
             self,
             query=key // width,
             level=key % width + low,
-            shown=summed(self.shown),
+            band_exposure=summed(self.band_exposure),
             target=summed(self.target),
             cost=summed(self.cost),
         )
@@ -80,7 +80,7 @@ class Contributions:
             self,
             query=self.query[units],
             level=self.level[units],
-            shown=self.shown[units] * weight[:, None],
+            band_exposure=self.band_exposure[units] * weight[:, None],
             target=self.target[units] * weight,
             cost=self.cost[units] * weight[:, None],
         )
@@ -100,18 +100,20 @@ class Contributions:
             self,
             query=np.concatenate([self.query, queries]),
             level=np.concatenate([self.level, np.full(len(queries), level, dtype=np.int64)]),
-            shown=np.concatenate([self.shown, np.zeros_like(cost)]),
+            band_exposure=np.concatenate([self.band_exposure, np.zeros_like(cost)]),
             target=np.concatenate([self.target, np.zeros(len(queries))]),
             cost=np.concatenate([self.cost, cost]),
         )
 
 
-def costs(shown: FloatArray, rate: FloatArray, share: FloatArray, owed: FloatArray) -> FloatArray:
-    """Return what units cost in each band by the formula of this module; shape of `shown`.
+def costs(
+    band_exposure: FloatArray, rate: FloatArray, share: FloatArray, owed: FloatArray
+) -> FloatArray:
+    """Return what units cost in each band by the formula of this module; shape of `band_exposure`.
 
     `rate` is g_c, `share` a_b for each unit, and `owed` T_c.
     """
-    return shown * rate[:, None] + share * owed[:, None]
+    return band_exposure * rate[:, None] + share * owed[:, None]
 
 
 def shares(values: FloatArray) -> FloatArray:
@@ -135,7 +137,7 @@ class Sides:
 
     row: IntArray  # row of each unit, a query or a ranking; shape (n_units,)
     level: IntArray  # group of each unit, or `REST`; shape (n_units,)
-    shown: FloatArray  # exposure in each rank band; shape (n_units, n_bands)
+    band_exposure: FloatArray  # exposure in each rank band; shape (n_units, n_bands)
     target: FloatArray  # weight of the target, as it is stored; shape (n_units,)
     rest_square: FloatArray  # summed squared targets of the levels that `REST` stands for
 
@@ -166,8 +168,8 @@ def sides(
     if listed:
         units = SparseRows(units.matrix + target.expanded().matrix)
     place = units.weighted(np.arange(1.0, len(units.weight) + 1)).lookup(row, exposure.level)
-    shown = np.zeros((len(units.weight), n_bands))
-    shown[place.astype(np.int64) - 1, band] = exposure.weight
+    band_exposure = np.zeros((len(units.weight), n_bands))
+    band_exposure[place.astype(np.int64) - 1, band] = exposure.weight
     rows, level = units.row, units.level
     mass = target.lookup(rows, level)
     square = np.zeros(len(mass))
@@ -177,11 +179,11 @@ def sides(
         more = np.flatnonzero(rest > 0)
         rows = np.concatenate([rows, more])
         level = np.concatenate([level, np.full(len(more), REST)])
-        shown = np.concatenate([shown, np.zeros((len(more), n_bands))])
+        band_exposure = np.concatenate([band_exposure, np.zeros((len(more), n_bands))])
         mass = np.concatenate([mass, rest[more]])
         rest_square = np.maximum(target.square() - seen.square(), 0.0)
         square = np.concatenate([square, rest_square[more]])
-    return Sides(rows, level, shown, mass, square)
+    return Sides(rows, level, band_exposure, mass, square)
 
 
 LABELS = ("useful", "not useful", "not judged")
@@ -322,21 +324,21 @@ def awrf_contributions(
 
     whole = memberships.total()[doc]
     attention = shares(by_band(row, band, weight * whole, n_rows, len(bands)))
-    system_total = total(units.row, units.shown.sum(axis=1), n_rows)
+    system_total = total(units.row, units.band_exposure.sum(axis=1), n_rows)
     target_total = target.total()
     defined = (system_total > 0) & (target_total > 0)
     rows = defined[units.row]
     unit_row, level = units.row[rows], units.level[rows]
-    shown = units.shown[rows] / system_total[unit_row, None]
+    band_exposure = units.band_exposure[rows] / system_total[unit_row, None]
     mass = units.target[rows] / target_total[unit_row]
 
-    p = shown.sum(axis=1)
+    p = band_exposure.sum(axis=1)
     off = (p - mass) / (p + mass)
     unit = 0.5 / log_of(measure["base"])
     rate = unit * np.log1p(off, out=np.zeros_like(off), where=off > -1)
     owed = unit * mass * np.log1p(-off, out=np.zeros_like(off), where=off < 1)
-    cost = costs(shown, rate, attention[unit_row], owed)
-    parts = Contributions(unit_row, level, shown, mass, cost, attention)
+    cost = costs(band_exposure, rate, attention[unit_row], owed)
+    parts = Contributions(unit_row, level, band_exposure, mass, cost, attention)
 
     n_queries = len(judged.qids)
     count = np.bincount(row_query, minlength=n_queries)
@@ -366,8 +368,8 @@ def loss_contributions(
     n_queries = len(judged.qids)
     per_band = shares(by_band(judged.pair_query[pair], band, weight, n_queries, len(bands)))
     if measure["groups"] is None:
-        shown = by_band(pair, band, weight, judged.n_pairs, len(bands))
-        return _of_documents(measure, judged, shown, grade, per_band, groups)
+        band_exposure = by_band(pair, band, weight, judged.n_pairs, len(bands))
+        return _of_documents(measure, judged, band_exposure, grade, per_band, groups)
     form: Any = measure.form
     if form.useful_only:
         counted = grade[pair] > 0
@@ -384,26 +386,26 @@ def loss_contributions(
         len(bands),
     )
     mass = form.scale * units.target
-    over = units.shown.sum(axis=1) - mass
+    over = units.band_exposure.sum(axis=1) - mass
     # groups that are not listed are not shown: each of them costs its squared target
     owed = np.where(units.level == REST, form.scale**2 * units.rest_square, -over * mass)
-    cost = costs(units.shown, over, per_band[units.row], owed)
-    return Contributions(units.row, units.level, units.shown, mass, cost, per_band)
+    cost = costs(units.band_exposure, over, per_band[units.row], owed)
+    return Contributions(units.row, units.level, units.band_exposure, mass, cost, per_band)
 
 
 def _of_documents(
     measure: Any,
     judged: Judged,
-    shown: FloatArray,
+    band_exposure: FloatArray,
     grade: FloatArray,
     per_band: FloatArray,
     groups: Groups | None,
 ) -> Contributions:
     mass = measure.form.targets(judged)
-    over = shown.sum(axis=1) - mass
+    over = band_exposure.sum(axis=1) - mass
     level = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))  # as in LABELS
-    cost = costs(shown, over, per_band[judged.pair_query], -over * mass)
-    parts = Contributions(judged.pair_query, level, shown, mass, cost, per_band)
+    cost = costs(band_exposure, over, per_band[judged.pair_query], -over * mass)
+    parts = Contributions(judged.pair_query, level, band_exposure, mass, cost, per_band)
     if groups is not None:
         memberships = groups.memberships(judged.docnos, "drop")
         own = memberships.take(judged.pair_doc).normalized()
@@ -419,8 +421,8 @@ def _with_unseen(measure: Any, judged: Judged, parts: Contributions) -> Contribu
     """Add the documents that are neither judged nor retrieved, of which only n is known."""
     raw = _raw(measure, judged)
     n_queries = len(judged.qids)
-    known = np.bincount(parts.query, weights=parts.cost.sum(axis=1), minlength=n_queries)
-    rest = np.where(judged.present & (raw > known * (1 + 1e-9) + 1e-12), raw - known, 0.0)
+    explained = np.bincount(parts.query, weights=parts.cost.sum(axis=1), minlength=n_queries)
+    rest = np.where(judged.present & (raw > explained * (1 + 1e-9) + 1e-12), raw - explained, 0.0)
     more = np.flatnonzero(rest > 0)
     return parts.with_unshown(more, REST, rest[more, None] * parts.attention[more])
 

@@ -45,8 +45,8 @@ Reasons = tuple[tuple[str, BoolArray], ...]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a form finds for all queries; arrays have shape (n_queries,)."""
+class FormValues:
+    """What a form makes of all queries; arrays have shape (n_queries,)."""
 
     values: ExposureValues  # EE-D, EE-R and EE-L
     useless: BoolArray  # queries that have no value because nothing is useful
@@ -91,7 +91,7 @@ class Form:
                 f"documents that the user reads: write {self.where}@5"
             )
 
-    def find(self, judged: Judged) -> Found:
+    def find(self, judged: Judged) -> FormValues:
         """Return the values of all queries."""
         raise NotImplementedError
 
@@ -136,7 +136,7 @@ class Form:
         exposure = expected_exposure(weight, judged.pair_of_row, len(useful), samples)
         return grade, useful, exposure, n_useful
 
-    def without_sampling(self, judged: Judged, found: Found) -> Found:
+    def without_sampling(self, judged: Judged, plain: FormValues) -> FormValues:
         """Return values whose EE-D and EE-L are right in expectation for any number of samples.
 
         The mean exposure of N rankings has the squared norm ((N - 1) D + W) / N in expectation,
@@ -146,7 +146,7 @@ class Form:
         """
         ranked = judged.run
         if not ranked.sampled:
-            return found
+            return plain
         query = judged.ranking_query
         n = np.bincount(query, minlength=len(judged.qids))
         alone = np.flatnonzero(n == 1)
@@ -157,11 +157,11 @@ class Form:
                 "'sample' of a ranking that is always the same, or say estimator='plain'"
             )
         square = total(query, self.shown(judged).square(), len(n)) / np.maximum(n, 1)
-        values = found.values
+        values = plain.values
         added = np.where(n > 0, (square - values.disparity.value) / np.maximum(n - 1, 1), 0.0)
         disparity = replace(values.disparity, value=values.disparity.value - added)
         loss = replace(values.loss, value=values.loss.value - added)
-        return replace(found, values=replace(values, disparity=disparity, loss=loss))
+        return replace(plain, values=replace(values, disparity=disparity, loss=loss))
 
 
 def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
@@ -174,8 +174,8 @@ def summed(
 ) -> SparseRows:
     """Return weights of pairs, summed over each query's groups."""
     shape = (len(judged.qids), memberships.n_rows)
-    shown = attention_matrix(judged.pair_query[pair], judged.pair_doc[pair], weight, shape)
-    return group_exposure(shown, memberships)
+    attention = attention_matrix(judged.pair_query[pair], judged.pair_doc[pair], weight, shape)
+    return group_exposure(attention, memberships)
 
 
 class PaperForm(Form):
@@ -186,7 +186,7 @@ class PaperForm(Form):
         self.exact = measure.settings["bounds"] == "exact"
         self.n: str | int = measure.settings["n"]
 
-    def find(self, judged: Judged) -> Found:
+    def find(self, judged: Judged) -> FormValues:
         """Return the values of all queries."""
         n, is_open = self.n_documents(judged), self.n == "judged+retrieved"
         n_queries = len(judged.qids)
@@ -211,7 +211,7 @@ class PaperForm(Form):
         # their number; exact bounds and those of a cascade count all
         every = self.exact or self.cutoff is None or self.model.stop > 0
         decides = every | (n_useful < (self.cutoff or 0))
-        return Found(
+        return FormValues(
             values,
             useless=n_useful == 0,
             undefined=undefined,
@@ -231,24 +231,24 @@ class PaperForm(Form):
 
     def n_documents(self, judged: Judged) -> IntArray:
         """Return the number n of documents of each query; shape (n_queries,)."""
-        wanted: Any = self.n
+        rule: Any = self.n
         n_queries = len(judged.qids)
-        known = np.bincount(judged.pair_query, minlength=n_queries)
-        if wanted == "judged+retrieved":
-            return known
-        if wanted == "judged":
+        pairs = np.bincount(judged.pair_query, minlength=n_queries)
+        if rule == "judged+retrieved":
+            return pairs
+        if rule == "judged":
             return counts(judged.pair_query, ~np.isnan(judged.pair_label), n_queries)
         n = (
-            np.full(n_queries, wanted, dtype=np.int64)
-            if isinstance(wanted, int)
-            else self._n_of_column(judged, wanted)
+            np.full(n_queries, rule, dtype=np.int64)
+            if isinstance(rule, int)
+            else self._n_of_column(judged, rule)
         )
-        short = n < known
+        short = n < pairs
         if short.any():
             at = int(np.flatnonzero(short)[0])
             useful = counts(judged.pair_query, self.grades(judged.pair_label) > 0, n_queries)
             raise InputError(
-                f"{self.where}: n is {n[at]} for qid {judged.qids[at]!r}, but {known[at]} of its "
+                f"{self.where}: n is {n[at]} for qid {judged.qids[at]!r}, but {pairs[at]} of its "
                 f"documents are judged or retrieved, {useful[at]} of them useful; "
                 "n is the number of all documents of a query"
             )
@@ -280,8 +280,8 @@ class PaperForm(Form):
         query = judged.ranking_query
         depth = n if self.cutoff is None else np.minimum(n, self.cutoff)
         short = np.diff(ranked.ranking_start) < depth[query]
-        wanted = "n" if self.cutoff is None else f"min({self.cutoff}, n)"
-        reason = f"a ranking has fewer than {wanted} documents, so that the exact bounds, "
+        full = "n" if self.cutoff is None else f"min({self.cutoff}, n)"
+        reason = f"a ranking has fewer than {full} documents, so that the exact bounds, "
         return ((f"{reason}those of full rankings, do not hold", counts(query, short, len(n)) > 0),)
 
 
@@ -301,16 +301,16 @@ class ExpevalForm(Form):
             raise ParameterError(f"{self.name}: variant='expeval' has no cutoff; drop @k")
         self.complete: bool = measure.settings["complete"]
 
-    def find(self, judged: Judged) -> Found:
+    def find(self, judged: Judged) -> FormValues:
         """Return the values of all queries."""
         n_queries = len(judged.qids)
         grade, useful, exposure, n_useful = self.of_pairs(judged)
-        known = grade if self.complete else np.where(useful, grade, np.nan)
+        labeled_grade = grade if self.complete else np.where(useful, grade, np.nan)
         query = judged.pair_query
-        grades = make_grades(query, known, n_queries)
+        grades = make_grades(query, labeled_grade, n_queries)
         values = expeval_values(exposure, query, grades, self.model, complete=self.complete)
         # with complete labels every grade has a target
-        return Found(values, (n_useful == 0) & (not self.complete))
+        return FormValues(values, (n_useful == 0) & (not self.complete))
 
 
 class ExpevalGroupsForm(ExpevalForm):
@@ -325,24 +325,24 @@ class ExpevalGroupsForm(ExpevalForm):
         self.groups = measure.settings["groups"]
         self.disparity_needs_useful = bool(measure.settings["useful_only"])
 
-    def find(self, judged: Judged) -> Found:
+    def find(self, judged: Judged) -> FormValues:
         """Return the values of all queries."""
         n_queries = len(judged.qids)
         grade, useful, exposure, n_useful = self.of_pairs(judged)
         counted = np.flatnonzero(~np.isnan(grade) if self.complete else useful)
         grades = make_grades(judged.pair_query[counted], grade[counted], n_queries)
-        wanted = expeval_target(grades, self.model)[grades.of_pair]
+        target = expeval_target(grades, self.model)[grades.of_pair]
         memberships = self.groups.memberships(judged.docnos, "drop").binary()
         ones = summed(judged, memberships, np.ones(len(counted)), counted)
         values = expeval_group_values(
             summed(judged, memberships, exposure[counted], counted),
-            summed(judged, memberships, wanted, counted),
+            summed(judged, memberships, target, counted),
             n_useful,
             counts(judged.pair_query, counted, n_queries),
             np.bincount(ones.row, minlength=n_queries),
             self.model,
         )
-        return Found(values, (n_useful == 0) & (not self.complete))
+        return FormValues(values, (n_useful == 0) & (not self.complete))
 
 
 class FairRAGForm(Form):
@@ -353,7 +353,7 @@ class FairRAGForm(Form):
         if not isinstance(self.model, MU):
             raise ParameterError(f"{self.name}: variant='fair-rag' goes with browsing='MU' only")
 
-    def find(self, judged: Judged) -> Found:
+    def find(self, judged: Judged) -> FormValues:
         """Return the values of all queries."""
         n_queries = len(judged.qids)
         grade, useful, exposure, n_useful = self.of_pairs(judged)
@@ -364,7 +364,7 @@ class FairRAGForm(Form):
             int(self.cutoff or 0),
             counts(judged.pair_query, ~np.isnan(grade), n_queries),
         )
-        return Found(values, n_useful == 0)
+        return FormValues(values, n_useful == 0)
 
 
 class Task2Form(Form):
@@ -416,19 +416,19 @@ class Task2Form(Form):
         memberships = self.groups.memberships(judged.docnos, "drop")
         return group_exposure(rows.weighted(weight).matrix, memberships.take(judged.pair_doc))
 
-    def find(self, judged: Judged) -> Found:
+    def find(self, judged: Judged) -> FormValues:
         """Return the values of all queries."""
         n_queries = len(judged.qids)
         _, useful, exposure, n_useful = self.of_pairs(judged)
         exposure = exposure * useful if self.useful_only else exposure
         memberships = self.groups.memberships(judged.docnos, "drop")
         system = summed(judged, memberships, exposure, np.arange(judged.n_pairs))
-        wanted: Any = system.take(np.full(n_queries, -1))
+        target: Any = system.take(np.full(n_queries, -1))
         if self.target is not None:
-            wanted = self.target.for_qids(judged.qids)
-        disparity, relevance, loss = loss_parts(system, wanted, self.scale)
-        untargeted = wanted.total() == 0
-        square = self.scale**2 * wanted.square()
+            target = self.target.for_qids(judged.qids)
+        disparity, relevance, loss = loss_parts(system, target, self.scale)
+        untargeted = target.total() == 0
+        square = self.scale**2 * target.square()
         highest = self._highest(n_useful, memberships)
         zero = np.zeros(n_queries)
         values = ExposureValues(
@@ -436,7 +436,7 @@ class Task2Form(Form):
             Bounded(relevance, zero, highest, zero, 0.0),
             Bounded(loss, zero, highest + square, highest + square, 1.0),
         )
-        return Found(values, n_useful == 0, untargeted)
+        return FormValues(values, n_useful == 0, untargeted)
 
     def _highest(self, n_useful: Any, memberships: Memberships) -> FloatArray:
         """Return what no disparity is above; NaN where it has no end; shape (n_queries,).
@@ -525,9 +525,9 @@ class ExpectedExposure(FairMeasure):
     takes_exposure = True
     form: Form
 
-    def special_defaults(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return, with groups, the defaults of TREC Fair Ranking 2022's Task 2."""
-        if "groups" in given and given.get("variant", "paper") == "paper":
+        if "groups" in params and params.get("variant", "paper") == "paper":
             return {"browsing": "TREC", "normalize": False}
         return {}
 
@@ -542,12 +542,12 @@ class ExpectedExposure(FairMeasure):
         # the three share what they compute
         self._shared = ("exposure", tuple({**self.params, "normalize": None}.items()))
 
-    def _found(self, judged: Judged) -> Found:
+    def _of_form(self, judged: Judged) -> FormValues:
         if self._shared not in judged.cache:
-            found = self.form.find(judged)
+            values = self.form.find(judged)
             if self.params.get("estimator") == "unbiased":
-                found = self.form.without_sampling(judged, found)
-            judged.cache[self._shared] = found
+                values = self.form.without_sampling(judged, values)
+            judged.cache[self._shared] = values
         return judged.cache[self._shared]  # type: ignore[no-any-return]
 
     def scales(self, judged: Judged) -> FloatArray:
@@ -558,29 +558,29 @@ class ExpectedExposure(FairMeasure):
 
     def widths(self, judged: Judged) -> FloatArray:
         """Return how far apart the bounds of raw values are; NaN where that is undefined."""
-        part: Bounded = getattr(self._found(judged).values, self.PART)
+        part: Bounded = getattr(self._of_form(judged).values, self.PART)
         return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
 
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
         if self.form.lacking:
             raise ParameterError(self.form.lacking)
-        found = self._found(judged)
-        part: Bounded = getattr(found.values, self.PART)
+        whole_values = self._of_form(judged)
+        part: Bounded = getattr(whole_values.values, self.PART)
         present, whole = judged.present, self.PART == "disparity"
-        n_decides = found.disparity_has_n or not whole
-        if found.n is not None and n_decides and "sizes compared" not in judged.cache:
+        n_decides = whole_values.disparity_has_n or not whole
+        if whole_values.n is not None and n_decides and "sizes compared" not in judged.cache:
             judged.cache["sizes compared"] = True
-            self._compare_sizes(judged, found.n)
+            self._compare_sizes(judged, whole_values.n)
         reasons = []
-        if not whole and found.untargeted is not None:
-            reasons.append(("there is no target", found.untargeted))
+        if not whole and whole_values.untargeted is not None:
+            reasons.append(("there is no target", whole_values.untargeted))
         if not whole or self.form.disparity_needs_useful:
-            reasons.append(("no useful document in the labels", found.useless))
-        reasons.extend(found.undefined)
+            reasons.append(("no useful document in the labels", whole_values.useless))
+        reasons.extend(whole_values.undefined)
         if self.normalize:
             result = np.where(present, part.normalized(), part.worst_normalized)
-            reasons.extend(found.unbounded)
+            reasons.extend(whole_values.unbounded)
             reasons.append((part.why, present & np.isnan(result)))
         else:
             result = np.where(present, part.value, part.worst)

@@ -72,8 +72,8 @@ class ExpectedUtility(FairMeasure):
     @property
     def utility(self) -> Utility:
         """The string utility."""
-        found: Utility = self.needed("utility", "a utility: write EU(utility='rougeL')")
-        return found
+        utility: Utility = self.needed("utility", "a utility: write EU(utility='rougeL')")
+        return utility
 
     @property
     def better(self) -> str:
@@ -92,8 +92,8 @@ class ExpectedUtility(FairMeasure):
                 f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
             )
         pair, of_pair = np.unique(query * max(1, len(texts)) + code, return_inverse=True)
-        asked, said = np.divmod(pair, max(1, len(texts)))
-        distinct = self.utility([texts[i] for i in said], [gold[i] for i in asked])
+        asked, answered = np.divmod(pair, max(1, len(texts)))
+        distinct = self.utility([texts[i] for i in answered], [gold[i] for i in asked])
         value = np.array(distinct, dtype=np.float64)[of_pair]
         bound = self["upper_bound"]
         return query, value if bound is None else bound - value

@@ -183,14 +183,14 @@ class Explanation:
         Costs are over all queries, exposure over those with rankings. `level` is the group of each
         unit; None: the units' own.
         """
-        parts, shown = system.parts, system.present & self.defined
+        parts, counted = system.parts, system.present & self.defined
         levels, place = np.unique(parts.level if level is None else level, return_inverse=True)
-        rankings = max(int(shown.sum()), 1)
-        exposed = parts.shown.sum(axis=1)
+        rankings = max(int(counted.sum()), 1)
+        exposed = parts.band_exposure.sum(axis=1)
         exposure = np.bincount(place, weights=exposed, minlength=len(levels)) / rankings
         target = np.bincount(place, weights=parts.target, minlength=len(levels)) / rankings
         cost = np.bincount(place, weights=parts.cost.sum(axis=1), minlength=len(levels))
-        n_queries = np.int64(len(shown))
+        n_queries = np.int64(len(counted))
         both = np.unique(place[exposed > 0] * n_queries + parts.query[exposed > 0])
         frame = names.frame(levels)
         frame["exposure"] = exposure
@@ -202,10 +202,10 @@ class Explanation:
 
     def _ranks(self, system: System) -> pd.DataFrame:
         """Return attention and cost of each band of ranks, in the mean."""
-        bands, shown = self.bands, system.present & self.defined
+        bands, counted = self.bands, system.present & self.defined
         # a mean over no query is unknown, not 0
         cost = system.parts.cost.sum(axis=0) / (self._n or np.nan)
-        attention = system.parts.attention.sum(axis=0) / (int(shown.sum()) or np.nan)
+        attention = system.parts.attention.sum(axis=0) / (int(counted.sum()) or np.nan)
         frame = pd.DataFrame(
             {
                 "ranks": pd.Series(bands.names, dtype="str"),
@@ -251,7 +251,7 @@ class Explanation:
         return texts, share
 
     def _long(self, parts: Contributions) -> pd.DataFrame:
-        unit, band = np.nonzero((parts.cost != 0) | (parts.shown != 0))
+        unit, band = np.nonzero((parts.cost != 0) | (parts.band_exposure != 0))
         bands = np.array(self.bands.names, dtype=object)
         names = self.names.frame(parts.level[unit])
         return pd.DataFrame(
@@ -259,7 +259,7 @@ class Explanation:
                 QID: pd.Series(self.qids[parts.query[unit]], dtype="str"),
                 **{c: names[c] for c in names.columns},
                 "ranks": pd.Series(bands[band], dtype="str"),
-                "exposure": parts.shown[unit, band],
+                "exposure": parts.band_exposure[unit, band],
                 "cost": parts.cost[unit, band],
             }
         )
@@ -305,15 +305,15 @@ def _figure(explanation: Explanation, path: str | PathLike[str] | None) -> Any:
     figure = new_figure((10, 2.9 + 0.3 * rows + 2.6), "the plot of an explanation")
     halves: Any = figure.subfigures(2, 1, height_ratios=[0.3 * rows + 1.6, 3.2])
     top, bottom = halves
-    shown, costs = top.subplots(1, 2, sharey=True)
-    _exposures(shown, groups, explanation)
+    exposures, costs = top.subplots(1, 2, sharey=True)
+    _exposures(exposures, groups, explanation)
     _bars(costs, groups, explanation)
     ranks, queries = bottom.subplots(1, 2)
     _ranks(ranks, explanation)
     _queries(queries, explanation)
     figure.suptitle(_title(explanation), fontsize=10, x=0.01, ha="left")
-    open_axes(shown, costs, ranks, queries)
-    for axes in (shown, costs, ranks, queries):
+    open_axes(exposures, costs, ranks, queries)
+    for axes in (exposures, costs, ranks, queries):
         axes.tick_params(labelsize=8)
     if path is not None:
         figure.savefig(path, dpi=150)
@@ -538,12 +538,12 @@ def explain(
                 parts = awrf_contributions(measure, judged, of_ranks)
             else:
                 parts = loss_contributions(measure, judged, of_ranks, groups)
-        shown = defined & judged.present
+        counted = defined & judged.present
         lost = np.flatnonzero(defined & ~judged.present)
         cost = 1.0 - value if isinstance(measure, type(AWRF)) else value
         outside = np.zeros((len(lost), len(of_ranks)))
         outside[:, -1] = cost[lost]
-        parts = parts.kept(shown).with_unshown(lost, ABSENT, outside)
+        parts = parts.kept(counted).with_unshown(lost, ABSENT, outside)
         systems.append(System(parts, value, cost, judged.present))
     before = systems[1] if baseline is not None else None
     return Explanation(measure, labels.qids, names, of_ranks, defined, systems[0], before)

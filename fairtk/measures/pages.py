@@ -75,9 +75,9 @@ def page_of(measure: FairMeasure) -> MeasurePage:
         "reads from the qrels": ", ".join(kind.QREL_COLUMNS),
     }
     rows = [[n, default_text(p), p.desc or ""] for n, p in kind.SUPPORTED_PARAMS.items()]
-    found = _sections(_file_of(kind), kind.NAME)
+    sections = _sections(_file_of(kind), kind.NAME)
     return MeasurePage(
-        kind.NAME, kind.PRETTY_NAME, text, facts, found, rows, getattr(measure, "notes", "")
+        kind.NAME, kind.PRETTY_NAME, text, facts, sections, rows, getattr(measure, "notes", "")
     )
 
 
@@ -106,8 +106,8 @@ def _letters(formula: str) -> str:
     return re.sub(r" {2,3}(?! )", " ", text)
 
 
-def _quotient(found: re.Match[str]) -> str:
-    above, below = (x if x.isalnum() else f"({x})" for x in found.groups())
+def _quotient(match: re.Match[str]) -> str:
+    above, below = (x if x.isalnum() else f"({x})" for x in match.groups())
     return f"{above} / {below}"
 
 
@@ -124,8 +124,8 @@ def _file_of(kind: type) -> str:
 
 def _sections(text: str, name: str) -> dict[str, str]:
     parts = re.split(r"^## (.+)\n", text, flags=re.M)[1:]
-    found = dict(zip(parts[::2], (p.strip() for p in parts[1::2]), strict=True))
-    unknown = [heading for heading in found if heading not in SECTIONS]
+    sections = dict(zip(parts[::2], (p.strip() for p in parts[1::2]), strict=True))
+    unknown = [heading for heading in sections if heading not in SECTIONS]
     if unknown:
         raise ValueError(f"the page of {name} has the section {unknown[0]!r}; known: {SECTIONS}")
-    return found
+    return sections

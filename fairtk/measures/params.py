@@ -168,8 +168,8 @@ class _Reader:
         for keyword in [*keywords, *node.keywords]:
             self.node, name = keyword.value, str(keyword.arg)
             if name not in measure.SUPPORTED_PARAMS:
-                known = suggestion(name, measure.SUPPORTED_PARAMS)
-                raise ParameterError(f"{measure.NAME} has no parameter {name!r}{known}")
+                near = suggestion(name, measure.SUPPORTED_PARAMS)
+                raise ParameterError(f"{measure.NAME} has no parameter {name!r}{near}")
             if name in named or name in measure.params:
                 raise ParameterError(f"{measure.NAME} has two values of {name}")
             named[name] = self._argument(keyword.value)
@@ -255,11 +255,11 @@ class Param(ParamInfo):  # type: ignore[misc]
         kinds = self.dtype if isinstance(self.dtype, tuple) else (self.dtype,)
         wrong_bool = isinstance(value, bool) and bool not in kinds
         if value is not None and (wrong_bool or not isinstance(value, kinds)):
-            wanted = " or ".join(k.__name__ for k in kinds)
+            types = " or ".join(k.__name__ for k in kinds)
             is_measure = isinstance(value, ir_measures.Measure)  # RBP is a measure's name, too
             quoted = f"; in quotes: {name}={str(value)!r}" if is_measure and str in kinds else ""
             raise ParameterError(
-                f"{measure}: {name} must be of type {wanted}; found {_one_line(value)}{quoted}"
+                f"{measure}: {name} must be of type {types}; found {_one_line(value)}{quoted}"
             )
         if self.choices is not NOT_GIVEN and value not in self.choices:
             raise ParameterError(
@@ -330,10 +330,10 @@ class ObjectParam(Param):
                 return self._remembered(value, name, measure), value
         value, _ = super().accept(value, name, measure)
         try:
-            found = self.resolve(value)
+            meant = self.resolve(value)
         except InputError as error:
             raise ParameterError(f"{measure}: {name}: {error}") from None
-        return self._remembered(found, name, measure), found
+        return self._remembered(meant, name, measure), meant
 
     def _remembered(self, value: Any, name: str, measure: str) -> str:
         text = self.write(value)
@@ -353,8 +353,8 @@ class ObjectParam(Param):
 
     def resolve(self, value: Any) -> Any:
         """Return the object that the string form leads to."""
-        given = self._given.get(value)
-        return self.read(value) if given is None else given
+        remembered = self._given.get(value)
+        return self.read(value) if remembered is None else remembered
 
 
 class MeasureParam(ObjectParam):

@@ -418,10 +418,10 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
             return pd.DataFrame(
                 {f: _column(v) for f, v in zip(fields, map(list, columns), strict=True)}
             )
-    found = next(iter(rows)) if rows else data
+    first = next(iter(rows)) if rows else data
     raise ColumnError(
         f"{where} must be a DataFrame, a mapping of queries to mappings of documents to values, or "
-        f"named tuples with the same fields; found {found!r:.80} ({type(found).__name__})"
+        f"named tuples with the same fields; found {first!r:.80} ({type(first).__name__})"
     )
 
 
@@ -543,13 +543,13 @@ def _tabled(
 
 def _evaluator_for(measures: Sequence[Any], judged: Judged) -> Any:
     """Return the evaluator of others' measures, made once for all runs: it copies the labels."""
-    known, key = judged.qrels.cache, ("evaluator", *measures)
-    if key not in known:
+    cache, key = judged.qrels.cache, ("evaluator", *measures)
+    if key not in cache:
         if LABEL in judged.qrels.frame.columns:
             whole_labels(measures, judged.qrels.labels, judged.where)
         labels = labels_for(measures, judged.qrels)
-        known[key] = FallbackProvider(_other_providers()).evaluator(measures, labels)
-    return known[key]
+        cache[key] = FallbackProvider(_other_providers()).evaluator(measures, labels)
+    return cache[key]
 
 
 def _require_columns(measures: Sequence[Any], judged: Judged) -> None:

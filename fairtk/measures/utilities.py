@@ -88,20 +88,20 @@ class Utility(ByContent, ABC):
                 missing or not a string. The message names the position.
         """
         predicted = self._listed(predictions, "predictions")
-        wanted = self._listed(golds, "golds")
-        if len(predicted) != len(wanted):
+        references = self._listed(golds, "golds")
+        if len(predicted) != len(references):
             raise InputError(
-                f"utility {self.name}: {len(predicted)} predictions and {len(wanted)} gold "
+                f"utility {self.name}: {len(predicted)} predictions and {len(references)} gold "
                 "answers; give one gold answer (or list of them) per prediction"
             )
-        known: dict[tuple[str, Any], float] = {}
+        scores: dict[tuple[str, Any], float] = {}
         values = []
-        for i, (prediction, gold) in enumerate(zip(predicted, wanted, strict=True)):
+        for i, (prediction, gold) in enumerate(zip(predicted, references, strict=True)):
             key = (prediction, gold if isinstance(gold, str) else self._as_tuple(gold, i))
             try:
-                value = known[key]
+                value = scores[key]
             except (KeyError, TypeError):  # a TypeError is something that cannot be hashed
-                value = known[key] = self._best(prediction, key[1], i)
+                value = scores[key] = self._best(prediction, key[1], i)
             values.append(value)
         return values
 
@@ -179,12 +179,12 @@ class Accuracy(Utility):
     def _checked(labels: Iterable[str]) -> list[str]:
         if isinstance(labels, str) or not isinstance(labels, Iterable):
             raise ParameterError(f"accuracy: labels must be a list of strings; found {labels!r}")
-        found = list(labels)
-        wrong = [label for label in found if not isinstance(label, str)]
-        if wrong or not found:
+        texts = list(labels)
+        wrong = [label for label in texts if not isinstance(label, str)]
+        if wrong or not texts:
             what = repr(wrong[0]) if wrong else "an empty list"
             raise ParameterError(f"accuracy: labels must be a list of strings; found {what}")
-        return found
+        return texts
 
     def score(self, prediction: str, gold: str) -> float:
         """Return 1.0 or 0.0."""
@@ -311,17 +311,17 @@ def common_words(reference: Sequence[str], hypothesis: Sequence[str]) -> set[str
         row = ((row + hits) | (row - hits)) & full
         rows.append(row)
 
-    found: set[str] = set()
+    common: set[str] = set()
     i, j = len(reference) - 1, len(hypothesis) - 1
     while i >= 0 and j >= 0:
         if reference[i] == hypothesis[j]:
-            found.add(reference[i])
+            common.add(reference[i])
             i, j = i - 1, j - 1
         elif rows[i] >> j & 1:
             j -= 1
         else:
             i -= 1
-    return found
+    return common
 
 
 def _sentences(text: str) -> list[list[str]]:
