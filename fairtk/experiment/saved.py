@@ -37,11 +37,15 @@ from fairtk.experiment.store import Store, StoredCell
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
+    LABEL,
     OF_EXPOSURE,
+    QANSWER,
     QID,
+    QUERY,
     RANK,
     SAMPLE,
     SCORE,
+    TEXT,
     TO_IR_MEASURES,
     FloatArray,
     Run,
@@ -499,6 +503,12 @@ class _Run(TypedDict, total=False):
     warnings: list[str]
 
 
+class _Environment(TypedDict, total=False):
+    """What is read of the environment, which says more."""
+
+    packages: dict[str, str]
+
+
 @dataclass(frozen=True)
 class _Config:
     systems: dict[str, str]  # the file of each system's rows
@@ -515,6 +525,9 @@ class _Manifest:
 
 
 _TEXTS = {"system": str, QID: str, "measure": str}
+_NUMBERS = dict.fromkeys((SCORE, RANK, SAMPLE, LABEL, EXPOSURE), float)
+_OFTEN = {**dict.fromkeys((DOCNO, QUERY, TEXT, QANSWER), str), **_NUMBERS}
+"""The kinds of columns that a table of a system or of labels may have."""
 _COUNTS = dict.fromkeys(("n", "undefined", "failed"), float)
 _TABLES: dict[str, dict[str, type]] = {
     "per_query.parquet": {**_TEXTS, "value": float},
@@ -593,7 +606,7 @@ class _SavedFolder:
             "failures": self._table("failures.parquet"),
             "baseline": config["baseline"],
             "config": config["experiment"],
-            "environment": self._json(ENVIRONMENT, dict),
+            "environment": self._json(ENVIRONMENT, _Environment),
         }
 
     def rows(
@@ -661,14 +674,18 @@ class _SavedFolder:
         """Return a table that has columns of these kinds."""
         path = self._checked(name)
         frame = read_parquet(path)[0]
-        for column, kind in columns.items():
+        # what the manifest vouches for may have columns of any kind
+        often = _OFTEN if self.digests is None else {}
+        there = {name: kind for name, kind in often.items() if name in frame.columns}
+        for column, kind in {**there, **columns}.items():
             if column not in frame.columns:
                 raise FormatError(
                     f"the column {column!r} is missing; found: {list(frame.columns)}", path
                 )
             values = frame[column]
             fits = is_string_dtype if kind is str else is_numeric_dtype
-            if not fits(values) or (kind is str and values.isna().any()):
+            gaps = kind is str and column in columns and values.isna().any()
+            if (len(values) and not fits(values)) or gaps:
                 what = "texts" if kind is str else "numbers"
                 raise FormatError(f"the column {column!r} must have {what}", path)
         return frame

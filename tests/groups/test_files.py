@@ -164,11 +164,14 @@ def test_other_formats_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("odd", ["\\u0000", "\\ud800"])
-def test_names_in_json_that_no_file_could_hold_are_named_with_their_line(tmp_path, odd):
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [("\\u0000", "has the character U"), ("\\ud800", "it has half a character")],
+)
+def test_names_in_json_that_no_file_could_hold_are_named_with_their_line(tmp_path, odd, reason):
     path = tmp_path / "gender.jsonl"
     path.write_text(f'{{"docno": "d", "group": "f"}}\n{{"docno": "e{odd}", "group": "f"}}\n')
-    with pytest.raises(FormatError, match="has the character U") as caught:
+    with pytest.raises(FormatError, match=reason) as caught:
         Groups.read(path)
     assert caught.value.line == 2
 
