@@ -144,8 +144,8 @@ class SystemComparison:
                 system = record["system"]
                 record["undefined"] = table.shape[1] - record["n"]
                 if margin is not None:
-                    wanted = margins.get(measure) if system != self.baseline else None
-                    record |= self._within(measure, defined, system, wanted)
+                    own_margin = margins.get(measure) if system != self.baseline else None
+                    record |= self._within(measure, defined, system, own_margin)
                 if variances is not None:
                     confidence = drawing["confidence"]
                     record |= self._by_level(measure, defined, system, variances, confidence)
@@ -216,8 +216,8 @@ class SystemComparison:
         if system == self.baseline:
             return dict.fromkeys(names, math.nan)
         differences, variance = self._differences(measure, table, system, variances)
-        found = two_levels(differences, variance, confidence=confidence)
-        return {name: getattr(found, name) for name in names}
+        levels = two_levels(differences, variance, confidence=confidence)
+        return {name: getattr(levels, name) for name in names}
 
     def _differences(
         self,
@@ -246,8 +246,8 @@ class SystemComparison:
             for system in self.systems:
                 if system == self.baseline or defined.shape[1] < 2:
                     continue
-                found = two_levels(*self._differences(measure, defined, system, variances))
-                of_queries = found.error_queries**2 * found.n
+                levels = two_levels(*self._differences(measure, defined, system, variances))
+                of_queries = levels.error_queries**2 * levels.n
                 for n in n_samples:
                     _, then = self._differences(measure, defined, system, variances, n)
                     deviation = math.sqrt(of_queries + max(float(then.mean()), 0.0))
@@ -299,8 +299,8 @@ class Comparison:
             ``run``, ``measure``, ``n_samples``, ``deviation_queries`` (of true differences over
             queries), ``deviation`` (of sampled ones), ``queries`` (NaN: see `fairtk.precision`).
         """
-        found = self._systems.plan(self._variances, difference, n_samples, options)
-        return found.rename(columns={"system": "run"})
+        table = self._systems.plan(self._variances, difference, n_samples, options)
+        return table.rename(columns={"system": "run"})
 
 
 def compare(
@@ -342,68 +342,72 @@ def compare(
     Raises:
         InputError: a file, frame or measure cannot be used, or there is nothing to compare.
     """
-    for kind, name, known in (
+    for kind, name, choices in (
         ("test", test, TESTS),
         ("correction", correction or "none", CORRECTIONS),
         ("choice of queries", queries, QUERIES),
     ):
-        if name not in known:
-            raise NotFoundError(kind, name, known)
+        if name not in choices:
+            raise NotFoundError(kind, name, choices)
     with warnings.catch_warnings():
         if queries == "common":  # what a run lacks does not count
             warnings.simplefilter("ignore", MissingWarning)
         frames: dict[str, pd.DataFrame] = {}
-        found, labels = evaluated(qrels, runs, measures, frames, **options)
-    if len(found.runs) < 2:
+        evaluation, labels = evaluated(qrels, runs, measures, frames, **options)
+    if len(evaluation.runs) < 2:
         raise InputError("there is nothing to compare: give at least two runs")
-    first = _baseline(found, baseline)
-    qids = _queries(found, queries)
+    first = _baseline(evaluation, baseline)
+    qids = _queries(evaluation, queries)
     drawing = {"test": test, "confidence": confidence, "resamples": resamples, "seed": seed}
-    names = [run.file for run in found.runs]
-    by_label = {written(measure): measure for measure in found.measures}
+    names = [run.file for run in evaluation.runs]
+    by_label = {written(measure): measure for measure in evaluation.measures}
     tables = {
-        text: pd.DataFrame([[run.values[m][q] for q in qids] for run in found.runs], names, qids)
+        text: pd.DataFrame(
+            [[run.values[m][q] for q in qids] for run in evaluation.runs], names, qids
+        )
         for text, m in by_label.items()
     }
     systems = SystemComparison(
         tables, names, first.file, lambda text: getattr(by_label[text], "better", "higher")
     )
     variances = SamplingVariances(frames.__getitem__, labels.with_text_ids(), by_label)
-    margin = _by_label(margin, found)
+    margin = _by_label(margin, evaluation)
     table = systems.table(drawing, correction, margin, variances if levels else None)
     table = table.rename(columns={"system": "run"}).drop(columns="undefined")
     settings = drawing | {"correction": correction or "none", "queries": queries}
     settings |= {"margin": margin, "levels": levels}
-    return Comparison(table, found, first.name, settings, systems, variances)
+    return Comparison(table, evaluation, first.name, settings, systems, variances)
 
 
-def _by_label(margin: Margin, found: EvaluatedRuns) -> Margin:
+def _by_label(margin: Margin, evaluation: EvaluatedRuns) -> Margin:
     """Return margins by the measures' labels, also where they were asked for otherwise."""
     if not isinstance(margin, Mapping):
         return margin
-    asked = {text.strip(): written(m) for m, text in found.written.items()}
-    labels = {written(m) for m in found.measures}
+    asked = {text.strip(): written(m) for m, text in evaluation.written.items()}
+    labels = {written(m) for m in evaluation.measures}
     return {
         text if text in labels else asked.get(text.strip()) or written(parse(text)): value
         for text, value in margin.items()
     }
 
 
-def _baseline(found: EvaluatedRuns, asked: Any) -> RunValues:
+def _baseline(evaluation: EvaluatedRuns, asked: Any) -> RunValues:
     if asked is None:
-        return found.runs[0]
+        return evaluation.runs[0]
     text = fspath(asked) if isinstance(asked, str | PathLike) else str(asked)
-    for run in found.runs:
+    for run in evaluation.runs:
         if text in (run.file, run.name):
             return run
-    raise NotFoundError("baseline", text, [name for r in found.runs for name in (r.file, r.name)])
+    raise NotFoundError(
+        "baseline", text, [name for r in evaluation.runs for name in (r.file, r.name)]
+    )
 
 
-def _queries(found: EvaluatedRuns, queries: str) -> list[str]:
+def _queries(evaluation: EvaluatedRuns, queries: str) -> list[str]:
     if queries == "all":
-        return found.qids
-    common = set.intersection(*(run.found for run in found.runs))
-    qids = [qid for qid in found.qids if qid in common]
+        return evaluation.qids
+    common = set.intersection(*(run.found for run in evaluation.runs))
+    qids = [qid for qid in evaluation.qids if qid in common]
     if not qids:
         raise InputError("no query of the qrels is in all runs: compare over all queries instead")
     return qids

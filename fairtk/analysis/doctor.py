@@ -162,8 +162,8 @@ def doctor(
     labels, wrong = read_noting(qrels, "qrels", _labels)
     attributes, wrong_groups = _read_groups(groups)
     results += wrong + wrong_groups
-    given = GivenGroups.read(tuple(attributes), () if target is None else (target,))
-    given.labels = labels
+    given_groups = GivenGroups.read(tuple(attributes), () if target is None else (target,))
+    given_groups.labels = labels
     empty = pd.DataFrame(columns=findings.COLUMNS)
     for what, frame in (("run", ranking), ("qrels", labels)):
         if frame is None or frame.empty:
@@ -178,14 +178,14 @@ def doctor(
     results += findings.rankings(ranking, ranked, cutoff)
     for attribute in attributes:
         results += findings.groups(attribute, ranked, labels, cutoff, support)
-    targets = _targets(given)
+    targets = _targets(given_groups)
     for name, fitted in targets.items():
-        attribute = given.attributes.get(name, given.crossed)
+        attribute = given_groups.attributes.get(name, given_groups.crossed)
         results += findings.targets(attribute, fitted, ranked, cutoff)
     moved = empty
     if set(ranking[QID]) & set(labels[QID]):
         asked = list(measures) or _measures(cutoff, list(targets))
-        whole = {_text(m): completed(given, parse_with(given, m)) for m in asked}
+        whole = {_text(m): completed(given_groups, parse_with(given_groups, m)) for m in asked}
         moved, wrong = _moved(ranking, labels, whole)
         results += wrong
     results += findings.said_of(ranking, moved, cutoff)
@@ -254,20 +254,20 @@ def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:
     return attributes, findings
 
 
-def _targets(given: GivenGroups) -> dict[str, Target]:
+def _targets(given_groups: GivenGroups) -> dict[str, Target]:
     """Return the target of each attribute that it fits, or of all of them crossed.
 
     Raises:
         InputError: it fits none.
     """
-    if not given.targets or not given.attributes:
+    if not given_groups.targets or not given_groups.attributes:
         return {}
     targets: dict[str, Target] = {}
-    every = [*given.attributes.values(), given.crossed]
+    every = [*given_groups.attributes.values(), given_groups.crossed]
     for groups in every:
-        if groups.name not in targets and (groups is not given.crossed or not targets):
+        if groups.name not in targets and (groups is not given_groups.crossed or not targets):
             try:
-                targets[groups.name] = given.target(groups, "doctor").for_groups(groups)
+                targets[groups.name] = given_groups.target(groups, "doctor").for_groups(groups)
             except InputError:
                 if groups is every[-1] and not targets:
                     raise

@@ -254,16 +254,16 @@ class GivenGroups:
         """Read group files; groups and targets may be objects already."""
         from fairtk.groups import Groups
 
-        found: dict[str, Groups] = {}
+        attributes: dict[str, Groups] = {}
         for path in files:
             groups = path if isinstance(path, Groups) else Groups.read(path)
-            if groups.name in found:
+            if groups.name in attributes:
                 raise InputError(
                     f"{path}: the attribute {groups.name!r} is given twice; attributes are named "
                     "after their files"
                 )
-            found[groups.name] = groups
-        return cls(found, targets)
+            attributes[groups.name] = groups
+        return cls(attributes, targets)
 
     @cached_property
     def crossed(self) -> Groups:
@@ -317,7 +317,7 @@ class GivenGroups:
         raise InputError(f"{where}: no target fits {groups.name!r}; found {listed(self.targets)}")
 
 
-def parse_with(given: GivenGroups, text: Any) -> Any:
+def parse_with(given_groups: GivenGroups, text: Any) -> Any:
     """Return the measure that a string names; ``groups='gender'`` may name a given attribute.
 
     So may the argument of a measure that takes groups without a name: ``ByGroup(nDCG, 'gender')``.
@@ -334,14 +334,14 @@ def parse_with(given: GivenGroups, text: Any) -> Any:
         return parse(text)  # it says what is wrong
     raw = text.encode()  # which offsets count
     for node in sorted(_names_of_groups(tree), key=lambda node: -node.col_offset):
-        groups = given.named(node.value)
+        groups = given_groups.named(node.value)
         if groups is not None:
             key = repr(GROUPS.key(groups)).encode()
             raw = raw[: node.col_offset] + key + raw[node.end_col_offset :]
-            given.used = True
-        elif given.attributes and "." not in node.value:
-            known = suggestion(node.value, given.attributes)
-            raise ParameterError(f"{text}: --groups has no attribute {node.value!r}{known}")
+            given_groups.used = True
+        elif given_groups.attributes and "." not in node.value:
+            hint = suggestion(node.value, given_groups.attributes)
+            raise ParameterError(f"{text}: --groups has no attribute {node.value!r}{hint}")
     return parse(raw.decode())
 
 
@@ -363,7 +363,7 @@ def _names_of_groups(tree: ast.AST) -> Iterator[Any]:
                 yield value
 
 
-def completed(given: GivenGroups, measure: Any) -> Any:
+def completed(given_groups: GivenGroups, measure: Any) -> Any:
     """Return the measure with the groups and the target that it needs and lacks.
 
     Measures inside it get theirs, too. EE_D, EE_R, EE_L and CreditGap have a form without
@@ -376,22 +376,22 @@ def completed(given: GivenGroups, measure: Any) -> Any:
     params = dict(measure.params)
     for name, param in measure.SUPPORTED_PARAMS.items():
         if isinstance(param, MeasureParam) and name in params:
-            params[name] = completed(given, measure[name])
+            params[name] = completed(given_groups, measure[name])
     if "groups" in measure.SUPPORTED_PARAMS:
         by_document = isinstance(measure, ExpectedExposure | CreditExposureGap)
         if "groups" not in params and not by_document:
-            if not given.attributes:
+            if not given_groups.attributes:
                 if not _is_ours(measure):
                     return measure
                 raise InputError(f"{measure!r} needs groups: give --groups FILE")
-            params["groups"] = given.crossed
-            given.used = True
+            params["groups"] = given_groups.crossed
+            given_groups.used = True
         if "target" not in params and _wants_target(measure, params):
             groups = params["groups"]
             if isinstance(groups, str):
                 groups = measure["groups"]
-            if given.targets or _is_ours(measure):
-                params["target"] = given.target(groups, repr(measure))
+            if given_groups.targets or _is_ours(measure):
+                params["target"] = given_groups.target(groups, repr(measure))
     return measure if params == measure.params else type(measure)(**params)
 
 
@@ -545,28 +545,28 @@ def evaluated(
             f"answers must be given once per run, in the order of the runs; found {len(answers)} "
             f"for {len(data)} runs"
         )
-    given = GivenGroups.read(tuple(groups), tuple(targets))
+    given_groups = GivenGroups.read(tuple(groups), tuple(targets))
     asked = [measures] if isinstance(measures, str | ir_measures.Measure) else list(measures)
-    parsed = {str(m).strip(): parse_with(given, m) for m in asked}
+    parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked}
     labels = as_labels(qrels, gold, list(parsed.values()))
-    given.labels = labels
-    whole = {text: completed(given, measure) for text, measure in parsed.items()}
-    wanted = list(dict.fromkeys(whole.values()))
-    if given.attributes and not given.used:
+    given_groups.labels = labels
+    whole = {text: completed(given_groups, measure) for text, measure in parsed.items()}
+    unique_measures = list(dict.fromkeys(whole.values()))
+    if given_groups.attributes and not given_groups.used:
         raise InputError(
             f"no measure uses --groups: name an attribute, e.g. "
-            f"-m \"EE_L(groups='{next(iter(given.attributes))}')@20\""
+            f"-m \"EE_L(groups='{next(iter(given_groups.attributes))}')@20\""
         )
-    _warn_of_item_forms(given, whole)
-    evaluator = _evaluator(wanted, labels)
-    result = EvaluatedRuns([], wanted, labels.qids.tolist())
-    if given.attributes:
+    _warn_of_item_forms(given_groups, whole)
+    evaluator = _evaluator(unique_measures, labels)
+    result = EvaluatedRuns([], unique_measures, labels.qids.tolist())
+    if given_groups.attributes:
         for text, measure in reversed(whole.items()):
             if "groups=" in repr(measure):
                 result.written[measure] = text
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
-        run = as_run(source, file or name, order, answer, wanted, labels)
+        run = as_run(source, file or name, order, answer, unique_measures, labels)
         if frames is not None:
             frames[file or name] = run.with_text_ids()
         values = {
@@ -576,13 +576,14 @@ def evaluated(
     return result, labels
 
 
-def _warn_of_item_forms(given: Any, measures: dict[str, Any]) -> None:
+def _warn_of_item_forms(given_groups: Any, measures: dict[str, Any]) -> None:
     """Say which measures have a form by groups and were asked for without."""
     for text, measure in measures.items():
-        if not given.attributes or getattr(measure, "NAME", "") not in ("EE_D", "EE_R", "EE_L"):
+        by_document = getattr(measure, "NAME", "") in ("EE_D", "EE_R", "EE_L")
+        if not given_groups.attributes or not by_document:
             continue
         if measure["groups"] is None:
-            name = next(iter(given.attributes))
+            name = next(iter(given_groups.attributes))
             warnings.warn(
                 f"{text.strip()} is measured by documents; for its form by groups write "
                 f"{measure.NAME}(groups='{name}')",

@@ -187,8 +187,8 @@ def targets(attribute: Groups, target: Target, ranked: Run, cutoff: int) -> Iter
     """Yield how much of a target no ranking of the run's own documents can fill."""
     target = target.for_groups(attribute)
     name = attribute.name
-    wanted = target.for_qids(ranked.qids).expanded()
-    whole = wanted.total()
+    target_mass = target.for_qids(ranked.qids).expanded()
+    whole = target_mass.total()
     untargeted = [str(qid) for qid in ranked.qids[whole == 0]]
     if untargeted:
         text = f"{name}: {len(untargeted)} of {len(whole)} queries have no target: "
@@ -201,7 +201,7 @@ def targets(attribute: Groups, target: Target, ranked: Run, cutoff: int) -> Iter
         text += listed(levels, 3)
         remedy = "no ranking reaches it: mend the groups, or take these levels out of the target"
         yield Finding("warning", "target", "target", text, remedy, len(levels))
-    share = _lost(attribute, wanted, ranked, whole)
+    share = _lost(attribute, target_mass, ranked, whole)
     out = share > _LOST
     if out.any():
         best = 1.0 - divergence_at_best(share)
@@ -216,13 +216,14 @@ def targets(attribute: Groups, target: Target, ranked: Run, cutoff: int) -> Iter
         yield Finding("warning", "target", "target", text, remedy, int(out.sum()))
 
 
-def _lost(attribute: Groups, wanted: SparseRows, ranked: Run, whole: FloatArray) -> FloatArray:
+def _lost(attribute: Groups, target_mass: SparseRows, ranked: Run, whole: FloatArray) -> FloatArray:
     """Return the share of each query's target on groups of none of its retrieved documents."""
-    shape = (wanted.n_rows, len(ranked.docnos))
+    shape = (target_mass.n_rows, len(ranked.docnos))
     once = attention_matrix(ranked.query, ranked.doc, np.ones(len(ranked.doc)), shape)
-    shown = group_exposure(once, attribute.memberships(ranked.docnos))
-    missing = shown.lookup(wanted.row, wanted.level) == 0
-    share: FloatArray = wanted.per_row(wanted.weight * missing) / np.where(whole > 0, whole, 1.0)
+    exposure = group_exposure(once, attribute.memberships(ranked.docnos))
+    missing = exposure.lookup(target_mass.row, target_mass.level) == 0
+    lost = target_mass.per_row(target_mass.weight * missing)
+    share: FloatArray = lost / np.where(whole > 0, whole, 1.0)
     return share
 
 

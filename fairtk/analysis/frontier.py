@@ -87,9 +87,9 @@ class Frontier:
             for row in self.area_differences.itertuples()
         ]
         for row in self.equal.itertuples():
-            said = f"where {y} is {row.level:.4f}, {x} of {row.one} is {row.x_one:.4f}, of "
-            said += f"{row.other} {row.x_other:.4f}: {row.difference:+.4f} "
-            lines.append(f"{said}[{row.low:+.4f}, {row.high:+.4f}]")
+            line = f"where {y} is {row.level:.4f}, {x} of {row.one} is {row.x_one:.4f}, of "
+            line += f"{row.other} {row.x_other:.4f}: {row.difference:+.4f} "
+            lines.append(f"{line}[{row.low:+.4f}, {row.high:+.4f}]")
         compared = set(zip(self.equal["one"], self.equal["other"], strict=True))
         lines += [
             f"no {y} is reached by both {one} and {other}"
@@ -185,12 +185,12 @@ def price(x: FloatArray, y: FloatArray, level: float, lower: Sequence[bool]) -> 
         Shape (n_curves,); NaN where a curve never reaches the level.
     """
     away = (level - y) if lower[1] else (y - level)  # at least 0: good enough
-    found = np.where(away >= 0, x, np.nan)
+    good_points = np.where(away >= 0, x, np.nan)
     start, end = away[:, :-1], away[:, 1:]
     crosses = (start < 0) != (end < 0)
     part = np.divide(start, start - end, out=np.zeros_like(start), where=crosses)
     between = np.where(crosses, x[:, :-1] + part * (x[:, 1:] - x[:, :-1]), np.nan)
-    every = np.concatenate([found, between], axis=1)
+    every = np.concatenate([good_points, between], axis=1)
     worst = np.inf if lower[0] else -np.inf
     filled = np.where(np.isnan(every), worst, every)
     best = filled.min(axis=1) if lower[0] else filled.max(axis=1)
@@ -268,11 +268,11 @@ def frontier(
     checks.number("confidence", confidence, "frontier", 0, 1, "()")
     checks.whole("resamples", resamples, "frontier")
     files, data = run_names(runs)
-    given = GivenGroups.read(tuple(groups), tuple(targets))
-    parsed = [parse_with(given, measure) for measure in (x, y)]
-    given.labels = judged = as_labels(qrels, gold, parsed)
+    given_groups = GivenGroups.read(tuple(groups), tuple(targets))
+    parsed = [parse_with(given_groups, measure) for measure in (x, y)]
+    given_groups.labels = judged = as_labels(qrels, gold, parsed)
     labels = judged.with_text_ids()
-    measures = [completed(given, measure) for measure in parsed]
+    measures = [completed(given_groups, measure) for measure in parsed]
     exact = [m for m in measures if not _is_utility(m)]
     frames = {
         name: as_run(run, file or name, order, None, exact, judged).with_text_ids()
@@ -300,13 +300,13 @@ def frontier(
             if len(exact) < 2:
                 raise InputError(f"frontier: {name} is sampled; EU is estimated for retrievers")
             values[name] = np.stack([_measured(run, labels, m) for m in measures])
-    found = _outcome(
+    outcome = _outcome(
         values, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
     )
     for place, measure in enumerate((x, y)):
         if isinstance(measure, str):  # as it was asked for, without digests of groups
-            found.measures[place] = measure.strip()
-    return found
+            outcome.measures[place] = measure.strip()
+    return outcome
 
 
 def _is_utility(measure: Any) -> bool:
@@ -343,9 +343,11 @@ def _exact(
 def _measured(run: pd.DataFrame, labels: pd.DataFrame, measure: Any) -> FloatArray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said once, of the run
-        found = evaluate(labels, run, measure)
-    (values,) = found.runs
-    return np.array([[values.values[m][qid] for qid in found.qids] for m in found.measures])
+        evaluation = evaluate(labels, run, measure)
+    (values,) = evaluation.runs
+    return np.array(
+        [[values.values[m][qid] for qid in evaluation.qids] for m in evaluation.measures]
+    )
 
 
 def _utilities(
@@ -362,8 +364,8 @@ def _utilities(
             f"frontier: {written(measure)} needs the answers of {name!r}: a dict of alpha to "
             "rankings with qanswer"
         )
-    found = off_policy_utility(answers[name], run, labels, grid, measure, cutoff)
-    table = found.per_query.pivot(index="alpha", columns="qid", values="value")
+    estimates = off_policy_utility(answers[name], run, labels, grid, measure, cutoff)
+    table = estimates.per_query.pivot(index="alpha", columns="qid", values="value")
     return np.asarray(table.loc[list(grid), Qrels(labels, "frontier").qids], dtype=np.float64)
 
 

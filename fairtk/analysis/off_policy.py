@@ -111,9 +111,11 @@ class ScoredCandidates:
         own = self.run
         query = own_queries(own, ranked)[ranked.query[rows]]
         doc = doc[ranked.doc[rows]]
-        known, within = self._places
-        found = known.get_indexer(np.where(doc < 0, -1, query * max(1, own.documents.size) + doc))
-        strange = np.flatnonzero((found < 0) | (query < 0))
+        candidate_keys, within = self._places
+        positions = candidate_keys.get_indexer(
+            np.where(doc < 0, -1, query * max(1, own.documents.size) + doc)
+        )
+        strange = np.flatnonzero((positions < 0) | (query < 0))
         if len(strange):
             row = int(rows[strange[0]])
             raise InputError(
@@ -121,7 +123,7 @@ class ScoredCandidates:
                 f"{str(ranked.qids[ranked.query[row]])!r}: it is not in scores ({len(strange)} "
                 "such rows); give the run that the rankings were sampled from"
             )
-        return np.asarray(within[found])
+        return np.asarray(within[positions])
 
     def log_weights(self, query: int, alphas: Sequence[float] | FloatArray) -> FloatArray:
         """Return the log-weights of a query's documents below the heaviest; (n, n_alphas)."""
@@ -187,10 +189,10 @@ def read_generated(
     for where, frame in frames.items():
         require(frame, [QID, DOCNO, QANSWER], where)
         sources.append(Judged.of(qrels, frame, where))
-    known = candidates.run.documents.find_each([judged.run.documents for judged in sources])
+    doc_places = candidates.run.documents.find_each([judged.run.documents for judged in sources])
     return [
         _generated(judged, doc, candidates, measure, cutoff)
-        for judged, doc in zip(sources, known, strict=True)
+        for judged, doc in zip(sources, doc_places, strict=True)
     ]
 
 
@@ -206,8 +208,8 @@ def _generated(
     query = own_queries(candidates.run, ranked)[ranked.ranking_query]
     sizes = np.diff(candidates.start)
     length = np.diff(ranked.ranking_start)
-    kept = np.flatnonzero(ranked.position < cutoff)
-    place = candidates.places(ranked, doc, kept, where)
+    rows = np.flatnonzero(ranked.position < cutoff)
+    place = candidates.places(ranked, doc, rows, where)
     depth = np.minimum(sizes[query], cutoff)
     short = np.flatnonzero(length < depth)
     if len(short):
@@ -229,38 +231,43 @@ def _generated(
 
 
 def refuse_other_draws(
-    given: Generated, candidates: ScoredCandidates, alpha: float, cutoff: int, seed: int, where: str
+    rankings: Generated,
+    candidates: ScoredCandidates,
+    alpha: float,
+    cutoff: int,
+    seed: int,
+    where: str,
 ) -> None:
     """Raise unless the rankings are those that `FairSampler` draws, by one of its methods.
 
     Raises:
         InputError: names the first query and sample that differ from those of the last method.
     """
-    compared = given.sample < COMPARED
+    compared = rankings.sample < COMPARED
     if not compared.any():
         return
-    n_samples = int(given.sample[compared].max()) + 1
+    n_samples = int(rankings.sample[compared].max()) + 1
     for method in METHODS:
-        drawn = candidates.drawn(alpha, n_samples, cutoff, seed, method, len(given.top))
+        drawn = candidates.drawn(alpha, n_samples, cutoff, seed, method, len(rankings.top))
         differs = [
-            (drawn[number][given.sample[rows][compared[rows]]] != top[compared[rows]]).any(axis=1)
-            for number, top in enumerate(given.top)
-            for rows in [slice(given.start[number], given.start[number + 1])]
+            (drawn[number][rankings.sample[own][compared[own]]] != top[compared[own]]).any(axis=1)
+            for number, top in enumerate(rankings.top)
+            for own in [slice(rankings.start[number], rankings.start[number + 1])]
         ]
         other = np.flatnonzero(np.concatenate(differs))
         if len(other) == 0:
             return
     at = int(np.flatnonzero(compared)[other[0]])
-    number = int(np.searchsorted(given.start, at, side="right")) - 1
+    number = int(np.searchsorted(rankings.start, at, side="right")) - 1
     raise InputError(
         f"{where}: the ranking of qid {str(candidates.run.qids[number])!r}, sample "
-        f"{given.sample[at]}, is not the one that FairSampler(alpha={alpha}, seed={seed}) draws "
+        f"{rankings.sample[at]}, is not the one that FairSampler(alpha={alpha}, seed={seed}) draws "
         "from these scores: it is of another seed (say which: seed=...), alpha or run"
     )
 
 
 def refuse_other_policy(
-    given: Generated, candidates: ScoredCandidates, alpha: float, cutoff: int, where: str
+    rankings: Generated, candidates: ScoredCandidates, alpha: float, cutoff: int, where: str
 ) -> None:
     """Raise if the rankings are less or more likely than the policy's own, beyond chance.
 
@@ -269,13 +276,13 @@ def refuse_other_policy(
     Raises:
         InputError: says how far off it is.
     """
-    looked_at = np.flatnonzero([len(top) > 0 for top in given.top])[:QUERIES].tolist()
+    looked_at = np.flatnonzero([len(top) > 0 for top in rankings.top])[:QUERIES].tolist()
     if not looked_at:
         return
     drawn = candidates.drawn(alpha, DRAWN, cutoff, 0, "independent", looked_at[-1] + 1)
     away = variance = 0.0
     for number in looked_at:
-        own = given.top[number][:DRAWN]
+        own = rankings.top[number][:DRAWN]
         both = np.concatenate([own, drawn[number]])
         weights = candidates.log_weights(number, [alpha])
         likely = log_step_probabilities(weights, both).sum(axis=0)[:, 0]
@@ -465,23 +472,23 @@ def off_policy_utility(
             f"{WHERE}: answers must be a dict of alpha to frame; found {answers!r}"
         )
     sources = {checks.exponent(alpha, WHERE): frame for alpha, frame in answers.items()}
-    wanted = _exponents(alphas)
+    exponents = _exponents(alphas)
     measure = utility if isinstance(utility, ExpectedUtility) else EU(utility=utility)
     labels = Qrels(qrels, WHERE, [GOLD_ANSWER])
     candidates = ScoredCandidates(scores, f"{WHERE} (scores)")
     named = {f"{WHERE} (answers[{alpha}])": frame for alpha, frame in sources.items()}
-    given = read_generated(named, candidates, labels, measure, cutoff)
-    each = list(zip(named, sources, given, strict=True))
+    generations = read_generated(named, candidates, labels, measure, cutoff)
+    each = list(zip(named, sources, generations, strict=True))
     if seed is not None:
         seed = checks.whole("seed", seed, WHERE, None)
-        for where, alpha, found in each:
-            refuse_other_draws(found, candidates, alpha, cutoff, seed, where)
-    table = _estimates(given, candidates, list(sources), wanted, estimator, measure.bounds)
+        for where, alpha, rankings in each:
+            refuse_other_draws(rankings, candidates, alpha, cutoff, seed, where)
+    table = _estimates(generations, candidates, list(sources), exponents, estimator, measure.bounds)
     if seed is None:
-        for where, alpha, found in each:
-            refuse_other_policy(found, candidates, alpha, cutoff, where)
-    per_query = _per_query(table, candidates, labels, wanted, measure.worst)
-    means = _means(per_query, wanted, least_effective)
+        for where, alpha, rankings in each:
+            refuse_other_policy(rankings, candidates, alpha, cutoff, where)
+    per_query = _per_query(table, candidates, labels, exponents, measure.worst)
+    means = _means(per_query, exponents, least_effective)
     _warn(per_query, least_effective)
     return OffPolicyUtility(per_query, means, estimator, least_effective)
 
@@ -489,40 +496,40 @@ def off_policy_utility(
 def _exponents(alphas: Any) -> list[float]:
     if isinstance(alphas, str) or not isinstance(alphas, Iterable):
         raise ParameterError(f"{WHERE}: alphas must be a list of exponents; found {alphas!r}")
-    wanted = list(dict.fromkeys(checks.exponent(alpha, WHERE) for alpha in alphas))
-    if not wanted:
+    exponents = list(dict.fromkeys(checks.exponent(alpha, WHERE) for alpha in alphas))
+    if not exponents:
         raise ParameterError(f"{WHERE}: alphas is empty; give the exponents to estimate EU at")
-    return wanted
+    return exponents
 
 
 def _estimates(
-    given: list[Generated],
+    generations: list[Generated],
     candidates: ScoredCandidates,
     sources: list[float],
-    wanted: list[float],
+    exponents: list[float],
     estimator: str,
     bounds: tuple[float, float],
 ) -> dict[int, FloatArray]:
     """Return value, error and effective size at each wanted alpha, by query that has answers."""
-    alphas, found = np.array([*sources, *wanted]), {}
+    alphas, estimates = np.array([*sources, *exponents]), {}
     for query in range(len(candidates.start) - 1):
-        own = [slice(g.start[query], g.start[query + 1]) for g in given]
-        sample = np.concatenate([g.sample[s] for g, s in zip(given, own, strict=True)])
+        own = [slice(g.start[query], g.start[query + 1]) for g in generations]
+        sample = np.concatenate([g.sample[s] for g, s in zip(generations, own, strict=True)])
         if len(sample) == 0:
             continue
         order = np.argsort(sample, kind="stable")
         sample = sample[order]
-        source = np.repeat(np.arange(len(given)), [s.stop - s.start for s in own])[order]
-        value = np.concatenate([g.value[s] for g, s in zip(given, own, strict=True)])[order]
-        top = np.concatenate([g.top[query] for g in given])[order]
+        source = np.repeat(np.arange(len(generations)), [s.stop - s.start for s in own])[order]
+        value = np.concatenate([g.value[s] for g, s in zip(generations, own, strict=True)])[order]
+        top = np.concatenate([g.top[query] for g in generations])[order]
         steps = log_step_probabilities(candidates.log_weights(query, alphas), top)
         _refuse_impossible(steps, source, sample, sources, str(candidates.run.qids[query]))
         log_probability = np.ascontiguousarray(steps.sum(axis=0).T)
         log_target = log_probability[len(sources) :]
         log_source = log_probability[: len(sources)]
         estimate = balanced_means(log_target, log_source, source, sample, value, estimator, bounds)
-        found[query] = np.stack([estimate.value, estimate.error, estimate.effective])
-    return found
+        estimates[query] = np.stack([estimate.value, estimate.error, estimate.effective])
+    return estimates
 
 
 def _refuse_impossible(
@@ -544,13 +551,15 @@ def _per_query(
     table: dict[int, FloatArray],
     candidates: ScoredCandidates,
     labels: Qrels,
-    wanted: list[float],
+    exponents: list[float],
     worst: float,
 ) -> pd.DataFrame:
     """Return one row per query of the labels and alpha."""
     place = {str(qid): number for number, qid in enumerate(candidates.run.qids)}
-    known = [place.get(str(qid), -1) for qid in labels.qids]
-    missing = [str(q) for q, number in zip(labels.qids, known, strict=True) if number not in table]
+    query_numbers = [place.get(str(qid), -1) for qid in labels.qids]
+    missing = [
+        str(q) for q, number in zip(labels.qids, query_numbers, strict=True) if number not in table
+    ]
     if missing:
         warnings.warn(
             f"{WHERE}: {len(missing)} of {len(labels.qids)} queries of the qrels have no answer "
@@ -558,13 +567,13 @@ def _per_query(
             MissingWarning,
             stacklevel=3,
         )
-    nothing = np.repeat([[worst], [0.0], [0.0]], len(wanted), axis=1)
-    parts = [table.get(number, nothing) for number in known]
+    nothing = np.repeat([[worst], [0.0], [0.0]], len(exponents), axis=1)
+    parts = [table.get(number, nothing) for number in query_numbers]
     value, error, effective = np.concatenate(parts, axis=1) if parts else np.empty((3, 0))
     return pd.DataFrame(
         {
-            QID: np.repeat(labels.qids, len(wanted)),
-            "alpha": np.tile(np.asarray(wanted, dtype=np.float64), len(labels.qids)),
+            QID: np.repeat(labels.qids, len(exponents)),
+            "alpha": np.tile(np.asarray(exponents, dtype=np.float64), len(labels.qids)),
             "value": value,
             "error": error,
             "effective": effective,
@@ -572,9 +581,9 @@ def _per_query(
     )
 
 
-def _means(per_query: pd.DataFrame, wanted: list[float], least: float) -> pd.DataFrame:
+def _means(per_query: pd.DataFrame, exponents: list[float], least: float) -> pd.DataFrame:
     rows = []
-    for alpha in wanted:
+    for alpha in exponents:
         own = per_query[per_query["alpha"] == alpha]
         value = own["value"].dropna()
         n = len(value)
@@ -590,10 +599,10 @@ def _warn(per_query: pd.DataFrame, least: float) -> None:
     low = per_query[per_query["effective"] < least]
     if len(low):
         counts = low.groupby("alpha").size()
-        said = ", ".join(f"{n} at alpha {alpha:g}" for alpha, n in counts.head(5).items())
+        listing = ", ".join(f"{n} at alpha {alpha:g}" for alpha, n in counts.head(5).items())
         more = f" and at {len(counts) - 5} other alphas" if len(counts) > 5 else ""
         warnings.warn(
-            f"{WHERE}: the effective sample size of queries is below {least:g}: {said}{more}; "
+            f"{WHERE}: the effective sample size of queries is below {least:g}: {listing}{more}; "
             "these estimates are doubtful: generate answers at an alpha nearby",
             DataWarning,
             stacklevel=3,

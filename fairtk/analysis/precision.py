@@ -133,7 +133,7 @@ def spread_over_samples(measure: Any, judged: Judged) -> SampleSpread:
         kernel = rows.kernel(np.arange(own.start, own.stop))
         one[number], two[number] = _moments(kernel, kernel)
         apart[number] = kernel.apart
-    square = total(query, rows.shown.square(), n_queries) / np.maximum(n, 1)
+    square = total(query, rows.exposure.square(), n_queries) / np.maximum(n, 1)
     added = (square - apart) / np.maximum(n, 1)
     if measure["estimator"] == "unbiased":
         added = np.zeros(n_queries)
@@ -184,8 +184,8 @@ def _values(measure: Any, judged: Judged) -> tuple[FloatArray, FloatArray]:
     """Return what each ranking says, and by how much a query's can differ (NaN: no bounds)."""
     reach = np.ones(len(judged.qids))
     if isinstance(measure, ExpectedExposure):
-        shown, scale = measure.form.shown(judged), measure.scales(judged)
-        value = shown.per_row(shown.weight * measure.form.targets(judged)[shown.level])
+        exposure, scale = measure.form.shown(judged), measure.scales(judged)
+        value = exposure.per_row(exposure.weight * measure.form.targets(judged)[exposure.level])
         return value * scale[judged.ranking_query], measure.widths(judged) * scale
     if isinstance(measure, ExpectedUtility):
         query, value = measure.of_answers(judged)
@@ -204,15 +204,17 @@ class _Exposures:
     """What the samples of a run show, for a measure of pairs of them."""
 
     def __init__(self, measure: Any, judged: Judged) -> None:
-        self.shown: SparseRows = measure.form.shown(judged)
-        self.towards = np.zeros(self.shown.n_rows)
+        self.exposure: SparseRows = measure.form.shown(judged)
+        self.towards = np.zeros(self.exposure.n_rows)
         if measure.PART == "loss":
             targets = measure.form.targets(judged)
-            self.towards = self.shown.per_row(self.shown.weight * targets[self.shown.level])
+            self.towards = self.exposure.per_row(
+                self.exposure.weight * targets[self.exposure.level]
+            )
 
     def kernel(self, rows: IntArray) -> _Kernel:
         """Return the kernel over some samples of a query, in this order."""
-        some = self.shown.matrix[rows]
+        some = self.exposure.matrix[rows]
         dense = some[:, np.unique(some.indices)].toarray()  # the columns that have weight in them
         return _Kernel(np.asarray(dense), self.towards[rows])
 

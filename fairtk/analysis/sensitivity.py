@@ -70,14 +70,16 @@ class Sensitivity:
         for measure, part in self.table.groupby("measure", sort=False):
             first = part[part["choice"] == "as asked"].iloc[0]
             flips = part[part["flips"]]
-            known = part["tau"].notna() & (part["choice"] != "as asked")
+            other_choices = part["tau"].notna() & (part["choice"] != "as asked")
             wins = f"{first['winner']} wins" if first["winner"] else "several systems tie"
             if flips.empty:
-                lines.append(f"{measure}: {wins}, under all {int(known.sum())} other choices too.")
+                lines.append(
+                    f"{measure}: {wins}, under all {int(other_choices.sum())} other choices too."
+                )
                 continue
             names = [f"{r.choice} {r.setting} ({r.winner or 'a tie'})" for r in flips.itertuples()]
             others = ", ".join(names)
-            lowest = part.loc[known, "tau"].min()
+            lowest = part.loc[other_choices, "tau"].min()
             lines.append(f"{measure}: {wins}, but not with {others}; tau is at least {lowest:.2f}.")
         return "\n".join(lines)
 
@@ -184,7 +186,7 @@ class Variant:
 
 
 def variants(
-    measure: Any, choices: Sequence[str], cutoffs: Sequence[int], given: GivenGroups
+    measure: Any, choices: Sequence[str], cutoffs: Sequence[int], given_groups: GivenGroups
 ) -> Iterator[Variant]:
     """Yield a measure with other settings, those that it has not now.
 
@@ -192,7 +194,7 @@ def variants(
         measure: the measure, complete with groups and target.
         choices: which choices are varied.
         cutoffs: for the choice ``"cutoff"``.
-        given: the groups and targets that were given.
+        given_groups: the groups and targets that were given.
     """
     supported = getattr(measure, "SUPPORTED_PARAMS", {})
     own = supported if isinstance(measure, FairMeasure) else {}
@@ -208,8 +210,8 @@ def variants(
             for k in cutoffs:
                 yield from _made(choice, f"@{k}", measure, partial(cut, k))
         elif choice == "target" and "target" in getattr(measure, "params", {}):
-            for target in dict.fromkeys((UNIFORM, FROM_QRELS, *given.targets)):
-                make: Callable[[], Any] = partial(_aimed, measure, target, given)
+            for target in dict.fromkeys((UNIFORM, FROM_QRELS, *given_groups.targets)):
+                make: Callable[[], Any] = partial(_aimed, measure, target, given_groups)
                 yield from _made(choice, str(getattr(target, "key", target)), measure, make)
         elif choice == "bounds" and getattr(measure, "params", {}).get("groups") is not None:
             continue  # the form by groups has none
@@ -240,8 +242,8 @@ def _cut(measure: Any) -> Any:
     return None
 
 
-def _aimed(measure: Any, target: Any, given: GivenGroups) -> Any:
-    other = GivenGroups(given.attributes, (target,), given.labels)
+def _aimed(measure: Any, target: Any, given_groups: GivenGroups) -> Any:
+    other = GivenGroups(given_groups.attributes, (target,), given_groups.labels)
     return _changed(measure, {"target": other.target(measure["groups"], repr(measure))})
 
 
@@ -351,32 +353,34 @@ def sensitivity(
         raise InputError(
             f"answers must be given once per run; found {len(answers)} for {len(data)} runs"
         )
-    given = GivenGroups.read(tuple(groups), tuple(targets))
+    given_groups = GivenGroups.read(tuple(groups), tuple(targets))
     asked = [measures] if isinstance(measures, str | ir_measures.Measure) else list(measures)
-    parsed = {str(m).strip(): parse_with(given, m) for m in asked}
-    given.labels = judged = as_labels(qrels, gold, list(parsed.values()))
+    parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked}
+    given_groups.labels = judged = as_labels(qrels, gold, list(parsed.values()))
     labels = judged.with_text_ids()
-    whole = {text: completed(given, measure) for text, measure in parsed.items()}
+    whole = {text: completed(given_groups, measure) for text, measure in parsed.items()}
     padded = answers or [None] * len(data)
     frames = {
         name: as_run(run, file or name, order, answer, list(whole.values()), judged).with_text_ids()
         for (name, file), run, answer in zip(files.items(), data, padded, strict=True)
     }
-    found = [
+    all_variants = [
         Variant(choice.choice, choice.setting, (text, choice.measure), choice.why)
         for text, measure in whole.items()
         for choice in [
             Variant("as asked", "", measure),
-            *variants(measure, [c for c in vary if c != "judgments"], cutoffs, given),
+            *variants(measure, [c for c in vary if c != "judgments"], cutoffs, given_groups),
         ]
     ]
-    means = _means(labels, frames, found)
+    means = _means(labels, frames, all_variants)
     if "judgments" in vary:
         for name, others in judgments(labels, frames):
             again = [Variant("judgments", name, (text, m)) for text, m in whole.items()]
-            found += again
+            all_variants += again
             means += _means(others, frames, again)
-    return _outcome(found, means, {text: _lower(m) for text, m in whole.items()}, list(frames))
+    return _outcome(
+        all_variants, means, {text: _lower(m) for text, m in whole.items()}, list(frames)
+    )
 
 
 def _lower(measure: Any) -> bool:
@@ -387,13 +391,13 @@ Means: TypeAlias = list[tuple[list[float], int, str]]
 
 
 def _means(
-    labels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], found: Sequence[Variant]
+    labels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], all_variants: Sequence[Variant]
 ) -> Means:
     """Return, for each variant, the systems' means, the fewest defined queries, and what is wrong.
 
     All measures are taken in one go; one by one only if one of them raises.
     """
-    every = [variant.measure[1] for variant in found if variant.measure[1] is not None]
+    every = [variant.measure[1] for variant in all_variants if variant.measure[1] is not None]
     errors: dict[str, str] = {}
     values: dict[str, EvaluatedRuns] = {}
     with warnings.catch_warnings():
@@ -408,7 +412,7 @@ def _means(
                 except InputError as error:
                     errors[repr(measure)] = str(error)
     result: Means = []
-    for variant in found:
+    for variant in all_variants:
         measure = variant.measure[1]
         key = repr(measure)
         if key in values:
@@ -424,11 +428,15 @@ def _means(
 
 
 def _outcome(
-    found: Sequence[Variant], means: Means, lower: Mapping[str, bool], systems: list[str]
+    all_variants: Sequence[Variant], means: Means, lower: Mapping[str, bool], systems: list[str]
 ) -> Sensitivity:
     rows, long = [], []
-    base = {v.measure[0]: m[0] for v, m in zip(found, means, strict=True) if v.choice == "as asked"}
-    for variant, (values, defined, note) in zip(found, means, strict=True):
+    base = {
+        v.measure[0]: m[0]
+        for v, m in zip(all_variants, means, strict=True)
+        if v.choice == "as asked"
+    }
+    for variant, (values, defined, note) in zip(all_variants, means, strict=True):
         text = variant.measure[0]
         first = np.array(base[text])
         _, _, asked = compared(first, first, lower[text])

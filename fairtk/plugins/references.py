@@ -31,8 +31,8 @@ def cite(*names: str) -> str:
         NotFoundError: a name is none of these; the nearest is suggested.
     """
     keys = [key for name in names for key in citation_keys(name)] if names else TOOLS
-    known = entries()
-    return "\n\n".join(known[key] for key in dict.fromkeys(keys)) + "\n" * bool(keys)
+    bibtex = entries()
+    return "\n\n".join(bibtex[key] for key in dict.fromkeys(keys)) + "\n" * bool(keys)
 
 
 def citation_keys(name: str) -> list[str]:
@@ -43,8 +43,8 @@ def citation_keys(name: str) -> list[str]:
     words = re.findall(r"[A-Za-z]\w*", name)
     measures = [word for word in words if word in registry.measures]
     if not measures or words[0] not in registry.measures:
-        known = [n for filled in (registry.measures, *_SPECS) for n in filled.names()]
-        raise NotFoundError("measure, data set or system", name, known)
+        all_names = [n for filled in (registry.measures, *_SPECS) for n in filled.names()]
+        raise NotFoundError("measure, data set or system", name, all_names)
     return [
         key for m in dict.fromkeys(measures) for key in _keys(registry.measures.get(m).CITATION)
     ]
@@ -65,8 +65,8 @@ def keys_of_results(systems: Iterable[str], measures: Iterable[str]) -> list[str
 
 def cite_results(systems: Iterable[str], measures: Iterable[str]) -> str:
     """Return the BibTeX of `keys_of_results`."""
-    known = entries()
-    return "\n\n".join(known[key] for key in keys_of_results(systems, measures)) + "\n"
+    bibtex = entries()
+    return "\n\n".join(bibtex[key] for key in keys_of_results(systems, measures)) + "\n"
 
 
 def bibliography() -> str:
@@ -89,15 +89,15 @@ def _keys(citation: str | None) -> list[str]:
 
 def entries() -> dict[str, str]:
     """Return the BibTeX entries of fairtk and of all plugins that are loaded, by key."""
-    found: dict[str, str] = {}
+    bibtex: dict[str, str] = {}
     for plugin in loaded():
         spec = importlib.util.find_spec(plugin.module.partition(".")[0])
         for folder in (spec.submodule_search_locations or ()) if spec else ():
             file = Path(folder) / "references.bib"
             text = file.read_text(encoding="utf-8") if file.is_file() else ""
             for entry in _ENTRY.finditer(text):
-                found.setdefault(entry.group(1), entry.group(0))
-    return found
+                bibtex.setdefault(entry.group(1), entry.group(0))
+    return bibtex
 
 
 SITE = "https://fairtk.example/docs/"
@@ -218,19 +218,19 @@ PAGES = {
 
 def known_topics() -> dict[str, tuple[str, str]]:
     """Return page and summary by topic: pages, measures, transformers and rooms."""
-    found = dict(PAGES)
+    topics = dict(PAGES)
     for measure in registry.measures.entries():
         about = f"the measure {measure.value.PRETTY_NAME}"
-        found[measure.name] = (f"measures/{measure.name}.html", about)
+        topics[measure.name] = (f"measures/{measure.name}.html", about)
     for transformer in registry.transformers.entries():
         module, _, name = transformer.value.target.partition(":")
         page = entry_of(module, name)
         if page:
-            found[transformer.name] = (page, transformer.value.summary)
+            topics[transformer.name] = (page, transformer.value.summary)
     modules = {plugin.module for plugin in loaded()}
     for room in (r for r in ROOMS if r.partition(".")[0] == "fairtk" or r in modules):
-        found.setdefault(room, (f"api/{room}.html", ROOMS[room]))
-    return found
+        topics.setdefault(room, (f"api/{room}.html", ROOMS[room]))
+    return topics
 
 
 def page_for(topic: str) -> str:
@@ -239,8 +239,8 @@ def page_for(topic: str) -> str:
     Raises:
         NotFoundError: there is none; the nearest is suggested.
     """
-    known = known_topics()
-    folded = {name.lower(): page for name, (page, _) in known.items()}
+    topics = known_topics()
+    folded = {name.lower(): page for name, (page, _) in topics.items()}
     if topic.lower() not in folded:
-        raise NotFoundError("topic", topic, known)
+        raise NotFoundError("topic", topic, topics)
     return folded[topic.lower()]

@@ -295,9 +295,9 @@ class Directory(Generic[Named]):
 
     def find(self, text: str) -> Named:
         """Return what a string names: registered name, printed key or path of a file."""
-        found: Named | None = self._known.get(text, self._by_key.get(text))
-        if found is not None:  # empty groups are false
-            return found
+        match: Named | None = self._known.get(text, self._by_key.get(text))
+        if match is not None:  # empty groups are false
+            return match
         for value in self._known.values():
             if value.key == text:
                 return value

@@ -80,7 +80,7 @@ def curve_values(
         raise ParameterError(f"span must rise; found {span!r}")
     points = _Points(x, y, span, increasing)
     n = points.n_queries
-    found = points.values(np.ones((1, n)))[0] if n else np.full(len(CURVES), np.nan)
+    estimates = points.values(np.ones((1, n)))[0] if n else np.full(len(CURVES), np.nan)
     low, high = np.full((2, len(CURVES)), np.nan)
     if n > 1:
         generator = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ def curve_values(
             if len(defined):
                 ends = [(1 - confidence) / 2, (1 + confidence) / 2]
                 low[place], high[place] = np.quantile(defined, ends)
-    every = zip(CURVES, found, low, high, strict=True)
+    every = zip(CURVES, estimates, low, high, strict=True)
     return {name: CurveValue(float(v), float(a), float(b)) for name, v, a, b in every}
 
 
@@ -116,9 +116,9 @@ class _Points:
                 f"{second.shape}"
             )
         there = ~(np.isnan(first) | np.isnan(second))
-        kept = there.any(axis=1)
-        self.there = there[kept]
-        self.x, self.y = (np.where(there, values, 0.0)[kept] for values in (first, second))
+        rows = there.any(axis=1)
+        self.there = there[rows]
+        self.x, self.y = (np.where(there, values, 0.0)[rows] for values in (first, second))
         self.n_queries = len(self.x)
         self.span, self.increasing = span, increasing
         self.query, _ = np.nonzero(self.there)
@@ -172,9 +172,9 @@ def area_under(x: FloatArray, y: FloatArray, span: tuple[float, float] = (0.0, 1
         y: their heights.
         span: the ends of x.
     """
-    known = ~np.isnan(x)
-    place, code = _places(x[known])
-    return _area(place, np.bincount(code, weights=y[known]) / np.bincount(code), span)
+    points = ~np.isnan(x)
+    place, code = _places(x[points])
+    return _area(place, np.bincount(code, weights=y[points]) / np.bincount(code), span)
 
 
 def _places(x: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -125,7 +125,7 @@ def save_sections(folder: str | PathLike[str], sections: Iterable[Section]) -> P
         The file.
     """
     path = Path(folder) / FILE
-    said = [
+    records = [
         {
             "title": section.title,
             "prose": list(section.prose),
@@ -136,7 +136,7 @@ def save_sections(folder: str | PathLike[str], sections: Iterable[Section]) -> P
         for section in sections
     ]
     with atomic_text(path) as stream:
-        json.dump(said, stream, indent=1, ensure_ascii=False)
+        json.dump(records, stream, indent=1, ensure_ascii=False)
         stream.write("\n")
     return path
 
@@ -241,10 +241,10 @@ def page_text(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairtkWarning)  # of pairs that no table shows
         measures = measured(results, compared, first, test, how)
-    said = warned(results, details.systems)
+    messages = warned(results, details.systems)
     for warning in caught:
         if isinstance(warning.message, FairtkWarning):
-            said.append(str(warning.message))
+            messages.append(str(warning.message))
         else:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
@@ -269,7 +269,7 @@ def page_text(
         measures=measures,
         tested=tested(first, test, how) if several else "",
         unsaid=unsaid(results, details.systems),
-        warnings=list(dict.fromkeys(said)),
+        warnings=list(dict.fromkeys(messages)),
         means=mean_table(results) if results.measures else None,
         comparison=None if others is None else baseline_table(others, first, test, how),
         named=baseline or results.baseline,
@@ -336,24 +336,25 @@ def _shown(section: Section, number: int) -> dict[str, Any]:
 
 def _settings(results: Results) -> dict[str, str]:
     """Return the settings of the experiment that are not those of its stages."""
-    said = {"baseline": results.baseline} if results.baseline else {}
+    settings = {"baseline": results.baseline} if results.baseline else {}
     left_out = ("title", "stages", "systems", "warnings", "license", "command")
-    said |= {k: v for k, v in results.config.items() if k not in left_out}
+    settings |= {k: v for k, v in results.config.items() if k not in left_out}
     return {
-        k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in said.items()
+        k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)
+        for k, v in settings.items()
     }
 
 
 def _stages(results: Results) -> list[tuple[str, str, str]]:
     """Return name, pipeline and settings of each system; settings are known of durable runs."""
     stages, labels = results.config.get("stages", {}), results.config.get("systems", {})
-    found = []
+    rows = []
     for name in results.systems:
-        known = [stage for stage in stages.get(name, []) if stage is not None]
-        said = json.dumps(known, indent=2, ensure_ascii=False) if known else ""
-        if said or name in labels:
-            found.append((name, str(labels.get(name, "")), said))
-    return found
+        own_stages = [stage for stage in stages.get(name, []) if stage is not None]
+        settings = json.dumps(own_stages, indent=2, ensure_ascii=False) if own_stages else ""
+        if settings or name in labels:
+            rows.append((name, str(labels.get(name, "")), settings))
+    return rows
 
 
 def _right(table: Table) -> list[bool]:
@@ -400,7 +401,7 @@ class DrillDown:
         index: what the list of queries needs, packed.
         blocks: the queries, packed.
         queries: how many there are.
-        shown: how many of them are in `blocks`.
+        queries_packed: how many of them are in `blocks`.
         systems: what each system gave.
         depth: the ranks that are shown of the longest ranking.
     """
@@ -408,7 +409,7 @@ class DrillDown:
     index: str
     blocks: list[str]
     queries: int
-    shown: int
+    queries_packed: int
     systems: dict[str, SystemRankings]
     depth: int
 
@@ -424,9 +425,9 @@ def drill_down(results: Results, cutoff: int, most: int = BYTES) -> DrillDown:
     queries: dict[str, dict[str, Any]] = {}
     for qid in dict.fromkeys(results.per_query[QID]):
         queries[qid] = _query()
-    found = {}
+    systems = {}
     for place, name in enumerate(results.systems):
-        found[name] = _collect(results.rankings(name), name, place, cutoff, queries)
+        systems[name] = _collect(results.rankings(name), name, place, cutoff, queries)
     for place, name in enumerate(results.systems):
         lost = results.failures[results.failures["system"] == name]
         for qid, error in zip(lost[QID], lost["error"], strict=True):
@@ -444,14 +445,14 @@ def drill_down(results: Results, cutoff: int, most: int = BYTES) -> DrillDown:
         "values": _values(results, list(queries)),
         "ends": ends,
     }
-    return DrillDown(pack(index), blocks, len(queries), ends[-1] if ends else 0, found, depth)
+    return DrillDown(pack(index), blocks, len(queries), ends[-1] if ends else 0, systems, depth)
 
 
 def pack(value: Any) -> str:
     """Return a value as compressed JSON in letters that need no escape."""
-    said = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # halves of characters have no UTF-8, and are data of others
-    data = said.encode("utf-8", errors="replace")
+    data = text.encode("utf-8", errors="replace")
     return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
 
 
@@ -474,11 +475,11 @@ def _collect(
     codes, answers = _answers(frame, rankings)
     matrix = _matrix(rankings, cutoff)
     top = rankings.position < cutoff
-    shown = pd.DataFrame({"query": rankings.query[top], "doc": rankings.doc[top]})
-    shown = shown.drop_duplicates()
-    rows = rankings.order[np.flatnonzero(top)[shown.index.to_numpy()]]
-    doc = shown["doc"].to_numpy()
-    doc_ends = np.searchsorted(shown["query"].to_numpy(), np.arange(len(rankings.qids) + 1))
+    pairs = pd.DataFrame({"query": rankings.query[top], "doc": rankings.doc[top]})
+    pairs = pairs.drop_duplicates()
+    rows = rankings.order[np.flatnonzero(top)[pairs.index.to_numpy()]]
+    doc = pairs["doc"].to_numpy()
+    doc_ends = np.searchsorted(pairs["query"].to_numpy(), np.arange(len(rankings.qids) + 1))
     ends = np.searchsorted(rankings.ranking_query, np.arange(len(rankings.qids) + 1))
     total = SystemRankings({str(q) for q in rankings.qids}, answered=answers is not None)
     for i, qid in enumerate(rankings.qids):
@@ -495,20 +496,20 @@ def _collect(
                 query["t"].append("" if texts[row] == docno else _cut(_plain(texts[row])))
             local[code] = query["docs"][docno]
         mine = slice(ends[i], ends[i + 1])
-        kept = np.column_stack([matrix[mine], codes[mine]])
-        distinct, first, counts = np.unique(kept, axis=0, return_index=True, return_counts=True)
+        samples = np.column_stack([matrix[mine], codes[mine]])
+        distinct, first, counts = np.unique(samples, axis=0, return_index=True, return_counts=True)
         order = np.lexsort((first, -counts))
         entries = []
         for row, count in zip(distinct[order].tolist(), counts[order].tolist(), strict=True):
             docs = [local[code] for code in row[:-1] if code >= 0]
-            said = None
+            answer = None
             if answers is not None:
-                said = query["answers"].setdefault(answers[row[-1]], len(query["answers"]))
-            entries.append((count, docs, said))
+                answer = query["answers"].setdefault(answers[row[-1]], len(query["answers"]))
+            entries.append((count, docs, answer))
         query["s"][place] = entries
-        total.rankings += len(kept)
+        total.rankings += len(samples)
         total.distinct += len({tuple(docs) for _, docs, _ in entries})
-        total.answers += len({said for _, _, said in entries}) if total.answered else 0
+        total.answers += len({answer for _, _, answer in entries}) if total.answered else 0
     least, most = int(rankings.n_samples.min()), int(rankings.n_samples.max())
     total.samples = str(most) if least == most else f"{least} to {most}"
     return total
@@ -527,8 +528,8 @@ def _answers(frame: pd.DataFrame, rankings: Run) -> tuple[IntArray, list[str] | 
     """Return the place of each ranking's answer among the distinct ones, and these."""
     if QANSWER not in frame.columns:
         return np.zeros(rankings.n_rankings, dtype=np.int64), None
-    given = frame[QANSWER].to_numpy()[rankings.order[rankings.ranking_start[:-1]]]
-    codes, distinct = pd.factorize(np.array([_plain(text) for text in given], dtype=object))
+    texts = frame[QANSWER].to_numpy()[rankings.order[rankings.ranking_start[:-1]]]
+    codes, distinct = pd.factorize(np.array([_plain(text) for text in texts], dtype=object))
     return codes.astype(np.int64), [str(text) for text in distinct]
 
 
@@ -598,13 +599,13 @@ def _public(query: dict[str, Any], systems: int) -> dict[str, Any]:
 
 def _values(results: Results, qids: list[str]) -> list[list[list[float | None]]]:
     """Return the values by measure, system and query, with five digits; None: undefined."""
-    found = []
+    tables = []
     for measure in results.measures:
         values = results.per_query[results.per_query["measure"] == measure]
         table = values.pivot(index="system", columns=QID, values="value")
         table = table.reindex(index=results.systems, columns=qids)
-        found.append([[_digits(value) for value in row] for row in table.to_numpy().tolist()])
-    return found
+        tables.append([[_digits(value) for value in row] for row in table.to_numpy().tolist()])
+    return tables
 
 
 def _digits(value: float) -> float | None:

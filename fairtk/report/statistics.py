@@ -126,7 +126,7 @@ def _bootstrap_interval(
     # values that are all equal have no BCa interval: scipy divides 0 by 0, and gives NaN
     with warnings.catch_warnings(), np.errstate(invalid="ignore"):
         warnings.simplefilter("ignore", DegenerateDataWarning)
-        found = bootstrap(
+        interval = bootstrap(
             (table,),
             np.mean,
             axis=1,
@@ -137,7 +137,7 @@ def _bootstrap_interval(
             vectorized=True,
             rng=np.random.default_rng(seed),
         ).confidence_interval
-    return np.asarray(found.low), np.asarray(found.high)
+    return np.asarray(interval.low), np.asarray(interval.high)
 
 
 _EXACT = 20
@@ -171,8 +171,8 @@ def sign_flips(differences: FloatArray, resamples: int, seed: int) -> float:
     hits = 0
     for size in batches(resamples, len(moved)):
         drawn = generator.integers(0, 256, (size, -(-len(moved) // 8)), dtype=np.uint8)
-        kept = np.unpackbits(drawn, axis=1, count=len(moved)).astype(np.float64)
-        hits += int((np.abs(2 * (kept @ moved) - moved.sum()) >= least).sum())
+        signs = np.unpackbits(drawn, axis=1, count=len(moved)).astype(np.float64)
+        hits += int((np.abs(2 * (signs @ moved) - moved.sum()) >= least).sum())
     return (1 + hits) / (1 + resamples)
 
 
@@ -324,10 +324,10 @@ def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
         )
     there = ~(np.isnan(first) | np.isnan(second))
     first, second = first[there], second[there]
-    found = first - second
+    differences = first - second
     largest = np.maximum(np.abs(first), np.abs(second))
-    found[np.abs(found) <= _ZERO * largest.max(initial=0.0)] = 0.0
-    return np.sort(found)
+    differences[np.abs(differences) <= _ZERO * largest.max(initial=0.0)] = 0.0
+    return np.sort(differences)
 
 
 def no_test(differences: FloatArray) -> str:
@@ -435,8 +435,8 @@ def non_inferiority_test(
         InputError: the shapes differ, or a value is infinite or no number.
     """
     checks.known("direction", better, BETTER)
-    found, (not_below, not_above) = _one_sided(x, y, margin, confidence)
-    return _with_p(found, not_below if better == "higher" else not_above)
+    margin_test, (not_below, not_above) = _one_sided(x, y, margin, confidence)
+    return _with_p(margin_test, not_below if better == "higher" else not_above)
 
 
 def equivalence_test(
@@ -457,8 +457,8 @@ def equivalence_test(
         ParameterError: `margin` or `confidence` is out of its range.
         InputError: the shapes differ, or a value is infinite or no number.
     """
-    found, sides = _one_sided(x, y, margin, confidence)
-    return _with_p(found, max(sides))
+    margin_test, sides = _one_sided(x, y, margin, confidence)
+    return _with_p(margin_test, max(sides))
 
 
 def check_margin(margin: object, where: str = "margin") -> float:
@@ -488,12 +488,12 @@ def _one_sided(
     error = float(differences.std(ddof=1)) / math.sqrt(n)
     half = float(t.ppf(confidence, n - 1)) * error
     below, above = (float(t.sf((margin + way * mean) / error, n - 1)) for way in (1, -1))
-    found = MarginTest(margin, n, mean, mean - half, mean + half, math.nan, note)
-    return found, (below, above)
+    margin_test = MarginTest(margin, n, mean, mean - half, mean + half, math.nan, note)
+    return margin_test, (below, above)
 
 
-def _with_p(found: MarginTest, p: float) -> MarginTest:
-    return MarginTest(**{**vars(found), "p": p})
+def _with_p(margin_test: MarginTest, p: float) -> MarginTest:
+    return MarginTest(**{**vars(margin_test), "p": p})
 
 
 CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
@@ -517,21 +517,21 @@ def correct(p: npt.ArrayLike, method: str | None = "holm") -> FloatArray:
         InputError: a p-value is not in [0, 1].
     """
     name = checks.known("correction", "none" if method is None else method, CORRECTIONS)
-    given = numbers(p, "p-values", ndim=1)
-    there = ~np.isnan(given)
-    found = given[there]
-    outside = (found < 0) | (found > 1)
+    family = numbers(p, "p-values", ndim=1)
+    there = ~np.isnan(family)
+    p_values = family[there]
+    outside = (p_values < 0) | (p_values > 1)
     if outside.any():
-        raise InputError(f"p-values must lie in [0, 1]; found {found[outside][0]}")
-    n = len(found)
-    order = np.argsort(found, kind="stable")
+        raise InputError(f"p-values must lie in [0, 1]; found {p_values[outside][0]}")
+    n = len(p_values)
+    order = np.argsort(p_values, kind="stable")
     if name == "holm":
-        found[order] = np.maximum.accumulate(found[order] * np.arange(n, 0, -1))
+        p_values[order] = np.maximum.accumulate(p_values[order] * np.arange(n, 0, -1))
     elif name == "bonferroni":
-        found = found * n
+        p_values = p_values * n
     elif name == "fdr_bh":
-        scaled = found[order] * (n / np.arange(1, n + 1))
-        found[order] = np.minimum.accumulate(scaled[::-1])[::-1]
-    out = np.full(len(given), np.nan)
-    out[there] = np.minimum(found, 1.0)
+        scaled = p_values[order] * (n / np.arange(1, n + 1))
+        p_values[order] = np.minimum.accumulate(scaled[::-1])[::-1]
+    out = np.full(len(family), np.nan)
+    out[there] = np.minimum(p_values, 1.0)
     return out

@@ -167,10 +167,10 @@ def test_a_page_has_no_more_queries_than_there_is_room(results, monkeypatch):
 
     monkeypatch.setattr(page, "BLOCK", 1)  # a query in each block
     whole = page.drill_down(results, 3)
-    assert (whole.shown, whole.queries) == (30, 30)
+    assert (whole.queries_packed, whole.queries) == (30, 30)
     room = sum(map(len, whole.blocks[:7]))
     some = page.drill_down(results, 3, most=room)
-    assert some.shown == 7 and some.blocks == whole.blocks[:7]
+    assert some.queries_packed == 7 and some.blocks == whole.blocks[:7]
     monkeypatch.setattr(page.drill_down, "__defaults__", (room,))
     assert "Only the first 7 of 30 queries" in Page(page_text(results, cutoff=3)).said
 
