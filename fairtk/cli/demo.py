@@ -86,7 +86,7 @@ class DemoProgress:
         self.stage = ""
         self.bar: Any = None
         self.done = 0
-        self.said = 0.0
+        self.line_time = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Note that ``done`` of ``total`` parts of a stage are finished."""
@@ -101,7 +101,7 @@ class DemoProgress:
             self.bar.update(done - self.done)
             if done >= total:
                 self.bar.close()
-        elif fresh or done >= total > self.done or self.clock() - self.said > self.PAUSE:
+        elif fresh or done >= total > self.done or self.clock() - self.line_time > self.PAUSE:
             click.echo(f"{stage}: {done}/{total}", err=True)
-            self.said = self.clock()
+            self.line_time = self.clock()
         self.done = done

@@ -310,8 +310,8 @@ def _refuse_overwriting(context: click.Context) -> None:
     read: dict[str, str] = {}
     for param in context.command.params:
         if isinstance(param.type, InputFile) or isinstance(param, click.Argument):
-            given = context.params.get(param.name or "")
-            for text in given if isinstance(given, tuple) else [given]:
+            paths = context.params.get(param.name or "")
+            for text in paths if isinstance(paths, tuple) else [paths]:
                 if isinstance(text, str) and os.path.exists(text):
                     read[os.path.realpath(text)] = text
     for param in context.command.params:

@@ -119,9 +119,9 @@ def from_dataset(
 def about_dataset(dataset: Any) -> dict[str, str]:
     """Return the id of a dataset, and the license of its data where it is known."""
     source = resolve_dataset(dataset, "Experiment")
-    said = license_of(source)
+    license_text = license_of(source)
     name = str(source.dataset_id()).partition(":")[0]  # without the path of a folder
-    return {"dataset": name, **({"license": said} if said else {})}
+    return {"dataset": name, **({"license": license_text} if license_text else {})}
 
 
 def _plain_query(topics: pd.DataFrame) -> pd.DataFrame:
@@ -186,7 +186,7 @@ def _on_cuda(device: str) -> bool:
 
 
 def generate(
-    wanted: Iterable[Wanted],
+    prompt_sets: Iterable[Wanted],
     answers: Answers,
     session: Session,
     threads: int,
@@ -197,14 +197,14 @@ def generate(
 
     `tell` is told how many more prompts are done.
     """
-    by_key = {one.asker.key: one for one in wanted}
+    by_key = {one.asker.key: one for one in prompt_sets}
 
     def missing() -> Iterator[PromptBatch]:
         for key, one in by_key.items():
             for prompts in one.batches:
                 # looked up when a worker is free: another process may have been faster
-                known = answers.get(one.asker, prompts)
-                left = tuple(prompt for prompt in prompts if prompt not in known)
+                stored_answers = answers.get(one.asker, prompts)
+                left = tuple(prompt for prompt in prompts if prompt not in stored_answers)
                 tell(len(prompts) - len(left))
                 if left:
                     yield PromptBatch(key, left, threads, fail_fast)
@@ -264,11 +264,14 @@ def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], N
 
     listener, done = _listener.get(), 0
     # disable=None: on a terminal only
-    shown: Any = True if listener else None
+    disable: Any = True if listener else None
     lines: Any = contextlib.nullcontext()
     if listener is None and not on_terminal(sys.stderr):
         lines = _each_minute(lambda: f"{what}: {done:,} of {total:,} ({unit})")
-    with lines, tqdm(total=total, desc=what, unit=unit, delay=2, disable=shown, leave=False) as bar:
+    with (
+        lines,
+        tqdm(total=total, desc=what, unit=unit, delay=2, disable=disable, leave=False) as bar,
+    ):
 
         def add(number: int) -> None:
             nonlocal done
@@ -314,7 +317,7 @@ class Engine:
         self.batch_size = batch_size or BATCH
         self.batches = topics.batches(self.batch_size)
         self.chains = {node.number: store.number_of(node.key) for node in tree.nodes}
-        self.wanted: dict[int, Wanted] = {}
+        self.prompt_sets: dict[int, Wanted] = {}
         self.look = look
         self._unseen: dict[int, list[str]] = {}
         for name, node in tree.ends.items() if look else ():
@@ -368,20 +371,20 @@ class Engine:
         return {name: self.cells(node) for name, node in ends.items()}
 
     def prepare(self) -> dict[str, Any]:
-        """Return the backends of all generators by key, and note in `wanted` who asks which."""
-        known: list[Wanted] = []
+        """Return the backends of all generators by key; note in `prompt_sets` who asks which."""
+        prompt_sets: list[Wanted] = []
         for node in self.tree.nodes:
             generator = node.stage.generator
             if generator is None:
                 continue
             backend = generator.backend
-            equal = (w for w in known if w.backend is backend or w.backend == backend)
-            wanted = next(equal, None)
-            if wanted is None:
-                wanted = Wanted(self._asker(node, backend, len(known)), backend)
-                known.append(wanted)
-            self.wanted[node.number] = wanted
-        return {wanted.asker.key: wanted.backend for wanted in known}
+            equal = (w for w in prompt_sets if w.backend is backend or w.backend == backend)
+            prompt_set = next(equal, None)
+            if prompt_set is None:
+                prompt_set = Wanted(self._asker(node, backend, len(prompt_sets)), backend)
+                prompt_sets.append(prompt_set)
+            self.prompt_sets[node.number] = prompt_set
+        return {prompt_set.asker.key: prompt_set.backend for prompt_set in prompt_sets}
 
     def _asker(self, node: Node, backend: Any, number: int) -> Asker:
         name = str(getattr(backend, "name", type(backend).__name__))
@@ -435,8 +438,8 @@ class Engine:
             for number in {n.number for n in looked_up if n.keep}
         }
         there = {
-            number: {qid for qid, cell in found.items() if cell.error is None}
-            for number, found in cells.items()
+            number: {qid for qid, cell in node_cells.items() if cell.error is None}
+            for number, node_cells in cells.items()
         }
         needed: dict[int, set[str]] = {}  # rows that a child reads
         steps: list[StageStep] = []
@@ -459,17 +462,17 @@ class Engine:
             return None
         made = {step.node for step in steps}
         inputs, errors = {}, {}
-        for number, wanted in needed.items():
+        for number, needed_qids in needed.items():
             if number == TOPICS:
                 inputs[number] = self.topics.table(batch)
                 continue
-            found = cells.get(number, {})
-            ready = wanted & there.get(number, set())
-            table = self.store.read([cell for qid, cell in found.items() if qid in ready])
+            node_cells = cells.get(number, {})
+            ready = needed_qids & there.get(number, set())
+            table = self.store.read([cell for qid, cell in node_cells.items() if qid in ready])
             if table is not None:
                 inputs[number] = table
             if number not in made:  # a generator's, whose failures are final in this run
-                errors[number] = {q: cell.error for q, cell in found.items() if cell.error}
+                errors[number] = {q: cell.error for q, cell in node_cells.items() if cell.error}
         return StageTask(inputs, steps, errors, self.durable, self.fail_fast, self.threads)
 
     def _keep(self, task: StageTask, outcome: TaskResult) -> None:
@@ -483,7 +486,7 @@ class Engine:
             if step.ask:
                 prompts = outcome.prompts[step.node]
                 self._prompts.setdefault(step.node, []).append(prompts)
-                lengths = self.wanted[step.node].lengths
+                lengths = self.prompt_sets[step.node].lengths
                 lengths.update(zip(prompts.texts, prompts.lengths, strict=True))
         self.store.commit(made, self.topics.digests)
         for number, (table, _) in outcome.tables.items():
@@ -506,11 +509,16 @@ class Engine:
     def _answer(self, level: int, session: Session) -> None:
         """Generate the answers of a level's generators, and put them onto their rankings."""
         nodes = [n for n in self.tree.nodes if n.level == level and n.number in self._prompts]
-        wanted = {id(self.wanted[n.number]): self.wanted[n.number] for n in nodes}
-        total = sum(len(one.lengths) for one in wanted.values())
+        prompt_sets = {id(self.prompt_sets[n.number]): self.prompt_sets[n.number] for n in nodes}
+        total = sum(len(one.lengths) for one in prompt_sets.values())
         with progress_bar("answers", total, "prompt") as progress:
             generate(
-                wanted.values(), self.store.answers, session, self.threads, self.fail_fast, progress
+                prompt_sets.values(),
+                self.store.answers,
+                session,
+                self.threads,
+                self.fail_fast,
+                progress,
             )
         for node in nodes:
             for prompts in self._prompts.pop(node.number):
@@ -518,17 +526,17 @@ class Engine:
 
     def _put_answers(self, node: Node, prompts: Prompts) -> None:
         """Commit the rows of a generator: those that it read, and the answers."""
-        wanted = self.wanted[node.number]
-        found = self.store.answers.get(wanted.asker, prompts.texts)
+        prompt_set = self.prompt_sets[node.number]
+        answers = self.store.answers.get(prompt_set.asker, prompts.texts)
         spans, table = self._input(node, prompts.qids)
-        lost = {i: text for i, text in enumerate(prompts.texts) if text not in found}
+        lost = {i: text for i, text in enumerate(prompts.texts) if text not in answers}
         errors = {}
         for qid, first, size in spans if lost else ():
             asked = lost.keys() & set(prompts.rows[first : first + size].tolist())
             if asked:
-                reason = wanted.errors.get(lost[min(asked)], "the model gave no answer")
+                reason = prompt_set.errors.get(lost[min(asked)], "the model gave no answer")
                 errors[qid] = f"{node.stage.name}: {reason}"
-        table = with_answers(table, [found.get(text) for text in prompts.texts], prompts.rows)
+        table = with_answers(table, [answers.get(text) for text in prompts.texts], prompts.rows)
         spans = [span for span in spans if span[0] not in errors]
         made = Made(self._chain(node.number), table, spans, errors, {})
         self.store.commit([made], self.topics.digests)

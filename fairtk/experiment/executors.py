@@ -86,8 +86,8 @@ class RemoteSession(Session):
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                kind, value, said = future.result()
-                for category, text in said:
+                kind, value, warnings_heard = future.result()
+                for category, text in warnings_heard:
                     warnings.warn(text, category, stacklevel=2)
                 if kind == "failed":
                     error, told, reason = value
@@ -236,8 +236,8 @@ def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[st
             kind, value = "done", function(stages, task)
         except Exception as error:
             kind, value = "failed", portable(error)
-    said = [(w.category, str(w.message)) for w in caught]
-    return kind, value, [s for s in said if s[0].__module__.startswith("fairtk")]
+    warnings_heard = [(w.category, str(w.message)) for w in caught]
+    return kind, value, [s for s in warnings_heard if s[0].__module__.startswith("fairtk")]
 
 
 def portable(error: Exception) -> tuple[Exception, str, Exception | None]:
@@ -317,17 +317,17 @@ def gpus() -> list[str]:
 
     Nothing of CUDA is asked: that would take memory on each of them.
     """
-    said = os.environ.get(VISIBLE)
-    if said is None:
+    names = os.environ.get(VISIBLE)
+    if names is None:
         return [str(number) for number in range(len(list(Path("/dev").glob("nvidia[0-9]*"))))]
     # CUDA reads names up to the first that is none
-    return list(takewhile(lambda name: name and name != "-1", map(str.strip, said.split(","))))
+    return list(takewhile(lambda name: name and name != "-1", map(str.strip, names.split(","))))
 
 
 def gpu_of(worker: int) -> dict[str, str]:
     """Return the variables that give a worker (from 0) one GPU; none if there are not two."""
-    found = gpus()
-    return {VISIBLE: found[worker % len(found)]} if len(found) > 1 else {}
+    devices = gpus()
+    return {VISIBLE: devices[worker % len(devices)]} if len(devices) > 1 else {}
 
 
 class _Pool:
@@ -352,9 +352,9 @@ class _Pool:
                 own.process, own.there = self._started(own.number), set()
             fresh = {key: self._bytes(key) for key in task.needs if key not in own.there}
             try:
-                found = own.process.ask((function, task, fresh))
+                outcome = own.process.ask((function, task, fresh))
                 own.there |= set(fresh)
-                return found
+                return outcome
             except ENDED:
                 own.process = None
         raise WorkerError(
@@ -463,13 +463,13 @@ def _local_cluster(workers: int, threads: int) -> Iterator[Any]:
     make_cluster: Any = subprocess.SubprocessCluster
 
     limits = dict.fromkeys(VARIABLES, str(threads))
-    wanted = {
+    variables = {
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         ending.STARTER: str(os.getpid()),
         LOGGING: os.environ.get(LOGGING, "warning"),  # or each start prints nine lines
         **limits,
     }
-    with _environment(wanted):
+    with _environment(variables):
         cluster = make_cluster(
             host="127.0.0.1",
             n_workers=workers,
@@ -489,9 +489,9 @@ def _local_cluster(workers: int, threads: int) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -508,7 +508,7 @@ class _Sent:
     def __init__(self, client: Any, stages: Mapping[str, Any]) -> None:
         self.client = client
         self.stages = stages
-        self.known: dict[str, tuple[str, Any]] = {}
+        self.places: dict[str, tuple[str, Any]] = {}
         # a worker's death is retried by the scheduler; what a task raises is not
         self.executor = client.get_executor(pure=False)
 
@@ -519,11 +519,11 @@ class _Sent:
 
     def _there(self, key: str) -> tuple[str, Any]:
         """Return a stage's name on the cluster, and where its bytes are."""
-        if key not in self.known:
+        if key not in self.places:
             data = to_worker(self.stages[key])
             name = hashlib.blake2b(data, digest_size=16).hexdigest()
-            self.known[key] = name, self._scattered(data)
-        return self.known[key]
+            self.places[key] = name, self._scattered(data)
+        return self.places[key]
 
     def _scattered(self, data: bytes) -> Any:
         for attempt in range(ATTEMPTS):
@@ -554,38 +554,38 @@ def run_there(function: Function, task: Any, packed: Mapping[str, tuple[str, byt
 NAMES = ("serial", "processes", "dask")
 
 
-def as_executor(given: Any, workers: int | None) -> Executor:
+def as_executor(choice: Any, workers: int | None) -> Executor:
     """Return the executor of a name, or the executor given.
 
     Args:
-        given: ``"serial"``, ``"processes"``, ``"dask"`` or an executor.
+        choice: ``"serial"``, ``"processes"``, ``"dask"`` or an executor.
         workers: the number of workers; None: one per core.
 
     Raises:
         NotFoundError: there is no executor of that name.
         ParameterError: the object is none, or workers do not fit it.
     """
-    if not isinstance(given, str):
-        if not hasattr(given, "open") or not hasattr(given, "default_threads"):
+    if not isinstance(choice, str):
+        if not hasattr(choice, "open") or not hasattr(choice, "default_threads"):
             raise ParameterError(
-                f"executor must be one of {list(NAMES)} or an executor; found {given!r}"
+                f"executor must be one of {list(NAMES)} or an executor; found {choice!r}"
             )
         if workers is not None:
             raise ParameterError(
                 f"workers={workers!r} does not change an executor that is given as an object; "
-                f"say it there: {type(given).__name__}(workers={workers!r})"
+                f"say it there: {type(choice).__name__}(workers={workers!r})"
             )
-        executor: Executor = given
+        executor: Executor = choice
         return executor
-    if given == "serial":
+    if choice == "serial":
         if workers not in (None, 1):
             raise ParameterError(
                 f"executor='serial' has one worker; found workers={workers!r}: "
                 "executor='processes' has several"
             )
         return SerialExecutor()
-    if given == "processes":
+    if choice == "processes":
         return ProcessExecutor(workers)
-    if given == "dask":
+    if choice == "dask":
         return DaskExecutor(workers)
-    raise NotFoundError("executor", given, NAMES)
+    raise NotFoundError("executor", choice, NAMES)

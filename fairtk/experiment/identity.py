@@ -113,7 +113,7 @@ def adapter_of(value: Any, name: str) -> Adapter | None:
     """Return what looks into an object of a class of this name; None: nothing does."""
     for table in (_PYTERRIER, _RAG):
         if name in table:
-            return lambda found: {a: getattr(found, a) for a in table[name]}
+            return lambda instance: {a: getattr(instance, a) for a in table[name]}
     if name in _BY_NAME:
         return _BY_NAME[name]
     for base, adapter in _BY_BASE:
@@ -127,10 +127,10 @@ def adapter_of(value: Any, name: str) -> Adapter | None:
 
 
 def _digest(value: Any) -> dict[str, Any]:
-    found = value.digest()
-    if not isinstance(found, str):  # a hash object's, say
+    text = value.digest()
+    if not isinstance(text, str):  # a hash object's, say
         raise NoIdentityError(f"{identity_name(type(value))}.digest() gives no text")
-    return {"digest": found}
+    return {"digest": text}
 
 
 def _generator(stage: Generator) -> dict[str, Any]:
@@ -208,9 +208,9 @@ def _rag_hugging_face(backend: Any) -> dict[str, Any]:
 
 def _rag_openai(backend: Any) -> dict[str, Any]:
     names = ("model_id", "max_input_length", "max_new_tokens", "_generation_args", "api")
-    kept = {name: getattr(backend, name, None) for name in (*names, "logprobs_topk")}
+    settings = {name: getattr(backend, name, None) for name in (*names, "logprobs_topk")}
     client = getattr(backend, "client", None)
-    return kept | {"server": str(getattr(client, "base_url", ""))}
+    return settings | {"server": str(getattr(client, "base_url", ""))}
 
 
 def _rag_prompt(prompt: Any) -> dict[str, Any]:
@@ -408,8 +408,8 @@ def _described_object(value: Any, where: str) -> Any:
         adapter = _fields
     if adapter is None:
         raise NoIdentityError(f"{where} is a {name}, which fairtk cannot look into")
-    found = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
-    return {"class": name, "made by": made_by(cls, where), **found}
+    parts = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
+    return {"class": name, "made by": made_by(cls, where), **parts}
 
 
 def _described_function(function: types.FunctionType, where: str) -> Description:
@@ -464,13 +464,13 @@ def made_by(cls: type, where: str) -> str:
 @functools.cache
 def _owners(package: str) -> list[str]:
     """Return the distributions that a package comes from: packages_distributions, but for one."""
-    found = set()  # an editable install from the current folder is found twice
+    owners = set()  # an editable install from the current folder is found twice
     for distribution in importlib.metadata.distributions():
         names = (distribution.read_text("top_level.txt") or "").split()
         files = "" if names else "\n" + (distribution.read_text("RECORD") or "")
         if package in names or f"\n{package}/" in files or f"\n{package}.py," in files:
-            found.add(distribution.metadata["Name"])
-    return sorted(found)
+            owners.add(distribution.metadata["Name"])
+    return sorted(owners)
 
 
 def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
@@ -578,8 +578,8 @@ class LookedUp(pt.Transformer):  # type: ignore[misc]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the frame's rows of the queries."""
-        found = [self._rows[qid] for qid in inp[QID].unique() if qid in self._rows]
-        rows = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
+        rows_by_query = [self._rows[qid] for qid in inp[QID].unique() if qid in self._rows]
+        rows = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *rows_by_query]))
         return SourceTransformer(self.frame.iloc[rows]).transform(inp)
 
 
@@ -630,13 +630,15 @@ class Tree:
             node.keep = self._kept(node)
 
     def _stage(self, transformer: Any) -> Stage:
-        for known in self._stages:
-            if known.transformer is transformer:
-                return known
+        for candidate in self._stages:
+            if candidate.transformer is transformer:
+                return candidate
         if self._durable:
             description = describe_stage(transformer)
             stage = Stage(key_of(description), transformer, description)
-            stage = next((known for known in self._stages if known.key == stage.key), stage)
+            stage = next(
+                (candidate for candidate in self._stages if candidate.key == stage.key), stage
+            )
         else:
             alike = (s for s in self._stages if type(s.transformer) is type(transformer))
             equal = (s for s in alike if s.transformer == transformer)

@@ -73,8 +73,8 @@ def unpack(
 
     With `codes` ids are categories: smaller, and faster to look up.
     """
-    wanted = [n for n in table.column_names if columns is None or n in columns]
-    return pd.DataFrame({name: _unpacked(table, name, codes) for name in wanted})
+    names = [n for n in table.column_names if columns is None or n in columns]
+    return pd.DataFrame({name: _unpacked(table, name, codes) for name in names})
 
 
 def to_bytes(table: Table) -> bytes:
@@ -148,11 +148,11 @@ def _small(values: Any) -> Any:
 
 
 def _encoded(array: Any) -> Any:
-    found = array.cast(pa.string()).dictionary_encode()
-    codes = found.indices
-    if len(found.dictionary) < 1 << 15:
+    dictionary_array = array.cast(pa.string()).dictionary_encode()
+    codes = dictionary_array.indices
+    if len(dictionary_array.dictionary) < 1 << 15:
         codes = codes.cast(pa.int16())
-    return pa.DictionaryArray.from_arrays(codes, found.dictionary)
+    return pa.DictionaryArray.from_arrays(codes, dictionary_array.dictionary)
 
 
 def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[Any, Any]:
@@ -198,15 +198,15 @@ def _unpacked(table: Table, name: str, codes: bool) -> Any:
         series = array.to_pandas()
         return series if str(series.dtype) == dtype else series.astype(dtype)
     if kind == b"pickle":
-        found = [pickle.loads(v) for v in array.to_pylist()]  # noqa: S301 - of this run
+        values = [pickle.loads(v) for v in array.to_pylist()]  # noqa: S301 - of this run
     elif kind == b"arrays":
-        found = [np.array(v, dtype=dtype) for v in array.to_pylist()]
+        values = [np.array(v, dtype=dtype) for v in array.to_pylist()]
     else:
-        found = array.cast(pa.string()).to_pylist()
+        values = array.cast(pa.string()).to_pylist()
         if kind == b"json":
-            known = {text: json.loads(text) for text in set(found)}
-            found = [known[text] for text in found]
-    return pd.Series(found, dtype=object)
+            value_by_text = {text: json.loads(text) for text in set(values)}
+            values = [value_by_text[text] for text in values]
+    return pd.Series(values, dtype=object)
 
 
 def _as_json(values: list[Any]) -> list[str] | None:

@@ -54,20 +54,20 @@ def spreads(
 
 def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:
     """Return what to say below means of which some queries are left out, or failed."""
-    said_of = []
+    remarks = []
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
-        said = ", ".join(
+        numbers = ", ".join(
             f"{s}: {u}" for s, u in zip(part["system"], part["undefined"], strict=True)
         )
         if len(part) == len(systems) and part["undefined"].nunique() == 1:
-            said = str(part["undefined"].iloc[0])
-        said_of.append(f"Queries where {measure} is undefined and left out: {said}.")
+            numbers = str(part["undefined"].iloc[0])
+        remarks.append(f"Queries where {measure} is undefined and left out: {numbers}.")
     if failed:
-        said_of.append(
+        remarks.append(
             "Failed queries count with the worst value of each measure; the next run with the "
             "same save_dir tries them again."
         )
-    return said_of
+    return remarks
 
 
 def trade_off(
@@ -281,9 +281,11 @@ class Results:
         return self._compared(baseline).plan(self._sampling(), difference, n_samples, options)
 
     def _sampling(self) -> SamplingVariances:
-        known = self._evaluation.ready()
-        measures = dict(zip(known.labels, known.measures, strict=True))
-        return SamplingVariances(lambda name: self._rows(name, known.inputs), known.qrels, measures)
+        evaluation = self._evaluation.ready()
+        measures = dict(zip(evaluation.labels, evaluation.measures, strict=True))
+        return SamplingVariances(
+            lambda name: self._rows(name, evaluation.inputs), evaluation.qrels, measures
+        )
 
     def _compared(self, baseline: str | None) -> SystemComparison:
         name = self.baseline if baseline is None else baseline
@@ -375,8 +377,8 @@ class Results:
         return self.failures.groupby("system").size()
 
     def _table(self) -> Table:
-        said = notes(self.counts, self.systems, len(self.failures) > 0)
-        return as_texts(self.means.reset_index(), " ".join(said))
+        remarks = notes(self.counts, self.systems, len(self.failures) > 0)
+        return as_texts(self.means.reset_index(), " ".join(remarks))
 
     def _check(self, name: str) -> None:
         if name not in self.systems:

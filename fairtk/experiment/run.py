@@ -57,8 +57,8 @@ class DryRun:
     prompts: pd.DataFrame
 
     def __repr__(self) -> str:
-        shown = [aligned_lines(t, numbers=range(1, len(t.columns))) for t in self._tables]
-        return "\n\n".join("\n".join(lines) for lines in shown)
+        blocks = [aligned_lines(t, numbers=range(1, len(t.columns))) for t in self._tables]
+        return "\n\n".join("\n".join(lines) for lines in blocks)
 
     def _repr_html_(self) -> str:
         return "".join(map(html_text, self._tables))
@@ -90,18 +90,18 @@ def _prompts(engine: Engine) -> pd.DataFrame:
         generator = node.stage.generator
         if generator is None:
             continue
-        asker = engine.wanted[node.number].asker
+        asker = engine.prompt_sets[node.number].asker
         askers[asker.key] = asker
-        known = texts.setdefault(asker.key, set())
+        prompts = texts.setdefault(asker.key, set())
         if node.parent is None:
-            known.update(generator.asked(engine.topics.frame).prompts)
+            prompts.update(generator.asked(engine.topics.frame).prompts)
             continue
         cells = [cell for cell in engine.cells(node.parent).values() if cell.error is None]
         lost = len(engine.topics.qids) - len(cells)
         unknown[asker.key] = unknown.get(asker.key, 0) + lost
         table = engine.store.read(cells)
         if table is not None:
-            known.update(generator.asked(unpack(table)).prompts)
+            prompts.update(generator.asked(unpack(table)).prompts)
     rows = []
     for key, asker in askers.items():
         there = len(engine.store.answers.get(asker, texts[key]))
@@ -215,15 +215,17 @@ def _results(
     ]
     failures = pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
     _warn_of_failures(failures, len(order) * len(engine.topics.qids))
-    wanted = set(engine.topics.qids)
-    given = {n: f[f[QID].isin(wanted)].reset_index(drop=True) for n, f in frames.items()}
-    rows = stored_rows(engine.store, cells, given)
+    topic_ids = set(engine.topics.qids)
+    frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
+    rows = stored_rows(engine.store, cells, frame_rows)
     values = pd.DataFrame(columns=COLUMNS)
     means: dict[str, dict[str, float]] = {}
     if evaluation.measures:
         tree = engine.tree
         content = {
-            n: given[n] if n in given else [tree.ends[n].key, json.dumps(list(cells[n].items()))]
+            n: frame_rows[n]
+            if n in frame_rows
+            else [tree.ends[n].key, json.dumps(list(cells[n].items()))]
             for n in order
         }
         values, means = evaluation.all_values(
@@ -272,8 +274,8 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
             raise ParameterError(
                 f"Experiment: {len(systems)} systems need as many names; found {len(names)}"
             )
-        shown = [_shown(system) for system in systems] if names is None else map(str, names)
-        pairs = list(zip(shown, systems, strict=True))
+        labels = [_shown(system) for system in systems] if names is None else map(str, names)
+        pairs = list(zip(labels, systems, strict=True))
     else:
         raise ParameterError(
             "Experiment: systems must be a list, or a dict of name to pipeline or frame; found a "
@@ -286,17 +288,17 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
         raise ParameterError(
             f"Experiment: two systems are called {twice[0]!r}; give names=[...] or a dict"
         )
-    found = dict(pairs)
+    by_name = dict(pairs)
     for name, system in pairs:
         if isinstance(system, pd.DataFrame):
             require(system, [QID], f"Experiment (system {name!r})")
-            found[name] = system.assign(**{QID: as_strings(system[QID])})
+            by_name[name] = system.assign(**{QID: as_strings(system[QID])})
         elif not isinstance(system, pt.Transformer):
             raise ParameterError(
                 f"Experiment: system {name!r} must be a PyTerrier pipeline or a frame; found a "
                 f"{type(system).__name__}"
             )
-    return found
+    return by_name
 
 
 def _shown(system: Any) -> str:
@@ -324,8 +326,8 @@ def _topics_of(qrels: pd.DataFrame | None, pipelines: Mapping[str, Any]) -> pd.D
 def _labeled(topics: pd.DataFrame, qrels: pd.DataFrame | None) -> pd.DataFrame:
     if qrels is None:
         raise InputError("Experiment: filter_by_qrels needs qrels")
-    kept = pd.Series(as_strings(topics[QID])).isin(set(as_strings(qrels[QID]))).to_numpy()
-    return topics[kept]
+    has_labels = pd.Series(as_strings(topics[QID])).isin(set(as_strings(qrels[QID]))).to_numpy()
+    return topics[has_labels]
 
 
 def _say_what_changed(store: Store, name: str, node: Node) -> None:
@@ -334,10 +336,10 @@ def _say_what_changed(store: Store, name: str, node: Node) -> None:
     if before is None:
         return
     now = [stage.stage.description for stage in node.chain]
-    found = list(differences(before, now)) or ["the order of its settings"]
-    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    changes = list(differences(before, now)) or ["the order of its settings"]
+    more = f" and {len(changes) - 5} more" if len(changes) > 5 else ""
     warnings.warn(
-        f"system {name!r} is not what is stored under this name ({'; '.join(found[:5])}{more}); "
+        f"system {name!r} is not what is stored under this name ({'; '.join(changes[:5])}{more}); "
         "its results are computed anew, and the earlier ones are kept",
         DataWarning,
         stacklevel=3,
@@ -347,13 +349,13 @@ def _say_what_changed(store: Store, name: str, node: Node) -> None:
 def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
     if failures.empty:
         return
-    shown = [f"{s}, {q}: {e}" for s, q, e in failures.head(5).itertuples(index=False)]
-    said = f"{len(failures)} of {total} results failed ({listed(shown, 3)})"
+    lines = [f"{s}, {q}: {e}" for s, q, e in failures.head(5).itertuples(index=False)]
+    summary = f"{len(failures)} of {total} results failed ({listed(lines, 3)})"
     if len(failures) == total:
-        raise StageError(f"Experiment: {said}; nothing is left to measure")
+        raise StageError(f"Experiment: {summary}; nothing is left to measure")
     warnings.warn(
-        f"Experiment: {said}; they count with the worst value of each measure, and are tried again "
-        "by the next run with the same save_dir",
+        f"Experiment: {summary}; they count with the worst value of each measure, and are tried "
+        "again by the next run with the same save_dir",
         DataWarning,
         stacklevel=4,
     )
@@ -381,9 +383,9 @@ def open_results(
         InputError: there are no results here, or saved results are to be measured anew.
         StoreError: the store is damaged.
     """
-    place, wanted = results_folder(folder), [parse(measure) for measure in measures]
+    place, parsed_measures = results_folder(folder), [parse(measure) for measure in measures]
     if (place / CONFIG).exists():
-        if wanted or qrels is not None:
+        if parsed_measures or qrels is not None:
             raise InputError(
                 f"{place}: these saved results have measures and labels of their own; give "
                 "measures and qrels with the folder of a store only"
@@ -394,8 +396,8 @@ def open_results(
         raise InputError(f"{place / FILE}: no system has finished a query yet; run it again")
     qids = dict.fromkeys(qid for frame in frames.values() for qid in frame[QID])
     topics = pd.DataFrame({QID: list(dict.fromkeys([*qids, *failures[QID]]))})
-    labels = None if qrels is None else as_labels(qrels, gold, wanted).with_text_ids()
-    results: Results = Experiment(frames, topics, labels, wanted)
+    labels = None if qrels is None else as_labels(qrels, gold, parsed_measures).with_text_ids()
+    results: Results = Experiment(frames, topics, labels, parsed_measures)
     results.failures = failures
     results.config = {"stages": stages, "queries": len(topics), "store": FILE}
     return results
@@ -423,11 +425,11 @@ def _stored(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.D
     frames, stages, lost = {}, {}, []
     systems = list(stored_systems(folder))
     names = [system.name for system in systems]
-    for name, chain, said, rows, errors in systems:
+    for name, chain, identities, rows, errors in systems:
         if rows is not None:
-            shown = name if names.count(name) == 1 else f"{name} ({chain})"
-            frames[shown], stages[shown] = rows.reset_index(drop=True), said
-            lost += [(shown, qid, error) for qid, error in errors]
+            label = name if names.count(name) == 1 else f"{name} ({chain})"
+            frames[label], stages[label] = rows.reset_index(drop=True), identities
+            lost += [(label, qid, error) for qid, error in errors]
     return frames, stages, pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
 
 

@@ -160,25 +160,29 @@ class Evaluation:
             InputError: a run cannot be measured; names the system.
         """
         key = self._key(content) if store.path is not None else None
-        known = None if key is None else store.values(key)
+        entry = None if key is None else store.values(key)
         shape = (len(content), len(self.measures), len(self.qids))
-        if known is not None:
-            found = known[0].column("value").to_numpy().reshape(shape)
-            for category, text in known[1]:
+        if entry is not None:
+            values_by_system = entry[0].column("value").to_numpy().reshape(shape)
+            for category, text in entry[1]:
                 warnings.warn(text, getattr(errors, category), stacklevel=4)
         elif key is None:
-            found = self._measured(list(content), frame)
+            values_by_system = self._measured(list(content), frame)
         else:
             with _listening, warnings.catch_warnings(record=True) as heard:
                 warnings.simplefilter("always")
-                found = self._measured(list(content), frame)
+                values_by_system = self._measured(list(content), frame)
             for one in heard:
                 warnings.warn(one.message, one.category, stacklevel=4)
             if all(issubclass(one.category, FairtkWarning) for one in heard):
-                said = [(one.category.__name__, str(one.message)) for one in heard]
-                table = pack(pd.DataFrame({"value": found.ravel()}), "values", durable=True)
-                store.keep_values(key, table, said)
-        tables = {system: self._tables(system, found[i]) for i, system in enumerate(content)}
+                warnings_heard = [(one.category.__name__, str(one.message)) for one in heard]
+                table = pack(
+                    pd.DataFrame({"value": values_by_system.ravel()}), "values", durable=True
+                )
+                store.keep_values(key, table, warnings_heard)
+        tables = {
+            system: self._tables(system, values_by_system[i]) for i, system in enumerate(content)
+        }
         frames = [values for values, _ in tables.values()]
         return pd.concat(frames, ignore_index=True), {s: means for s, (_, means) in tables.items()}
 

@@ -484,19 +484,19 @@ class Store:
         rows = self.select("SELECT digest, data, said FROM evaluations WHERE key = ?", (key,))
         if not rows:
             return None
-        digest, data, said = rows[0]
+        digest, data, text = rows[0]
         whole = (
             isinstance(data, bytes)
-            and _digest(data, str(said).encode("utf-8", "replace")) == digest
+            and _digest(data, str(text).encode("utf-8", "replace")) == digest
         )
-        return (from_bytes(data), json.loads(said)) if whole else None
+        return (from_bytes(data), json.loads(text)) if whole else None
 
-    def keep_values(self, key: str, table: Table, said: Sequence[Sequence[str]]) -> None:
+    def keep_values(self, key: str, table: Table, warnings_heard: Sequence[Sequence[str]]) -> None:
         """Keep the values of an evaluation, and the category and text of each warning with them.
 
         The key is a digest of all that they depend on.
         """
-        data, text = to_bytes(table), json.dumps(said)
+        data, text = to_bytes(table), json.dumps(warnings_heard)
         values = (key, _digest(data, text.encode()), data, text)
         self.write(
             lambda database: database.execute(

@@ -101,8 +101,8 @@ class Tuner:
         return parse(self.measure) if isinstance(self.measure, str) else self.measure
 
     def _progress(self, fold: int) -> Iterator[int]:
-        shown: Any = {"desc": f"tuning for fold {fold}", "unit": " settings", "delay": 2}
-        yield from tqdm(range(len(self.settings)), disable=None, leave=False, **shown)
+        options: Any = {"desc": f"tuning for fold {fold}", "unit": " settings", "delay": 2}
+        yield from tqdm(range(len(self.settings)), disable=None, leave=False, **options)
 
     def _on_others(self, number: int, fold: int) -> pd.Series:
         """Return the values of settings on all topics but a fold's, by qid."""
@@ -139,8 +139,8 @@ class Tuner:
             asked = asked[[own in left_out for own in self._own]].reset_index(drop=True)
             self._fit(system, left_out)
         runs = {"system": system.transform(asked)}
-        found = Experiment(runs, asked, self.qrels, [self.judge]).per_query
-        return found.set_index(QID)["value"].reindex(asked[QID].astype(str))
+        values = Experiment(runs, asked, self.qrels, [self.judge]).per_query
+        return values.set_index(QID)["value"].reindex(asked[QID].astype(str))
 
     def _fit(self, system: Any, left_out: set[int] | frozenset[int]) -> None:
         train = self.topics[[own not in left_out for own in self._own]]
@@ -174,28 +174,28 @@ def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]
 
 
 def as_folds(
-    qids: Sequence[str], given: int | Mapping[str, int], seed: int, where: str
+    qids: Sequence[str], split: int | Mapping[str, int], seed: int, where: str
 ) -> dict[str, int]:
     """Return the fold of each topic, whether folds are counted or given."""
-    if isinstance(given, Mapping):
-        lost = [qid for qid in qids if qid not in given]
+    if isinstance(split, Mapping):
+        lost = [qid for qid in qids if qid not in split]
         if lost:
             raise InputError(f"{where}: folds lack the topics {listed(lost)}")
-        found = {qid: int(given[qid]) for qid in qids}
-        if len(set(found.values())) < 2:
+        fold_of = {qid: int(split[qid]) for qid in qids}
+        if len(set(fold_of.values())) < 2:
             raise ParameterError(f"{where}: the topics must be in two folds at least")
-        return found
-    if checks.whole("folds", given, where, least=2) > len(qids):
+        return fold_of
+    if checks.whole("folds", split, where, least=2) > len(qids):
         raise ParameterError(
-            f"{where}: {len(qids)} topics cannot be split into {given} folds; ask for at most "
+            f"{where}: {len(qids)} topics cannot be split into {split} folds; ask for at most "
             f"{len(qids)}"
         )
-    return folds(qids, given, seed)
+    return folds(qids, split, seed)
 
 
 def combinations(grid: Grid, where: str) -> list[Settings]:
     """Return all combinations of values of one grid or several, without repetition."""
-    found: dict[str, Settings] = {}
+    settings_by_repr: dict[str, Settings] = {}
     for one in grid if isinstance(grid, list | tuple) else [grid]:
         if not isinstance(one, Mapping):
             raise ParameterError(
@@ -209,10 +209,10 @@ def combinations(grid: Grid, where: str) -> list[Settings]:
         for row in itertools.product(*one.values()):
             settings = dict(zip(one, row, strict=True))
             if settings:
-                found.setdefault(repr(sorted(settings.items(), key=str)), settings)
-    if not found:
+                settings_by_repr.setdefault(repr(sorted(settings.items(), key=str)), settings)
+    if not settings_by_repr:
         raise ParameterError(f"{where}: the grid has no settings; e.g. {{'alpha': [1, 2, 4]}}")
-    return list(found.values())
+    return list(settings_by_repr.values())
 
 
 def _has_estimator(system: Any) -> bool:
@@ -312,8 +312,8 @@ def tune(
         runs = {"default": _shown_on(tuner, {c.fold: {} for c in choices}), **runs}
     with warnings.catch_warnings():
         warnings.filterwarnings("once", category=FairtkWarning)
-        found = Experiment(runs, topics, qrels, [tuner.judge]).per_query
-    values = found[["system", QID, "value"]]
+        per_query = Experiment(runs, topics, qrels, [tuner.judge]).per_query
+    values = per_query[["system", QID, "value"]]
     means = values.groupby("system", sort=False)["value"].agg(value="mean", topics="count")
     rows = [
         {"fold": c.fold, **c.settings, "value": c.value, "topics": c.topics, "seconds": c.seconds}

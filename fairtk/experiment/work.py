@@ -121,8 +121,8 @@ def cores() -> int:
 
 def allowed_threads() -> int:
     """Return the threads of a model that may use this whole machine: OMP_NUM_THREADS, or cores."""
-    given = os.environ.get(VARIABLES[0], "")
-    return int(given) if given.isdecimal() and int(given) else cores()
+    setting = os.environ.get(VARIABLES[0], "")
+    return int(setting) if setting.isdecimal() and int(setting) else cores()
 
 
 @contextlib.contextmanager
@@ -173,7 +173,7 @@ def run_batch(
 
     with limited_threads(batch.threads, backend):
         parts = _in_parts(list(batch.prompts), attempt, blame, errors)
-    return {p: a for some, found in parts for p, a in zip(some, found, strict=True)}, errors
+    return {p: a for some, answers in parts for p, a in zip(some, answers, strict=True)}, errors
 
 
 def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
@@ -305,14 +305,14 @@ def _in_parts(
 
 
 def _prompts(parts: Sequence[tuple[list[str], Any]], tokenizer: Any) -> Prompts:
-    found: list[str] = []
+    prompts: list[str] = []
     rows = [np.zeros(0, dtype=np.int64)]
     for _, asked in parts:
-        rows.append(asked.prompt_of_row + len(found))
-        found.extend(asked.prompts)
-    lengths = list(map(len, found)) if tokenizer is None else counts(found, tokenizer)
+        rows.append(asked.prompt_of_row + len(prompts))
+        prompts.extend(asked.prompts)
+    lengths = list(map(len, prompts)) if tokenizer is None else counts(prompts, tokenizer)
     qids = [qid for some, _ in parts for qid in some]
-    return Prompts(qids, found, lengths, np.concatenate(rows))
+    return Prompts(qids, prompts, lengths, np.concatenate(rows))
 
 
 def _rows_of(frame: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:
@@ -328,8 +328,12 @@ def _ordered(
 ) -> tuple[pd.DataFrame, list[tuple[str, int]]]:
     """Return a stage's rows query after query, and the number of rows of each query."""
     if not isinstance(frame, pd.DataFrame) or QID not in frame.columns:
-        found = list(frame.columns) if isinstance(frame, pd.DataFrame) else type(frame).__name__
-        raise ColumnError(f"{name} must return a frame with the column {QID!r}; found {found}")
+        columns_or_type = (
+            list(frame.columns) if isinstance(frame, pd.DataFrame) else type(frame).__name__
+        )
+        raise ColumnError(
+            f"{name} must return a frame with the column {QID!r}; found {columns_or_type}"
+        )
     place = _places(frame, qids)
     if (place < 0).any():
         odd = frame[QID].iloc[int(np.argmin(place))]
@@ -346,13 +350,15 @@ def _places(frame: pd.DataFrame, qids: Sequence[str]) -> IntArray:
         array = pa.Array.from_pandas(column)
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         runs = pa.compute.run_end_encode(array)
-        known = np.array([place.get(qid, -1) for qid in runs.values.to_pylist()], dtype=np.int64)
-        code = np.arange(len(known)).repeat(np.diff(np.asarray(runs.run_ends), prepend=0))
+        place_by_code = np.array(
+            [place.get(qid, -1) for qid in runs.values.to_pylist()], dtype=np.int64
+        )
+        code = np.arange(len(place_by_code)).repeat(np.diff(np.asarray(runs.run_ends), prepend=0))
     else:
         code, values = pd.factorize(column)
-        known = np.array([*(place.get(qid, -1) for qid in values), -1], dtype=np.int64)
-    found: IntArray = known[code]  # a missing qid has the code -1, and is nobody's
-    return found
+        place_by_code = np.array([*(place.get(qid, -1) for qid in values), -1], dtype=np.int64)
+    places: IntArray = place_by_code[code]  # a missing qid has the code -1, and is nobody's
+    return places
 
 
 def _sorted_by(frame: pd.DataFrame, place: IntArray) -> pd.DataFrame:
@@ -371,5 +377,5 @@ def said(error: BaseException) -> str:
     """Return an error on one line, with its class unless it is one of ours."""
     text = " ".join(str(error).split())
     ours = type(error).__module__.startswith("fairtk")
-    shown = text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
-    return shown if len(shown) <= 500 else shown[:497] + "..."
+    line = text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
+    return line if len(line) <= 500 else line[:497] + "..."

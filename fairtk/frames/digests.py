@@ -73,7 +73,7 @@ def digest_each(values: Iterable[Any], size: int = 8) -> list[str]:
 def digests(shared: Sequence[Any], rests: Sequence[Sequence[Any]], size: int = 8) -> list[str]:
     """Return the `digest` of ``[*shared, *rest]`` for each rest; what is shared is read once."""
     starts: dict[int, hashlib.blake2b] = {}  # by the number of values, which comes first
-    found = []
+    hex_digests = []
     for rest in rests:
         if len(rest) not in starts:
             start = starts[len(rest)] = hashlib.blake2b(digest_size=size)
@@ -83,8 +83,8 @@ def digests(shared: Sequence[Any], rests: Sequence[Sequence[Any]], size: int = 8
         state = starts[len(rest)].copy()
         for value in rest:
             _feed(state, value)
-        found.append(state.hexdigest())
-    return found
+        hex_digests.append(state.hexdigest())
+    return hex_digests
 
 
 def _feed(state: hashlib.blake2b, value: Any) -> None:

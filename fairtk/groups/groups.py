@@ -413,10 +413,10 @@ class Groups(ByContent):
             )
         names = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
         rows_by_factor = self._rows_by_factor(names)
-        known, free = np.ones(len(names), dtype=bool), np.zeros(len(names))
+        is_counted, free = np.ones(len(names), dtype=bool), np.zeros(len(names))
         if unlabeled == "drop":
-            known = np.all([rows >= 0 for rows in rows_by_factor], axis=0)
-            rows_by_factor = [np.where(known, rows, -1) for rows in rows_by_factor]
+            is_counted = np.all([rows >= 0 for rows in rows_by_factor], axis=0)
+            rows_by_factor = [np.where(is_counted, rows, -1) for rows in rows_by_factor]
         parts = []
         for factor, rows in zip(self.factors, rows_by_factor, strict=True):
             part = factor.entries(rows)
@@ -427,7 +427,7 @@ class Groups(ByContent):
             elif unlabeled == "bounds":
                 part, free = known_only(factor, part, rows)
             parts.append(part)
-        return Memberships(crossed(self.space, parts).matrix, known, free)
+        return Memberships(crossed(self.space, parts).matrix, is_counted, free)
 
     def _rows_by_factor(self, docnos: ObjectArray) -> list[IntArray]:
         rows = {at: self.factors[at].documents.rows(docnos) for at in {*self._twins}}

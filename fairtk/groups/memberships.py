@@ -125,8 +125,8 @@ class LevelSpace:
         """Return which attributes are known in each level: bit i for attribute i; (n,)."""
         result = np.zeros(len(level), dtype=np.int64)
         for attribute, unknown in enumerate(self.unknown):
-            known: Any = 1 if unknown < 0 else self.codes(level, attribute) != unknown
-            result |= known * np.int64(1 << attribute)
+            is_known: Any = 1 if unknown < 0 else self.codes(level, attribute) != unknown
+            result |= is_known * np.int64(1 << attribute)
         return result
 
     def known(self, level: IntArray) -> BoolArray:

@@ -240,24 +240,24 @@ def spread(values: Sequence[float], low: float, high: float) -> str:
     return _svg(bars, f"{sum(counts)} values from {low:.3g} to {high:.3g}")
 
 
-def against(value: float, wanted: float, high: float) -> str:
+def against(value: float, target: float, high: float) -> str:
     """Draw a value as a bar from 0, and what was wanted as a line across.
 
     Args:
         value: the length of the bar.
-        wanted: the place of the line.
+        target: the place of the line.
         high: the right end.
     """
-    long, at = (_WIDTH * min(max(v / high, 0), 1) if high > 0 else 0 for v in (value, wanted))
+    long, at = (_WIDTH * min(max(v / high, 0), 1) if high > 0 else 0 for v in (value, target))
     bar = f'<rect x="0" y="4" width="{long:.1f}" height="{_HEIGHT - 8}" fill-opacity="0.5"/>'
     mark = f'<rect x="{min(at, _WIDTH - 2):.1f}" y="0" width="2" height="{_HEIGHT}"/>'
-    return _svg(bar + mark, f"{value:.3g}, target {wanted:.3g}")
+    return _svg(bar + mark, f"{value:.3g}, target {target:.3g}")
 
 
-def _svg(inside: str, said: str) -> str:
+def _svg(inside: str, label: str) -> str:
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" fill="currentColor" role="img" '
-        f'aria-label="{said}">{inside}</svg>'
+        f'aria-label="{label}">{inside}</svg>'
     )
 
 

@@ -289,10 +289,10 @@ def _sentences_of(
         shares = citations if isinstance(citations, dict) else None
         if isinstance(citations, list) and all(type(name) in (int, str) for name in citations):
             shares = dict.fromkeys(citations, 1.0)
-        known = shares is not None and all(
+        is_valid = shares is not None and all(
             type(value) in (int, float) and 0 <= value < math.inf for value in shares.values()
         )
-        if not isinstance(text, str) or not known or shares is None:
+        if not isinstance(text, str) or not is_valid or shares is None:
             raise FormatError(
                 f"sentence {number} must have a text, and citations that are integers, document "
                 f"ids, or confidences from 0 by document id; found {sentence!r:.80}",

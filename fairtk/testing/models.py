@@ -250,8 +250,13 @@ class ChatModelContract(_ModelContract):
                 first = ledger.wrap(self.make()).complete(chats)
             with Ledger(path, offline=True) as ledger:
                 again = ledger.wrap(self.make()).complete(chats)
-        texts, kept = ([_text(outcome) for outcome in found] for found in (first, again))
-        check(kept == texts, f"{self.make().name}: its ledger gives back {kept}, not {texts}")
+        texts, ledger_texts = (
+            [_text(outcome) for outcome in outcomes] for outcomes in (first, again)
+        )
+        check(
+            ledger_texts == texts,
+            f"{self.make().name}: its ledger gives back {ledger_texts}, not {texts}",
+        )
 
 
 def _text(outcome: Any) -> str | None:

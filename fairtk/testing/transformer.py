@@ -99,7 +99,7 @@ class TransformerContract:
     def test_global_random_state_stays(self) -> None:
         """Numpy's global random state is neither read nor changed."""
         np.random.seed(5)  # noqa: NPY002 - the global state is what is looked at
-        wanted = self.make().transform(self.inp())
+        frame = self.make().transform(self.inp())
         state = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
         np.random.seed(5)  # noqa: NPY002
         untouched = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
@@ -109,7 +109,7 @@ class TransformerContract:
         )
         np.random.seed(6)  # noqa: NPY002
         message = f"{self._name()} depends on numpy's global random state"
-        check_frames(self.make().transform(self.inp()), wanted, message)
+        check_frames(self.make().transform(self.inp()), frame, message)
 
     def test_batches_do_not_matter(self) -> None:
         """Queries one by one give the rows that all at once give."""

@@ -164,7 +164,7 @@ RULES = ("difference", "ratio")
 
 
 def under_represented(
-    share: FloatArray, target: FloatArray, known: BoolArray, rule: str
+    share: FloatArray, target: FloatArray, askable: BoolArray, rule: str
 ) -> IntArray:
     """Return the most under-represented group of each row, -1 where none is.
 
@@ -174,12 +174,12 @@ def under_represented(
     Args:
         share: exposure of the groups, each row summing to 1; shape (n_rows, n_groups).
         target: what the groups should have; same shape.
-        known: whether a group can be asked for; shape (n_groups,).
+        askable: whether a group can be asked for; shape (n_groups,).
         rule: ``"difference"``: the largest target - share; ``"ratio"``: the largest target / share,
             which always prefers groups without any exposure, however small their target (of
             several such groups, the one with the largest target).
     """
-    lack = np.where(known, target - share, 0.0)
+    lack = np.where(askable, target - share, 0.0)
     lack = np.where(lack > 1e-12, lack, 0.0)
     if rule == "ratio":
         with np.errstate(divide="ignore", invalid="ignore"):
