@@ -144,7 +144,7 @@ _PROMPTS = 32  # of a batch for backends without tokens: functions, servers
 
 
 @dataclass
-class Wanted:
+class PromptSet:
     """The distinct prompts for one model."""
 
     asker: Asker
@@ -186,7 +186,7 @@ def _on_cuda(device: str) -> bool:
 
 
 def generate(
-    prompt_sets: Iterable[Wanted],
+    prompt_sets: Iterable[PromptSet],
     answers: Answers,
     session: Session,
     threads: int,
@@ -317,7 +317,7 @@ class Engine:
         self.batch_size = batch_size or BATCH
         self.batches = topics.batches(self.batch_size)
         self.chains = {node.number: store.number_of(node.key) for node in tree.nodes}
-        self.prompt_sets: dict[int, Wanted] = {}
+        self.prompt_sets: dict[int, PromptSet] = {}
         self.look = look
         self._unseen: dict[int, list[str]] = {}
         for name, node in tree.ends.items() if look else ():
@@ -372,7 +372,7 @@ class Engine:
 
     def prepare(self) -> dict[str, Any]:
         """Return the backends of all generators by key; note in `prompt_sets` who asks which."""
-        prompt_sets: list[Wanted] = []
+        prompt_sets: list[PromptSet] = []
         for node in self.tree.nodes:
             generator = node.stage.generator
             if generator is None:
@@ -381,7 +381,7 @@ class Engine:
             equal = (w for w in prompt_sets if w.backend is backend or w.backend == backend)
             prompt_set = next(equal, None)
             if prompt_set is None:
-                prompt_set = Wanted(self._asker(node, backend, len(prompt_sets)), backend)
+                prompt_set = PromptSet(self._asker(node, backend, len(prompt_sets)), backend)
                 prompt_sets.append(prompt_set)
             self.prompt_sets[node.number] = prompt_set
         return {prompt_set.asker.key: prompt_set.backend for prompt_set in prompt_sets}
