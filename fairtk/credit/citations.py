@@ -79,9 +79,9 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
     """Return the credit of each document of a prompt from the citations in its answer.
 
     With C_i the documents that sentence i cites and L_i its words of more than two letters, a
-    document gets sum_i 1[d in C_i] / |C_i|, times L_i for ``"words"``, and times L_i exp(-i / (S -
-    1)) for ``"position"``, i from 0 to S - 1 (one sentence: factor 1): Aggarwal et al. 2024, "GEO:
-    Generative Engine Optimization", arXiv 2311.09735. Its code gives every document 1/n where
+    document gets ``sum_i 1[d in C_i] / |C_i|``, times L_i for ``"words"``, and times
+    L_i exp(-i / (S - 1)) for ``"position"``, i from 0 to S - 1 (one sentence: factor 1): Aggarwal
+    et al. 2024, "GEO: Generative Engine Optimization", arXiv 2311.09735. Its code gives every document 1/n where
     nothing is cited; here that is undefined.
 
     Args:

@@ -357,7 +357,7 @@ def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
 def shapley(values: npt.ArrayLike) -> FloatArray:
     """Return the Shapley value of each document from the utilities of all sets of documents.
 
-    phi_d = sum over the sets T without d of |T|! (k - |T| - 1)! / k! (u(T + d) - u(T)), Shapley
+    ``phi_d = sum over the sets T without d of |T|! (k - |T| - 1)! / k! (u(T + d) - u(T))``, Shapley
     1953: the mean, over all orders of the documents, of what d adds to those before it. The values
     of a list add up to u(all) - u(none).
 

@@ -224,8 +224,9 @@ def test_damaged_ledgers_alter_no_answer(tmp_path):
         assert len(kept) >= 190, attempt
 
 
-def test_damaged_caches_are_made_anew(tmp_path):
+def test_damaged_caches_are_made_anew(tmp_path, monkeypatch):
     """What was kept of the metadata is made again when a byte of it is another one."""
+    monkeypatch.setenv("FAIRTK_HOME", str(tmp_path / "home"))
     files = trec_fair(random.Random(5))
     for name, raw in files.items():
         (tmp_path / name).write_bytes(raw)
