@@ -81,8 +81,8 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
     With C_i the documents that sentence i cites and L_i its words of more than two letters, a
     document gets ``sum_i 1[d in C_i] / |C_i|``, times L_i for ``"words"``, and times
     L_i exp(-i / (S - 1)) for ``"position"``, i from 0 to S - 1 (one sentence: factor 1): Aggarwal
-    et al. 2024, "GEO: Generative Engine Optimization", arXiv 2311.09735. Its code gives every document 1/n where
-    nothing is cited; here that is undefined.
+    et al. 2024, "GEO: Generative Engine Optimization", arXiv 2311.09735. Its code gives every
+    document 1/n where nothing is cited; here that is undefined.
 
     Args:
         answer: the text, with citations such as ``[2]``: the place in the prompt, from 1.
