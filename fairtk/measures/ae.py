@@ -257,8 +257,9 @@ class CreditExposureGap(FairMeasure):
     it compares with may itself be uneven (EE_D, AWRF), and it does not say which of the two is
     fair. `per_group` gives the signed parts.
 
-    Needs the frame C with ``rank``, from 0. A ranking without defined credit is left out of both
-    means; a query without another one is undefined (NaN), one that the frame lacks gets 2.
+    Needs the frame C with ``rank``, from 0, or with ``score``. A ranking without defined credit is
+    left out of both means; a query without another one is undefined (NaN), one that the frame
+    lacks gets 2.
     """
 
     NAME = "CreditGap"
@@ -320,20 +321,26 @@ class CreditExposureGap(FairMeasure):
             )
         credit = Credit(run)
         attention = model.weights(np.arange(cutoff, dtype=np.int64))
-        if len(run):
+        rank = np.zeros(len(run), dtype=np.int64)
+        if RANK in run.frame.columns:
+            rank = run.ranks
+        elif SCORE in run.frame.columns:
+            rank[run.order] = run.position
+        elif len(run):
             require(run.frame, self.RUN_COLUMNS, run.where)
-        rank = run.ranks if len(run) else np.zeros(0, dtype=np.int64)
-        least = int(rank.min()) if len(rank) else 0
-        if least:  # counted from 1, each document would have the attention of the next rank
-            raise InputError(
-                f"{run.where}: {RANK!r} must be an integer from 0; the least is {least}"
-            )
         twice = pd.DataFrame({"ranking": credit.ranking, RANK: rank}).duplicated().to_numpy()
         if twice.any():
             row = int(np.flatnonzero(twice)[0])
             raise DuplicateError(
                 f"{run.where}: rank {rank[row]} stands twice in a ranking of qid "
-                f"{run.qids[run.frame_query[row]]!r}"
+                f"{str(run.qids[run.frame_query[row]])!r}"
+            )
+        if len(rank) and rank.min() != 0:  # from 1, each would have the next rank's attention
+            row = int(rank.argmin())
+            raise InputError(
+                f"{run.where}: {RANK!r} must be an integer from 0; the least is {rank[row]} (qid "
+                f"{str(run.qids[run.frame_query[row]])!r}, docno "
+                f"{str(run.docnos[run.frame_doc[row]])!r})"
             )
         attention = np.append(attention, 0.0)[np.minimum(rank, len(attention))]
         expected = credit.expected(True, self["negative"], attention)

@@ -588,7 +588,7 @@ def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The rows of queries with a label above 0, in their order.
     """
-    labels = Qrels(qrels, "drop_undefined", either=True)
+    labels = Qrels(qrels, "drop_undefined", (DOCNO, LABEL), either=True)
     return qrels[labels.useful[labels.query]].reset_index(drop=True)
 
 

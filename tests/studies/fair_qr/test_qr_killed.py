@@ -207,9 +207,9 @@ def wait_for(happened, process, most):
 INDEXER = """
 import sys, time
 import pandas as pd
-from fairtk.transformers import CollectionBM25, collection
+from fairtk.transformers import CollectionBM25, candidates
 
-collection._BATCH = 5  # so that PISA writes before it has all documents
+candidates._BATCH = 5  # so that PISA writes before it has all documents
 
 def documents():
     for number in range(40):
