@@ -257,9 +257,9 @@ class CreditExposureGap(FairMeasure):
     it compares with may itself be uneven (EE_D, AWRF), and it does not say which of the two is
     fair. `per_group` gives the signed parts.
 
-    Needs the frame C with ``rank``, from 0, or with ``score``. A ranking without defined credit is
-    left out of both means; a query without another one is undefined (NaN), one that the frame
-    lacks gets 2.
+    Needs the frame C with ``score`` or ``rank``, which counts from 0, or from 1 if all rankings
+    begin there. A ranking without defined credit is left out of both means; a query without another
+    one is undefined (NaN), one that the frame lacks gets 2.
     """
 
     NAME = "CreditGap"
@@ -335,13 +335,16 @@ class CreditExposureGap(FairMeasure):
                 f"{run.where}: rank {rank[row]} stands twice in a ranking of qid "
                 f"{str(run.qids[run.frame_query[row]])!r}"
             )
-        if len(rank) and rank.min() != 0:  # from 1, each would have the next rank's attention
+        first = np.full(len(credit.ranking_query), np.iinfo(np.int64).max)
+        np.minimum.at(first, credit.ranking, rank)
+        if len(rank) and rank.min() < 0:
             row = int(rank.argmin())
             raise InputError(
-                f"{run.where}: {RANK!r} must be an integer from 0; the least is {rank[row]} (qid "
+                f"{run.where}: {RANK!r} must be an integer from 0; found {rank[row]} (qid "
                 f"{str(run.qids[run.frame_query[row]])!r}, docno "
                 f"{str(run.docnos[run.frame_doc[row]])!r})"
             )
+        rank = rank - int(len(rank) > 0 and bool((first == 1).all()))  # they are counted from 1
         attention = np.append(attention, 0.0)[np.minimum(rank, len(attention))]
         expected = credit.expected(True, self["negative"], attention)
         warn_of_credit(credit, expected, repr(self))
