@@ -114,8 +114,12 @@ class Rows:
             self.frame[column] = coded
 
     def refuse_flaws(self, column: str) -> None:
-        """Refuse names that are no ids (`flaw_of`); missing and empty ones are passed over."""
-        names = [v if isinstance(v, str) and v else "-" for v in self.frame[column].tolist()]
+        """Refuse names that are no ids (`flaw_of`), but for tabs, which are quoted in files.
+
+        Missing and empty ones are passed over.
+        """
+        values = self.frame[column].tolist()
+        names = [v.replace("\t", "_") if isinstance(v, str) and v else "-" for v in values]
         if not are_ids(names):
             flaws = {row: flaw for row, name in enumerate(names) if (flaw := flaw_of(name))}
             self._refuse_flaws(flaws, np.arange(len(names)), column)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, DuplicateError, InputError, ParameterError, warn
+from fairtk.errors import DataWarning, DuplicateError, ParameterError, warn
 from fairtk.exposure import Bounded, BrowsingModel, ExposureValues, RankWeights, make_grades, total
 from fairtk.frames import (
     CREDIT,
@@ -257,9 +257,9 @@ class CreditExposureGap(FairMeasure):
     it compares with may itself be uneven (EE_D, AWRF), and it does not say which of the two is
     fair. `per_group` gives the signed parts.
 
-    Needs the frame C with ``score`` or ``rank``, which counts from 0, or from 1 if all rankings
-    begin there. A ranking without defined credit is left out of both means; a query without another
-    one is undefined (NaN), one that the frame lacks gets 2.
+    Needs the frame C with ``rank`` or ``score``, and a row for each document that was shown: ranks
+    order, and gaps in them do not count. A ranking without defined credit is left out of both
+    means; a query without another one is undefined (NaN), one that the frame lacks gets 2.
     """
 
     NAME = "CreditGap"
@@ -335,17 +335,11 @@ class CreditExposureGap(FairMeasure):
                 f"{run.where}: rank {rank[row]} stands twice in a ranking of qid "
                 f"{str(run.qids[run.frame_query[row]])!r}"
             )
-        first = np.full(len(credit.ranking_query), np.iinfo(np.int64).max)
-        np.minimum.at(first, credit.ranking, rank)
-        if len(rank) and rank.min() < 0:
-            row = int(rank.argmin())
-            raise InputError(
-                f"{run.where}: {RANK!r} must be an integer from 0; found {rank[row]} (qid "
-                f"{str(run.qids[run.frame_query[row]])!r}, docno "
-                f"{str(run.docnos[run.frame_doc[row]])!r})"
-            )
-        rank = rank - int(len(rank) > 0 and bool((first == 1).all()))  # they are counted from 1
-        attention = np.append(attention, 0.0)[np.minimum(rank, len(attention))]
+        order = np.lexsort((rank, credit.ranking))  # ranks order, as everywhere: gaps do not count
+        start = np.searchsorted(credit.ranking[order], credit.ranking[order])
+        position = np.empty(len(rank), dtype=np.int64)
+        position[order] = np.arange(len(rank)) - start
+        attention = np.append(attention, 0.0)[np.minimum(position, len(attention))]
         expected = credit.expected(True, self["negative"], attention)
         warn_of_credit(credit, expected, repr(self))
         undefined = np.zeros(len(judged.qids), dtype=bool)
