@@ -80,6 +80,11 @@ def share(name: str, value: Any, where: str = "") -> float:
     return number(name, value, where, 0, 1)
 
 
+def positive(name: str, value: Any, where: str = "") -> float:
+    """Return a setting that is a finite number above 0; raises as `number`."""
+    return number(name, value, where, ends="()", rule="be above 0")
+
+
 def inside(name: str, value: Any, where: str = "") -> float:
     """Return a probability that is neither 0 nor 1, as a confidence; raises as `number`."""
     return number(name, value, where, 0, 1, "()", "be above 0 and below 1")

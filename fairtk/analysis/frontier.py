@@ -265,7 +265,7 @@ def frontier(
     Raises:
         InputError: a file, frame or measure cannot be used, or answers are missing.
     """
-    checks.number("confidence", confidence, "frontier", 0, 1, "()")
+    checks.inside("confidence", confidence, "frontier")
     checks.whole("resamples", resamples, "frontier")
     files, data = run_names(runs)
     given_groups = GivenGroups.read(tuple(groups), tuple(targets))

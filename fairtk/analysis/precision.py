@@ -322,7 +322,7 @@ def precision(
         ParameterError: another measure, or a setting out of its range.
         InputError: the run has no samples, or cannot be used.
     """
-    checks.number("half_width", half_width, WHERE, ends="(]")
+    checks.positive("half_width", half_width, WHERE)
     checks.inside("confidence", confidence, WHERE)
     several = isinstance(measures, Iterable) and not isinstance(measures, str)
     parsed = [parse(measure) for measure in (measures if several else [measures])]

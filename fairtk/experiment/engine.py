@@ -26,7 +26,7 @@ import pandas as pd
 
 from fairtk.datasets import get_answers, get_topics, join_answers
 from fairtk.datasets.lamp import license_of
-from fairtk.errors import DuplicateError, InputError
+from fairtk.errors import InputError
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.identity import Node, Tree, describe, key_of
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
@@ -40,7 +40,17 @@ from fairtk.experiment.work import (
     run_batch,
     run_task,
 )
-from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, as_strings, digest_each, require
+from fairtk.frames import (
+    DOCNO,
+    GOLD_ANSWER,
+    QID,
+    RANK,
+    SAMPLE,
+    as_strings,
+    digest_each,
+    qids_of,
+    require,
+)
 from fairtk.io import labels_of, resolve_dataset
 from fairtk.llm import ChatBackend, HuggingFaceBackend, Recorded, cost
 from fairtk.plugins import on_terminal
@@ -65,9 +75,8 @@ class Topics:
             raise InputError("Experiment: the topics have no rows, so there is nothing to do")
         if frame[QID].isna().any():
             raise InputError("Experiment: a qid of the topics is missing (NaN)")
-        if DOCNO not in frame.columns and frame[QID].duplicated().any():
-            twice = frame[QID][frame[QID].duplicated()].iloc[0]
-            raise DuplicateError(f"Experiment: qid {str(twice)!r} occurs twice in the topics")
+        if DOCNO not in frame.columns:
+            qids_of(frame, "Experiment")
         named = frame.assign(**{QID: as_strings(frame[QID])})
         code, qids = pd.factorize(named[QID])
         self.frame = named.iloc[np.argsort(code, kind="stable")].reset_index(drop=True)

@@ -21,6 +21,7 @@ from .columns import as_strings as as_strings
 from .columns import encode_ids as encode_ids
 from .columns import from_ir_measures as from_ir_measures
 from .columns import ours as ours
+from .columns import qids_of as qids_of
 from .columns import queries_of as queries_of
 from .columns import require as require
 from .columns import texts_of as texts_of

@@ -164,21 +164,26 @@ def queries_of(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> li
     return [str(distinct[c]) for c in first]
 
 
+def qids_of(topics: pd.DataFrame, where: str) -> list[str]:
+    """Return the qid of each topic as text; each occurs once."""
+    code, distinct = encode_ids(topics[QID], QID, where)
+    qids: list[str] = distinct[code].tolist()
+    if len(distinct) < len(qids):
+        twice = pd.Series(qids, dtype=object)
+        raise DuplicateError(
+            f"{where}: qid {listed(twice[twice.duplicated()].unique())} occurs twice in the "
+            "topics; one row per query is needed (a run needs the column 'docno')"
+        )
+    return qids
+
+
 def topics_of(inp: pd.DataFrame, where: str) -> list[tuple[str, str]]:
     """Return qid and query of each topic; each qid occurs once, with a query that is a string."""
-    if inp[QID].isna().any():
-        raise InputError(f"{where}: every topic must have a qid; found one without")
-    qids, texts = inp[QID].tolist(), inp[QUERY].tolist()
-    for qid, text in zip(qids, texts, strict=True):
+    topics = list(zip(qids_of(inp, where), inp[QUERY].tolist(), strict=True))
+    for qid, text in topics:
         if not isinstance(text, str):
             raise InputError(f"{where}: the query of qid {qid!r} must be a string; found {text!r}")
-    twice = inp[QID][inp[QID].duplicated()].tolist()
-    if twice:
-        raise DuplicateError(
-            f"{where} takes topics, one row per query; {listed(dict.fromkeys(twice))} occurs more "
-            "than once"
-        )
-    return list(zip(qids, texts, strict=True))
+    return topics
 
 
 def _strings(inp: pd.DataFrame, column: str, where: str, advice: str) -> list[str]:

@@ -31,7 +31,7 @@ from fairtk.measures.params import (
     UNLABELED,
     ObjectParam,
     Param,
-    at_least,
+    count,
 )
 from fairtk.plugins import read_browsing
 
@@ -223,7 +223,7 @@ IDEAL = Param(
     int,
     default=500,
     desc="without @k: number of documents that were asked for, which the ideal ranking has",
-    check=at_least(1),
+    check=count,
 )
 REL = Param((int, float), default=1, desc="smallest label of a useful document")
 

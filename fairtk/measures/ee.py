@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.errors import ColumnError, InputError, ParameterError, listed, warn
 from fairtk.exposure import (
     DEEPEST,
@@ -38,7 +39,7 @@ from fairtk.groups import (
     loss_parts,
 )
 from fairtk.measures.base import FairMeasure, Judged
-from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param
+from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param, count
 
 Reasons = tuple[tuple[str, BoolArray], ...]
 """Why queries have no value, each with the queries, of shape (n_queries,)."""
@@ -493,14 +494,14 @@ PARAMETERS: dict[str, Param] = {
         default="judged+retrieved",
         desc="the number n of documents: judged+retrieved, judged, a number, or a column of the "
         "qrels",
-        check=lambda n: "must be at least 1" if isinstance(n, int) and n < 1 else "",
+        check=count,
     ),
     "complete": Param(bool, default=False, desc="expeval: the labels cover all documents"),
     "graded": Param(bool, default=True, desc="False: every label that is useful counts alike"),
     "rel": Param(
         (int, float),
         desc="smallest label of a useful document (default: any above 0)",
-        check=lambda rel: "" if rel > 0 else "must be above 0",
+        check=checks.positive,
     ),
     "groups": GROUPS,
     "target": TARGET,

@@ -20,6 +20,7 @@ from typing import Any
 import ir_measures
 from ir_measures import ParamInfo
 
+from fairtk import checks
 from fairtk.errors import InputError, NotFoundError, ParameterError, suggestion
 from fairtk.exposure import MU, BrowsingModel
 from fairtk.measures.utilities import get as get_utility
@@ -99,9 +100,8 @@ def check_params(measure: Any) -> None:
     # what is written in C ends the whole process at a cutoff of 0
     for name in ("cutoff", "rel"):
         value = measure.params.get(name)
-        problem = _is_cutoff(value) if isinstance(value, int) else ""
-        if problem:
-            raise ParameterError(f"{measure.NAME}: {name} {problem}; found {value}")
+        if isinstance(value, int):
+            count(name, value, measure.NAME)
 
 
 def known_names() -> list[str]:
@@ -226,7 +226,8 @@ class Param(ParamInfo):  # type: ignore[misc]
         default: the value when it is not given.
         choices: the values that are allowed, if they are few.
         desc: one line for ``fairtk measures``.
-        check: returns what is wrong with a value, or ``""``.
+        check: what `fairtk.checks` has: it gets the parameter's name, a value and the measure's
+            name, and raises `ParameterError` if the value is wrong.
         later: whether the measure got it when results were kept already: at its default it is no
             part of their identity.
     """
@@ -237,7 +238,7 @@ class Param(ParamInfo):  # type: ignore[misc]
         default: Any = NOT_GIVEN,
         choices: Any = NOT_GIVEN,
         desc: str = "",
-        check: Callable[[Any], str] | None = None,
+        check: Callable[[str, Any, str], object] | None = None,
         later: bool = False,
     ) -> None:
         super().__init__(dtype=dtype, default=default, choices=choices, desc=desc)
@@ -261,13 +262,10 @@ class Param(ParamInfo):  # type: ignore[misc]
             raise ParameterError(
                 f"{measure}: {name} must be of type {types}; found {_one_line(value)}{quoted}"
             )
-        if self.choices is not NOT_GIVEN and value not in self.choices:
-            raise ParameterError(
-                f"{measure}: {name} must be one of {list(self.choices)}; found {value!r}"
-            )
-        problem = self.check(value) if self.check is not None and value is not None else ""
-        if problem:
-            raise ParameterError(f"{measure}: {name} {problem}; found {value!r}")
+        if self.choices is not NOT_GIVEN and value is not None:
+            checks.choice(name, value, self.choices, measure)
+        if self.check is not None and value is not None:
+            self.check(name, value, measure)
         return value, value
 
     def resolve(self, value: Any) -> Any:
@@ -379,17 +377,15 @@ def read_utility(text: str) -> Any:
     return get_utility(name, **options)
 
 
-def at_least(low: int) -> Callable[[Any], str]:
-    """Return a check that a number is at least `low`."""
-    return lambda value: "" if value >= low else f"must be at least {low}"
-
-
-def _is_cutoff(value: Any) -> str:
-    return at_least(1)(value) or ("" if value <= _MOST else f"must be at most {_MOST}")
+def count(name: str, value: Any, where: str) -> None:
+    """Check a count of documents or ranks, as a `Param` does; words that stand for one pass."""
+    if not isinstance(value, str):
+        checks.whole(name, value, where, rule="be at least 1")
+        checks.number(name, value, where, most=_MOST, rule=f"be at most {_MOST}")
 
 
 _MOST = 2**31 - 1  # what evaluators that are written in C can hold
-CUTOFF = Param(int, desc="ranks read in each ranking (each sample on its own)", check=_is_cutoff)
+CUTOFF = Param(int, desc="ranks read in each ranking (each sample on its own)", check=count)
 """The parameter ``@k``."""
 BROWSING = ObjectParam(
     read_browsing,
@@ -415,10 +411,12 @@ TARGET = ObjectParam(
 _POLICIES = ("drop", "unknown", "uniform", "best", "worst")
 
 
-def _policy(value: str) -> str:
+def _policy(name: str, value: str, where: str) -> None:
     if value == "bounds":
-        return "'bounds' is two values: measure 'best' and 'worst', its two ends"
-    return "" if value in _POLICIES else f"must be one of {list(_POLICIES)}"
+        raise ParameterError(
+            f"{where}: {name} 'bounds' is two values: measure 'best' and 'worst', its two ends"
+        )
+    checks.choice(name, value, _POLICIES, where)
 
 
 UNLABELED = Param(

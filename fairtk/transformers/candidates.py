@@ -22,7 +22,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import DataWarning, DuplicateError, FairtkError, InputError, listed
+from fairtk.errors import DataWarning, FairtkError, InputError, listed
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -33,8 +33,8 @@ from fairtk.frames import (
     TEXT,
     BoolArray,
     IntArray,
-    encode_ids,
     order_by,
+    qids_of,
     words,
 )
 from fairtk.io import locked, part_beside, resolve_dataset
@@ -102,8 +102,7 @@ class Candidates(FairTransformer):
             if self._pool is None:
                 self._pool = _Pool.read(self._source, fields)
             pool = self._pool
-        codes, distinct = encode_ids(inp[QID], QID, "Candidates")
-        qids = distinct[codes].tolist()
+        qids = qids_of(inp, "Candidates")
         self._check(qids, pool)
         topic, row = pool.rows(qids)
         topics = inp.iloc[topic].reset_index(drop=True)
@@ -118,11 +117,6 @@ class Candidates(FairTransformer):
         return out[[*first, *(c for c in out.columns if c not in first)]]
 
     def _check(self, qids: list[Any], pool: _Pool) -> None:
-        if len(set(qids)) < len(qids):
-            twice = [q for q, n in pd.Series(qids, dtype=object).value_counts().items() if n > 1]
-            raise DuplicateError(
-                f"Candidates takes topics, one row per query; {listed(twice)} occurs more than once"
-            )
         without = [q for q in qids if q not in pool.spans]
         if without:
             unknown = [q for q in without if q not in pool.queries.index]

@@ -15,7 +15,6 @@ from fairtk import checks
 from fairtk.errors import (
     ColumnError,
     DataWarning,
-    DuplicateError,
     InputError,
     such_rows,
 )
@@ -31,6 +30,7 @@ from fairtk.frames import (
     IntArray,
     Run,
     plain_columns,
+    qids_of,
 )
 from fairtk.llm import (
     SHORTEST_ENTRY,
@@ -194,13 +194,7 @@ class Generator(FairTransformer):
     # One row per query -------------------------------------------------------------------------
 
     def _ask_topics(self, inp: pd.DataFrame) -> Asked:
-        qids = inp[QID].astype(str).tolist()
-        twice = inp[QID].duplicated().to_numpy()
-        if twice.any():
-            raise DuplicateError(
-                f"{type(self).__name__}: qid {qids[int(np.flatnonzero(twice)[0])]!r} occurs twice "
-                "in the topics; one row per query is needed (a run needs the column 'docno')"
-            )
+        qids = qids_of(inp, type(self).__name__)
         code, questions = self._coded(inp, _question_column(inp))
         asked = questions[code].tolist()
         return Asked(self._prompts(qids, asked, [()] * len(inp), []), qids, np.arange(len(inp)))

@@ -184,7 +184,7 @@ def test_wrong_input_is_refused():
         fairtk.frontier(QRELS, [run(1)], y="P@5")
     with pytest.raises(ParameterError, match="alphas is empty"):
         fairtk.frontier(QRELS, [run(1)], alphas=[])
-    with pytest.raises(ParameterError, match="confidence must lie in"):
+    with pytest.raises(ParameterError, match="confidence must be above 0 and below 1"):
         fairtk.frontier(QRELS, [run(1)], confidence=95)
     with pytest.raises(InputError, match="alpha"):
         fairtk.frontier(QRELS, [run(1)], alphas=[-1])

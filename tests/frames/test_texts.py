@@ -39,9 +39,9 @@ def test_a_query_is_the_same_on_all_its_rows():
 def test_topics():
     topics = pd.DataFrame({"qid": ["q1", "q2"], "query": ["a", ""]})
     assert topics_of(topics, "X") == [("q1", "a"), ("q2", "")]
-    with pytest.raises(InputError, match="every topic must have a qid"):
+    with pytest.raises(InputError, match="X: qid is missing"):
         topics_of(topics.assign(qid=["q1", None]), "X")
     with pytest.raises(InputError, match="query of qid 'q2' must be a string; found 7"):
         topics_of(topics.assign(query=["a", 7]), "X")
-    with pytest.raises(DuplicateError, match="X takes topics, .*'q1' occurs more than once"):
+    with pytest.raises(DuplicateError, match="X: qid 'q1' occurs twice .* one row per query"):
         topics_of(topics.assign(qid="q1"), "X")

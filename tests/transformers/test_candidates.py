@@ -141,7 +141,7 @@ def test_a_pipeline_scores_inside_each_profile(dataset):
 
 
 def test_bad_topics(dataset):
-    with pytest.raises(DuplicateError, match=r"one row per query; '31' occurs more than once"):
+    with pytest.raises(DuplicateError, match=r"qid '31' occurs twice .* one row per query"):
         Candidates(dataset)(topics("31", "312", "31"))
     with pytest.raises(TransformerInputError, match=r"Candidates needs the columns \['qid'\]"):
         Candidates(dataset)(pd.DataFrame({"query": ["x"]}))

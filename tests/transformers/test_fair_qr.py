@@ -432,7 +432,7 @@ def test_bad_settings(options, message):
 def test_bad_input():
     with pytest.raises(DuplicateError, match="qid '1' occurs twice"):
         fair_qr()(topics(("1", "a"), ("1", "b")))
-    with pytest.raises(InputError, match="qid '1' needs a text"):
+    with pytest.raises(InputError, match="query of qid '1' must be a string"):
         fair_qr()(topics(("1", None)))
     with pytest.raises(ColumnError, match="FairQR needs the columns"):
         fair_qr()(topics().drop(columns="query"))

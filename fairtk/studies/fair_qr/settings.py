@@ -16,13 +16,12 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from fairtk import checks
 from fairtk.errors import (
     DataWarning,
-    DuplicateError,
     InputError,
     NotFoundError,
     ParameterError,
     listed,
 )
-from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require
+from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, qids_of, require
 from fairtk.groups import Groups, Target
 from fairtk.io import labels_of
 from fairtk.report import CORRECTIONS
@@ -162,9 +161,7 @@ class StudyData:
         require(self.topics, [QID, QUERY], "the study's topics")
         require(self.qrels, [QID, DOCNO, LABEL], "the study's qrels")
         topics = self.topics.assign(**{QID: self.topics[QID].astype(str)})
-        twice = topics[QID][topics[QID].duplicated()]
-        if len(twice):
-            raise DuplicateError(f"the study's topics have the qids {listed(twice)} twice")
+        qids_of(topics, "FAIR-QR's study")
         qrels = self.qrels.assign(**{QID: self.qrels[QID].astype(str)})
         judged = set(qrels.loc[qrels[LABEL] > 0, QID])
         bare = [qid for qid in topics[QID] if qid not in judged]

@@ -17,12 +17,11 @@ from tqdm import tqdm
 from fairtk.errors import (
     ColumnError,
     DataWarning,
-    DuplicateError,
     InputError,
     ParameterError,
     listed,
 )
-from fairtk.frames import DOCNO, GROUP, QID, QUERY, RANK, SCORE, encode_ids
+from fairtk.frames import DOCNO, GROUP, QID, QUERY, RANK, SCORE, qids_of, topics_of
 from fairtk.frames import words as words_of
 from fairtk.llm import (
     ChatModel,
@@ -264,35 +263,10 @@ def refine(
 
 
 def topics_by_qid(inp: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the queries of a frame, indexed by qid as a string.
-
-    Raises:
-        DuplicateError: a qid occurs twice.
-        InputError: a qid is none, or a query is missing.
-    """
+    """Return the queries of a frame, indexed by qid as a string; raises as `topics_of`."""
     topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
-    topics.index = pd.Index(qids_of(inp, where), dtype=object)
-    for qid, text in zip(topics.index, topics[QUERY].tolist(), strict=True):
-        if not isinstance(text, str):
-            raise InputError(f"{where}: qid {qid!r} needs a text as 'query'; found {text!r}")
+    topics.index = pd.Index([qid for qid, _ in topics_of(inp, where)], dtype=object)
     return topics
-
-
-def qids_of(topics: pd.DataFrame, where: str) -> list[str]:
-    """Return the qid of each query as text.
-
-    Raises:
-        DuplicateError: a qid occurs twice.
-        InputError: a qid is none.
-    """
-    code, distinct = encode_ids(topics[QID], QID, where)
-    qids: list[str] = distinct[code].tolist()
-    twice = pd.Series(code).duplicated()
-    if twice.any():
-        raise DuplicateError(
-            f"{where}: qid {qids[int(twice.argmax())]!r} occurs twice; one row per query is needed"
-        )
-    return qids
 
 
 class QueryRefiner(FairTransformer):

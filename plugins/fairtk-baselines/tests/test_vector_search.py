@@ -407,7 +407,7 @@ def test_settings_out_of_range(arguments, named):
     [
         (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch needs .*'query'"),
         (topics(None), InputError, "query of qid 'q0'"),
-        (topics("1 0", "1 0").assign(qid="q"), DuplicateError, "'q' occurs more than once"),
+        (topics("1 0", "1 0").assign(qid="q"), DuplicateError, "'q' occurs twice"),
         (topics("nan 0"), InputError, "query 'nan 0' is not finite"),
     ],
 )
@@ -463,7 +463,7 @@ def test_a_file_is_no_folder(tmp_path):
 
 
 def test_a_topic_without_a_qid():
-    with pytest.raises(InputError, match="every topic must have a qid"):
+    with pytest.raises(InputError, match="VectorSearch: qid is missing"):
         search("1 0").transform(topics("1 0").assign(qid=[None]))
 
 

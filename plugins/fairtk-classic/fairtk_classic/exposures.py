@@ -7,10 +7,12 @@ number is made of one value per group is `combine`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.errors import ParameterError, listed
 from fairtk.exposure import RBP, attention, total
 from fairtk.frames import BoolArray, FloatArray, IntArray
@@ -429,7 +431,7 @@ GAMMA = Param(
     (int, float),
     default=0.8,
     desc="patience: the probability of going on to the next rank",
-    check=lambda value: "" if 0 < value < 1 else "must lie between 0 and 1",
+    check=partial(checks.number, most=1, ends="()", rule="lie between 0 and 1"),
 )
 
 

@@ -5,10 +5,12 @@ Similarities are nominal or ordinal (Sakai, Kim and Kang 2022).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import total
 from fairtk.frames import FloatArray
@@ -64,26 +66,31 @@ def root_normalized_order_aware_divergence(p: FloatArray, q: FloatArray) -> Floa
 
 
 SIMILARITIES = ("JSD", "NMD", "RNOD")
+
+
+def _similarities(name: str, value: str, where: str) -> None:
+    for similarity in value.split(","):
+        checks.choice(name, similarity, SIMILARITIES, where)
+
+
 SIMILARITY = Param(
     str,
     default="JSD",
     desc="JSD (nominal groups), NMD or RNOD (ordinal); for crossed groups also one each: 'NMD,JSD'",
-    check=lambda value: (
-        "" if set(value.split(",")) <= set(SIMILARITIES) else f"must be among {list(SIMILARITIES)}"
-    ),
+    check=_similarities,
 )
 USER = Param(str, default="ERR", choices=("ERR", "iRBU"), desc="decay of relevance: 1/k, or p^k")
 PATIENCE = Param(
     (int, float),
     default=0.99,
     desc="p of iRBU",
-    check=lambda value: "" if 0 < value <= 1 else "must lie in (0, 1]",
+    check=partial(checks.number, most=1, ends="(]"),
 )
 MAX_LABEL = Param(
     int,
     default=1,
     desc="the highest grade of the labels",
-    check=lambda value: "" if value >= 1 else "must be at least 1",
+    check=partial(checks.whole, rule="be at least 1"),
 )
 PART = Param(
     str,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from fairtk import checks
 from fairtk.exposure import BrowsingModel
 from fairtk.measures import CUTOFF, GROUPS, TARGET, ObjectParam, Param
 from fairtk.plugins import read_browsing
@@ -34,23 +37,26 @@ STEP = Param(
     int,
     default=10,
     desc="prefixes of so many documents, twice as many and so on are looked at",
-    check=lambda value: "" if value >= 2 else "must be at least 2 (log2 of 1 is 0)",
+    check=partial(checks.whole, least=2, rule="be at least 2 (log2 of 1 is 0)"),
 )
+
+
+def _base(name: str, value: object, where: str) -> None:
+    if value != "e":
+        checks.number(name, value, where, least=1, ends="()", rule="be 'e' or above 1")
+
+
 BASE = Param(
     (str, int, float),
     default="e",
     desc="base of the logarithm: 'e' or a number above 1",
-    check=lambda value: (
-        ""
-        if value == "e" or (not isinstance(value, str) and value > 1)
-        else "must be 'e' or above 1"
-    ),
+    check=_base,
 )
 SMOOTHING = Param(
     (int, float),
     default=0.0,
     desc="share of the target that is mixed into what is observed, so that logarithms are finite",
-    check=lambda value: "" if 0 <= value < 1 else "must lie in [0, 1)",
+    check=partial(checks.number, most=1, ends="[)"),
 )
 EMPTY = Param(
     str,

@@ -5,12 +5,13 @@ rND, rKL and rRD are the family of Yang and Stoyanovich; FAIR_prefix is the test
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import log2
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import total
 from fairtk.frames import FloatArray
@@ -277,7 +278,7 @@ SHARE = Param(
     (int, float),
     desc="the minimum share p of protected documents; default: that of the target, or else of all "
     "documents with groups",
-    check=lambda value: "" if 0 < value < 1 else "must lie between 0 and 1",
+    check=partial(checks.number, most=1, ends="()", rule="lie between 0 and 1"),
 )
 
 

@@ -54,7 +54,7 @@ def test_topics_without_relevant_documents_are_left_out(gender, tmp_path):
 
 
 def test_frames_that_are_wrong(gender):
-    with pytest.raises(DuplicateError, match="qids '1' twice"):
+    with pytest.raises(DuplicateError, match="study: qid '1' occurs twice"):
         replace(gender, topics=pd.concat([gender.topics, gender.topics.head(1)]))
     with pytest.raises(ColumnError, match="the study's topics"):
         replace(gender, topics=gender.topics.drop(columns="query"))
