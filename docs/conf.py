@@ -26,7 +26,14 @@ extensions = [
     "formulas",
     "generated_pages",
 ]
-exclude_patterns = ["_build", "_ext", "**/.ipynb_checkpoints", "jupyter_execute"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "makers",
+    "upstream",
+    "**/.ipynb_checkpoints",
+    "jupyter_execute",
+]
 templates_path = []
 
 html_math_renderer = "drawn"  # see formulas.py

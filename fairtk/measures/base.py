@@ -309,6 +309,7 @@ def scored(measure: Any, judged: Any) -> FloatArray:
     """Return what a measure's `score_all` gives, checked: who asks it for values asks here."""
     if judged.exact is not None and not measure.takes_exposure:
         judged.exact.refuse(measure)
+    measure.validate_params()
     with named_failures(measure):
         values = measure.score_all(judged)
     return numbers(measure, values, judged.qids)
@@ -358,7 +359,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             system never gains by returning nothing. NaN if there is no worst value.
         RUN_COLUMNS: the columns of the run that the measure reads, in PyTerrier's names.
         QREL_COLUMNS: the columns of the qrels that it reads.
-        SUPPORTED_PARAMS: its parameters.
+        SUPPORTED_PARAMS: its parameters by name, each a `Param` or an ``ir_measures.ParamInfo``.
         POSITIONAL: those that may be given without a name, in this order.
     """
 
@@ -376,6 +377,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         super().__init_subclass__(**options)
         if "scored" in vars(cls):  # what it gives would not be checked
             raise ParameterError(f"measure {cls.__name__} must define score_all, not scored")
+        cls.SUPPORTED_PARAMS = {
+            name: Param.of(param, name, f"measure {cls.__name__}")
+            for name, param in cls.SUPPORTED_PARAMS.items()
+        }
         if "NAME" not in vars(cls):
             return  # a shared base
         if not cls.NAME.isidentifier():
@@ -475,7 +480,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """Raise a `ParameterError` if the parameters do not go together."""
 
     def validate_params(self) -> None:
-        """Do nothing: ir_measures calls this, but parameters are checked when they are set."""
+        """Raise a `ParameterError` if a required parameter is not set; set ones were checked."""
+        for name, param in self.SUPPORTED_PARAMS.items():
+            if param.required and name not in self.params:
+                raise ParameterError(f"{self.NAME} needs its parameter {name}: {name}=...")
 
     def __getitem__(self, key: str) -> Any:
         """Return a parameter's value, objects resolved; None if it has neither value nor default.

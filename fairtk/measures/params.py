@@ -247,6 +247,32 @@ class Param(ParamInfo):  # type: ignore[misc]
         self.ready = True  # whether the default is at hand, or has to be read first
         self.default_object = None if default is NOT_GIVEN else default
 
+    @classmethod
+    def of(cls, info: Any, name: str, measure: str) -> Param:
+        """Return a declaration of ir_measures (``ParamInfo``) as a parameter; one of ours as it is.
+
+        Its own ``validate`` decides about values.
+
+        Raises:
+            ParameterError: it is neither.
+        """
+        if isinstance(info, Param):
+            return info
+        if not isinstance(info, ParamInfo):
+            raise ParameterError(
+                f"{measure}: the parameter {name!r} must be declared by a Param or an "
+                f"ir_measures.ParamInfo; found {info!r}"
+            )
+
+        def check(value: Any) -> str:
+            problem = "" if info.validate(value) else "is not what its ParamInfo takes"
+            return problem or (_is_cutoff(value) if name == "cutoff" else "")
+
+        kinds = (object, bool) if info.dtype is None else info.dtype
+        param = cls(kinds, info.default, info.choices, info.desc or "", check)
+        param.required = info.required
+        return param
+
     def accept(self, value: Any, name: str, measure: str) -> tuple[Any, Any]:
         """Return the value as the measure keeps and prints it, and what it works with.
 

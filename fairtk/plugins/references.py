@@ -209,7 +209,6 @@ PAGES = {
     "cli": ("cli.html", "commands, options, exit codes, completion"),
     "api": ("api/index.html", "classes and functions by room"),
     "faq": ("faq.html", "questions of new users"),
-    "questions": ("questions.html", "twenty questions, and where each is answered"),
     "comparison": ("comparison.html", "beside other tools"),
     "cite": ("citing.html", "what to cite"),
 }

@@ -17,6 +17,7 @@ import pytest
 from fairtk.plugins import registry
 from fairtk.plugins.references import known_topics
 
+DOCS = Path(__file__).parents[2] / "docs"
 SITE = Path(os.environ.get("FAIRTK_SITE", "docs/_build/html")).resolve()
 AXE = os.environ.get("FAIRTK_AXE", "")
 PAGES = (
@@ -144,12 +145,15 @@ def test_questions_are_answered_within_two_links(pages):
 
     one = reached(start)
     two = set().union(*(reached(path) for path in one))
-    text = (SITE / "questions.html").read_text(encoding="utf-8")
-    rows = re.findall(r"<tr.*?</tr>", text, flags=re.S)[1:]
+    text = (DOCS / "makers" / "questions.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| \d", line)]
     assert len(rows) == 20
     for row in rows:
-        answers = re.findall(r'class="reference internal" href="([^"#]+)', row)
-        assert answers and {(SITE / a).resolve() for a in answers} <= one | two, row
+        answers = re.findall(r"\]\(\.\./([\w/]+)\.md#?([\w-]*)", row)
+        assert answers and {(SITE / f"{page}.html").resolve() for page, _ in answers} <= one | two
+        for page, place in answers:
+            target = (SITE / f"{page}.html").read_text(encoding="utf-8")
+            assert not place or f'id="{place}"' in target, row
 
 
 @pytest.fixture(scope="module")

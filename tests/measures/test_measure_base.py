@@ -8,6 +8,7 @@ from pathlib import Path
 import ir_measures
 import pandas as pd
 import pytest
+from ir_measures import ParamInfo
 
 from fairtk import EE_D, EE_R, FairMeasure
 from fairtk.errors import InputError, ParameterError
@@ -37,6 +38,76 @@ def test_the_plugin_in_the_guide_takes_a_cutoff():
     exec(next(b for b in blocks if "hookimpl" in b), names)  # noqa: S102 - our own file
     (measure,) = names["fairtk_measures"]()
     assert repr(measure @ 5) == "MyMeasure@5"
+
+
+class Declared(FairMeasure):
+    """A measure whose parameters are declared as ir_measures declares them."""
+
+    NAME, PRETTY_NAME, BETTER, MISSING = "Declared", "Declared", "higher", 0.0
+    SUPPORTED_PARAMS = {
+        "cutoff": ParamInfo(dtype=int, desc="ranks"),
+        "weight": ParamInfo(dtype=(int, float), default=0.5),
+        "kind": ParamInfo(dtype=str, choices=["a", "b"], default="a"),
+        "flag": ParamInfo(),
+        "rel": ParamInfo(dtype=int, required=True),
+    }
+
+    def score_query(self, qrels, run):
+        return self["weight"] * len(run)
+
+
+def test_parameters_may_be_declared_as_in_ir_measures():
+    measure = Declared(weight=0.25, rel=1, flag=True) @ 2
+    assert repr(measure) == "Declared(weight=0.25,flag=True,rel=1)@2"
+    assert measure["kind"] == "a" and Declared(kind="a") == Declared()
+    qrels = pd.DataFrame({"qid": ["1"], "docno": ["a"], "label": [1]})
+    run = pd.DataFrame({"qid": ["1"] * 3, "docno": list("abc"), "score": [3.0, 2.0, 1.0]})
+    result = ir_measures.calc_aggregate([measure, Declared(rel=1)], qrels, run)
+    assert result == {measure: 0.25 * 2, Declared(rel=1): 0.5 * 3}
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"weight": "x"}, "Declared: weight must be of type int or float; found 'x'"),
+        ({"kind": "c"}, r"Declared: kind must be one of \['a', 'b'\]; found 'c'"),
+        ({"cutoff": 0}, "Declared: cutoff must be at least 1; found 0"),
+        ({"rel": True}, "Declared: rel must be of type int; found True"),
+    ],
+)
+def test_parameters_of_ir_measures_are_checked(params, message):
+    with pytest.raises(ParameterError, match=message):
+        Declared(**params)
+
+
+def test_a_required_parameter_is_missed_when_the_measure_is_asked():
+    qrels = pd.DataFrame({"qid": ["1"], "docno": ["a"], "label": [1]})
+    run = pd.DataFrame({"qid": ["1"], "docno": ["a"], "score": [1.0]})
+    with pytest.raises(ParameterError, match="^Declared needs its parameter rel: rel="):
+        ir_measures.calc_aggregate([Declared(weight=1) @ 2], qrels, run)
+
+
+class Even(ParamInfo):
+    """A declaration with a rule of its own."""
+
+    def validate(self, value):
+        return value % 2 == 0
+
+
+def test_a_declaration_decides_itself():
+    class Halved(Plain):
+        """Takes even numbers."""
+
+        NAME, SUPPORTED_PARAMS = "Halved", {"n": Even(dtype=int)}
+
+    assert Halved(n=4)["n"] == 4
+    with pytest.raises(ParameterError, match="Halved: n is not what its ParamInfo takes; found 3"):
+        Halved(n=3)
+
+
+def test_what_is_no_declaration_is_refused():
+    with pytest.raises(ParameterError, match="'n' must be declared by a Param or an ir_measures.P"):
+        type("Undeclared", (Plain,), {"NAME": "Undeclared", "SUPPORTED_PARAMS": {"n": 3}})
 
 
 @pytest.mark.parametrize("column", ["query_id", "doc_id"])

@@ -57,6 +57,7 @@ from fairtk.studies.fair_qr.systems import (
     pairs,
     random_terms,
     side_settings,
+    systems,
 )
 from fairtk.studies.frame import FACTS, Plan, file_name, names_repeat, plain, write_json
 from fairtk.transformers import CollectionBM25, FairQR
@@ -215,6 +216,7 @@ class Study:
         about = dict(configuration.data)
         folder, dataset = about.pop("folder", None), about.pop("dataset", None)
         models, settings = configured_models(configuration)
+        systems(settings)  # that one is not installed is said before anything is downloaded
         for name in ("split", "keywords"):
             if name in about and dataset is not None:
                 raise InputError(

@@ -87,14 +87,14 @@ def tried_settings(
 
     Raises:
         NotFoundError: there is no such system.
+        InputError: the system is in a distribution that is not installed.
         ParameterError: a grid is empty, or values are not a list.
     """
     if grids is None:
         plugins = {e.name: e.value.grid for e in registry.study_systems.entries()}
         grids = {n: g for n, g in {**plugins, **GRIDS}.items() if g and n in names}
     for name in grids:
-        if name not in names:
-            raise NotFoundError("system to tune", name, names)
+        _require("system to tune", name, names)
     return {n: tuple(combinations(g, f"tuning of {n!r}")) for n, g in grids.items()}
 
 
@@ -174,12 +174,12 @@ def systems(settings: Settings) -> tuple[str, ...]:
 
     Raises:
         NotFoundError: there is no such system.
+        InputError: the system is in a distribution that is not installed.
         ParameterError: settings of BM25 or FAIR-QR are among those of the other systems.
     """
     names = _known()
     for name in (*settings.systems, *settings.options):
-        if name not in names:
-            raise NotFoundError("system", name, names)
+        _require("system", name, names)
     for name in settings.options:
         if name in OWN and name != BY_EXPOSURE:
             table = "bm25" if name == BM25 else "fair-qr"
@@ -193,6 +193,21 @@ def _known() -> list[str]:
     names = [BM25, *(n for n in _PAPER if n in of_plugins)]
     names += [n for n in of_plugins if n not in names]
     return [*names, *REFINING]
+
+
+def _require(kind: str, name: str, names: Sequence[str]) -> None:
+    if name in names:
+        return
+    if name in _PAPER:
+        raise _without_baselines(f"the {kind} {name!r}")
+    raise NotFoundError(kind, name, names)
+
+
+def _without_baselines(what: str) -> InputError:
+    return InputError(
+        f"{what} is in the distribution fairtk-baselines, which is not installed: pip install "
+        "fairtk-baselines (from a checkout: pip install ./plugins/fairtk-baselines)"
+    )
 
 
 def all_cells(
@@ -477,10 +492,7 @@ def _vector_search(
     options: Mapping[str, Any], data: StudyData, folder: Path, settings: Settings
 ) -> Any:
     if "vector-search" not in registry.study_systems.names():
-        raise InputError(
-            "a retriever of kind 'vector' needs the plugin fairtk-baselines: pip install "
-            "fairtk-baselines"
-        )
+        raise _without_baselines("the retriever of kind 'vector'")
     groups, target = next(iter(data.attributes.values()))  # which it does not read
     setting = Setting(
         attribute="",

@@ -16,7 +16,7 @@ from scipy.stats import bootstrap, ttest_rel
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 
 from fairtk import FairQR
-from fairtk.errors import DataWarning, ParameterError
+from fairtk.errors import DataWarning, InputError, ParameterError
 from fairtk.llm import KeywordRefiner
 from fairtk.measures import AWRF, E, nDCG_AWRF
 from fairtk.plugins import registry
@@ -206,6 +206,9 @@ def test_systems_come_in_the_papers_order(monkeypatch):
     monkeypatch.setattr(registry, "study_systems", known)
     own = ("fair-qr", "fair-qr (no re-ranking)", "fair-qr + exposure re-ranking", "random-terms")
     assert systems(Settings()) == ("bm25", *own)
+    for asked in (Settings(systems=("mmr",)), Settings(options={"mmr": {"lambda": 0.5}})):
+        with pytest.raises(InputError, match="'mmr' is in the distribution fairtk-b"):
+            systems(asked)
     for name in ("zeta", "mmr", "alpha", "dlf", "fa*ir", "deltr", "vector-search"):
         known.add(registry.StudySystemSpec(name, "qr_toys:same", "a toy"), "toys 1.0")
     assert systems(Settings()) == (

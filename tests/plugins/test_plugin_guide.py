@@ -1,0 +1,63 @@
+"""The module in the plugin guide works, and keeps all contracts."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from failing import failing
+
+from fairtk import plugins
+from fairtk.measures import parse
+from fairtk.testing import BackendContract, MeasureContract, PromptContract, UtilityContract
+
+GUIDE = Path(__file__).parents[2] / "docs" / "plugin_guide.md"
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """The guide's module, as an installed plugin."""
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    [module] = [block for block in blocks if "fairtk_backends" in block]
+    (tmp_path / "lab.py").write_text(module, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    lab = importlib.import_module("lab")
+    plugins.register(lab, "lab")
+    yield lab
+    plugins.unregister(lab)
+    del sys.modules["lab"]
+
+
+def test_the_measure_has_a_parameter(lab):
+    assert parse("TopShare(rel=2)@5")["rel"] == 2
+
+    class Contract(MeasureContract):
+        measure = lab.TopShare() @ 2
+
+    assert failing(Contract) == {}
+
+
+def test_the_utility(lab):
+    assert lab.SharedWords().score("A fox", "a red Fox") == 2 / 3  # a, fox of a, red, fox
+    assert lab.SharedWords(fold=False).score("A fox", "a red Fox") == 0
+    assert parse("EU(utility='shared-words(fold=False)')")["utility"] == lab.SharedWords(False)
+
+    class Contract(UtilityContract):
+        name, options = "shared-words", {"fold": False}
+
+    assert failing(Contract) == {}
+
+
+def test_the_prompt_and_the_backend(lab):
+    class Prompt(PromptContract):
+        name = "numbered"
+
+    class Backend(BackendContract):
+        def make(self):
+            return lab.LastLine()
+
+        def others(self):
+            return [lab.LastLine("other")]
+
+    assert failing(Prompt) == failing(Backend) == {}
