@@ -264,9 +264,13 @@ class Param(ParamInfo):  # type: ignore[misc]
                 f"ir_measures.ParamInfo; found {info!r}"
             )
 
-        def check(value: Any) -> str:
-            problem = "" if info.validate(value) else "is not what its ParamInfo takes"
-            return problem or (_is_cutoff(value) if name == "cutoff" else "")
+        def check(name: str, value: Any, where: str) -> None:
+            if not info.validate(value):
+                raise ParameterError(
+                    f"{where}: {name} is not what its ParamInfo takes; found {value!r}"
+                )
+            if name == "cutoff" and CUTOFF.check is not None:
+                CUTOFF.check(name, value, where)
 
         kinds = (object, bool) if info.dtype is None else info.dtype
         param = cls(kinds, info.default, info.choices, info.desc or "", check)

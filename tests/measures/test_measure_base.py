@@ -70,7 +70,7 @@ def test_parameters_may_be_declared_as_in_ir_measures():
     ("params", "message"),
     [
         ({"weight": "x"}, "Declared: weight must be of type int or float; found 'x'"),
-        ({"kind": "c"}, r"Declared: kind must be one of \['a', 'b'\]; found 'c'"),
+        ({"kind": "c"}, "Declared: kind must be one of 'a', 'b'; found 'c'"),
         ({"cutoff": 0}, "Declared: cutoff must be at least 1; found 0"),
         ({"rel": True}, "Declared: rel must be of type int; found True"),
     ],
