@@ -62,6 +62,8 @@ def fairtk_measures() -> Iterable[Any]:
         EE_R,
         EU,
         ByGroup,
+        CitationPrecision,
+        CitationRecall,
         CreditGap,
         E,
         Product,
@@ -75,6 +77,8 @@ def fairtk_measures() -> Iterable[Any]:
         AE_R,
         AWRF,
         ByGroup,
+        CitationPrecision,
+        CitationRecall,
         CreditGap,
         E,
         EE_D,
@@ -92,7 +96,8 @@ def fairtk_browsing_models() -> Iterable[type]:
     """Return the built-in browsing models."""
     from fairtk.exposure import browsing
 
-    return [browsing.MU, browsing.RBP, browsing.GERR, browsing.DCG, browsing.TREC]
+    models = [browsing.MU, browsing.RBP, browsing.GERR, browsing.DCG, browsing.TREC]
+    return [*models, browsing.Fitted]
 
 
 @hookimpl

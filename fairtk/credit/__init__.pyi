@@ -1,7 +1,13 @@
 from .amortized import Providers as Providers
+from .amortized import QueryGain as QueryGain
 from .amortized import providers as providers
+from .amortized import query_gain as query_gain
 from .citations import Citations as Citations
 from .citations import citation_credit as citation_credit
+from .readers import FittedBrowsing as FittedBrowsing
+from .readers import OrderAudit as OrderAudit
+from .readers import fit_browsing as fit_browsing
+from .readers import order_audit as order_audit
 from .subsets import Subsets as Subsets
 from .subsets import from_answers as from_answers
 from .subsets import leave_one_out as leave_one_out

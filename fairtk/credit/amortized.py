@@ -1,4 +1,5 @@
-"""Providers over a stream of queries: how exposure, or credit, adds up for those behind documents.
+"""Who benefits over queries: providers, by exposure or credit; and askers, by what documents add
+to the answers that groups of queries get.
 
 An author, an outlet, the domain of a URL: whoever has several documents is judged over all
 queries, not within each (Biega et al. 2018, "Equity of Attention").
@@ -7,7 +8,8 @@ queries, not within each (Biega et al. 2018, "Equity of Attention").
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,12 +19,12 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError
+from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import BrowsingModel
-from fairtk.frames import CREDIT, DOCNO, LABEL, FloatArray, ObjectArray, Qrels, Run
+from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
 from fairtk.groups import Groups, attention_matrix
 from fairtk.io import new_figure, open_axes, read_qrels, read_run, write_figure
-from fairtk.measures import EE_R, Judged, expected_credit
+from fairtk.measures import EE_R, ExpectedUtility, FairMeasure, Judged, expected_credit
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|: 0 is in proportion, 2 the most",
@@ -238,12 +240,174 @@ def _summary(
     got, merit = shares
     value = _values((weight @ got)[None], (weight @ merit)[None], top)[0]
     n_queries, n = got.shape
-    generator = np.random.default_rng(seed)
-    block, drawn = max(1, _BLOCK // max(n, n_queries)), []
-    for begin in range(0, resamples, block):
-        rows = min(block, resamples - begin)
-        times = generator.multinomial(n_queries, np.full(n_queries, 1 / n_queries), rows)
-        drawn.append(_values((times * weight) @ got, (times * weight) @ merit, top))
-    ends = [(1 - confidence) / 2, (1 + confidence) / 2]
-    low, high = np.nanquantile(np.concatenate(drawn), ends, axis=0)
+    drawn = [
+        _values((times * weight) @ got, (times * weight) @ merit, top)
+        for times in np.array_split(
+            drawn_weights(n_queries, resamples, seed),
+            max(1, resamples * max(n, n_queries) // _BLOCK),
+        )
+    ]
+    low, high = percentiles(np.concatenate(drawn), confidence)
     return pd.DataFrame({"name": list(SUMMARY), "value": value, "low": low, "high": high})
+
+
+@dataclass(frozen=True)
+class QueryGain:
+    """What documents add to the answers that groups of queries get.
+
+    Attributes:
+        table: a row per group: ``group``, ``queries``, the mean utility ``with`` documents and
+            ``without``, their difference ``gain`` (above 0: documents help), ``low``, ``high``.
+        comparison: rows ``difference`` (largest less smallest gain) and ``ratio`` (smallest by
+            largest; NaN unless that is above 0), as in `fairtk.ByGroup`; paired bootstrap over
+            queries. A difference of noise alone is above 0, too.
+        correlation: a row per measure: Pearson's correlation with gain over ``queries`` and, with
+            three groups or more, over means of ``groups``, with their intervals.
+        undefined: queries of groups that are left out, as the utility is undefined there.
+    """
+
+    table: pd.DataFrame
+    comparison: pd.DataFrame
+    correlation: pd.DataFrame
+    undefined: int
+
+
+def query_gain(
+    qrels: pd.DataFrame,
+    run: pd.DataFrame,
+    without: pd.DataFrame,
+    groups: Groups | pd.DataFrame,
+    utility: ExpectedUtility,
+    *,
+    measures: Sequence[FairMeasure] = (),
+    credit: pd.DataFrame | None = None,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 42,
+) -> QueryGain:
+    """Return gain_g, the mean over the queries of a group of EU with documents less without.
+
+    The gain of retrieval by group of queries, as in arXiv 2603.24218. Answers without documents are
+    those of the generator alone: ``topics >> FlanT5()``, or a system of an experiment. Gain says
+    what documents do for the answers of this generator, not whether the answers are good.
+
+    Args:
+        qrels: labels with ``gold_answer``.
+        run: answers with documents (R or S with ``qanswer``).
+        without: answers without, a row per query.
+        groups: of queries: groups whose docnos are qids, or a frame (``qid``, ``group``).
+        utility: ``EU(utility="rougeL")``; an error is turned around.
+        measures: whose values gain is correlated with, of `run`: exposure, utility; those that read
+            credit, of `credit`.
+        credit: the frame C of `run`.
+        resamples: bootstrap samples of the queries, at least 2.
+        confidence: of the intervals, in (0, 1).
+        seed: of the bootstrap.
+
+    Raises:
+        InputError: no query has a group, or answers or gold answers are missing; names the qid.
+        ParameterError: a setting is out of its range.
+    """
+    where = "query_gain"
+    resamples = checks.whole("resamples", resamples, where, 2)
+    confidence = checks.inside("confidence", confidence, where)
+    if not isinstance(utility, ExpectedUtility):
+        raise ParameterError(f"{where}: utility must be EU(utility=...); found {utility!r}")
+    labels = Qrels(qrels, where, (QID,), either=True)
+    for frame, what in ((run, "run"), (without, "without")):
+        missing = labels.queries.find(Run(frame, f"{where} ({what})", either=True).queries)
+        lacking = np.setdiff1d(np.arange(len(labels.qids)), missing)
+        if len(lacking):
+            raise InputError(
+                f"{where}: {what} has no answer for qid {str(labels.qids[lacking[0]])!r} "
+                f"({len(lacking)} such queries)"
+            )
+    both = [utility.score_all(Judged.of(qrels, f, where, False)) for f in (run, without)]
+    sign = 1.0 if utility.better == "higher" else -1.0
+    gain = sign * (both[0] - both[1])
+    askers = groups
+    if isinstance(groups, pd.DataFrame):
+        askers = Groups.from_frame(groups.rename(columns={QID: DOCNO}), name="askers")
+    memberships = askers.memberships(labels.qids)
+    counts = askers.space.known(memberships.level)
+    levels, column = np.unique(memberships.level[counts], return_inverse=True)
+    if not len(levels):
+        raise InputError(f"{where}: none of the {len(labels.qids)} queries has a group")
+    of_group = np.zeros((len(labels.qids), len(levels)))
+    of_group[memberships.row[counts], column] = memberships.weight[counts]
+    undefined = int((np.isnan(gain) & of_group.any(axis=1)).sum())
+    there = np.flatnonzero(~np.isnan(gain) & of_group.any(axis=1))
+    if not len(there):
+        raise InputError(f"{where}: {utility!r} is undefined for all queries with a group")
+    gain, of_group = gain[there], of_group[there]
+    times = drawn_weights(len(there), resamples, seed)
+    weight = np.concatenate([np.ones((1, len(there))), times])
+
+    def means(value: FloatArray) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            return np.asarray((weight * value) @ of_group / (weight @ of_group))
+
+    gains = means(gain)
+    low, high = percentiles(gains[1:], confidence)
+    table = pd.DataFrame(
+        {
+            GROUP: [str(askers.levels[level]) for level in levels],
+            "queries": (of_group > 0).sum(axis=0),
+            "with": means(both[0][there])[0],
+            "without": means(both[1][there])[0],
+            "gain": gains[0],
+            "low": low,
+            "high": high,
+        }
+    )
+    most, least = gains.max(axis=1), gains.min(axis=1)
+    ratio = np.divide(least, most, out=np.full(len(most), np.nan), where=most > 0)
+    rows = []
+    for measure in measures:
+        frame = credit if CREDIT in measure.RUN_COLUMNS else run
+        if frame is None:
+            raise InputError(f"{where}: {measure!r} reads credit; give credit=")
+        value = measure.score_all(Judged.of(qrels, frame, where))[there]
+        over = _correlations(np.where(np.isnan(value), 0.0, weight), gain, np.nan_to_num(value))
+        row = [repr(measure), over[0], *percentiles(over[1:], confidence)]
+        of_means = np.full(len(weight), np.nan)
+        if len(levels) > 2 and not np.isnan(value).any():
+            centers = means(value)
+            alike = np.ones((1, len(levels)))
+            both_means = zip(gains, centers, strict=True)
+            of_means = np.array([_correlations(alike, g, v)[0] for g, v in both_means])
+        rows.append([*row, of_means[0], *percentiles(of_means[1:], confidence)])
+    columns = ["measure", "queries", "low", "high", "groups", "groups_low", "groups_high"]
+    pairs = (("difference", most - least), ("ratio", ratio))
+    ends = [(name, v[0], *percentiles(v[1:], confidence)) for name, v in pairs]
+    return QueryGain(
+        table,
+        pd.DataFrame(ends, columns=["name", "value", "low", "high"]),
+        pd.DataFrame(rows, columns=columns),
+        undefined,
+    )
+
+
+def _correlations(weight: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return Pearson's correlation of x and y by row of weights; NaN without spread."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = weight / weight.sum(axis=1, keepdims=True)
+        a, b = x - (share @ x)[:, None], y - (share @ y)[:, None]
+        square = (share * a * a).sum(axis=1), (share * b * b).sum(axis=1)
+        flat = (square[0] < 1e-24) | (square[1] < 1e-24)
+        value = (share * a * b).sum(axis=1) / np.sqrt(square[0] * square[1])
+    return np.where(flat, np.nan, value)
+
+
+def drawn_weights(n: int, resamples: int, seed: int) -> FloatArray:
+    """Return how often each of n queries is drawn, of n with replacement; (resamples, n)."""
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
+    return np.asarray(drawn, dtype=np.float64)
+
+
+def percentiles(drawn: FloatArray, confidence: float) -> tuple[Any, Any]:
+    """Return the ends of the percentile interval of each column; NaN draws do not count."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # no draw is defined: NaN
+        low, high = np.nanquantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return low, high

@@ -38,7 +38,7 @@ from fairtk.frames import (
     refuse_subsets,
     require,
 )
-from fairtk.measures import Utility, get
+from fairtk.measures import Utility, get, gold_answers
 from fairtk.transformers import FairTransformer
 
 MOST_EXACT = 20
@@ -340,18 +340,7 @@ def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(gold, Mapping):
         return {str(qid): answer for qid, answer in gold.items()}
     require(gold, [QID, GOLD_ANSWER], "from_answers (gold)")
-    by_qid: dict[str, Any] = {}
-    for qid, answer in zip(gold[QID].astype(str), gold[GOLD_ANSWER].tolist(), strict=True):
-        if isinstance(answer, np.ndarray | tuple):
-            answer = list(answer)
-        if not isinstance(answer, str | list):
-            continue
-        if by_qid.setdefault(qid, answer) != answer:
-            raise InputError(
-                f"from_answers: qid {qid!r} has two gold answers, {by_qid[qid]!r} and {answer!r}; "
-                "alternatives go into one list"
-            )
-    return by_qid
+    return gold_answers(gold[QID].astype(str), gold[GOLD_ANSWER].tolist(), "from_answers")
 
 
 def shapley(values: npt.ArrayLike) -> FloatArray:

@@ -4,6 +4,7 @@ from .browsing import MU as MU
 from .browsing import RBP as RBP
 from .browsing import TREC as TREC
 from .browsing import BrowsingModel as BrowsingModel
+from .browsing import Fitted as Fitted
 from .exact import Values as Values
 from .exact import expected_attention as expected_attention
 from .exact import find_alphas as find_alphas

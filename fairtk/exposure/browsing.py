@@ -8,12 +8,13 @@ PyTerrier; papers count from 1.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 import numpy as np
 
 from fairtk import checks
+from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray, IntArray
 
 
@@ -46,7 +47,7 @@ class BrowsingModel:
         raise NotImplementedError(f"{type(self).__name__} must define weights(ranks)")
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+        settings = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
         return f"{type(self).__name__}({settings})" if settings else type(self).__name__
 
 
@@ -78,8 +79,8 @@ class RBP(BrowsingModel):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            checks.share(field.name, getattr(self, field.name), type(self).__name__)
+        for one in fields(self):
+            checks.share(one.name, getattr(self, one.name), type(self).__name__)
 
     @property
     def total_square(self) -> float:
@@ -131,3 +132,44 @@ class TREC(BrowsingModel):
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return 1 / log2(max(rank + 1, 2))."""
         return np.asarray(1.0 / np.log2(np.maximum(ranks + 1.0, 2.0)))
+
+
+@dataclass(frozen=True, repr=False)
+class Fitted(BrowsingModel):
+    """Weights of ranks as a reader's own behavior gave them: see `fairtk.credit.fit_browsing`.
+
+    They may rise with the rank, as where the middle of a list is read least. An ideal ranking then
+    has the best documents in the places that are read most.
+
+    Attributes:
+        weight: of the first ranks, each at least 0; what is below them is not read.
+        standard_error: of the weights, or nothing; two models with the same weights are equal.
+    """
+
+    weight: tuple[float, ...]
+    standard_error: tuple[float, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weight, tuple | list) or not self.weight:
+            raise ParameterError(
+                "Fitted: weight must be a list of weights, as in Fitted(weight=(1.0, 0.8)); found "
+                f"{self.weight!r}"
+            )
+        weight = tuple(float(checks.number("weight", w, "Fitted", 0)) for w in self.weight)
+        object.__setattr__(self, "weight", weight)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fitted) and self.weight == other.weight
+
+    def __hash__(self) -> int:
+        return hash(self.weight)
+
+    @property
+    def total_square(self) -> float:
+        """The sum of squared weights."""
+        return math.fsum(w * w for w in self.weight)
+
+    def weights(self, ranks: IntArray) -> FloatArray:
+        """Return the weight of each rank, 0 below the last."""
+        padded = np.array([*self.weight, 0.0])
+        return np.asarray(padded[np.minimum(ranks, len(self.weight))])

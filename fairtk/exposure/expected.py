@@ -177,7 +177,7 @@ class RankWeights:
         weight = model.weights(np.arange(most, dtype=np.int64))
         whole, stop = model.total_square, model.stop
         if cutoff is not None:
-            rest = float(weight[-1] ** 2) * (cutoff - most)  # weights do not rise
+            rest = float(weight[-1] ** 2) * (cutoff - most)  # no deep weights rise
             whole = min(whole, float((weight**2).sum()) + rest)
         return cls(weight[:depth], stop, whole if np.isfinite(whole) else float("nan"))
 
@@ -200,16 +200,39 @@ class RankWeights:
         )
         return plain, square, faded
 
-    def ideal(self, rank: IntArray, n_useful: IntArray) -> FloatArray:
-        """Return the attention that the first ranks of an ideal ranking get in total.
+    @property
+    def rises(self) -> bool:
+        """Whether the weight of a rank is above that of one before it; a cascade's may not."""
+        return self._sorted_sums is not None
+
+    @cached_property
+    def _sorted_sums(self) -> FloatArray | None:
+        """Sums over the places that are read most among the first n; None if weights never rise."""
+        if self.stop > 0 or not (np.diff(self.weight) > 0).any():
+            return None
+        read = int(np.flatnonzero(self.weight)[-1]) + 1
+        sums = np.zeros((read + 1, read + 1))
+        for n in range(1, read + 1):
+            sums[n, 1 : n + 1] = np.cumsum(np.sort(self.weight[:n])[::-1])
+            sums[n, n:] = sums[n, n]
+        return sums
+
+    def ideal(self, rank: IntArray, n_useful: IntArray, n: IntArray) -> FloatArray:
+        """Return the attention that the first documents of an ideal ranking get in total.
 
         An ideal ranking shows all useful documents first, so a cascade has stopped after min(rank,
-        n_useful) of them.
+        n_useful) of them. Where weights rise with the rank, as of a reader who skips the middle,
+        the best documents have the places that are read most.
 
         Args:
-            rank: how many ranks are summed; any shape.
+            rank: how many documents are summed; any shape.
             n_useful: number of useful documents in the ranking; shape of `rank`.
+            n: number of documents in the ranking; shape of `rank`.
         """
+        if (by_place := self._sorted_sums) is not None:
+            most = len(by_place) - 1
+            sums: FloatArray = by_place[np.minimum(n, most), np.minimum(rank, most)]
+            return sums
         plain, _, faded = self._sums
         depth = np.minimum(rank, len(self.weight))
         if self.stop == 0:
@@ -219,9 +242,9 @@ class RankWeights:
 
     def target(self, grades: Grades) -> FloatArray:
         """Return the target exposure of a document of each grade; see `target_exposure`."""
-        useful = grades.n_useful[grades.query]
-        end = self.ideal(grades.above + grades.size, useful)
-        return (end - self.ideal(grades.above, useful)) / grades.size
+        useful, n = grades.n_useful[grades.query], grades.n_documents[grades.query]
+        end = self.ideal(grades.above + grades.size, useful, n)
+        return (end - self.ideal(grades.above, useful, n)) / grades.size
 
     def largest_square(self, n: IntArray, n_useful: IntArray) -> FloatArray:
         """Return the largest squared norm of the attention of a ranking of n documents.
@@ -437,12 +460,14 @@ def values_and_bounds(
         # useful; elsewhere its squared norm is at most that of its ranks (Cauchy and Schwarz)
         worst_disparity = np.full(n_queries, ranks.whole_square)
         filled = np.zeros(n_queries, dtype=bool) if cutoff is None else n >= cutoff
-        below = ranks.whole_square - ranks.largest_square(n_useful, 0 * n_useful)
+        below = np.full(n_queries, ranks.whole_square)
+        if not ranks.rises:
+            below -= ranks.largest_square(n_useful, 0 * n_useful)
         useful = grades.per_query(squares * grades.useful)
         worst_square = np.where(filled, square, useful + below)
     lowest, worst, best = zero, zero, square
     if exact:
-        ideal = ranks.ideal(n, n_useful)
+        ideal = ranks.ideal(n, n_useful, n)
         lowest = np.where(n > 0, ideal**2 / np.maximum(n, 1), 0.0)
         worst = worst_relevance(grades, target, ranks)
     if ranks.stop > 0:
@@ -467,7 +492,7 @@ def worst_relevance(grades: Grades, target: FloatArray, ranks: RankWeights) -> F
     n = grades.n_documents[grades.query]
     below = n - grades.above - grades.size
     none = np.zeros_like(below)
-    gained = ranks.ideal(below + grades.size, none) - ranks.ideal(below, none)
+    gained = ranks.ideal(below + grades.size, none, n) - ranks.ideal(below, none, n)
     return grades.per_query(target * gained)
 
 

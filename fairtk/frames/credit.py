@@ -12,7 +12,9 @@ from fairtk.frames.columns import (
     CREDIT,
     DOCNO,
     QID,
+    RANK,
     SAMPLE,
+    SCORE,
     SUBSET,
     BoolArray,
     FloatArray,
@@ -82,6 +84,35 @@ class Credit:
                 f"{run.where}: a document has credit once in a ranking; found it twice for "
                 f"{self._place(row)} ({such_rows(int(twice.sum()))})"
             )
+
+    @property
+    def positions(self) -> IntArray:
+        """The place of each frame row in its ranking, from 0: ranks, or scores, order.
+
+        Raises:
+            ColumnError: the frame has neither ``rank`` nor ``score``.
+            DuplicateError: a rank stands twice in a ranking.
+        """
+        run, columns = self.run, self.run.frame.columns
+        rank = np.zeros(len(run), dtype=np.int64)
+        if RANK in columns:
+            rank = run.ranks
+        elif SCORE in columns:
+            rank[run.order] = run.position
+        elif len(run):
+            require(run.frame, [QID, DOCNO, CREDIT, RANK], run.where)
+        twice = pd.DataFrame({"ranking": self.ranking, RANK: rank}).duplicated().to_numpy()
+        if twice.any():
+            row = int(np.flatnonzero(twice)[0])
+            raise DuplicateError(
+                f"{run.where}: rank {rank[row]} stands twice in a ranking of qid "
+                f"{str(run.qids[run.frame_query[row]])!r}"
+            )
+        order = np.lexsort((rank, self.ranking))  # ranks order, as everywhere: gaps do not count
+        start = np.searchsorted(self.ranking[order], self.ranking[order])
+        position = np.empty(len(rank), dtype=np.int64)
+        position[order] = np.arange(len(rank)) - start
+        return position
 
     def _place(self, row: int) -> str:
         values = self.run.frame.iloc[row]

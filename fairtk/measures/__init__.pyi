@@ -1,6 +1,8 @@
 from .ae import AE_D as AE_D
 from .ae import AE_L as AE_L
 from .ae import AE_R as AE_R
+from .ae import CitationPrecision as CitationPrecision
+from .ae import CitationRecall as CitationRecall
 from .ae import CreditGap as CreditGap
 from .awrf import AWRF as AWRF
 from .awrf import nDCG_AWRF as nDCG_AWRF
@@ -36,6 +38,7 @@ from .composed import values_of_samples as values_of_samples
 from .ee import ExpectedExposure as ExpectedExposure
 from .ee import ExpectedExposureLoss as ExpectedExposureLoss
 from .eu import ExpectedUtility as ExpectedUtility
+from .eu import gold_answers as gold_answers
 from .pages import default_text as default_text
 from .pages import page_of as page_of
 from .pages import plain_text as plain_text

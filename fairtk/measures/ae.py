@@ -1,4 +1,6 @@
-"""AE-D, AE-R and AE-L: attributed exposure, the measures of EE on expected credit."""
+"""Measures of credit: AE-D, AE-R and AE-L, those of EE on expected credit; credit against
+exposure; citations of useful documents.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, DuplicateError, ParameterError, warn
+from fairtk.errors import DataWarning, ParameterError, warn
 from fairtk.exposure import Bounded, BrowsingModel, ExposureValues, RankWeights, make_grades, total
 from fairtk.frames import (
     CREDIT,
@@ -21,9 +23,9 @@ from fairtk.frames import (
     Credit,
     ExpectedCredit,
     FloatArray,
+    IntArray,
     Qrels,
     Run,
-    require,
 )
 from fairtk.groups import UNKNOWN, attention_matrix, group_exposure
 from fairtk.measures.base import FairMeasure, Judged
@@ -321,24 +323,7 @@ class CreditExposureGap(FairMeasure):
             )
         credit = Credit(run)
         attention = model.weights(np.arange(cutoff, dtype=np.int64))
-        rank = np.zeros(len(run), dtype=np.int64)
-        if RANK in run.frame.columns:
-            rank = run.ranks
-        elif SCORE in run.frame.columns:
-            rank[run.order] = run.position
-        elif len(run):
-            require(run.frame, self.RUN_COLUMNS, run.where)
-        twice = pd.DataFrame({"ranking": credit.ranking, RANK: rank}).duplicated().to_numpy()
-        if twice.any():
-            row = int(np.flatnonzero(twice)[0])
-            raise DuplicateError(
-                f"{run.where}: rank {rank[row]} stands twice in a ranking of qid "
-                f"{str(run.qids[run.frame_query[row]])!r}"
-            )
-        order = np.lexsort((rank, credit.ranking))  # ranks order, as everywhere: gaps do not count
-        start = np.searchsorted(credit.ranking[order], credit.ranking[order])
-        position = np.empty(len(rank), dtype=np.int64)
-        position[order] = np.arange(len(rank)) - start
+        position = credit.positions
         attention = np.append(attention, 0.0)[np.minimum(position, len(attention))]
         expected = credit.expected(True, self["negative"], attention)
         warn_of_credit(credit, expected, repr(self))
@@ -373,3 +358,98 @@ class CreditExposureGap(FairMeasure):
 
 
 CreditGap = CreditExposureGap()
+
+
+class CitationMeasure(FairMeasure):
+    """Base of measures of which documents answers cite: those with credit above 0."""
+
+    CITATION: ClassVar[str] = "gao2023alce"
+    BETTER: ClassVar[str] = "higher"
+    MISSING: ClassVar[float] = 0.0
+    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT)
+    QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"rel": PARAMETERS["rel"]}
+
+    def counts(self, judged: Judged) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """Return, by ranking, its query, cited documents, those that are useful; and useful ones.
+
+        The last is of the labels, by query.
+        """
+        rel = self.settings["rel"]
+        labels = judged.qrels
+        useful = labels.labels >= rel if rel else labels.labels > 0
+        query = judged.query_of_run
+        credit = Credit(judged.run)
+        n = len(credit.ranking_query)
+        width = max(1, judged.run.documents.size)
+        doc = judged.run.documents.find(labels.documents)[labels.doc]
+        asked = judged.run.queries.find(labels.queries)[labels.query]
+        keys = (asked * width + doc)[useful & (asked >= 0) & (doc >= 0)]
+        good = np.isin(judged.run.frame_query * width + judged.run.frame_doc, keys)
+        cited = credit.credit > 0
+        return (
+            query[credit.ranking_query],
+            np.bincount(credit.ranking[cited], minlength=n).astype(np.float64),
+            np.bincount(credit.ranking[cited & good], minlength=n).astype(np.float64),
+            np.bincount(labels.query[useful], minlength=len(judged.qids)).astype(np.float64),
+        )
+
+
+class PrecisionOfCitations(CitationMeasure):
+    """Which share of the documents that an answer cites is useful.
+
+    Documents with credit above 0 (a frame C of `fairtk.credit.Citations`) are cited; precision of
+    an answer is the share of them with a label of at least `rel`; the mean over a query's answers.
+    In [0, 1], higher is better. Useful is what the labels say of the document, not whether it
+    supports the sentence that cites it (Gao et al. 2023, "ALCE", ask the latter). An answer that
+    cites nothing has no precision: it is left out, and counted by a warning; a query without
+    another one is undefined (NaN). A query that the frame lacks gets 0.
+    """
+
+    NAME = "CitationPrecision"
+    PRETTY_NAME: ClassVar[str] = "Precision of citations"
+
+    def score_all(self, judged: Judged) -> FloatArray:
+        """Return the value of each query."""
+        query, cited, good, _ = self.counts(judged)
+        some, n = cited > 0, len(judged.qids)
+        count = np.bincount(query[some], minlength=n)
+        summed = np.bincount(query[some], weights=good[some] / cited[some], minlength=n)
+        result = np.where(judged.present, summed / np.maximum(count, 1), self.MISSING)
+        undefined = judged.present & (count == 0)
+        left_out = int((~some & (count > 0)[query]).sum())
+        if left_out:
+            warn(
+                f"{self!r}: {left_out} of {len(query)} answers cite nothing, so that they have no "
+                "precision; means are over the other answers of their queries",
+                DataWarning,
+            )
+        self.warn_undefined(judged.qids[undefined], n, "no answer cites anything")
+        return np.where(undefined, np.nan, result)
+
+
+class RecallOfCitations(CitationMeasure):
+    """Which share of the useful documents an answer cites.
+
+    Documents with credit above 0 (a frame C of `fairtk.credit.Citations`) are cited; recall of an
+    answer is how many of them have a label of at least `rel`, by how many documents have, whether
+    they were in the prompt or not; the mean over a query's answers. In [0, 1], higher is better. An
+    answer that cites nothing has recall 0. A query without a useful document is undefined (NaN);
+    one that the frame lacks gets 0.
+    """
+
+    NAME = "CitationRecall"
+    PRETTY_NAME: ClassVar[str] = "Recall of citations"
+
+    def score_all(self, judged: Judged) -> FloatArray:
+        """Return the value of each query."""
+        query, _, good, useful = self.counts(judged)
+        n = len(judged.qids)
+        count = np.bincount(query, minlength=n)
+        mean = np.bincount(query, weights=good, minlength=n) / np.maximum(count, 1)
+        result = np.where(judged.present, mean / np.maximum(useful, 1.0), self.MISSING)
+        self.warn_undefined(judged.qids[useful == 0], n, "no useful document in the labels")
+        return np.where(useful == 0, np.nan, result)
+
+
+CitationPrecision, CitationRecall = PrecisionOfCitations(), RecallOfCitations()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,12 +84,17 @@ class ExpectedUtility(FairMeasure):
 
     def of_answers(self, judged: Judged) -> tuple[IntArray, FloatArray]:
         """Return the query and the utility of each answer, in the order of query and sample."""
-        gold = _gold_answers(judged, repr(self))
-        query, code, texts = _answers(judged, repr(self))
+        labels, where = judged.qrels.frame, repr(self)
+        require(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
+        names = [str(qid) for qid in judged.qids]
+        of_row = [names[i] for i in judged.qrels.query.tolist()]
+        by_qid = gold_answers(of_row, labels[GOLD_ANSWER].tolist(), where)
+        gold = [by_qid.get(qid) for qid in names]
+        query, code, texts = _answers(judged, where)
         missing = [i for i in np.unique(query) if gold[i] is None]
         if missing:
             raise InputError(
-                f"{self!r}: the gold_answer of qid {judged.qids[missing[0]]!r} is missing "
+                f"{where}: the gold_answer of qid {judged.qids[missing[0]]!r} is missing "
                 f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
             )
         pair, of_pair = np.unique(query * max(1, len(texts)) + code, return_inverse=True)
@@ -125,21 +131,28 @@ class ExpectedUtility(FairMeasure):
         return result
 
 
-def _gold_answers(judged: Judged, where: str) -> list[Any]:
-    frame = judged.qrels.frame
-    require(frame, [QID, GOLD_ANSWER], f"{where} (qrels)")
-    gold: list[Any] = [None] * len(judged.qids)
-    for index, value in zip(judged.qrels.query, frame[GOLD_ANSWER].tolist(), strict=True):
-        if isinstance(value, np.ndarray | tuple):
-            value = list(value)
-        if not isinstance(value, str | list):
+def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dict[str, Any]:
+    """Return the gold answer of each query that has one: a text, or a list of alternatives.
+
+    Args:
+        qids: of each row.
+        answers: of each row; what is neither a text nor a list is missing there.
+        where: for the message.
+
+    Raises:
+        InputError: a query has two.
+    """
+    gold: dict[str, Any] = {}
+    for qid, answer in zip(qids, answers, strict=True):
+        if isinstance(answer, np.ndarray | tuple):
+            answer = list(answer)
+        if not isinstance(answer, str | list):
             continue  # missing here; an error only if no row of the query has one
-        if gold[index] is not None and gold[index] != value:
+        if gold.setdefault(qid, answer) != answer:
             raise InputError(
-                f"{where}: qid {judged.qids[index]!r} has two gold answers, {gold[index]!r} and "
-                f"{value!r}; the gold answer repeats on each row, alternatives go into one list"
+                f"{where}: qid {qid!r} has two gold answers, {gold[qid]!r} and {answer!r}; the "
+                "gold answer repeats on each row, alternatives go into one list"
             )
-        gold[index] = value
     return gold
 
 

@@ -276,15 +276,27 @@ class Sampler(FairTransformer):
         self.cutoff = checks.cutoff(cutoff, name)
         self.seed = checks.whole("seed", seed, name, least=None)
 
+    def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
+        """Return a run as it is drawn from: encoded, its order, and the gaps of its log-weights.
+
+        Returns:
+            The run; row number in `inp` of each sorted row, other than ``run.order`` only within
+            queries; and gaps (see `fairtk.exposure.score_gaps`).
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define policy")
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return `n_samples` rankings per query of the run."""
+        return self.drawn(inp, *self.policy(inp))
+
     def drawn(self, inp: pd.DataFrame, run: Run, order: IntArray, gaps: FloatArray) -> pd.DataFrame:
         """Return rankings drawn from a run as a frame, sorted by query, sample and rank.
 
         Args:
             inp: the run R that is sampled from.
-            run: the same run, encoded.
-            order: row number in `inp` of each sorted row; other than `run.order` only within
-                queries.
-            gaps: see `fairtk.exposure.score_gaps`.
+            run: as `policy` gives it; likewise `order` and `gaps`.
+            order: see there.
+            gaps: see there.
 
         Returns:
             The columns of `inp`, of which ``score`` and ``rank`` are set anew, and ``sample``.
@@ -407,16 +419,15 @@ class FairSampler(Sampler):
         always = ("n_samples", "cutoff", "seed")
         return {name: v for name, v in settings.items() if v is not None or name in always}
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return `n_samples` rankings per query of the run."""
+    def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
+        """Return a run as it is drawn from; see `Sampler`."""
         run = self.plain_run(inp)
         score = as_numbers(inp[SCORE])[run.order]
         order = order_by((-score, run.ranking), lambda rows: (run.doc[rows], run.docnos), False)
         alpha = self.alpha
         if self._calibration is not None:
             alpha = self._calibration.find(run, score)["alpha"].to_numpy()
-        gaps = score_gaps(score, run.ranking_start, alpha)
-        return self.drawn(inp, run, run.order[order], gaps)
+        return run, run.order[order], score_gaps(score, run.ranking_start, alpha)
 
     def calibrated(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the alpha of each query of a run, and what it reaches, without drawing.
@@ -473,11 +484,11 @@ class OracleSampler(Sampler):
         # in one form: equal labels, equal samplers
         self.qrels = Qrels(qrels, type(self).__name__).plain()
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return `n_samples` rankings per query of the run."""
+    def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
+        """Return a run as it is drawn from; see `Sampler`."""
         run = self.plain_run(inp)
         within, gaps = useful_first(run, self._labels)
-        return self.drawn(inp, run, run.order[within], gaps)
+        return run, run.order[within], gaps
 
     @cached_property
     def _labels(self) -> Qrels:

@@ -6,7 +6,19 @@ from ir_measures import nDCG, parse_measure
 
 from fairtk import EE_D, EE_L, EE_R, EU, E, plugins
 from fairtk.groups import Groups, Target
-from fairtk.measures import AE_D, AE_L, AE_R, AWRF, ByGroup, CreditGap, nDCG_AWRF, nDCG_TREC, parse
+from fairtk.measures import (
+    AE_D,
+    AE_L,
+    AE_R,
+    AWRF,
+    ByGroup,
+    CitationPrecision,
+    CitationRecall,
+    CreditGap,
+    nDCG_AWRF,
+    nDCG_TREC,
+    parse,
+)
 from fairtk.plugins import registry
 from fairtk.testing import MeasureContract, toy_groups, toy_samples
 
@@ -66,6 +78,8 @@ CREDIT = [
     (AE_L @ 3, None),
     (AE_L(browsing="DCG", graded=False, bounds="exact") @ 2, None),
     (CreditGap @ 3, None),
+    (CitationPrecision, None),
+    (CitationRecall, None),
 ]
 
 

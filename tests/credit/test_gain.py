@@ -1,0 +1,110 @@
+"""What documents add to the answers of groups of queries: by hand, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairtk import EU, Experiment, Generator, Groups
+from fairtk.credit import query_gain
+from fairtk.errors import InputError, ParameterError
+from fairtk.measures import AE_D, ByGroup
+
+QIDS = ["1", "2", "3", "4"]
+QRELS = pd.DataFrame({"qid": QIDS, "docno": "d", "label": 1, "gold_answer": list("pqrs")})
+GROUPS = pd.DataFrame({"qid": QIDS, "group": ["x", "x", "y", "y"]})
+EM = EU(utility="em")
+
+
+def answers(texts):
+    return pd.DataFrame(
+        {"qid": QIDS, "docno": "d", "score": 1.0, "rank": 0, "qanswer": list(texts)}
+    )
+
+
+def bare(texts):
+    return pd.DataFrame({"qid": QIDS, "qanswer": list(texts)})
+
+
+def test_by_hand():
+    # with: 1 1 1 0; without: 0 1 0 0. Gains of x: (1 + 0) / 2, of y: (1 + 0) / 2
+    gain = query_gain(QRELS, answers("pqr?"), bare("?q??"), GROUPS, EM)
+    table = gain.table.set_index("group")
+    assert table["gain"].to_dict() == {"x": 0.5, "y": 0.5}
+    assert table["with"].to_dict() == {"x": 1.0, "y": 0.5}
+    assert table["without"].to_dict() == {"x": 0.5, "y": 0.0}
+    assert table["queries"].tolist() == [2, 2] and gain.undefined == 0
+    assert gain.comparison.set_index("name")["value"].to_dict() == {"difference": 0, "ratio": 1}
+    # a resample may have one query of a group, whose gain is 0 or 1
+    assert table[["low", "high"]].to_numpy().tolist() == [[0, 1], [0, 1]]
+
+
+def test_documents_that_do_harm():
+    gain = query_gain(QRELS, answers("pq??"), bare("?qr?"), GROUPS, EM)
+    table = gain.table.set_index("group")["gain"]
+    assert table.to_dict() == {"x": 0.5, "y": -0.5}
+    assert gain.comparison.set_index("name")["value"].to_dict() == {"difference": 1, "ratio": -1}
+
+
+def test_an_error_is_turned_around():
+    qrels = QRELS.assign(gold_answer=["1", "2", "3", "4"])
+    gain = query_gain(qrels, answers("1234"), bare("2345"), GROUPS, EU(utility="mae"))
+    assert gain.table["gain"].tolist() == [1.0, 1.0]
+
+
+def test_correlations_with_other_measures():
+    credit = pd.DataFrame(
+        {
+            "qid": [q for q in QIDS for _ in "ab"],
+            "sample": 0,
+            "docno": ["d", "e"] * 4,
+            "credit": [1, 0, 1, 1, 1, 0, 1, 1],
+        }
+    )
+    three = GROUPS.assign(group=["x", "y", "z", "z"])
+    # gains 1 0 1 0; AE_D 1, 1/2, 1, 1/2: in proportion; EU with documents: 1 1 1 0
+    gain = query_gain(
+        QRELS, answers("pqr?"), bare("?q??"), three, EM, measures=[AE_D, EM], credit=credit
+    )
+    table = gain.correlation.set_index("measure")
+    assert table.loc["AE_D", "queries"] == pytest.approx(1)
+    assert table.loc["AE_D", ["low", "high"]].tolist() == pytest.approx([1, 1])
+    assert table.loc["AE_D", "groups"] == pytest.approx(1)
+    # deviations of gain: ±1/2; of EU: 1/4, 1/4, 1/4, -3/4
+    expected = np.corrcoef([1, 0, 1, 0], [1, 1, 1, 0])[0, 1]
+    assert table.loc["EU(utility='em')", "queries"] == pytest.approx(expected)
+
+
+def test_without_documents_is_a_system_of_one_word():
+    """A generator alone answers from questions; with groups of queries in one experiment."""
+
+    def reader(prompts):
+        return ["p" if "passage" in prompt else "q" for prompt in prompts]
+
+    topics = pd.DataFrame({"qid": QIDS, "query": [f"question {q}" for q in QIDS]})
+    generator = Generator(reader)
+    groups = Groups.from_frame(GROUPS.rename(columns={"qid": "docno"}), name="askers")
+    qrels = QRELS.assign(gold_answer=list("pqqq"))
+    by_group = ByGroup(EM, groups, by="query")
+    results = Experiment([generator], topics, qrels, [EM, by_group], names=["without"])
+    means = results.means.set_index("name") if "name" in results.means else results.means
+    # x: (0 + 1) / 2, y: 1
+    assert means.loc["without"].tolist() == pytest.approx([0.75, 0.5])
+    gain = query_gain(qrels, answers("pppp"), results.answers("without"), groups, EM)
+    assert gain.table["gain"].tolist() == [0.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"run": answers("pqrs")[1:]}, InputError, "run has no answer for qid '1'"),
+        ({"without": bare("pqrs")[:3]}, InputError, "without has no answer for qid '4'"),
+        ({"groups": GROUPS.assign(qid=list("wxyz"))}, InputError, "none of the 4 queries"),
+        ({"utility": AE_D}, ParameterError, "utility must be EU"),
+        ({"measures": [AE_D]}, InputError, "give credit="),
+        ({"confidence": 1}, ParameterError, "confidence"),
+    ],
+)
+def test_wrong_input(change, error, message):
+    options = {"qrels": QRELS, "run": answers("pqrs"), "without": bare("pqrs"), "groups": GROUPS}
+    with pytest.raises(error, match=message):
+        query_gain(**{**options, "utility": EM, **change})
