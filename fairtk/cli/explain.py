@@ -28,7 +28,7 @@ _PARTS = ("group", "attribute", "rank", "query")
 @qrels_argument
 @run_argument
 @click.option("-m", "--measure", required=True, metavar="MEASURE",
-              help="AWRF or EE_L, e.g. -m AWRF@20.")  # fmt: skip
+              help="AWRF or EE_L, with its cutoff.")  # fmt: skip
 @groups_option
 @targets_option
 @click.option("--baseline", type=FILE, metavar="RUN",

@@ -63,6 +63,7 @@ from .columns import uncoded as uncoded
 from .columns import words as words
 from .digests import identity_name as identity_name
 from .qrels import LIMIT as LIMIT
+from .qrels import mostly_judged as mostly_judged
 from .qrels import warn_of_unmatched as warn_of_unmatched
 from .runs import LOST_SAMPLES as LOST_SAMPLES
 from .runs import order_by as order_by

@@ -6,7 +6,7 @@ error follows from them, and every measure of relevance is about 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -218,6 +218,16 @@ class Qrels:
 
 SHARE = 0.9
 """From this share of queries on, documents that nobody judged are no accident."""
+
+
+def mostly_judged(labels: Mapping[str, Mapping[str, float]], run: Mapping[str, Any]) -> bool:
+    """Return whether, at a glance, ids of labels and run match: nothing is to be warned of.
+
+    Of the queries that have useful documents, more than a tenth have a judged one in the run.
+    """
+    useful = [qid for qid in run if run[qid] and max(labels.get(qid, {}).values(), default=0) > 0]
+    strange = sum(labels[qid].keys().isdisjoint(run[qid]) for qid in useful)
+    return strange < SHARE * len(useful)
 
 
 def warn_of_unmatched(

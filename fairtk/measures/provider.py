@@ -22,8 +22,9 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import ir_measures
@@ -39,6 +40,7 @@ from fairtk.frames import (
     DOCNO,
     EXPOSURE,
     LABEL,
+    LIMIT,
     LOST_SAMPLES,
     QID,
     RANK,
@@ -53,6 +55,7 @@ from fairtk.frames import (
     Qrels,
     Run,
     are_ids,
+    mostly_judged,
     ours,
     require,
     warn_of_unmatched,
@@ -192,7 +195,7 @@ class FairProvider(FallbackProvider):  # type: ignore[misc]
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> FairEvaluator:
         evaluator = FairEvaluator(measures, qrels)
         compared, notes = self._compared
-        if {*map(id, evaluator.measures)} == {id(ref()) for ref in compared}:
+        if evaluator.own and {*map(id, evaluator.measures)} == {id(ref()) for ref in compared}:
             evaluator.qrels.cache["systems"] = notes
         return evaluator
 
@@ -232,31 +235,37 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     """
 
     def __init__(self, measures: Iterable[Any], qrels: Any) -> None:
-        self._own, self._others = _divided(measures)
+        self.own, self._others = _divided(measures)
         # ir_measures hands over a set, whose order would differ from process to process
-        self._own.sort(key=attrgetter("text"))
-        self.where = ", ".join([*(m.text for m in self._own), *sorted(map(repr, self._others))])
+        self.own.sort(key=attrgetter("text"))
+        self.where = ", ".join([*(m.text for m in self.own), *sorted(map(repr, self._others))])
         # those that are defined at run time may be given less than they declare
         strict = [m for m in self._others if not hasattr(m, "runtime_impl")]
         self._needs = run_columns(strict)
-        needs = dict.fromkeys(name for m in self._own for name in m.QREL_COLUMNS)
+        needs = dict.fromkeys(name for m in self.own for name in m.QREL_COLUMNS)
         needs.update(dict.fromkeys(qrel_columns(strict)))
-        qrels = _listed(qrels)
-        where = f"{self.where} (qrels)"
-        if isinstance(qrels, Qrels):
-            require(qrels.frame, needs, where)
-            self.qrels = qrels
-        else:
-            self.qrels = Qrels(as_frame(qrels, LABEL, where), self.where, needs, either=True)
-        qids = set(self.qrels.qids)
+        self._given, self._label_columns = _listed(qrels), needs
+        self._plain = None
         if self._others:
-            plain = isinstance(qrels, Mapping) and is_plain(qrels)  # also queries without labels
-            labels = qrels if plain else labels_for(self._others, self.qrels)
+            plain = _plain_mapping(self._given)  # also of queries without labels
+            every = chain.from_iterable(docs.values() for docs in (plain or {}).values())
+            self._plain = plain if all(-LIMIT < label < LIMIT for label in every) else None
+            labels = labels_for(self._others, self.qrels) if self._plain is None else self._plain
             others = FallbackProvider(_other_providers())
             self._by_others = others.evaluator(self._others, labels)
-            qids = qids if self._own else self._by_others.qrel_qids
+        qids = set(self.qrels.qids) if self.own else self._by_others.qrel_qids
         self._reads_documents = DOCNO in needs or bool(self._others)
-        super().__init__([*self._own, *self._others], qids)
+        super().__init__([*self.own, *self._others], qids)
+
+    @cached_property
+    def qrels(self) -> Qrels:
+        """The labels, checked; of plain mappings, which others read as they are, when asked for."""
+        where = f"{self.where} (qrels)"
+        if isinstance(self._given, Qrels):
+            require(self._given.frame, self._label_columns, where)
+            return self._given
+        frame = as_frame(self._given, LABEL, where)
+        return Qrels(frame, self.where, self._label_columns, either=True)
 
     def values(self, run: Run) -> Iterator[tuple[Any, FloatArray]]:
         """Yield each measure with its value for each query, in the order of ``qrels.qids``.
@@ -303,23 +312,25 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         return [Metric(query_id=qid, measure=measure, value=value) for qid, value in pairs]
 
     def _own_values(self, run: Run | None) -> list[tuple[FairMeasure, FloatArray]]:
-        if run is None or not self._own:
+        if run is None or not self.own:
             return []
         columns = {*run.frame.columns}
         if self._reads_documents and {DOCNO, SCORE} <= columns and EXPOSURE not in columns:
             run.order  # noqa: B018 - sorted, so that what is twice is refused before a measure is asked
         judged = Judged(self.qrels, run, self.where)
-        judged.cache["expectations"] = [m for m in self._own if m.NAME == "E"]
+        judged.cache["expectations"] = [m for m in self.own if m.NAME == "E"]
         values = []
-        for measure in self._own:
+        for measure in self.own:
             values.append((measure, measure.scored(judged)))
         return values
 
     def _read(self, run: Any) -> tuple[Run | None, Any]:
         """Return the run, checked, None if no measure here needs it; and what others are given."""
         rows = _listed(run)
-        mapping = None if self._own else _plain_mapping(rows)
+        mapping = None if self.own else _plain_mapping(rows)
         if mapping is not None:
+            if self._plain is not None and mostly_judged(self._plain, mapping):
+                return None, mapping
             qids = [qid for qid, docs in mapping.items() if docs]
             queries = Ids(np.array(qids, dtype=object))
             warn_of_unmatched(self.qrels, queries, lambda i: mapping[qids[i]], self.where)
@@ -336,7 +347,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         if SCORE in self._needs:
             checked.scores  # noqa: B018 - checked when it is read
         documents = self._reads_documents and DOCNO in checked.frame.columns
-        if self._own and documents and DOCNO in self.qrels.frame.columns:
+        if self.own and documents and DOCNO in self.qrels.frame.columns:
             checked.places(self.qrels.documents)  # most are labeled: those are found, not coded
         of_query = checked.documents_of if documents else None
         warn_of_unmatched(self.qrels, checked.queries, of_query, self.where)
@@ -354,18 +365,24 @@ def _listed(data: Any) -> Any:
     return list(data) if isinstance(data, Iterable) else data
 
 
-def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:
-    """Return a run of mappings, or of rows with no other fields, as mappings; None: look closer."""
-    if isinstance(run, list) and run and {*map(type, run)} == {ir_measures.ScoredDoc}:
+def _plain_mapping(data: Any) -> Mapping[str, Mapping[str, Any]] | None:
+    """Return a run or labels as mappings, if they need no closer look; None: they do.
+
+    They are mappings, or rows of ir_measures that say no more.
+    """
+    kinds = {*map(type, data)} if isinstance(data, list) else set()
+    if kinds == {ir_measures.Qrel} and {*map(attrgetter("iteration"), data)} != {"0"}:
+        return None
+    if kinds in ({ir_measures.ScoredDoc}, {ir_measures.Qrel}):
         mapping: dict[Any, dict[Any, Any]] = {}
         last, docs = None, {}
-        for qid, docno, score in run:
+        for qid, docno, value in map(itemgetter(0, 1, 2), data):
             if qid != last:  # rows of a query mostly stand together
                 last, docs = qid, mapping.setdefault(qid, {})
-            docs[docno] = score
-        once = sum(map(len, mapping.values())) == len(run)
+            docs[docno] = value
+        once = sum(map(len, mapping.values())) == len(data)
         return mapping if once and is_plain(mapping) else None
-    return run if isinstance(run, Mapping) and is_plain(run) else None
+    return data if isinstance(data, Mapping) and is_plain(data) else None
 
 
 def labels_for(measures: Sequence[Any], qrels: Qrels) -> Any:
