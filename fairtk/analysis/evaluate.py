@@ -23,8 +23,8 @@ from fairtk.errors import (
     DataWarning,
     InputError,
     MissingWarning,
-    NotFoundError,
     ParameterError,
+    advice,
     listed,
     suggestion,
 )
@@ -44,17 +44,16 @@ from fairtk.frames import (
 from fairtk.io import (
     STDIN,
     add_answers,
-    coded_qrels,
-    coded_run,
-    labels_of,
+    frame_of_qrels,
+    frame_of_run,
     naming,
     read_answers,
     read_gold_answers,
-    resolve_dataset,
 )
 from fairtk.measures import (
     FairEvaluator,
     FairMeasure,
+    labels_for,
     qrel_columns,
     refuse_samples,
     whole_labels,
@@ -120,8 +119,9 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
 
 def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     """Return labels with what the measures need."""
-    where = "these qrels" if isinstance(qrels, pd.DataFrame) else fspath(qrels)
-    frame = _labels(qrels, where)
+    where = fspath(qrels) if isinstance(qrels, str | PathLike) else "these qrels"
+    frame = from_ir_measures(frame_of_qrels(qrels, "evaluate"), where)
+    require(frame, [QID, DOCNO], where)
     if frame.empty:
         raise InputError(f"{where}: these qrels have no rows, so there is no query to evaluate")
     needing = list(_needing(measures, "QREL_COLUMNS", GOLD_ANSWER))
@@ -139,8 +139,8 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     for measure in needing:
         if GOLD_ANSWER not in labels.frame.columns:
             raise InputError(
-                f"{measure!r} needs gold answers: give --gold FILE (columns qid, gold_answer), or "
-                "qrels with the named column gold_answer"
+                f"{measure!r} needs gold answers: give {advice('gold', '--gold FILE')} (columns "
+                "qid, gold_answer), or qrels with the named column gold_answer"
             )
     foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in _parts(m))]
     if foreign:
@@ -148,15 +148,41 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     return labels
 
 
+def unlabeled(runs: Sequence[pd.DataFrame], names: Sequence[str]) -> Qrels:
+    """Return labels of no document, for all queries of runs."""
+    qids: dict[str, None] = {}
+    for frame, name in zip(runs, names, strict=True):
+        qids.update(dict.fromkeys(Run(from_ir_measures(frame, name), name).qids))
+    if not qids:
+        raise InputError("evaluate: without qrels the runs say which queries there are; found none")
+    return Qrels.without_labels(list(qids), "no qrels")
+
+
+def _refuse_without_labels(measures: list[Any]) -> None:
+    for measure in measures:
+        reason = labels_for(measure)
+        if GOLD_ANSWER in getattr(measure, "QREL_COLUMNS", ()):
+            reason = "it reads gold answers"
+        if reason:
+            qrels = advice("qrels", "QRELS without --no-qrels")
+            raise InputError(
+                f"{measure!r} needs qrels: {reason}; give {qrels}, or measure without labels "
+                "EE_D, AWRF and what is made of them"
+            )
+
+
+def _documents_per_query(run: Run) -> tuple[int, int]:
+    pairs = np.unique(run.query * max(1, len(run.docnos)) + run.doc) // max(1, len(run.docnos))
+    sizes = np.bincount(pairs)
+    return (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
+
+
 def as_run(
     run: Any, where: str, order: Any, answers: Any, measures: list[Any], qrels: Qrels
 ) -> Run:
     """Return a run with what the measures need; what it lacks, or names differently, is said."""
-    if isinstance(run, pd.DataFrame):
-        frame = from_ir_measures(run, where)
-        require(frame, [QID, DOCNO], where)
-    else:
-        frame = coded_run(run, order)
+    frame = from_ir_measures(frame_of_run(run, order), where)
+    require(frame, [QID, DOCNO], where)
     checked = Run(frame, where)
     if answers is not None:
         name = "the answers" if isinstance(answers, pd.DataFrame) else fspath(answers)
@@ -166,35 +192,15 @@ def as_run(
     for measure in _needing(measures, "RUN_COLUMNS", QANSWER):
         if QANSWER not in checked.frame.columns and len(checked):
             raise InputError(
-                f"{where}: {measure!r} needs the generated answers: give --answers FILE (columns "
-                "qid, sample, qanswer), or a Parquet run with the column qanswer"
+                f"{where}: {measure!r} needs the generated answers: give "
+                f"{advice('answers', '--answers FILE')} (columns qid, sample, qanswer), or a "
+                f"{advice('run', 'Parquet run')} with the column qanswer"
             )
     refuse_samples(measures, checked, where)
     _say_what_is_missing(checked, qrels.qids)
-    if DOCNO in qrel_columns(measures):
+    if DOCNO in qrel_columns(measures) and len(qrels):
         warn_of_unmatched(qrels, checked.queries, checked.documents_of, where)
     return checked
-
-
-def _labels(qrels: Any, where: str) -> pd.DataFrame:
-    if isinstance(qrels, pd.DataFrame):
-        frame = from_ir_measures(qrels, where)
-        require(frame, [QID, DOCNO], where)
-        return frame
-    name = fspath(qrels)
-    if name == STDIN or Path(name).exists():
-        return coded_qrels(qrels)
-    try:
-        dataset = resolve_dataset(name, "evaluate")
-    except NotFoundError as error:
-        near = str(error).partition(";")[2].partition("; known")[0]
-        tail = f";{near}" if "did you mean" in near else ""
-        raise InputError(
-            f"{name}: there is no such file, and no dataset has this id{tail}"
-        ) from None
-    if not dataset.has_qrels():
-        raise InputError(f"{name}: this dataset has no qrels")
-    return labels_of(dataset)
 
 
 def _dataset_answers(qrels: Any) -> pd.DataFrame | None:
@@ -236,9 +242,6 @@ def _parts(measure: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-UNIFORM, FROM_QRELS = "uniform", "qrels"
-
-
 @dataclass
 class GivenGroups:
     """What ``--groups`` and ``--target`` gave."""
@@ -255,11 +258,12 @@ class GivenGroups:
         from fairtk.groups import Groups
 
         attributes: dict[str, Groups] = {}
-        for path in files:
-            groups = path if isinstance(path, Groups) else Groups.read(path)
+        for source in files:
+            groups = Groups.of(source)
             if groups.name in attributes:
+                place = f"{source}: " if isinstance(source, str | PathLike) else ""
                 raise InputError(
-                    f"{path}: the attribute {groups.name!r} is given twice; attributes are named "
+                    f"{place}the attribute {groups.name!r} is given twice; attributes are named "
                     "after their files"
                 )
             attributes[groups.name] = groups
@@ -282,35 +286,27 @@ class GivenGroups:
     def target(self, groups: Groups, where: str) -> Target:
         """Return the target over the levels of groups, for a measure or command that asks."""
         if not self.targets:
-            raise InputError(f"{where} needs a target: give --target FILE, uniform or qrels")
+            argument = "targets=[...]: a Target, a file, 'uniform' or 'qrels'"
+            option = advice(argument, "--target FILE, uniform or qrels")
+            raise InputError(f"{where} needs a target: give {option}")
         chosen = self.targets[0] if len(self.targets) == 1 else self._fitting(groups, where)
-        key = (str(getattr(chosen, "key", chosen)), groups.key)
+        key = (str(getattr(chosen, "key", id(chosen))), groups.key)
         if key not in self._made:
-            self._made[key] = self._make(chosen, groups, where)
+            from fairtk.groups import Target
+
+            self._made[key] = Target.of(chosen, groups, self.labels, where)
         return self._made[key]
 
-    def _make(self, text: Any, groups: Groups, where: str) -> Target:
-        from fairtk.groups import Target
-
-        if isinstance(text, Target):
-            return text
-        if text == UNIFORM:
-            return Target.uniform(groups)
-        if text == FROM_QRELS:
-            if self.labels is None:
-                raise InputError(
-                    f"{where}: the target 'qrels' needs relevance labels: --qrels FILE"
-                )
-            return Target.from_qrels(self.labels, groups)
-        return Target.read(text, groups)
-
     def _fitting(self, groups: Groups, where: str) -> Any:
-        from fairtk.groups import Target
+        from fairtk.groups import FROM_QRELS, UNIFORM, Target
 
         for text in self.targets:
-            if text in (UNIFORM, FROM_QRELS):
+            if isinstance(text, str) and text in (UNIFORM, FROM_QRELS):
                 return text
-            target = text if isinstance(text, Target) else Target.read(text)
+            if isinstance(text, pd.DataFrame):
+                target = Target.from_frame(text)
+            else:
+                target = text if isinstance(text, Target) else Target.read(text)
             with contextlib.suppress(InputError):
                 target.for_groups(groups)
                 return text
@@ -341,7 +337,8 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
             given_groups.used = True
         elif given_groups.attributes and "." not in node.value:
             hint = suggestion(node.value, given_groups.attributes)
-            raise ParameterError(f"{text}: --groups has no attribute {node.value!r}{hint}")
+            option = advice("groups=", "--groups")
+            raise ParameterError(f"{text}: {option} has no attribute {node.value!r}{hint}")
     return parse(raw.decode())
 
 
@@ -383,7 +380,8 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
             if not given_groups.attributes:
                 if not _is_ours(measure):
                     return measure
-                raise InputError(f"{measure!r} needs groups: give --groups FILE")
+                option = advice("groups=[...]: Groups, frames or files", "--groups FILE")
+                raise InputError(f"{measure!r} needs groups: give {option}")
             params["groups"] = given_groups.crossed
             given_groups.used = True
         if "target" not in params and _wants_target(measure, params):
@@ -456,12 +454,31 @@ class EvaluatedRuns:
         measures: the measures, in the order in which they were asked for.
         qids: the queries, in the order of the qrels.
         written: measures that got groups from options, as they were written.
+        retrieved: without labels, the fewest and most documents that each run has for a query: n.
     """
 
     runs: list[RunValues]
     measures: list[Any]
     qids: list[str]
     written: dict[Any, str] = field(default_factory=dict)
+    retrieved: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def note(self) -> str:
+        """What n is where there were no labels; empty otherwise."""
+        from fairtk.measures import ExpectedExposure
+
+        parts = [part for measure in self.measures for part in _parts(measure)]
+        if not self.retrieved or not any(isinstance(part, ExpectedExposure) for part in parts):
+            return ""
+        sizes = "; ".join(
+            f"{name} {low}" if low == high else f"{name} {low} to {high}"
+            for name, (low, high) in self.retrieved.items()
+        )
+        return (
+            f"Without labels n is what a run retrieves, in documents a query: {sizes}. Normalized "
+            "values do not compare with those measured with labels."
+        )
 
     @property
     def means(self) -> pd.DataFrame:
@@ -494,7 +511,7 @@ Data: TypeAlias = FilePath | pd.DataFrame
 
 
 def evaluate(
-    qrels: Data,
+    qrels: Data | None,
     runs: Data | Sequence[Data] | Mapping[str, Data],
     measures: Sequence[Any] | str,
     *,
@@ -507,14 +524,16 @@ def evaluate(
     """Measure runs, as the command ``fairtk evaluate`` does.
 
     Args:
-        qrels: labels: a frame, a file, ``"-"`` (standard input) or the id of a dataset.
+        qrels: labels: a frame, a file, ``"-"`` (standard input) or the id of a dataset. None: only
+            measures that need no labels (EE_D, AWRF and what is made of them); n is then what
+            each run retrieves, and normalized values do not compare with those by labels.
         runs: one or more frames or files; a mapping names them.
         measures: measures, or strings that `fairtk.measures.parse` reads.
         answers: generated answers, none or one per run.
         gold: gold answers, if the qrels have none.
         order: what orders the runs of files; see `fairtk.io.read_run`.
-        groups: `fairtk.Groups`, or files of them, for measures that need some and name none.
-        targets: `fairtk.Target`, files, ``"uniform"`` or ``"qrels"``, for measures that need one.
+        groups: `fairtk.Groups`, frames or files, for measures that need some and name none.
+        targets: `fairtk.Target`, frames, files, ``"uniform"`` or ``"qrels"``, likewise.
 
     Raises:
         InputError: a file, frame or measure cannot be used; says which.
@@ -526,7 +545,7 @@ def evaluate(
 
 
 def evaluated(
-    qrels: Data,
+    qrels: Data | None,
     runs: Data | Sequence[Data] | Mapping[str, Data],
     measures: Sequence[Any] | str,
     frames: dict[str, pd.DataFrame] | None,
@@ -548,16 +567,21 @@ def evaluated(
     given_groups = GivenGroups.read(tuple(groups), tuple(targets))
     asked = [measures] if isinstance(measures, str | ir_measures.Measure) else list(measures)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked}
-    labels = as_labels(qrels, gold, list(parsed.values()))
-    given_groups.labels = labels
+    if qrels is None:
+        data = [frame_of_run(run, order) for run in data]
+        labels = unlabeled(data, list(files))
+    else:
+        labels = given_groups.labels = as_labels(qrels, gold, list(parsed.values()))
     whole = {text: completed(given_groups, measure) for text, measure in parsed.items()}
     unique_measures = list(dict.fromkeys(whole.values()))
     if given_groups.attributes and not given_groups.used:
-        raise InputError(
-            f"no measure uses --groups: name an attribute, e.g. "
-            f"-m \"EE_L(groups='{next(iter(given_groups.attributes))}')@20\""
-        )
+        example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
+        option = advice("groups=", "--groups")
+        example = advice(f'"{example}"', f'-m "{example}"')
+        raise InputError(f"no measure uses {option}: name an attribute, e.g. {example}")
     _warn_of_item_forms(given_groups, whole)
+    if qrels is None:
+        _refuse_without_labels(unique_measures)
     evaluator = _evaluator(unique_measures, labels)
     result = EvaluatedRuns([], unique_measures, labels.qids.tolist())
     if given_groups.attributes:
@@ -573,6 +597,8 @@ def evaluated(
             m: dict(zip(result.qids, v.tolist(), strict=True)) for m, v in evaluator.values(run)
         }
         result.runs.append(RunValues(name, file or name, values, set(run.qids)))
+        if qrels is None:
+            result.retrieved[name] = _documents_per_query(run)
     return result, labels
 
 

@@ -23,6 +23,7 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import total
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray
 from fairtk.groups import SparseRows
+from fairtk.io import frame_of_qrels, frame_of_run
 from fairtk.measures import (
     Expectation,
     ExpectedExposure,
@@ -297,8 +298,8 @@ class Precision:
 
 
 def precision(
-    run: pd.DataFrame,
-    qrels: pd.DataFrame,
+    run: Any,
+    qrels: Any,
     measures: Iterable[Any] | Any,
     half_width: float = 0.01,
     *,
@@ -312,8 +313,8 @@ def precision(
     smaller than said here. Queries do not vary: see `Results.compare` for both.
 
     Args:
-        run: rankings S, with ``qanswer`` for EU.
-        qrels: the labels.
+        run: rankings S, with ``qanswer`` for EU, or a file of them.
+        qrels: the labels, a file of them, or the id of a dataset.
         measures: of EE_D, EE_R, EE_L, EU and E(...), or strings that are read as these.
         half_width: half of the width of the wished interval, in units of the measure.
         confidence: of the intervals, in (0, 1).
@@ -329,7 +330,8 @@ def precision(
     from scipy.stats import norm
 
     factor = float(norm.ppf((1 + confidence) / 2))
-    judged = Judged.of(qrels, run, f"{WHERE}({', '.join(map(written, parsed))})")
+    where = f"{WHERE}({', '.join(map(written, parsed))})"
+    judged = Judged.of(frame_of_qrels(qrels, where), frame_of_run(run), where)
     parts, rows = [], []
     for measure in parsed:
         value = measure.scored(judged)

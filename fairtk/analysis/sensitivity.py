@@ -17,8 +17,6 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.analysis.evaluate import (
-    FROM_QRELS,
-    UNIFORM,
     EvaluatedRuns,
     GivenGroups,
     as_labels,
@@ -30,6 +28,7 @@ from fairtk.analysis.evaluate import (
 )
 from fairtk.errors import InputError, ParameterError
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
+from fairtk.groups import FROM_QRELS, UNIFORM
 from fairtk.io import INK, new_figure, write_figure
 from fairtk.measures import FairMeasure
 

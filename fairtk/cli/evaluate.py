@@ -6,18 +6,19 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import measuring_options, printing_options
+from fairtk.cli.options import measuring_options_without_qrels, printing_options
 from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.plugins import to_stderr
 
 
 @click.command("evaluate")
-@measuring_options
+@measuring_options_without_qrels
 @click.option("--per-query", is_flag=True, help="Print the value of each query.")
 @printing_options
 def command(
     qrels: str,
     runs: tuple[str, ...],
+    no_qrels: bool,
     measures: tuple[str, ...],
     per_query: bool,
     form: str,
@@ -41,6 +42,10 @@ def command(
     Means are over the queries for which a measure is defined; where that is not all of them, their
     number stands behind the mean. `fairtk.evaluate` does the same in Python.
 
+    EE_D, and AWRF with a target that is not made of labels, need none: --no-qrels. n, the number of
+    documents of a query, is then what each run retrieves, and is said; normalized values do not
+    compare with those measured with labels.
+
     \b
     Examples:
       fairtk evaluate qrels.txt fair.run.gz bm25.run -m EE_D@5 -m EE_R@5 -m "E(nDCG@5)"
@@ -48,13 +53,17 @@ def command(
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --target qrels -m AWRF@20
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
+      fairtk evaluate --no-qrels fair.run bm25.run -m EE_D@5
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.evaluate import evaluate
     from fairtk.cli.values import means_table, means_text, queries_text
     from fairtk.io import TEXTS
 
+    if not (runs or no_qrels):
+        raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())
+    labels, files = (None, (qrels, *runs)) if no_qrels else (qrels, runs)
     with to_stderr():
-        values = evaluate(qrels, runs, measures, **options)
+        values = evaluate(labels, files, measures, **options)
     if form in TEXTS and not per_query:
         echo(TEXTS[form](means_table(values)), output)
         return

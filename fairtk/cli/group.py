@@ -25,6 +25,7 @@ from fairtk.errors import (
     InputError,
     PluginError,
     UndefinedWarning,
+    on_command_line,
     printable,
     suggestion,
     warning_name,
@@ -293,10 +294,11 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
         _refuse_overwriting(click.get_current_context())
         _begin()
         try:
-            return callback(*args, **options)
+            with on_command_line():
+                return callback(*args, **options)
         except InputError as error:
             runs = options.get("runs") or [options.get("run")]
-            if options.get("qrels") and runs[0]:
+            if options.get("qrels") and runs and runs[0] and not options.get("no_qrels"):
                 _refuse_swapped(options["qrels"], runs, error)
             raise
 

@@ -167,9 +167,7 @@ order_option = click.option(
     show_default=True,
     help="What orders a run: auto refuses runs whose ranks and scores disagree.",
 )
-measuring_options = all_of(
-    qrels_argument,
-    runs_argument,
+_measuring_options = (
     measures_option(
         'A measure, e.g. -m EE_D@5 -m "E(nDCG@5)"; `fairtk measures` lists them.', required=True
     ),
@@ -185,7 +183,19 @@ measuring_options = all_of(
     targets_option,
     order_option,
 )
+measuring_options = all_of(qrels_argument, runs_argument, *_measuring_options)
 """The arguments QRELS and RUNS, and the options of measuring."""
+measuring_options_without_qrels = all_of(
+    qrels_argument,
+    click.argument("runs", type=FILE, nargs=-1, metavar="RUNS..."),
+    click.option(
+        "--no-qrels",
+        is_flag=True,
+        help="All files are RUNS: for measures that need no labels (EE_D, AWRF).",
+    ),
+    *_measuring_options,
+)
+"""The same for a command that does without QRELS, where the first file is a run."""
 
 
 SERVER = ("base_url", "api_key_env")

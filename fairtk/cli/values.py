@@ -29,7 +29,7 @@ def means_table(values: EvaluatedRuns) -> Table:
         [run.name, str(len(values.qids)), *[column[i] for column in columns]]
         for i, run in enumerate(values.runs)
     ]
-    return Table(header, rows, _directions(values))
+    return Table(header, rows, " ".join(filter(None, [_directions(values), values.note])))
 
 
 def means_text(values: EvaluatedRuns) -> str:

@@ -6,7 +6,7 @@ error follows from them, and every measure of relevance is about 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,15 @@ class Qrels:
             self._refuse_twice()
         if LABEL in self.frame.columns and not (np.abs(self.labels) < LIMIT).all():
             self._refuse_labels()
+
+    @classmethod
+    def without_labels(cls, qids: Sequence[str], where: str) -> Qrels:
+        """Return labels of no document for some queries, which are distinct texts."""
+        nothing = pd.DataFrame({QID: [], DOCNO: [], LABEL: []})
+        qrels = cls(nothing.astype({QID: str, DOCNO: str, LABEL: float}), where)
+        qrels.queries = Ids(np.array(qids, dtype=object))
+        qrels.qids = qrels.queries.text
+        return qrels
 
     def __len__(self) -> int:
         return len(self.query)

@@ -37,3 +37,5 @@ from .groups import coverage_of as coverage_of
 from .groups import unreachable as unreachable
 from .memberships import Attribute as Attribute
 from .memberships import Documents as Documents
+from .target import FROM_QRELS as FROM_QRELS
+from .target import UNIFORM as UNIFORM

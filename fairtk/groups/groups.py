@@ -34,18 +34,20 @@ from fairtk.groups.memberships import (
     with_unknown,
 )
 from fairtk.io import (
-    PIPED,
     Rows,
-    all_numbers,
+    check_weights,
     frame_html,
+    frame_of_run,
     is_parquet_name,
     naming,
     read_table,
+    stem,
     write_parquet,
     write_table,
 )
 
 _ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
+_NOTED = {"unknown", "levels", "normalize"}
 _OTHER = (".json", ".jsonl", ".ndjson", ".xlsx", ".feather")
 
 
@@ -94,36 +96,6 @@ def write_attribute(attribute: Attribute, path: str | PathLike[str]) -> None:
     write(attribute.to_frame(), path, note)
 
 
-def stem(path: str | PathLike[str]) -> str:
-    """Return a file's name without its suffixes."""
-    if path == PIPED:
-        return "stdin"
-    return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
-
-
-def check_weights(rows: Rows, columns: list[str], what: str) -> None:
-    """Check the rows of a file of groups or of a target, and give its columns their types.
-
-    Weights are numbers if all are; names are strings (or integers, in Parquet), and empty fields
-    are missing. Where `columns` are the weights alone, all others have names, too.
-    """
-    rows.require(columns, what)
-    frame = rows.frame
-    if WEIGHT in frame.columns and not pd.api.types.is_numeric_dtype(frame[WEIGHT].dtype):
-        numbers = all_numbers(frame[WEIGHT])
-        if numbers is not None:  # else the caller says which is none, and of what
-            frame[WEIGHT] = numbers
-    for column in frame.columns if columns == [WEIGHT] else columns:
-        values = rows.frame[column]
-        if column != WEIGHT and isinstance(values.dtype, pd.StringDtype):
-            rows.refuse_flaws(column)
-            rows.frame[column] = rows.frame[column].mask(lambda names: names == "")
-        elif column != WEIGHT and not _holds_names(values):
-            wrong = np.array([not _is_name(value) for value in values], dtype=bool)
-            rows.fail_at(wrong, f"{column} must be a string; found {{}}", column)
-            rows.refuse_flaws(column)
-
-
 def write_weights(
     frame: pd.DataFrame, path: str | PathLike[str], note: dict[str, Any] | None = None
 ) -> None:
@@ -139,17 +111,6 @@ def write_weights(
                 f"found {listed(odd, 3)}: write .parquet instead"
             )
     write_table(frame, path, note)
-
-
-def _holds_names(values: pd.Series) -> bool:
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return isinstance(values.dtype.categories.dtype, pd.StringDtype)
-    return bool(pd.api.types.is_integer_dtype(values.dtype))
-
-
-def _is_name(value: Any) -> bool:
-    missing = value is None or value is pd.NA or value != value
-    return missing is True or isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def frame_from_docs(
@@ -343,6 +304,21 @@ class Groups(ByContent):
         with naming(path):
             return cls([attribute_of_rows(rows, name, unknown, levels, split, normalize)])
 
+    @classmethod
+    def of(cls, source: Any) -> Groups:
+        """Return groups wherever they are: `Groups` as they are, a frame's, or a file's.
+
+        A frame is named by its ``attrs["name"]`` (`fairtk.io.read_groups`), or ``group``.
+        """
+        if isinstance(source, cls):
+            return source
+        if isinstance(source, pd.DataFrame):
+            noted = {key: source.attrs[key] for key in source.attrs.keys() & _NOTED}
+            return cls.from_frame(source, source.attrs.get("name", GROUP), **noted)
+        if isinstance(source, str | PathLike):
+            return cls.read(source)
+        raise InputError(f"groups are Groups, a DataFrame or a file; found {source!r:.80}")
+
     def write(self, path: str | PathLike[str]) -> None:
         """Write the groups, in one step; the suffix chooses TSV, CSV (both ``.gz`` too) or Parquet.
 
@@ -457,11 +433,11 @@ class Groups(ByContent):
         """The memberships as a ``scipy.sparse.csr_array``; shape (n_documents, n_levels)."""
         return self.memberships(self.docnos).matrix
 
-    def coverage(self, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
+    def coverage(self, run: Any, cutoff: int | None = None) -> pd.DataFrame:
         """Return how much of a run the groups know.
 
         Args:
-            run: R or S.
+            run: R or S, or a file.
             cutoff: ranks that are looked at in each ranking; None: all.
 
         Returns:
@@ -554,22 +530,24 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def coverage(groups: Groups, run: pd.DataFrame, cutoff: int | None = None) -> pd.DataFrame:
+def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
     """Return how much of a run the groups know, and how many groups it shows.
 
     The frame of `fairtk.Groups.coverage`, with one row per query of the run: ``qid``,
     ``retrieved``, ``with_row``, ``with_label``, ``row_share``, ``label_share``, ``groups_shown``
-    and ``groups_absent``. With a cutoff, the ranks above it are looked at in each ranking.
+    and ``groups_absent``. With a cutoff, the ranks above it are looked at in each ranking. Groups
+    and run are objects, frames or files.
 
     Raises:
         InputError: `groups` is something else, or the run is not valid.
     """
-    if not hasattr(groups, "memberships"):
+    if isinstance(groups, pd.DataFrame) and GROUP not in groups.columns:
         raise InputError(
-            f"coverage: expected Groups, found a {type(groups).__name__}; write coverage(groups, "
-            "run)"
+            "coverage: expected Groups, found a DataFrame; write coverage(groups, run)"
         )
-    return coverage_of(groups, Run(run, f"coverage of {groups.name!r}"), cutoff)
+    known = Groups.of(groups)
+    where = f"coverage of {known.name!r}"
+    return coverage_of(known, Run(frame_of_run(run), where), cutoff)
 
 
 def coverage_of(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ColumnError, DuplicateError, InputError, listed, warn
+from fairtk.errors import ColumnError, DuplicateError, InputError, advice, listed, warn
 from fairtk.frames import (
     GROUP,
     QID,
@@ -41,7 +41,7 @@ from fairtk.groups.factored import (
     with_background,
     written_out,
 )
-from fairtk.groups.groups import Groups, check_weights, write_weights
+from fairtk.groups.groups import Groups, write_weights
 from fairtk.groups.memberships import (
     UNKNOWN,
     Fail,
@@ -53,7 +53,7 @@ from fairtk.groups.memberships import (
     level_places,
     row_name,
 )
-from fairtk.io import frame_html, naming, read_table
+from fairtk.io import check_weights, frame_html, naming, read_table
 
 TOLERANCE = 1e-6
 """How far from 1 the weights of a query may sum."""
@@ -61,6 +61,10 @@ TOLERANCE = 1e-6
 
 _MOST_SHOWN = 10_000
 """Levels of a target that a notebook still shows."""
+
+
+UNIFORM, FROM_QRELS = "uniform", "qrels"
+"""Targets that have a name: equal shares of all levels; the groups of relevant documents."""
 
 
 @dataclass(eq=False, repr=False)
@@ -249,6 +253,36 @@ class Target(ByContent):
         check_weights(rows, [WEIGHT], "a target file")
         with naming(path):
             return cls._of_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
+
+    @classmethod
+    def of(
+        cls, source: Any, groups: Groups | None = None, qrels: Any = None, where: str = "Target"
+    ) -> Target:
+        """Return a target over groups, whatever it is given as.
+
+        Args:
+            source: a `Target` as it is; a frame, a file; ``"uniform"``, or ``"qrels"``.
+            groups: the groups, which ``"uniform"`` and ``"qrels"`` need.
+            qrels: the labels, for ``"qrels"``.
+            where: who asks, for messages.
+
+        Raises:
+            InputError: ``"qrels"`` without labels, or as for `from_frame` and `read`.
+        """
+        if isinstance(source, cls):
+            return source
+        if isinstance(source, pd.DataFrame):
+            return cls.from_frame(source, groups)
+        if source not in (UNIFORM, FROM_QRELS):
+            return cls.read(source, groups)
+        if groups is None:
+            raise InputError(f"{where}: the target {source!r} needs groups")
+        if source == UNIFORM:
+            return cls.uniform(groups)
+        if qrels is None:
+            labels = advice("qrels", "QRELS (--qrels FILE)")
+            raise InputError(f"{where}: the target 'qrels' needs relevance labels: give {labels}")
+        return cls.from_qrels(qrels, groups)
 
     @classmethod
     def _of_frame(cls, frame: pd.DataFrame, groups: Groups | None, fail: Fail) -> Target:

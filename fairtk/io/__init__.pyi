@@ -31,6 +31,7 @@ from .runs import read_task_run as read_task_run
 from .runs import write_credit as write_credit
 from .runs import write_run as write_run
 from .runs import write_task_run as write_task_run
+from .tables import read_groups as read_groups
 from .tables import read_parquet as read_parquet
 from .tables import read_table as read_table
 from .tables import save_format as save_format
@@ -68,6 +69,7 @@ from .lines import has_half_character as has_half_character
 from .lines import is_parquet_name as is_parquet_name
 from .qrels import Topic as Topic
 from .qrels import coded_qrels as coded_qrels
+from .qrels import frame_of_qrels as frame_of_qrels
 from .qrels import labels_in as labels_in
 from .qrels import labels_of as labels_of
 from .qrels import qrels_of as qrels_of
@@ -91,5 +93,8 @@ from .rows import all_numbers as all_numbers
 from .rows import number_of as number_of
 from .rows import shown as shown
 from .runs import coded_run as coded_run
+from .runs import frame_of_run as frame_of_run
 from .runs import run_of as run_of
 from .tables import ALIASES as ALIASES
+from .tables import check_weights as check_weights
+from .tables import stem as stem

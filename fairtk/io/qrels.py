@@ -19,7 +19,8 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import ir_datasets
@@ -46,6 +47,7 @@ from fairtk.frames import (
 )
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import (
+    STDIN,
     Flaw,
     Source,
     described,
@@ -561,6 +563,30 @@ def resolve_dataset(dataset: Any, where: str) -> Any:
         f"{where} needs a dataset id, an ir_datasets Dataset or a PyTerrier dataset made of one; "
         f"found {dataset!r}"
     )
+
+
+def frame_of_qrels(qrels: Any, where: str) -> Any:
+    """Return labels of a file or a data set's id; anything else as it is, for who checks frames.
+
+    Raises:
+        InputError: there is no such file and no such data set, or it has no labels.
+    """
+    if not isinstance(qrels, str | PathLike):
+        return qrels
+    name = fspath(qrels)
+    if name == STDIN or Path(name).exists():
+        return coded_qrels(qrels)
+    try:
+        dataset = resolve_dataset(name, where)
+    except NotFoundError as error:
+        near = str(error).partition(";")[2].partition("; known")[0]
+        tail = f";{near}" if "did you mean" in near else ""
+        raise InputError(
+            f"{name}: there is no such file, and no dataset has this id{tail}"
+        ) from None
+    if not dataset.has_qrels():
+        raise InputError(f"{name}: this dataset has no qrels")
+    return labels_of(dataset)
 
 
 def labels_of(dataset: Any) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from os import PathLike
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -250,6 +250,11 @@ def coded_run(
     if frame.empty:
         warn(f"{path}: this run has no rows", stacklevel=2)
     return frame
+
+
+def frame_of_run(run: Any, order: Any = "auto") -> Any:
+    """Return a file's run (see `read_run`); anything else as it is, for who checks frames."""
+    return coded_run(run, order) if isinstance(run, str | PathLike) else run
 
 
 def run_of(rows: Rows, order: Order) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from os import PathLike
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,9 +26,22 @@ import pandas as pd
 from pandas.api.types import is_object_dtype
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE
+from fairtk.frames import (
+    DOCNO,
+    GOLD_ANSWER,
+    GROUP,
+    LABEL,
+    QANSWER,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    WEIGHT,
+    uncoded,
+)
 from fairtk.io.atomic import atomic_text, atomic_write
 from fairtk.io.lines import (
+    PIPED,
     Flaw,
     Shape,
     Source,
@@ -36,7 +50,7 @@ from fairtk.io.lines import (
     parse_json,
     source,
 )
-from fairtk.io.rows import NUMBER, Rows, shown
+from fairtk.io.rows import NUMBER, Rows, all_numbers, shown
 
 NOTE = "# fairtk: "
 """What a line begins with in which fairtk's writer noted something; it stands before the header."""
@@ -388,6 +402,68 @@ def _json_strings(text: str) -> list[str] | None:
     except FormatError:
         return None
     return value if value and _is_strings(value) else None
+
+
+def read_groups(path: str | PathLike[str]) -> pd.DataFrame:
+    """Read the groups of documents, as `fairtk.Groups.read` does.
+
+    Args:
+        path: TSV, CSV, JSON lines or Parquet with named columns; may be gzipped.
+
+    Returns:
+        ``docno``, ``group`` (missing: unknown) and ``weight`` if the file has one. Its ``attrs``
+        have the attribute's ``name``, which is the file's, and what else its writer noted:
+        `fairtk.Groups.of` and all that takes groups read them.
+
+    Raises:
+        FormatError: a column is missing or a value is none; names file and line.
+    """
+    rows = read_table(path)
+    check_weights(rows, [DOCNO, GROUP], "a groups file")
+    frame = uncoded(rows.frame)
+    frame.attrs = {"name": stem(path), **rows.note}
+    return frame
+
+
+def stem(path: str | PathLike[str]) -> str:
+    """Return a file's name without its suffixes."""
+    if path == PIPED:
+        return "stdin"
+    return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
+
+
+def check_weights(rows: Rows, columns: list[str], what: str) -> None:
+    """Check the rows of a file of groups or of a target, and give its columns their types.
+
+    Weights are numbers if all are; names are strings (or integers, in Parquet), and empty fields
+    are missing. Where `columns` are the weights alone, all others have names, too.
+    """
+    rows.require(columns, what)
+    frame = rows.frame
+    if WEIGHT in frame.columns and not pd.api.types.is_numeric_dtype(frame[WEIGHT].dtype):
+        numbers = all_numbers(frame[WEIGHT])
+        if numbers is not None:  # else the caller says which is none, and of what
+            frame[WEIGHT] = numbers
+    for column in frame.columns if columns == [WEIGHT] else columns:
+        values = rows.frame[column]
+        if column != WEIGHT and isinstance(values.dtype, pd.StringDtype):
+            rows.refuse_flaws(column)
+            rows.frame[column] = rows.frame[column].mask(lambda names: names == "")
+        elif column != WEIGHT and not _holds_names(values):
+            wrong = np.array([not _is_name(value) for value in values], dtype=bool)
+            rows.fail_at(wrong, f"{column} must be a string; found {{}}", column)
+            rows.refuse_flaws(column)
+
+
+def _holds_names(values: pd.Series) -> bool:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return isinstance(values.dtype.categories.dtype, pd.StringDtype)
+    return bool(pd.api.types.is_integer_dtype(values.dtype))
+
+
+def _is_name(value: Any) -> bool:
+    missing = value is None or value is pd.NA or value != value
+    return missing is True or isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _listed_evenly(frame: pd.DataFrame) -> pd.DataFrame:

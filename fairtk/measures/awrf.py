@@ -110,6 +110,12 @@ class AttentionWeightedRankFairness(FairMeasure):
         """Whether it takes frames X: unless it compares the samples one by one."""
         return bool(self.settings["amortize"])
 
+    @property
+    def labels_for(self) -> str:
+        """What it needs relevance labels for: a cascade alone stops at useful documents."""
+        cascade = self.settings["browsing"].stop > 0
+        return f"browsing={str(self['browsing'])!r} stops at useful documents" if cascade else ""
+
     def target_for(self, groups: Groups) -> Target:
         """Return the target over the levels of the groups."""
         target: Target = self.needed(

@@ -54,6 +54,7 @@ from fairtk.frames import (
     uncoded,
     warn_of_unmatched,
 )
+from fairtk.groups import Memberships, SparseRows, attention_matrix, group_exposure
 from fairtk.measures.params import NOT_GIVEN, Param
 from fairtk.plugins import registry
 
@@ -238,6 +239,12 @@ class Judged:
         self.pair_doc = np.concatenate([qrels.doc, distinct % width])
         self.pair_label = np.concatenate([qrels.labels, np.full(len(distinct), np.nan)])
         self.n_pairs = len(self.pair_query)
+
+    def summed(self, memberships: Memberships, weight: FloatArray, pair: IntArray) -> SparseRows:
+        """Return weights of pairs, summed over each query's groups."""
+        shape = (len(self.qids), memberships.n_rows)
+        attention = attention_matrix(self.pair_query[pair], self.pair_doc[pair], weight, shape)
+        return group_exposure(attention, memberships)
 
     @cached_property
     def docnos(self) -> ObjectArray:
@@ -468,6 +475,13 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return False
 
     @property
+    def labels_for(self) -> str:
+        """What it needs relevance labels for, in words; empty: nothing, nor do its parts."""
+        if LABEL in self.QREL_COLUMNS:
+            return "it reads which documents are useful"
+        return next((said for part in self.parts if (said := labels_for(part))), "")
+
+    @property
     def better(self) -> str:
         """``"higher"`` or ``"lower"``; parameters may turn the direction."""
         return self.BETTER
@@ -568,6 +582,15 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         names = [str(q) for q in qids]
         if names:
             warnings.warn(undefined_warning(repr(self), names, total, reason), stacklevel=2)
+
+
+def labels_for(measure: Any) -> str:
+    """Return what any measure needs relevance labels for, in words; empty: nothing."""
+    return (
+        measure.labels_for
+        if isinstance(measure, FairMeasure)
+        else "it reads which documents are useful"
+    )
 
 
 def undefined_warning(

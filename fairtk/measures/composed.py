@@ -24,7 +24,7 @@ from ir_measures.providers.base import NOT_PROVIDED
 from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.exposure import DCG, average
 from fairtk.frames import GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.measures.base import FairMeasure, Judged
+from fairtk.measures.base import FairMeasure, Judged, labels_for
 from fairtk.measures.params import GROUPS, MeasureParam, Param, check_params, has_cutoff
 from fairtk.measures.provider import (
     means_over_samples,
@@ -200,6 +200,11 @@ class Expectation(FairMeasure):
     def parts(self) -> list[Any]:
         """The measures that this one is made of."""
         return [self.inner]
+
+    @property
+    def labels_for(self) -> str:
+        """What its measure needs relevance labels for; empty: nothing."""
+        return next((said for part in self.parts if (said := labels_for(part))), "")
 
     @property
     def takes_exposure(self) -> bool:
@@ -387,6 +392,11 @@ class MeasureByGroup(FairMeasure):
         return [self.inner]
 
     @property
+    def labels_for(self) -> str:
+        """What its measure needs relevance labels for; empty: nothing."""
+        return next((said for part in self.parts if (said := labels_for(part))), "")
+
+    @property
     def takes_exposure(self) -> bool:
         """Whether it takes frames X: if its measure does."""
         return bool(getattr(self.inner, "takes_exposure", False))
@@ -559,6 +569,11 @@ class MeasureProduct(FairMeasure):
     def parts(self) -> list[Any]:
         """The measures that this one is made of."""
         return self.factors
+
+    @property
+    def labels_for(self) -> str:
+        """What a factor needs relevance labels for; empty: nothing."""
+        return next((said for part in self.parts if (said := labels_for(part))), "")
 
     @property
     def better(self) -> str:

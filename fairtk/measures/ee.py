@@ -166,17 +166,8 @@ class Form:
 
 
 def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
-    """Return how many items of each query a mask holds; shape (n_queries,)."""
+    """Return how many items of each query a mask holds."""
     return np.bincount(index[mask], minlength=n_queries)
-
-
-def summed(
-    judged: Judged, memberships: Memberships, weight: FloatArray, pair: IntArray
-) -> SparseRows:
-    """Return weights of pairs, summed over each query's groups."""
-    shape = (len(judged.qids), memberships.n_rows)
-    attention = attention_matrix(judged.pair_query[pair], judged.pair_doc[pair], weight, shape)
-    return group_exposure(attention, memberships)
 
 
 class PaperForm(Form):
@@ -334,10 +325,10 @@ class ExpevalGroupsForm(ExpevalForm):
         grades = make_grades(judged.pair_query[counted], grade[counted], n_queries)
         target = expeval_target(grades, self.model)[grades.of_pair]
         memberships = self.groups.memberships(judged.docnos, "drop").binary()
-        ones = summed(judged, memberships, np.ones(len(counted)), counted)
+        ones = judged.summed(memberships, np.ones(len(counted)), counted)
         values = expeval_group_values(
-            summed(judged, memberships, exposure[counted], counted),
-            summed(judged, memberships, target, counted),
+            judged.summed(memberships, exposure[counted], counted),
+            judged.summed(memberships, target, counted),
             n_useful,
             counts(judged.pair_query, counted, n_queries),
             np.bincount(ones.row, minlength=n_queries),
@@ -371,9 +362,8 @@ class FairRAGForm(Form):
 class Task2Form(Form):
     """Exposure of groups against a target distribution times the attention of the ranks.
 
-    One departure: with ``useful_only=False`` the track's code counts nothing at all where no
-    useful document is retrieved, which makes EE-D 0, its best value; here documents count as
-    always.
+    One departure: with ``useful_only=False`` the track's code counts nothing where no useful
+    document is retrieved, which makes EE-D 0, its best; here documents count as always.
     """
 
     RANKS: ClassVar[int] = 20
@@ -423,7 +413,7 @@ class Task2Form(Form):
         _, useful, exposure, n_useful = self.of_pairs(judged)
         exposure = exposure * useful if self.useful_only else exposure
         memberships = self.groups.memberships(judged.docnos, "drop")
-        system = summed(judged, memberships, exposure, np.arange(judged.n_pairs))
+        system = judged.summed(memberships, exposure, np.arange(judged.n_pairs))
         target: Any = system.take(np.full(n_queries, -1))
         if self.target is not None:
             target = self.target.for_qids(judged.qids)
@@ -542,6 +532,16 @@ class ExpectedExposure(FairMeasure):
         self.normalize: bool = self.settings["normalize"]
         # the three share what they compute
         self._shared = ("exposure", tuple({**self.params, "normalize": None}.items()))
+
+    @property
+    def labels_for(self) -> str:
+        """What it needs relevance labels for: the paper's EE-D counts all documents alike."""
+        of_useful = "groups" in self.params and self.settings["useful_only"]
+        paper = self.PART == "disparity" and self.settings["variant"] == "paper"
+        if not paper or of_useful or self.form.model.stop > 0:
+            return super().labels_for
+        n = self.settings["n"]
+        return f"n={n!r} reads them" if isinstance(n, str) and n != "judged+retrieved" else ""
 
     def _of_form(self, judged: Judged) -> FormValues:
         if self._shared not in judged.cache:

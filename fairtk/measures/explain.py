@@ -15,8 +15,18 @@ import pandas as pd
 
 from fairtk.errors import FairtkWarning, ParameterError
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray, ObjectArray, Qrels
-from fairtk.groups import Groups
-from fairtk.io import BLACK, BLUE, ORANGE, against, frame_html, new_figure, open_axes
+from fairtk.groups import Groups, Target
+from fairtk.io import (
+    BLACK,
+    BLUE,
+    ORANGE,
+    against,
+    frame_html,
+    frame_of_qrels,
+    frame_of_run,
+    new_figure,
+    open_axes,
+)
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import Judged
 from fairtk.measures.contributions import (
@@ -487,11 +497,12 @@ def _table(title: str, frame: pd.DataFrame) -> list[str]:
 
 def explain(
     measure: Any,
-    run: pd.DataFrame,
-    qrels: pd.DataFrame,
+    run: Any,
+    qrels: Any,
     *,
-    baseline: pd.DataFrame | None = None,
-    groups: Groups | None = None,
+    baseline: Any = None,
+    groups: Any = None,
+    target: Any = None,
     bands: Sequence[int] | None = None,
 ) -> Explanation:
     """Break AWRF or EE-L down: which groups, rank bands and queries cost how much.
@@ -505,12 +516,15 @@ def explain(
     Args:
         measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
             (by documents); or the string of one.
-        run: R or S, in PyTerrier's or ir_measures' column names.
-        qrels: the labels, in either's; their queries are the ones that count.
+        run: R or S, in PyTerrier's or ir_measures' column names, or a file.
+        qrels: the labels, in either's, a file, or the id of a dataset; their queries are the ones
+            that count.
         baseline: another run, for before and after: means are then over the queries that are
             defined for both.
-        groups: for EE_L by documents, groups that the documents' costs are summed for; a
-            document's cost is shared out among its groups. None: useful, not useful, not judged.
+        groups: an object, a frame or a file. For AWRF, those that it lacks; for EE_L by documents,
+            groups that the documents' costs are summed for, each shared out among its groups.
+            None: useful, not useful, not judged.
+        target: that of a measure with `groups`: an object, a frame, a file, "uniform" or "qrels".
         bands: the last rank of each band, e.g. ``[5, 10, 20]``.
 
     Raises:
@@ -519,12 +533,14 @@ def explain(
         InputError: the run or the labels cannot be used.
     """
     measure = parse(measure)
+    where = f"explain({measure!r})"
+    labels = Qrels(frame_of_qrels(qrels, where), where, either=True)
+    measure, groups = _completed(measure, groups, target, labels, where)
     _check(measure, groups)
     names = Names.of(measure, groups)
-    where = f"explain({measure!r})"
-    labels = Qrels(qrels, where, either=True)
     reads_labels = not isinstance(measure, type(AWRF))
-    frames = [run] if baseline is None else [run, baseline]
+    runs = [run] if baseline is None else [run, baseline]
+    frames = [frame_of_run(one) for one in runs]
     judged_runs = [Judged.of(labels, f, where, documents=reads_labels) for f in frames]
     depth = max(_depth(measure, judged) for judged in judged_runs)
     of_ranks = Bands.make(bands, depth)
@@ -547,6 +563,23 @@ def explain(
         systems.append(System(parts, value, cost, judged.present))
     before = systems[1] if baseline is not None else None
     return Explanation(measure, labels.qids, names, of_ranks, defined, systems[0], before)
+
+
+def _completed(
+    measure: Any, groups: Any, target: Any, labels: Qrels, where: str
+) -> tuple[Any, Groups | None]:
+    """Return the measure with the groups and the target that it lacks, and groups apart from it."""
+    if groups is None and target is None:
+        return measure, None
+    own = "groups" in measure.params
+    aside = None if groups is None else Groups.of(groups)
+    if aside is not None and not own and (target is not None or isinstance(measure, type(AWRF))):
+        measure, aside, own = measure(groups=aside), None, True
+    if target is not None:
+        if not own:
+            raise ParameterError(f"{where}: a target needs groups; give groups as well")
+        measure = measure(target=Target.of(target, measure["groups"], labels, where))
+    return measure, aside
 
 
 def _check(measure: Any, groups: Groups | None) -> None:

@@ -18,6 +18,7 @@ from os import PathLike, fspath
 from typing import Any
 
 import ir_measures
+import pandas as pd
 from ir_measures import ParamInfo
 
 from fairtk import checks
@@ -354,6 +355,8 @@ class ObjectParam(Param):
             self.dtype = (str, cls)
             if isinstance(value, type) and issubclass(value, cls):
                 value = value()
+            elif isinstance(value, pd.DataFrame) and hasattr(cls, "of"):
+                value = cls.of(value)
             if isinstance(value, cls):
                 return self._remembered(value, name, measure), value
         value, _ = super().accept(value, name, measure)

@@ -312,7 +312,7 @@ class TestWrongInput:
         assert "Missing option '-m' / '--measure'" in error(
             fairtk("evaluate", "qrels.txt", "plain.run")
         )
-        assert "Missing argument 'RUNS...'" in error(fairtk("evaluate", "qrels.txt"))
+        assert "Missing argument 'RUNS...'" in error(fairtk("evaluate", "qrels.txt", "-m", "P@1"))
         found = error(fairtk("evaluate", "qrels.txt", "plain.run", "--formt", "csv"))
         assert re.search("Did you mean '?--format", found)
 
@@ -332,3 +332,16 @@ class TestWrongInput:
 )
 def test_names_of_runs(paths, names):
     assert unique_names([f"/r/{path}" for path in paths]) == names
+
+
+def test_runs_without_labels(fairtk, folder):
+    done = fairtk("evaluate", "--no-qrels", "fair.run", "-m", "EE_D@1")
+    assert done.exit_code == 0 and "0.5000" in done.stdout  # two documents, half of the time each
+    assert "Without labels n is what a run retrieves, in documents a query: fair 2" in done.stdout
+    for words, message in (
+        (("--no-qrels", "fair.run", "-m", "EE_R@1"), "give QRELS without --no-qrels"),
+        (("--no-qrels", "fair.run", "-m", "AWRF@1"), "AWRF@1 needs groups: give --groups FILE"),
+        (("fair.run", "-m", "EE_D@1"), "Missing argument 'RUNS...'"),
+    ):
+        done = fairtk("evaluate", *words)
+        assert done.exit_code == 2 and message in done.stderr

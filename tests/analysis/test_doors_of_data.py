@@ -1,0 +1,101 @@
+"""Runs, labels and groups are taken as objects, frames and files by every function."""
+
+import pandas as pd
+import pytest
+
+import fairtk
+from fairtk import AWRF, EE_D, EE_L, Groups, Target
+from fairtk.errors import InputError, ParameterError
+from fairtk.io import read_groups, read_qrels, read_run
+
+MEASURE = "AWRF@2"
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = {name: tmp_path / name for name in ("qrels.txt", "fair.run", "toy.tsv", "target.tsv")}
+    paths["qrels.txt"].write_text("1 0 a 1\n1 0 b 0\n2 0 c 1\n")
+    rows = [
+        "1 0 a 0 2 t",
+        "1 0 b 1 1 t",
+        "1 1 b 0 2 t",
+        "1 1 a 1 1 t",
+        "2 0 c 0 2 t",
+        "2 1 c 0 2 t",
+    ]
+    paths["fair.run"].write_text("\n".join(rows) + "\n")
+    paths["toy.tsv"].write_text("docno\tgroup\tweight\na\tx\t1\nb\ty\t2\nc\tx\t1\n")
+    paths["target.tsv"].write_text("group\tweight\nx\t0.5\ny\t0.5\n")
+    return {name.partition(".")[0]: path for name, path in paths.items()}
+
+
+def test_groups_are_read_as_a_frame(files):
+    frame = read_groups(files["toy"])
+    assert frame["docno"].tolist() == ["a", "b", "c"] and frame["weight"].tolist() == [1, 2, 1]
+    assert Groups.of(frame).key == Groups.read(files["toy"]).key == Groups.of(files["toy"]).key
+
+
+def test_what_the_writer_noted_of_groups_is_kept(tmp_path):
+    frame = pd.DataFrame({"docno": ["a"], "group": ["x"]})
+    groups = Groups.from_frame(frame, "other name", levels=["z", "x"])
+    groups.write(tmp_path / "toy.tsv")
+    assert Groups.of(read_groups(tmp_path / "toy.tsv")).key == groups.key
+
+
+def test_a_file_of_groups_without_a_column_is_named(tmp_path):
+    (tmp_path / "toy.tsv").write_text("docno\tgroups\na\tx\n")
+    with pytest.raises(InputError, match="toy.tsv:1: a groups file needs .*missing: 'group'"):
+        read_groups(tmp_path / "toy.tsv")
+
+
+@pytest.mark.parametrize("form", ["file", "frame", "object"])
+def test_every_form_is_the_same(files, form):
+    if form == "file":
+        run, qrels, groups, target = (files[n] for n in ("fair", "qrels", "toy", "target"))
+    else:
+        run, qrels = read_run(files["fair"]), read_qrels(files["qrels"])
+        groups, target = read_groups(files["toy"]), pd.read_csv(files["target"], sep="\t")
+    if form == "object":
+        groups = Groups.of(groups)
+        target = Target.from_frame(target, groups)
+    attribute = Groups.read(files["toy"])
+    measure = AWRF(groups=attribute, target=Target.read(files["target"], attribute)) @ 2
+    expected = fairtk.evaluate(files["qrels"], files["fair"], [measure]).per_query["value"].tolist()
+
+    result = fairtk.evaluate(qrels, run, [MEASURE], groups=[groups], targets=[target])
+    assert result.per_query["value"].tolist() == expected
+    explanation = fairtk.explain(MEASURE, run, qrels, groups=groups, target=target)
+    assert explanation.by_query.sort_values("qid")["value"].tolist() == expected
+    both = fairtk.explain(measure, run, qrels, baseline=run)
+    assert both.by_query.sort_values("qid")["value"].tolist() == expected
+    named = AWRF(groups=groups, target=target) @ 2
+    assert fairtk.evaluate(qrels, run, [named]).per_query["value"].tolist() == expected
+    sure = fairtk.precision(run, qrels, [EE_D @ 1])
+    assert sure.means["value"].tolist() == [0.75]  # (0.5^2 + 0.5^2 + 1) / 2
+    assert fairtk.coverage(groups, run)["with_label"].tolist() == [4, 2]  # over the two samples
+
+
+def test_targets_with_a_name(files):
+    uniform = fairtk.explain(MEASURE, files["fair"], files["qrels"], groups=files["toy"],
+                             target="uniform")  # fmt: skip
+    of_labels = fairtk.explain(EE_L @ 2, files["fair"], files["qrels"], groups=files["toy"],
+                               target="qrels")  # fmt: skip
+    assert uniform.measure["target"] == Target.uniform(Groups.read(files["toy"]))
+    assert of_labels.measure["groups"] == Groups.read(files["toy"])
+    aside = fairtk.explain(EE_L @ 2, files["fair"], files["qrels"], groups=files["toy"])
+    assert aside.measure == EE_L @ 2
+
+
+def test_what_is_no_data_is_said(files):
+    with pytest.raises(InputError, match="explain.*needs a DataFrame"):
+        fairtk.explain(EE_L @ 2, 3, files["qrels"])
+    with pytest.raises(InputError, match="precision.*needs a DataFrame"):
+        fairtk.precision(files["fair"], 3, [EE_D @ 1])
+    with pytest.raises(InputError, match="nowhere: there is no such file, and no dataset has this"):
+        fairtk.explain(EE_L @ 2, files["fair"], "nowhere")
+    with pytest.raises(ParameterError, match="a target needs groups; give groups as well"):
+        fairtk.explain(EE_L @ 2, files["fair"], files["qrels"], target="uniform")
+    with pytest.raises(InputError, match="groups are Groups, a DataFrame or a file; found 3"):
+        fairtk.coverage(3, files["fair"])
+    with pytest.raises(InputError, match=r"AWRF@2 needs a target: give targets=\[...\]: a Target"):
+        fairtk.evaluate(files["qrels"], files["fair"], [MEASURE], groups=[files["toy"]])
