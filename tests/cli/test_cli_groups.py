@@ -222,7 +222,7 @@ class TestGroups:
         [
             (["no.tsv"], "'no.tsv' does not exist"),
             (["qrels.txt"], "qrels.txt:1: a groups file needs the columns"),
-            (["gender.tsv", "--target", "qrels"], "needs relevance labels: --qrels FILE"),
+            (["gender.tsv", "--target", "qrels"], "labels: give QRELS (--qrels FILE)"),
             (["gender.tsv", "--target", "no.tsv"], "no.tsv: there is no such file"),
             (["gender.tsv", "--coverage", "gender.tsv"], "gender.tsv:1: "),
         ],
