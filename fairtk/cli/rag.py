@@ -46,6 +46,10 @@ from fairtk.cli.output import echo_frame, said_command
 @click.option("--truncation", type=click.Choice(["keep-question", "published"]),
               help="How prompts are cut that are too long: entries share what the question leaves, "
               "or each has (window - question) // k tokens.  [default: keep-question]")  # fmt: skip
+@click.option("--credit", type=click.Choice(["none", "one-out", "shapley", "citations"]),
+              help="Who is credited with the answers, beside who is exposed: by answers without "
+              "each document (k + 1 prompts a ranking), from all its subsets (2^k), or by what "
+              "answers cite.  [default: none]")  # fmt: skip
 @study_options
 @click.option("--rankings/--no-rankings", default=True, show_default=True,
               help="Save rankings and answers for reports.")  # fmt: skip
@@ -65,6 +69,7 @@ def command(
     limit: int | None,
     labels: str | None,
     truncation: str | None,
+    credit: str | None,
     dry_run: bool,
     status: bool,
     rankings: bool,
@@ -101,6 +106,7 @@ def command(
       eu_over = "retriever"                 # whose best ranking EU is divided by; or generator
       eu_deterministic = false              # whether the deterministic ranking is among them
       truncation = "keep-question"          # or published: prompts cut as the published code does
+      credit = "none"                       # or one-out, shapley, citations
       [options."contriever:models/contriever"]
       allow_pickled_weights = true
       [engine]                              # executor, workers, threads, batch_size
@@ -111,6 +117,7 @@ def command(
     Examples:
       fairtk rag my/lamp4 --task 4 --limit 20 --samples 10
       fairtk rag study.toml --dry-run --speed 200
+      fairtk rag my/lamp4 --task 4 --limit 20 --samples 10 --credit shapley
       fairtk rag my/lamp4 --task 4 --generator openai:gpt-4o --max-calls 5000
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment import FILE
@@ -132,6 +139,7 @@ def command(
             "limit": limit,
             "labels": labels,
             "truncation": truncation,
+            "credit": credit,
         },
         data={"tasks": tasks},
         output=output,
@@ -167,6 +175,11 @@ def command(
             "\nEE_D: lower is more even exposure; the others: higher is better. utility: expected "
             "utility of the answers; EU: divided by the best single ranking's."
         )
+        if results.has_credit:
+            click.echo(
+                "AE_D, AE_R: the same of credit, what answers rest on. CreditGap: how far credit "
+                "is from exposure, 0 to 2. Table credit: with intervals."
+            )
         click.echo("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in results.seconds.items()))
         click.echo(f"Tables and figures: {place}")
         for page in pages[:3]:

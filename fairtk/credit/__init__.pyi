@@ -8,6 +8,7 @@ from .readers import FittedBrowsing as FittedBrowsing
 from .readers import OrderAudit as OrderAudit
 from .readers import fit_browsing as fit_browsing
 from .readers import order_audit as order_audit
+from .subsets import MOST_ASKED as MOST_ASKED
 from .subsets import Subsets as Subsets
 from .subsets import from_answers as from_answers
 from .subsets import leave_one_out as leave_one_out

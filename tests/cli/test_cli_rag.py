@@ -125,14 +125,45 @@ def test_results_of_several_settings_lie_side_by_side(fairtk, tmp_path):
     assert found.exit_code == 2 and "unknown setting 'n3'" in found.stderr
 
 
+def short(questions, golds):
+    for question in questions:
+        del question["profile"][3:]
+    for gold in golds:
+        gold["output"] = "comedy"
+
+
+@pytest.mark.slow
+def test_a_budget_ends_a_study_of_shapley_values(fairtk, tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    folder = folder_of(tmp_path / "data", 2, short)
+    asked = ["rag", folder, "-t", 2, "-g", "openai:a-model", "-n", 3, "-a", 0]
+    asked = [*map(str, asked), "-o", str(tmp_path / "out"), "--credit", "shapley"]
+    with serving(
+        lambda prompt, _: "comedy" if "the tag for the movie" in prompt else "?"
+    ) as server:
+        asked += ["--base-url", server.url, "--api-key-env", ""]
+        plan = json.loads(fairtk(*asked, "--dry-run", "--format", "json").stdout)
+        prompts = {row["retriever"]: row["prompts"] for row in plan}
+        # 2 queries of 3 documents: labels have asked for none and for each
+        assert prompts["labels"] == 2 * (1 + 3) and prompts["BM25, credit"] > 0
+        enough = prompts["labels"] + prompts["BM25"]  # the oracle's counted at most
+        found = fairtk(*asked, "--max-calls", str(enough + 1))
+        assert (found.exit_code, len(server.requests)) == (1, enough + 1), found.stderr
+        assert "max_calls" in found.stderr and "run again" in found.stderr
+        found = fairtk(*asked, "--format", "json")
+        assert found.exit_code == 0, found.output
+        assert max(server.counts.values()) == 1
+        left = json.loads(fairtk(*asked, "--status", "--format", "json").stdout)
+        assert {row["missing"] for row in left} == {0}
+        assert len(server.requests) <= sum(prompts.values())
+    rows = {row["policy"]: row for row in json.loads(found.stdout)}
+    assert 0 < rows["alpha 0"]["AE_D"] <= 1
+    again = fairtk(*asked, "--format", "json", "--offline")  # the server is gone
+    assert again.exit_code == 0 and again.stdout == found.stdout
+
+
 @pytest.mark.slow
 def test_a_budget_for_a_server(fairtk, tmp_path, monkeypatch):
-    def short(questions, golds):
-        for question in questions:
-            del question["profile"][3:]
-        for gold in golds:
-            gold["output"] = "comedy"
-
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     folder = folder_of(tmp_path / "data", 2, short)
     asked = [folder, "-t", 2, "-g", "openai:a-model", "-n", 2, "-a", 8, "-o", tmp_path / "out"]

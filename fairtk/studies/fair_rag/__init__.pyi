@@ -1,3 +1,4 @@
+from .figures import plot_credit as plot_credit
 from .figures import plot_requests as plot_requests
 from .figures import plot_spread as plot_spread
 from .figures import plot_trade_off as plot_trade_off
@@ -18,10 +19,13 @@ from .settings import make_generator as make_generator
 from .settings import make_retriever as make_retriever
 from .settings import read_tasks as read_tasks
 from .study import RagStudy as RagStudy
+from .study import credit_values as credit_values
 from .tables import baselines as baselines
 from .tables import beside_paper as beside_paper
+from .tables import credit_table as credit_table
 from .tables import fairness_intervals as fairness_intervals
 from .tables import normalized_utility as normalized_utility
 from .tables import paper_numbers as paper_numbers
+from .tables import place_table as place_table
 from .tables import trade_offs as trade_offs
 from .tables import uniform_end as uniform_end

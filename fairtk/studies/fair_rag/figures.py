@@ -1,4 +1,4 @@
-"""The figures of *Towards Fair RAG*: levels of exposure, the trade-offs, and single requests."""
+"""The figures of *Towards Fair RAG*: levels of exposure, trade-offs, single requests; credit."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fairtk.io import (
     GRAY,
     INK,
     LINE,
+    VERMILION,
     Points,
     Series,
     draw_trade_off,
@@ -24,15 +25,24 @@ from fairtk.io import (
 )
 from fairtk.report import mean_intervals
 from fairtk.studies.fair_rag.tables import (
+    AE_D,
+    AE_R,
     ALPHA,
     DETERMINISTIC,
     EE_D,
     EE_R,
     EU,
     GENERATOR,
+    MEASURE,
+    MODEL,
+    OF_EXPOSURE,
     RETRIEVER,
+    VALUE,
+    credit_table,
+    mean_of,
     models,
     needed,
+    place_table,
 )
 
 NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", EU: "utility (EU)"}
@@ -225,6 +235,93 @@ def plot_requests(
     return figure
 
 
+def plot_credit(values: pd.DataFrame) -> Any:
+    """Draw credit beside exposure: concentration, usefulness, and the places of the prompt.
+
+    A row for each model. Bars are 95 % t intervals over the queries; of places, alphas stand
+    side by side, and the dashed line is the even share.
+
+    Args:
+        values: as in `credit_table`.
+
+    Returns:
+        A ``matplotlib.figure.Figure``.
+    """
+    table, places = credit_table(values), place_table(values)
+    panels = list(table.groupby(MODEL, sort=False))
+    figure = new_figure((10.4, 0.6 + 2.9 * len(panels)), "plot_credit")
+    grid = figure.subplots(len(panels), 3, squeeze=False, width_ratios=(1, 1, 1.25))
+    for row, (model, part) in zip(grid, panels, strict=True):
+        for axes, name, label in (
+            (row[0], AE_D, "concentration (AE-D) · less even →"),
+            (row[1], AE_R, "on useful documents (AE-R) →"),
+        ):
+            _draw_beside(axes, part[part[MEASURE] == name], values, model, label)
+        own = places[(places[MODEL] == list(model)).all(axis=1)]
+        _draw_places(row[2], own)
+        row[0].set_title(", ".join(map(str, model)), fontsize=_SMALL + 1, color=INK, loc="left")
+        for axes in row:
+            open_axes(axes)
+            axes.tick_params(labelsize=_SMALL - 1)
+            axes.grid(axis="y", color=LINE, linewidth=0.4)
+            axes.set_axisbelow(True)
+    return figure
+
+
+def _draw_beside(
+    axes: Any, part: pd.DataFrame, values: pd.DataFrame, model: Any, label: str
+) -> None:
+    """Draw a measure of exposure and of credit, alpha by alpha, each with its own interval."""
+    name = part[MEASURE].iloc[0]
+    own = values[(values[MODEL] == list(model)).all(axis=1)]
+    x = np.arange(len(part))
+    kinds = ((OF_EXPOSURE, GRAY, "s", -0.08, "exposure"), ("", BLUE, "o", 0.08, "credit"))
+    for ending, color, marker, aside, word in kinds:
+        ends, means = [], []
+        for alpha in part[ALPHA]:
+            chosen = own[(own[MEASURE] == name + ending) & (own[ALPHA] == alpha)][VALUE]
+            low, high = mean_intervals(chosen.to_numpy(float)[None], method="t")
+            means.append(mean_of(chosen.to_numpy(float)))
+            ends.append(np.nan_to_num([means[-1] - low[0], high[0] - means[-1]]))
+        axes.errorbar(
+            x + aside, means, yerr=np.array(ends).T, fmt=marker, color=color, markersize=4.5,
+            elinewidth=0.9, linestyle="-", linewidth=1, label=word,
+        )  # fmt: skip
+    axes.set_xticks(x, [_word(alpha) for alpha in part[ALPHA]])
+    axes.set_xlabel("alpha", fontsize=_SMALL, color=INK)
+    axes.set_ylabel(label, fontsize=_SMALL, color=INK)
+    _within_bounds(axes)
+    axes.legend(frameon=False, fontsize=_SMALL - 1, labelcolor=INK)
+
+
+def _draw_places(axes: Any, places: pd.DataFrame) -> None:
+    alphas = list(dict.fromkeys(places[ALPHA]))
+    for number, alpha in enumerate(alphas):
+        part = places[places[ALPHA] == alpha]
+        look = series(number)
+        aside = 0.5 * ((number + 1) / (len(alphas) + 1) - 0.5)
+        reach = np.nan_to_num([part[VALUE] - part["low"], part["high"] - part[VALUE]])
+        axes.errorbar(
+            part["place"] + aside, part[VALUE], yerr=reach, fmt=look.marker, color=look.color,
+            markersize=4, elinewidth=0.9, label=_word(alpha),
+        )  # fmt: skip
+    most = places["place"].max()
+    axes.axhline(1 / most, color=VERMILION, linestyle="--", linewidth=0.9)
+    axes.set_xticks(range(1, most + 1))
+    axes.set_xlabel("place in the prompt", fontsize=_SMALL, color=INK)
+    axes.set_ylabel("share of the credit", fontsize=_SMALL, color=INK)
+    _within_bounds(axes)
+    axes.legend(
+        frameon=False, fontsize=_SMALL - 1, labelcolor=INK, title="alpha",
+        title_fontsize=_SMALL - 1, ncols=2,
+    )  # fmt: skip
+
+
+def _within_bounds(axes: Any) -> None:
+    """Cut an axis to [0, 1], and to a little above what is drawn: t intervals may reach out."""
+    axes.set_ylim(0, min(1.03, 1.15 * axes.get_ylim()[1]))
+
+
 def _panels(count: int, where: str) -> tuple[Any, list[Any]]:
     columns = min(count, _COLUMNS)
     rows = -(-count // columns)
@@ -321,6 +418,25 @@ def spread_words(values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, 
     ]
     head = "Boxes of disparity, ranking quality and utility at each alpha, a dot per query."
     return f"{head} Lower quartile, median and upper quartile of {'. '.join(lines)}."
+
+
+def credit_words(values: pd.DataFrame) -> str:
+    """Return the text alternative of `plot_credit`.
+
+    Args:
+        values: of one model.
+    """
+    table, places = credit_table(values), place_table(values)
+    parts = []
+    for name in (AE_D, AE_R):
+        rows = table[table[MEASURE] == name]
+        pairs = zip(rows[ALPHA], rows["exposure"], rows[VALUE], strict=True)
+        each = "; ".join(f"alpha {_word(a)}: {e:.3f}, {c:.3f}" for a, e, c in pairs)
+        parts.append(f"{name} of exposure and of credit: {each}.")
+    for alpha, part in places.groupby(ALPHA, sort=False):
+        shares = ", ".join(f"{share:.3f}" for share in part[VALUE])
+        parts.append(f"Shares of the places at alpha {_word(alpha)}: {shares}.")
+    return "Credit beside exposure at each alpha. " + " ".join(parts)
 
 
 def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -> str:

@@ -17,16 +17,20 @@ from fairtk.frames import QID
 from fairtk.io import Table, read_json, read_parquet, write_parquet
 from fairtk.report import Section, save_sections
 from fairtk.studies.fair_rag.figures import (
+    credit_words,
+    plot_credit,
     plot_spread,
     plot_trade_off,
     spread_words,
     trade_off_words,
 )
 from fairtk.studies.fair_rag.labels import AGREEMENT
-from fairtk.studies.fair_rag.settings import RagSettings
+from fairtk.studies.fair_rag.settings import CITATIONS, RagSettings
 from fairtk.studies.fair_rag.tables import (
+    AE_D,
     ALPHA,
     APART,
+    CREDIT_MEASURES,
     DETERMINISTIC,
     EE_D,
     EE_R,
@@ -41,8 +45,10 @@ from fairtk.studies.fair_rag.tables import (
     TABLE,
     TASK,
     VALUE,
+    credit_table,
     fairness_intervals,
     paper_numbers,
+    place_table,
     trade_offs,
     uniform_end,
 )
@@ -62,7 +68,8 @@ class RagResults:
         values: one row per model, policy, query and measure: ``task``, ``retriever``,
             ``generator``, ``alpha`` (a number, ``"oracle"`` or ``"deterministic"``), ``qid``,
             ``measure`` (``EE_D``, ``EE_R``, ``nDCG``, ``utility``: the expected utility, ``EU``:
-            normalized), ``value``. EE_D: lower is more even; all others: higher is better.
+            normalized), ``value``. EE_D: lower is more even; all others: higher is better. With
+            credit those of `fairtk.studies.fair_rag.credit_values`, too.
         sizes: ``task``, ``generator``, ``qid``, ``documents``, ``useful``.
         collections: per task and generator where the labels are from, queries looked at and left
             out, the statistics of Tables 13 to 15, agreement with published labels.
@@ -92,7 +99,8 @@ class RagResults:
         policy = pd.Categorical(self.values[ALPHA].map(names), order, ordered=True)
         models = self.values[MODEL].drop_duplicates()
         rows = self.values.assign(policy=policy).groupby([*MODEL, "policy", MEASURE], observed=True)
-        means = rows[VALUE].mean().unstack(MEASURE)[list(MEASURES)]
+        means = rows[VALUE].mean().unstack(MEASURE)
+        means = means[[m for m in (*MEASURES, *CREDIT_MEASURES) if m in means.columns]]
         means["queries"] = rows[QID].nunique().unstack(MEASURE).max(axis=1)
         return models.merge(means.reset_index(), on=MODEL).astype({"policy": str})
 
@@ -101,7 +109,8 @@ class RagResults:
 
         ``means``; ``fairness_intervals`` (Tables 1, 6 to 12); ``trade_offs`` (3 to 5);
         ``collections`` (13 to 15); ``uniform_end`` (the check of the left end of the curves);
-        ``label_agreement`` if two generators have labels of their own, e.g. a model in two dtypes.
+        ``label_agreement`` if two generators have labels of their own, e.g. a model in two dtypes;
+        ``credit`` and ``credit_by_place`` if the study has credit.
         """
         cutoff = self.settings.cutoff
         agreement = {} if self.agreement.empty else {"label_agreement": self.agreement}
@@ -114,7 +123,17 @@ class RagResults:
             "collections": self._collections(),
             "uniform_end": uniform_end(self.values, self.sizes, cutoff=cutoff),
             **agreement,
+            **(
+                {"credit": credit_table(self.values), "credit_by_place": place_table(self.values)}
+                if self.has_credit
+                else {}
+            ),
         }
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether there is credit beside exposure."""
+        return bool((self.values[MEASURE] == AE_D).any())
 
     def _collections(self) -> pd.DataFrame:
         """Return the statistics with what the paper prints beside them."""
@@ -240,6 +259,8 @@ def write_figures(results: RagResults, folder: Path) -> None:
             write_pictures(figure, folder, f"{name}_by_{by}", "svg", "pdf")
     for task, part in results.values.groupby(TASK, sort=False):
         write_pictures(plot_spread(part), folder, f"spread_{task}", "svg", "pdf")
+        if results.has_credit:
+            write_pictures(plot_credit(part), folder, f"credit_{task}", "svg", "pdf")
 
 
 def model_sections(results: RagResults, model: tuple[str, str, str]) -> list[Section]:
@@ -326,11 +347,48 @@ def _sections(
         figure=plot_spread(_of(values, model)),
         alternative=spread_words(_of(values, model)),
     )
+    if results.has_credit:
+        own = _of(values, model)
+        yield Section(
+            "Credit beside exposure",
+            _credit_prose(results.settings.credit),
+            _table(_of(tables["credit"], model)),
+            figure=plot_credit(own),
+            alternative=credit_words(own),
+        )
+        yield Section(
+            "Credit by place in the prompt",
+            (
+                "Share of a prompt's credit that the document at each place gets. Better "
+                "documents stand first, more so the larger alpha is: what differs between places "
+                "is theirs as well as the place's.",
+            ),
+            _table(_of(tables["credit_by_place"], model)),
+        )
     ends = _of(tables["uniform_end"], model)
     yield Section(
         "The uniform end of the curves",
         ("What a policy that ignores the scores would have, exactly, beside the smallest alpha.",),
         _table(ends),
+    )
+
+
+def _credit_prose(maker: str) -> tuple[str, ...]:
+    """Return what a report says of credit before its table."""
+    how = {
+        "one-out": "what the utility of the answer loses without the document",
+        "shapley": "the mean, over all orders of the documents, of what each adds to the utility "
+        "of the answer (exact Shapley values)",
+        CITATIONS: "what the sentences of the answer cite",
+    }[maker]
+    return (
+        f"Credit of a document in a prompt: {how}. exposure: the same measure if each document "
+        "of a prompt had an equal share; value: of credit; low and high: 95 % t interval of the "
+        "difference, or of the value where exposure has none. undefined: share of the rankings "
+        "without positive credit, which are left out; below 0: share of the documents whose "
+        "credit counts as 0. In the figure, the dashed line is the even share of a place.",
+        "It says what this generator's answers rest on, by this utility. It is no statement of "
+        "causes in the world, of who owes whom, or of copyright.",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from fairtk import checks
+from fairtk.credit import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
@@ -154,12 +155,17 @@ LABELS = ("published", "own")
 GRADES = ("binary", "gain")
 TRUNCATIONS = {"keep-question": "keep-question", "published": "fair-rag"}
 """How LaMP's prompts are cut, by what `fairtk.llm.prompts` calls it."""
+NONE, CITATIONS = "none", "citations"
+SUBSETS = {"one-out": "one-out", "shapley": "all"}
+"""The kind of `fairtk.credit.Subsets` that each maker of credit asks for."""
+MAKERS = (NONE, *SUBSETS, CITATIONS)
 _CHOICES = {
     "labels": LABELS,
     "label_utility": ("paper", "code"),
     "grades": GRADES,
     "eu_over": OVER,
     "truncation": tuple(TRUNCATIONS),
+    "credit": MAKERS,
 }
 
 
@@ -185,6 +191,9 @@ class RagSettings:
         truncation: how a prompt is cut that is longer than the generator reads:
             ``"keep-question"`` (entries share what the question leaves), or ``"published"``: each
             entry to (window - question) // k tokens, then the whole, as the published code does.
+        credit: what says how much of an answer rests on each document, beside its exposure:
+            ``"none"``, ``"one-out"`` (k + 1 prompts for a ranking), ``"shapley"`` (2^k, k at
+            most 8) or ``"citations"`` (no more prompts). Not of the oracle, which nobody can run.
     """
 
     alphas: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
@@ -199,6 +208,7 @@ class RagSettings:
     eu_over: str = "retriever"
     eu_deterministic: bool = False
     truncation: str = "keep-question"
+    credit: str = NONE
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -213,13 +223,19 @@ class RagSettings:
                 raise ParameterError(
                     f"the study: {name} must be one of {choices}; found {getattr(self, name)!r}"
                 )
+        if self.credit == "shapley" and self.cutoff > MOST_ASKED:
+            raise ParameterError(
+                f"the study: credit='shapley' takes a cutoff of at most {MOST_ASKED} "
+                f"({1 << MOST_ASKED} prompts for a ranking); found {self.cutoff}: use 'one-out'"
+            )
 
     @property
     def name(self) -> str:
         """A name for a folder: what is often varied, and a digest of all."""
         facts = self.as_json()
-        if self.truncation == RagSettings.truncation:
-            del facts["truncation"]  # results from before there was a choice keep their folder
+        for name in ("truncation", "credit"):
+            if facts[name] == getattr(RagSettings, name):
+                del facts[name]  # results from before there was a choice keep their folder
         return f"n{self.n_samples}-k{self.cutoff}-seed{self.seed}-{digest(facts, 3)}"
 
     @property

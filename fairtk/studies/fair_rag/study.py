@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 from pyterrier._ops import RankCutoff
 
 from fairtk import measures
-from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
+from fairtk.credit import Citations, Subsets, from_answers
+from fairtk.errors import FairtkWarning, FormatError, InputError, NotFoundError, ParameterError
 from fairtk.experiment import Experiment, Results
-from fairtk.frames import DOCNO, LABEL, NO_DOCUMENT, QID, RANK, SAMPLE
+from fairtk.frames import CREDIT, DOCNO, LABEL, NO_DOCUMENT, QID, RANK, SAMPLE
+from fairtk.io import write_credit
 from fairtk.llm import Ledger
-from fairtk.measures import E
+from fairtk.measures import E, FairEvaluator
 from fairtk.studies.fair_rag.labels import (
     Labeled,
     label_agreement,
@@ -30,6 +35,9 @@ from fairtk.studies.fair_rag.labels import (
 )
 from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults, model_folder
 from fairtk.studies.fair_rag.settings import (
+    CITATIONS,
+    NONE,
+    SUBSETS,
     UTILITIES,
     LampTask,
     MakeGenerator,
@@ -40,16 +48,23 @@ from fairtk.studies.fair_rag.settings import (
 )
 from fairtk.studies.fair_rag.tables import (
     ALPHA,
+    BELOW,
+    CREDIT_MEASURES,
     DETERMINISTIC,
     EE_D,
     EE_R,
     EU,
+    GAP,
     GENERATOR,
     MEASURE,
     MODEL,
+    OF_EXPOSURE,
     ORACLE,
+    PLACE,
     RETRIEVER,
+    SUM,
     TASK,
+    UNDEFINED,
     VALUE,
     normalized_utility,
     sizes,
@@ -194,6 +209,8 @@ class RagStudy:
                     with hearing() as heard, clock.stage("rankings, answers, measures"):
                         results = self.experiment(task, retriever, generator, labeled.qrels)
                         own, drawn = self._values(task, results)
+                    with hearing() as of_credit, clock.stage("credit"):
+                        frames = self.credit(task, retriever, generator, labeled.qrels, results)
                     model = {TASK: task.name, RETRIEVER: retriever, GENERATOR: name}
                     if keep_rankings:
                         place = model_folder(self.folder, self.settings.name, tuple(model.values()))
@@ -201,10 +218,17 @@ class RagStudy:
                             "title": "Fair RAG: " + ", ".join(model.values()),
                             "license": task.license,
                             "study": self.settings.as_json(),
-                            "warnings": list(dict.fromkeys([*of_labels, *heard])),
+                            "warnings": list(dict.fromkeys([*of_labels, *heard, *of_credit])),
                             **({} if command is None else {"command": command}),
                         }
                         results.save(place)
+                        for system, frame in frames.items():
+                            (place / "credit").mkdir(exist_ok=True)
+                            write_credit(frame, place / "credit" / f"{system}.parquet")
+                    if frames:
+                        alphas = {self.settings.systems[s]: f for s, f in frames.items()}
+                        credit = credit_values(alphas, labeled.qrels, self.settings.cutoff)
+                        own = pd.concat([own, credit], ignore_index=True)
                     values.append(own.assign(**model))
                     utilities.append(drawn.assign(**model))
                 normalized = normalized_utility(
@@ -245,7 +269,8 @@ class RagStudy:
         """Return what the study takes, without a prompt being answered.
 
         One row per task, generator and retriever, labels first: ``queries``, ``rankings``,
-        distinct ``prompts`` (estimated from the first queries; the oracle's at most). `Plan.total`
+        distinct ``prompts`` (estimated from the first 20 queries, exact if there are no more; the
+        oracle's at most), and one of credit: the prompts that it asks beyond these. `Plan.total`
         has the ``prompts`` that are still to be answered, about, and the ``hours`` they take.
 
         Args:
@@ -268,11 +293,15 @@ class RagStudy:
                     rows.append((task.name, LABELS, generator, len(topics), 0, asked))
                 for retriever in self.retrievers:
                     per_query = self.settings.n_samples * (len(self.settings.alphas) + 1) + 1
-                    distinct = _distinct(self, task, retriever, topics[:LOOKED_AT])
+                    distinct, *of_credit = _distinct(self, task, retriever, topics[:LOOKED_AT])
                     rows.append(
                         (task.name, retriever, generator, len(topics), per_query * len(topics),
                          round(distinct * len(topics)))
                     )  # fmt: skip
+                    if self.settings.credit in SUBSETS:
+                        counts = [round(n * len(topics)) for n in of_credit]
+                        name = f"{retriever}{OF_CREDIT}"
+                        rows.append((task.name, name, generator, len(topics), *counts))
         plan = pd.DataFrame(rows, columns=PLAN)
         counts = _status(self).groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
         share = counts["missing"] / counts["queries"].clip(lower=1)
@@ -358,6 +387,53 @@ class RagStudy:
                 **{**self.engine, **more},
             )
 
+    def subsets(
+        self, task: LampTask, retriever: str, generator: Generator, qrels: pd.DataFrame, **more: Any
+    ) -> Any:
+        """Run what credit asks: answers from subsets of the rankings of all systems but the oracle.
+
+        Args:
+            task: the task.
+            retriever: name of the retriever.
+            generator: of the task.
+            qrels: of the queries that are measured.
+            **more: further arguments of `fairtk.Experiment`, e.g. ``dry_run``.
+        """
+        lists = Subsets(SUBSETS[self.settings.credit], cutoff=self.settings.cutoff)
+        systems = self.systems(task, retriever, qrels, [lists, generator])
+        del systems[ORACLE]
+        topics = task.topics[task.topics[QID].isin(set(qrels[QID]))]
+        with names_repeat():
+            return Experiment(systems, topics, save_dir=self.folder, **{**self.engine, **more})
+
+    def credit(
+        self,
+        task: LampTask,
+        retriever: str,
+        generator: Generator,
+        qrels: pd.DataFrame,
+        results: Results,
+    ) -> dict[str, pd.DataFrame]:
+        """Return the credit of each document in each ranking, C by system; none without a maker.
+
+        Args:
+            task: the task.
+            retriever: name of the retriever.
+            generator: of the task.
+            qrels: of the queries that are measured, with gold answers.
+            results: of `experiment`.
+        """
+        maker = self.settings.credit
+        names = [name for name in self.settings.systems if name != ORACLE]
+        if maker == NONE:
+            return {}
+        if maker == CITATIONS:
+            read = Citations(cutoff=self.settings.cutoff)
+            return {name: read(results.rankings(name)) for name in names}
+        answers = self.subsets(task, retriever, generator, qrels)
+        utility = UTILITIES[task.number].name
+        return {name: from_answers(answers.rankings(name), utility, qrels) for name in names}
+
     def takes_published(self, task: LampTask) -> bool:
         """Return whether the labels of a task are those that came with its data."""
         return self.settings.labels == "published" and task.published is not None
@@ -379,6 +455,64 @@ class RagStudy:
         drawn = drawn[drawn[MEASURE].map(names) == UTILITY]
         drawn = drawn.assign(**{ALPHA: drawn["system"].map(self.settings.systems)})
         return values.drop(columns="system"), drawn[[ALPHA, QID, SAMPLE, VALUE]]
+
+
+def credit_values(
+    frames: Mapping[float | str, pd.DataFrame], qrels: pd.DataFrame, cutoff: int
+) -> pd.DataFrame:
+    """Return what credit is like under each policy, query by query.
+
+    Exposure is measured as credit is: each document of a prompt gets an equal share, in the
+    rankings whose credit is defined. So both have one scale and one floor.
+
+    Args:
+        frames: C with ``rank``, by alpha.
+        qrels: labels.
+        cutoff: k, documents that are read.
+
+    Returns:
+        ``alpha``, ``qid``, ``measure``, ``value``. Measures: `AE_D`, `AE_R` (also `OF_EXPOSURE`),
+        `GAP`; ``credit sum``: mean sum of a ranking's credit, in the utility's units;
+        ``credit undefined``: share of rankings whose credit is NaN or has no positive part, which
+        all but these three leave out; ``credit below 0``: share of documents whose negative
+        credit counts as 0; ``credit at place 1`` to k: mean share of the credit.
+    """
+    parts = []
+    labels = qrels[[QID, DOCNO, LABEL]]
+    asked = [measures.AE_D @ cutoff, measures.AE_R @ cutoff, measures.CreditGap @ cutoff]
+    evaluator = FairEvaluator(asked, labels)
+    names = dict(zip(asked, CREDIT_MEASURES, strict=True))
+    for alpha, credit in frames.items():
+        frame = credit.reset_index(drop=True)
+        ranking = frame.groupby([QID, SAMPLE], sort=False)
+        whole = ~frame[CREDIT].isna().groupby([frame[QID], frame[SAMPLE]]).transform("any")
+        positive = frame[CREDIT].clip(lower=0)
+        total = positive.groupby([frame[QID], frame[SAMPLE]]).transform("sum")
+        defined = whole & (total > 0)
+        even = frame.assign(**{CREDIT: np.where(defined, 1.0, np.nan)})
+        with warnings.catch_warnings():  # the table has the counts that they tell
+            warnings.simplefilter("ignore", FairtkWarning)
+            rows = [
+                (metric.query_id, names[metric.measure] + ending, metric.value)
+                for ending, run in (("", frame), (OF_EXPOSURE, even))
+                for metric in evaluator.iter_calc(run)
+                if not ending or names[metric.measure] != GAP  # of exposure that is 0
+            ]
+        parts.append(pd.DataFrame(rows, columns=[QID, MEASURE, VALUE]).assign(**{ALPHA: alpha}))
+        share = (positive / total.where(defined)).groupby([frame[QID], frame[RANK]]).mean()
+        places = share.rename(VALUE).reset_index()
+        places[MEASURE] = PLACE + (places.pop(RANK) + 1).astype(str)
+        first = ~frame.duplicated([QID, SAMPLE])
+        per_query = pd.DataFrame(
+            {
+                SUM: ranking[CREDIT].sum(min_count=1).groupby(QID).mean(),
+                UNDEFINED: (~defined[first]).groupby(frame[QID]).mean(),
+                BELOW: (frame[CREDIT] < 0).groupby(frame[QID]).mean(),
+            }
+        ).rename_axis(QID)
+        long = per_query.reset_index().melt(QID, var_name=MEASURE, value_name=VALUE)
+        parts += [part.assign(**{ALPHA: alpha}) for part in (places, long)]
+    return pd.concat(parts, ignore_index=True)[[ALPHA, QID, MEASURE, VALUE]]
 
 
 _NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
@@ -414,25 +548,62 @@ def _short(name: str) -> str:
 LOOKED_AT = 20
 """From so many queries the number of distinct rankings is estimated."""
 LABELS = "labels"
+OF_CREDIT = ", credit"
+"""Behind a retriever: the stage that answers from subsets of its rankings."""
 PLAN = [TASK, RETRIEVER, GENERATOR, "queries", "rankings", "prompts"]
 STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
 
 
-def _distinct(study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame) -> float:
-    """Return how many distinct rankings a query has, in the mean of some queries.
+def _distinct(
+    study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame
+) -> tuple[float, float, float]:
+    """Return how many distinct rankings a query has, in the mean of some queries; how many lists
+    its credit asks for, and how many of these are asked for nothing else.
 
     What the oracle draws is unknown before documents are labeled: all of its rankings count.
     """
     nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: [NO_DOCUMENT], LABEL: [0]})
     systems = study.systems(task, retriever, nothing)
     del systems[ORACLE]
-    rankings: set[tuple[str, ...]] = set()
+    maker = study.settings.credit
+    rankings: set[tuple[str, tuple[str, ...]]] = set()
+    n_lists = 0
     results = Experiment(systems, topics)
     for name in systems:
         frame = results.rankings(name).sort_values(RANK)
         keys = [QID] if name == DETERMINISTIC else [QID, SAMPLE]
-        rankings.update(frame.groupby(keys)[DOCNO].agg(tuple))
-    return len(rankings) / len(topics) + study.settings.n_samples
+        lists = frame.groupby(keys)[DOCNO].agg(tuple)
+        qids = lists.index.get_level_values(QID)
+        rankings.update(zip(qids, lists, strict=True))
+        if maker in SUBSETS:
+            n_lists += sum(n_subsets(len(docnos), maker) for docnos in lists)
+    of_credit = subsets_of(rankings, maker) - rankings if maker in SUBSETS else set()
+    if not study.takes_published(task):  # labels are answers from no document and from each
+        of_credit = {part for part in of_credit if len(part[1]) > 1}
+    n = len(topics)
+    return len(rankings) / n + study.settings.n_samples, n_lists / n, len(of_credit) / n
+
+
+def n_subsets(k: int, maker: str) -> int:
+    """Return how many lists credit asks for of a ranking of k documents; a maker of `SUBSETS`."""
+    return 1 << k if SUBSETS[maker] == "all" else k + 1
+
+
+def subsets_of(
+    rankings: Iterable[tuple[str, tuple[str, ...]]], maker: str
+) -> set[tuple[str, tuple[str, ...]]]:
+    """Return the distinct lists that credit asks for.
+
+    Args:
+        rankings: qid and docnos of each.
+        maker: of `SUBSETS`.
+    """
+    lists: set[tuple[str, tuple[str, ...]]] = set()
+    for qid, docnos in rankings:
+        k = len(docnos)
+        lengths = range(k + 1) if SUBSETS[maker] == "all" else (k - 1, k)
+        lists.update((qid, part) for n in lengths for part in combinations(docnos, n))
+    return lists
 
 
 def _status(study: RagStudy) -> pd.DataFrame:
@@ -466,9 +637,15 @@ def _groups(
             n = len(task.topics[: study.settings.limit])
             for system in study.settings.systems:
                 rows.append([task.name, name, f"{retriever}, {system}", n, 0, 0, n, retriever])
+                if study.settings.credit in SUBSETS and system != ORACLE:
+                    kind = f"{retriever}{OF_CREDIT}"
+                    rows.append([task.name, name, f"{kind}, {system}", n, 0, 0, n, kind])
         elif len(qrels):
             plan = study.experiment(task, retriever, generator, qrels, dry_run=True)
             rows += _cells(task, name, retriever, plan.cells)
+            if study.settings.credit in SUBSETS:
+                plan = study.subsets(task, retriever, generator, qrels, dry_run=True)
+                rows += _cells(task, name, f"{retriever}{OF_CREDIT}", plan.cells)
     return rows
 
 

@@ -1,5 +1,5 @@
 """Values of the study, and Tables 1 and 3 to 12: utility by level of exposure, slopes and areas
-of the trade-offs.
+of the trade-offs; and credit beside exposure.
 
 A frame of values has the columns
 
@@ -42,7 +42,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require
-from fairtk.report import CURVES, correct, curve_values, paired_test
+from fairtk.report import CURVES, correct, curve_values, mean_intervals, paired_test
 
 TASK, RETRIEVER, GENERATOR, ALPHA = "task", "retriever", "generator", "alpha"
 MEASURE, VALUE = "measure", "value"
@@ -508,3 +508,78 @@ def normalized_utility(
             stacklevel=2,
         )
     return table[[*MODEL, ALPHA, QID, "EU", BEST, VALUE]]
+
+
+AE_D, AE_R, GAP = "AE_D", "AE_R", "CreditGap"
+CREDIT_MEASURES = (AE_D, AE_R, GAP)
+OF_EXPOSURE = " of exposure"
+"""Behind a measure of credit: the same, as if all documents of a prompt had equal credit."""
+SUM, UNDEFINED, BELOW = "credit sum", "credit undefined", "credit below 0"
+PLACE = "credit at place "
+"""Before a place in the prompt, from 1: its share of the credit."""
+
+
+def credit_table(values: pd.DataFrame) -> pd.DataFrame:
+    """Return credit beside exposure: means over the queries, with 95 % t intervals.
+
+    Args:
+        values: a frame of values (see `fairtk.studies.fair_rag.tables`) with `credit_values`.
+
+    Returns:
+        Rows of ``AE_D``, ``AE_R``, ``CreditGap`` and ``credit sum`` for each model and alpha:
+        ``exposure`` (the measure if all documents of a prompt had equal credit), ``value`` (of
+        credit), ``difference`` of these two by query, ``low`` and ``high`` (of the difference, or
+        of the value where exposure has none), ``queries`` (with a value), ``undefined`` (share
+        of the rankings whose credit is undefined) and ``below 0`` (share of documents whose
+        credit counts as 0).
+    """
+    rows = []
+    for model, alpha, part in _policies(values):
+        left_out, below = part[UNDEFINED].mean(), part[BELOW].mean()
+        for name in (AE_D, AE_R, GAP, SUM):
+            value = part[name].to_numpy(dtype=float)
+            even = part.get(name + OF_EXPOSURE, pd.Series(np.nan, part.index)).to_numpy(float)
+            beside = bool(np.isfinite(even).any())
+            apart = value - even if beside else value
+            low, high = mean_intervals(apart[None], method="t")
+            means = [mean_of(each) for each in (even, value, value - even)]
+            n = int(np.isfinite(apart).sum())
+            rows.append([*model, alpha, name, *means, low[0], high[0], n, left_out, below])
+    columns = ["exposure", VALUE, "difference", "low", "high", "queries", "undefined", "below 0"]
+    return pd.DataFrame(rows, columns=[*MODEL, ALPHA, MEASURE, *columns])
+
+
+def place_table(values: pd.DataFrame) -> pd.DataFrame:
+    """Return which share of the credit each place of the prompt gets, with 95 % t intervals.
+
+    Args:
+        values: as in `credit_table`.
+
+    Returns:
+        A row for each model, alpha and place (from 1): ``value``, ``low``, ``high``, ``queries``.
+    """
+    rows = []
+    for model, alpha, part in _policies(values):
+        for name in sorted((c for c in part if str(c).startswith(PLACE)), key=_place):
+            share = part[name].to_numpy(dtype=float)
+            low, high = mean_intervals(share[None], method="t")
+            n = int(np.isfinite(share).sum())
+            rows.append([*model, alpha, _place(name), mean_of(share), low[0], high[0], n])
+    return pd.DataFrame(rows, columns=[*MODEL, ALPHA, "place", VALUE, "low", "high", "queries"])
+
+
+def mean_of(values: FloatArray) -> float:
+    """Return the mean of the defined values; NaN: there are none."""
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else np.nan
+
+
+def _place(name: Any) -> int:
+    return int(str(name).removeprefix(PLACE))
+
+
+def _policies(values: pd.DataFrame) -> Iterator[tuple[tuple[Any, ...], Any, pd.DataFrame]]:
+    """Yield each model, its alphas, and their values: a row per query, a column per measure."""
+    for model, wide in models(values, "credit"):
+        for alpha, part in wide.groupby(ALPHA, sort=False):
+            yield model, alpha, part

@@ -103,6 +103,22 @@ def test_killed_and_resumed_it_gives_the_same_tables(whole, tmp_path):
     assert hashes(tmp_path) == expected
 
 
+def test_a_study_of_shapley_values_goes_on_where_it_was_killed(tmp_path):
+    options = ["--limit", "2", "-n", "2", "--credit", "shapley"]
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert start(one, *options).wait() == 0
+    expected, answers = hashes(one), count(one)
+    assert len(expected) == 7 * 3 and "credit.csv" in expected
+    for share in (0.6, 0.9):  # labels and whole rankings are a quarter
+        process = start(other, *options)
+        assert wait_for(process, other, share * answers)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert 0 < count(other) < answers
+    assert start(other, *options).wait() == 0
+    assert (hashes(other), count(other)) == (expected, answers)
+
+
 def test_a_lost_worker_changes_nothing(whole, tmp_path):
     pytest.importorskip("distributed")
     import psutil
