@@ -27,12 +27,14 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
     UndefinedWarning,
+    warn,
 )
 from fairtk.frames import EXPOSURE, QID, SAMPLE, FloatArray, Qrels, Run
 from fairtk.measures import Judged, parse, written
 from fairtk.report import (
     CORRECTIONS,
     TESTS,
+    compares_queries,
     correct,
     equivalence_test,
     non_inferiority_test,
@@ -160,6 +162,13 @@ class SystemComparison:
         drawing: Mapping[str, Any],
     ) -> list[dict[str, Any]]:
         """Return the paired tests of a measure, a record per system; queries with a NaN are out."""
+        if compares_queries(measure):
+            warn(
+                f"{measure} compares groups of queries, so single queries have no value that "
+                "could be tested; fairtk.credit.query_gain resamples queries",
+                UndefinedWarning,
+            )
+            values = values[:, :0]
         values = values[:, ~np.isnan(values).any(axis=0)]
         n, baseline = values.shape[1], self.systems.index(self.baseline)
         means = values.mean(axis=1) if n else np.full(len(values), np.nan)
@@ -170,7 +179,7 @@ class SystemComparison:
             if place != baseline:
                 result = paired_test(values[place], values[baseline], **drawing)
                 record |= {name: getattr(result, name) for name in (*_TESTED, "p", "effect")}
-                if result.note:
+                if result.note and not compares_queries(measure):
                     warnings.warn(
                         f"{system} against {self.baseline} by {measure}: {result.note}, so the "
                         "test or its interval is undefined",

@@ -30,8 +30,8 @@ from fairtk.transformers import FairTransformer
 WEIGHTS = ("count", "words", "position")
 """What a sentence counts: 1; its words; its words, less the later it comes."""
 
-_GROUP = re.compile(r"\[+\s*(\d+(?:\s*[,;–-]\s*\d+)*)\s*\]+")
-"""A citation: ``[3]``, ``[1, 2]``, ``[1-3]``, ``[[3]]``, digits of any script."""
+_GROUP = re.compile(r"\[+\s*(\d+(?:(?:\s*[,;–-]\s*|[\s,;]*\[\s*)\d+)*)\s*\]+")
+"""A citation: ``[3]``, ``[1, 2]``, ``[1-3]``, ``[[3]]``, ``[1 [2]]``, digits of any script."""
 _RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)")
 _END = re.compile(
     r"""[.!?…]+["'”’»)]*(?:\s*\[[\d\s,;–\-\[\]]+\])*(?=\s|$)"""  # citations may follow the stop

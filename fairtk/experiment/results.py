@@ -30,7 +30,7 @@ from fairtk.io import (
     texts,
 )
 from fairtk.plugins import cite_results
-from fairtk.report import mean_intervals, write_report
+from fairtk.report import compares_queries, mean_intervals, write_report
 
 
 def as_texts(frame: pd.DataFrame, caption: str = "") -> Table:
@@ -85,7 +85,8 @@ def trade_off(
     for name in (x, y):
         values = per_query[per_query["measure"] == name]
         table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
-        ends = mean_intervals(table.to_numpy(), method="t")
+        value = table.to_numpy() * (np.nan if compares_queries(name) else 1.0)
+        ends = mean_intervals(value, method="t")
         reach[name] = np.abs(np.array(ends) - means[name].to_numpy())
     points = Points(
         *(means[x].to_numpy(), means[y].to_numpy(), series(0)),

@@ -24,6 +24,8 @@ from fairtk.frames.columns import (
 )
 from fairtk.frames.runs import Run
 
+_SHORT = 16  # documents up to which comparing rows finds one twice faster than hashing them
+
 
 class ExpectedCredit(NamedTuple):
     """The mean credit of documents over the rankings of a query whose credit is defined.
@@ -74,10 +76,14 @@ class Credit:
         sample = run.samples
         sample = np.zeros(len(run), dtype=np.int64) if sample is None else sample
         width = int(sample.max(initial=0)) + 1
-        self.ranking, keys = pd.factorize(run.frame_query * width + sample)
+        keys = run.frame_query * width + sample
+        step = np.diff(keys, prepend=keys[:1] - 1)
+        if (ordered := bool((step >= 0).all())) and len(keys):
+            self.ranking, keys = np.cumsum(step > 0) - 1, keys[step > 0]
+        else:
+            self.ranking, keys = pd.factorize(keys)
         self.ranking_query = np.asarray(keys, dtype=np.int64) // width
-        pair = self.ranking * max(1, run.documents.size) + run.frame_doc
-        twice = pd.Series(pair).duplicated().to_numpy()
+        twice = self._twice(ordered)
         if twice.any():
             row = int(np.flatnonzero(twice)[0])
             raise DuplicateError(
@@ -113,6 +119,19 @@ class Credit:
         position = np.empty(len(rank), dtype=np.int64)
         position[order] = np.arange(len(rank)) - start
         return position
+
+    def _twice(self, ordered: bool) -> BoolArray:
+        """Return the rows whose document has a row before it in the ranking."""
+        ranking, doc = self.ranking, self.run.frame_doc
+        longest = int(np.bincount(ranking).max(initial=0)) if ordered else len(ranking)
+        if longest > _SHORT:
+            pair = ranking * max(1, self.run.documents.size) + doc
+            return np.asarray(pd.Series(pair).duplicated())
+        twice = np.zeros(len(ranking), dtype=bool)
+        for apart in range(1, longest):
+            same = (ranking[apart:] == ranking[:-apart]) & (doc[apart:] == doc[:-apart])
+            twice[apart:] |= same
+        return twice
 
     def _place(self, row: int) -> str:
         values = self.run.frame.iloc[row]

@@ -50,18 +50,29 @@ def expected_credit(
 
     The scores of that run are the expected credit. Warns once of what was cut or left out.
     """
-    key = ("credit", share, negative)
+    expected, undefined = _shares(judged, where, share, negative)
+    key = ("credit of documents", share, negative)
     if key not in judged.cache:
         run = judged.run
-        credit = Credit(run)
+        documents = {QID: run.qids[expected.query], DOCNO: run.docnos[expected.doc]}
+        frame = pd.DataFrame({**documents, SCORE: expected.credit})
+        judged.cache[key] = Judged(judged.qrels, Run(frame, run.where), judged.where)
+    return judged.cache[key], undefined
+
+
+def _shares(
+    judged: Judged, where: str, share: bool, negative: str
+) -> tuple[ExpectedCredit, BoolArray]:
+    """Return the expected credit of the run's documents, and the queries where it is undefined."""
+    key = ("credit", share, negative)
+    if key not in judged.cache:
+        credit = Credit(judged.run)
         expected = credit.expected(share, negative)
         warn_of_credit(credit, expected, where)
         undefined = np.zeros(len(judged.qids), dtype=bool)
         undefined[judged.query_of_run[expected.undefined]] = True
-        documents = {QID: run.qids[expected.query], DOCNO: run.docnos[expected.doc]}
-        frame = pd.DataFrame({**documents, SCORE: expected.credit})
-        judged.cache[key] = Judged(judged.qrels, Run(frame, run.where), judged.where), undefined
-    means: tuple[Judged, BoolArray] = judged.cache[key]
+        judged.cache[key] = expected, undefined
+    means: tuple[ExpectedCredit, BoolArray] = judged.cache[key]
     return means
 
 
@@ -123,13 +134,19 @@ class AttributedExposure(FairMeasure):
         if self.lacking:
             raise ParameterError(self.lacking)
         share, negative = self.settings["share"], self.settings["negative"]
-        means, undefined = expected_credit(judged, repr(self), share, negative)
-        key = ("attributed", *(str(self.params.get(name)) for name in self.SUPPORTED_PARAMS))
-        if key not in judged.cache:
-            judged.cache[key] = self._values(means)
-        values, useless = judged.cache[key]
-        part: Bounded = getattr(values, self.PART)
-        present = means.present
+        present = judged.present
+        expected, undefined = _shares(judged, repr(self), share, negative)
+        useless = np.zeros(len(present), dtype=bool)
+        if self.PART == "disparity" and self.settings["bounds"] == "paper":  # needs no label
+            query, square = judged.query_of_run[expected.query], expected.credit**2
+            part = self._disparity(total(query, square, len(present)), np.zeros(len(present)))
+        else:
+            key = ("attributed", *(str(self.params.get(name)) for name in self.SUPPORTED_PARAMS))
+            if key not in judged.cache:
+                means, _ = expected_credit(judged, repr(self), share, negative)
+                judged.cache[key] = self._values(means)
+            values, useless = judged.cache[key]
+            part = getattr(values, self.PART)
         reasons = [("no ranking of it has defined credit", undefined)]
         if self.PART != "disparity":
             reasons.append(("no useful document in the labels", useless))
@@ -146,6 +163,10 @@ class AttributedExposure(FairMeasure):
                 self.warn_undefined(judged.qids[mask & ~told], len(result), reason)
                 told |= mask
         return np.where(told, np.nan, result)
+
+    def _disparity(self, value: FloatArray, lowest: FloatArray) -> Bounded:
+        one = np.ones(len(value))
+        return Bounded(value, lowest, one, one if self.settings["share"] else one * np.nan, 1.0)
 
     def _values(self, judged: Judged) -> tuple[ExposureValues, BoolArray]:
         """Return the values of all queries, and where nothing is useful."""
@@ -180,7 +201,7 @@ class AttributedExposure(FairMeasure):
         loss = disparity - 2 * relevance + square
         farthest = one - 2 * least + square
         values = ExposureValues(
-            Bounded(disparity, lowest, one, worst, 1.0),
+            self._disparity(disparity, lowest),
             Bounded(relevance, least, most, zero, 0.0),
             Bounded(loss, zero, farthest, worst * farthest, 1.0),
         )
@@ -261,7 +282,8 @@ class CreditExposureGap(FairMeasure):
 
     Needs the frame C with ``rank`` or ``score``, and a row for each document that was shown: ranks
     order, and gaps in them do not count. A ranking without defined credit is left out of both
-    means; a query without another one is undefined (NaN), one that the frame lacks gets 2.
+    means; a query without another one, or with `groups` none of whose documents has a group, is
+    undefined (NaN); one that the frame lacks gets 2.
     """
 
     NAME = "CreditGap"
@@ -288,6 +310,13 @@ class CreditExposureGap(FairMeasure):
         result = np.where(judged.present, value, self.MISSING)
         reason = "no ranking of it has defined credit"
         self.warn_undefined(judged.qids[undefined], n_queries, reason)
+        if self["groups"] is not None:
+            labeled = np.zeros(n_queries, dtype=bool)
+            labeled[parts["query"].to_numpy()[(parts[GROUP] != UNKNOWN).to_numpy()]] = True
+            without = judged.present & ~undefined & ~labeled
+            reason = "none of its documents has a group"
+            self.warn_undefined(judged.qids[without], n_queries, reason)
+            undefined = undefined | without
         return np.where(undefined, np.nan, result)
 
     def per_group(self, run: pd.DataFrame) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from ir_measures.providers.base import NOT_PROVIDED
 
 from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.exposure import DCG, average
-from fairtk.frames import GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray
+from fairtk.frames import CREDIT, GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure, Judged, labels_for
 from fairtk.measures.params import GROUPS, MeasureParam, Param, check_params, has_cutoff
 from fairtk.measures.provider import (
@@ -375,6 +375,11 @@ class MeasureByGroup(FairMeasure):
                 f"ByGroup: {self.inner!r} is about answers, which have no documents; use "
                 "by='query' with groups of queries"
             )
+        if _reads_credit(self.inner):
+            raise ParameterError(
+                f"ByGroup: {self.inner!r} is about credit, whose shares are of all documents; use "
+                "AWRF(groups=..., of='credit') or CreditGap(groups), or by='query'"
+            )
         if isinstance(self.inner, Expectation) and isinstance(self.inner.inner, FairMeasure):
             raise ParameterError(
                 f"ByGroup: in {self.inner!r} the ranks of a group's documents would be lost; "
@@ -517,6 +522,11 @@ def _keeps_ranks(measure: Any) -> bool:
 def _is_about_answers(measure: Any) -> bool:
     columns = getattr(measure, "RUN_COLUMNS", ("docno",))
     return "docno" not in columns or any(map(_is_about_answers, getattr(measure, "parts", [])))
+
+
+def _reads_credit(measure: Any) -> bool:
+    columns = getattr(measure, "RUN_COLUMNS", ())
+    return CREDIT in columns or any(map(_reads_credit, getattr(measure, "parts", [])))
 
 
 def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:

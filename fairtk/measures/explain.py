@@ -27,6 +27,7 @@ from fairtk.io import (
     new_figure,
     open_axes,
 )
+from fairtk.measures.ae import expected_credit
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import Judged
 from fairtk.measures.contributions import (
@@ -542,9 +543,11 @@ def explain(
     runs = [run] if baseline is None else [run, baseline]
     frames = [frame_of_run(one) for one in runs]
     judged_runs = [Judged.of(labels, f, where, documents=reads_labels) for f in frames]
+    values = [measure.score_all(judged) for judged in judged_runs]
+    if isinstance(measure, type(AWRF)) and measure["of"] == "credit":  # ranks are those of credit
+        judged_runs = [expected_credit(judged, where)[0] for judged in judged_runs]
     depth = max(_depth(measure, judged) for judged in judged_runs)
     of_ranks = Bands.make(bands, depth)
-    values = [measure.score_all(judged) for judged in judged_runs]
     defined = ~np.isnan(np.stack(values)).any(axis=0)
     systems = []
     for judged, value in zip(judged_runs, values, strict=True):

@@ -26,5 +26,6 @@ from .statistics import mean_intervals as mean_intervals
 from .statistics import non_inferiority_test as non_inferiority_test
 from .statistics import paired_test as paired_test
 from .tables import baseline_table as baseline_table
+from .tables import compares_queries as compares_queries
 from .tables import interval as interval
 from .tables import signed as signed

@@ -29,13 +29,19 @@ TESTS = {
 }
 
 
+def compares_queries(label: str) -> bool:
+    """Return whether a measure has no value of a single query: ByGroup of groups of queries."""
+    return label.startswith("ByGroup(") and "by='query'" in label
+
+
 def mean_table(results: Results) -> Table:
     """Return the means, a row per system, each with its interval over the queries."""
     columns = []
     for measure in results.measures:
         values = results.per_query[results.per_query["measure"] == measure]
         table = values.pivot(index="system", columns=QID, values="value").loc[results.systems]
-        low, high = mean_intervals(table.to_numpy(), method="t", confidence=CONFIDENCE)
+        value = table.to_numpy() * (math.nan if compares_queries(measure) else 1.0)
+        low, high = mean_intervals(value, method="t", confidence=CONFIDENCE)
         means = results.means.loc[results.systems, measure]
         columns.append(
             [

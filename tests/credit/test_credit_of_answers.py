@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -260,3 +262,79 @@ def test_citations_of_a_pipeline():
         short = Citations(cutoff=1)(answers)
     assert "1 of 2 answers cite numbers beyond the list" in " ".join(str(w.message) for w in record)
     assert short["docno"].tolist() == ["A", "D"]
+
+
+def one_answer(text):
+    frame = {"qid": "q7", "docno": list("abc"), "score": [3.0, 2.0, 1.0], "qanswer": text}
+    return pd.DataFrame(frame)
+
+
+@pytest.mark.parametrize(
+    ("answer", "credit", "said"),
+    [
+        ("So [1] and [9].", [1, 0, 0], "numbers beyond the list.*qid 'q7'"),
+        ("So [9].", None, "numbers beyond the list.*qid 'q7'"),
+        ("So [0].", None, "cite nothing.*qid 'q7'"),
+        ("So [1–1000000000].", [1, 0, 0], "numbers beyond the list.*qid 'q7'"),
+        ("So [2-9].", [0, 0.5, 0.5], "numbers beyond the list.*qid 'q7'"),
+        ("", None, "1 of 1 answers cite nothing.*qid 'q7'"),
+        (" \n", None, "1 of 1 answers cite nothing.*qid 'q7'"),
+        ("I cannot answer that.", None, "1 of 1 answers cite nothing.*qid 'q7'"),
+        ("A superscript is none [²].", None, "cite nothing.*qid 'q7'"),
+        ("Twice [1][1] and [1, 1].", [1, 0, 0], ""),
+        ("So [1-3].", [1 / 3, 1 / 3, 1 / 3], ""),
+        ("So [1, 2].", [0.5, 0.5, 0], ""),
+        ("So [[1], [3]].", [0.5, 0, 0.5], ""),
+        ("So [1 [2]].", [0.5, 0.5, 0], ""),
+        ("So [२] and [３].", [0, 0.5, 0.5], ""),
+    ],
+)
+def test_what_answers_may_cite(answer, credit, said):
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        values = Citations()(one_answer(answer))["credit"].tolist()
+    assert values == pytest.approx([math.nan] * 3 if credit is None else credit, nan_ok=True)
+    messages = [str(w.message) for w in record]
+    assert any(re.search(said, message) for message in messages) if said else not messages
+
+
+def test_no_answer_is_refused():
+    with pytest.raises(InputError, match="one answer in 'qanswer'; found none for qid 'q7'"):
+        Citations()(one_answer(None))
+
+
+@pytest.mark.slow
+def test_leave_one_out_is_that_of_generate_itself():
+    """20 rankings by the packaged T5, against its own generate, a prompt at a time."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from fairtk import FlanT5, demo
+
+    data = demo.load()
+    frame = data.candidates[data.candidates["qid"].isin(data.topics["qid"][:10])]
+    rankings = FairSampler(alpha=0, n_samples=2, cutoff=4)(frame)
+    options = {"prompt": "lamp-2", "cutoff": 4, "max_new_tokens": 8, "device": "cpu"}
+    reader = FlanT5(model=demo.model_folder(), **options)
+    credit = from_answers((Subsets("one-out") >> reader)(rankings), "accuracy", data.qrels)
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(demo.model_folder())
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(demo.model_folder()).eval()
+    gold = dict(zip(data.topics["qid"], data.topics["gold_answer"], strict=True))
+
+    def utility(part):
+        (prompt,) = reader.asked(part).prompts
+        with torch.no_grad():
+            tokens = tokenizer(prompt, return_tensors="pt")
+            out = model.generate(**tokens, num_beams=4, do_sample=False, max_new_tokens=8)
+        text = tokenizer.decode(out[0], skip_special_tokens=True)
+        return float(text.strip() == gold[part["qid"].iloc[0]])
+
+    values, moved = credit.set_index(["qid", "sample", "docno"])["credit"], 0
+    for (qid, sample), ranking in rankings.groupby(["qid", "sample"]):
+        plain = ranking.drop(columns="sample").reset_index(drop=True)
+        whole = utility(plain)
+        for docno in plain["docno"]:
+            rest = plain[plain["docno"] != docno].reset_index(drop=True)
+            expected = whole - utility(rest.assign(rank=range(len(rest))))
+            assert values[qid, sample, docno] == expected
+            moved += expected != 0
+    assert len(values) == 80 and moved > 0

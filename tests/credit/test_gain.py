@@ -6,7 +6,7 @@ import pytest
 
 from fairtk import EU, Experiment, Generator, Groups
 from fairtk.credit import query_gain
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError, ParameterError, UndefinedWarning
 from fairtk.measures import AE_D, ByGroup
 
 QIDS = ["1", "2", "3", "4"]
@@ -89,6 +89,11 @@ def test_without_documents_is_a_system_of_one_word():
     means = results.means.set_index("name") if "name" in results.means else results.means
     # x: (0 + 1) / 2, y: 1
     assert means.loc["without"].tolist() == pytest.approx([0.75, 0.5])
+    with pytest.warns(UndefinedWarning, match="compares groups of queries"):
+        tested = Experiment(
+            [generator, generator], topics, qrels, [by_group], names=["a", "b"], baseline="a"
+        ).compare()
+    assert tested[["p", "low", "difference"]].isna().all().all()
     gain = query_gain(qrels, answers("pppp"), results.answers("without"), groups, EM)
     assert gain.table["gain"].tolist() == [0.0, -1.0]
 

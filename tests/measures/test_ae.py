@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 import fairtk
 from fairtk import Groups, Target
 from fairtk.credit import Subsets
-from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
-from fairtk.measures import AE_D, AE_L, AE_R, AWRF, CreditGap
+from fairtk.errors import (
+    ColumnError,
+    DataWarning,
+    DuplicateError,
+    InputError,
+    ParameterError,
+    UndefinedWarning,
+)
+from fairtk.measures import AE_D, AE_L, AE_R, AWRF, CitationPrecision, CitationRecall, CreditGap
 
 QRELS = pd.DataFrame(
     {"qid": ["1", "1", "1", "2"], "docno": ["a", "b", "c", "a"], "label": [2, 1, 0, 1]}
@@ -191,3 +198,63 @@ def test_ranks_of_a_gap_order_and_stand_once():
         pd.testing.assert_frame_equal(measure.per_group(same), expected)
     with pytest.raises(InputError, match="rank 0 stands twice .* '1'"):
         measure.per_group(run.assign(rank=[0, 0]))
+
+
+LABELS = pd.DataFrame({"qid": "1", "docno": ["a", "b", "d"], "label": [2, 0, 1]})
+CITED = frame(
+    ("1", 0, "a", 0, 1.0), ("1", 0, "b", 1, 0.5), ("1", 1, "a", 0, 2.0), ("1", 1, "b", 1, 0.0)
+)
+
+
+def test_citations_of_useful_documents_by_hand():
+    # answers cite a and b, and a; a and d are useful. Precision 1/2 and 1, recall 1/2 twice
+    assert value(CitationPrecision, CITED, qrels=LABELS) == 0.75
+    assert value(CitationRecall, CITED, qrels=LABELS) == 0.5
+    # with rel=2 a alone is useful
+    assert value(CitationRecall(rel=2), CITED, qrels=LABELS) == 1.0
+    nothing = frame(("1", 2, "a", 0, math.nan), ("1", 2, "b", 1, math.nan))
+    with pytest.warns(DataWarning, match="1 of 3 answers cite nothing"):
+        assert value(CitationPrecision, pd.concat([CITED, nothing]), qrels=LABELS) == 0.75
+    # without a citation nothing useful is cited
+    assert value(CitationRecall, pd.concat([CITED, nothing]), qrels=LABELS) == pytest.approx(1 / 3)
+
+
+def test_citations_where_nothing_is_cited_or_useful():
+    with pytest.warns(UndefinedWarning, match="no answer cites anything.*'1'"):
+        assert math.isnan(value(CitationPrecision, CITED.assign(credit=0.0), qrels=LABELS))
+    with pytest.warns(UndefinedWarning, match="no useful document in the labels.*'1'"):
+        assert math.isnan(value(CitationRecall, CITED, qrels=LABELS.assign(label=0)))
+    worse = pd.concat([LABELS, LABELS.assign(qid="2")])
+    values = ir_measures.iter_calc([CitationPrecision, CitationRecall], worse, CITED)
+    assert [m.value for m in values if m.query_id == "2"] == [0, 0]
+
+
+def test_groups_without_documents():
+    groups = Groups.from_frame(pd.DataFrame({"docno": ["z"], "group": ["x"]}), name="side")
+    one = QRELS[QRELS["qid"] == "1"]
+    with pytest.warns(UndefinedWarning, match="none of its documents has a group.*'1'"):
+        assert math.isnan(value(CreditGap(groups) @ 2, TWO, qrels=one))
+    measure = AWRF(groups=groups, target=Target.uniform(groups, unknown=False), of="credit")
+    with (
+        pytest.warns(UndefinedWarning, match="none of the documents .* has a group.*'1'"),
+        pytest.warns(DataWarning, match="0 of 3 for qid '1'"),
+    ):
+        assert math.isnan(value(measure, TWO, qrels=one))
+
+
+def test_groups_of_documents_have_no_credit_measure_of_their_own():
+    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["x"]}), name="side")
+    with pytest.raises(ParameterError, match=r"AE_D is about credit.*CreditGap\(groups\)"):
+        fairtk.ByGroup(AE_D, groups)
+    assert fairtk.ByGroup(AE_D, groups, by="query").better == "lower"
+
+
+def test_explain_shows_credit():
+    groups = Groups.from_frame(
+        pd.DataFrame({"docno": ["a", "b", "c"], "group": ["x", "y", "y"]}), name="side"
+    )
+    measure = AWRF(groups=groups, target=Target.uniform(groups, unknown=False), of="credit")
+    told = fairtk.explain(measure, TWO, QRELS[QRELS["qid"] == "1"])
+    table = told.by_group.set_index("group")
+    assert table["exposure"].to_dict() == pytest.approx({"x": 3 / 8, "y": 5 / 8})
+    assert table["cost"].sum() == pytest.approx(1 - value(measure, TWO, qrels=QRELS[:3]))
