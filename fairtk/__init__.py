@@ -7,12 +7,28 @@ everything is.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import lazy_loader
 
 from fairtk.plugins import is_command_line
 
 __version__ = "0.2.0"
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of the front door; of one that is a room's alone, say which room's."""
+    try:
+        return _attribute(name)
+    except AttributeError as error:
+        stubs = sorted(Path(__file__).parent.glob("*/__init__.pyi"))
+        rooms = [stub.parent.name for stub in stubs if f" as {name}\n" in stub.read_text("utf-8")]
+        raise AttributeError(
+            f"{error}; it is fairtk.{rooms[0]}.{name}" if rooms else error
+        ) from None
+
 
 if not is_command_line():  # which does it when a command runs, not for its help
     from fairtk.builtin import connect

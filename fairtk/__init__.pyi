@@ -52,13 +52,10 @@ from .plugins import register_target as register_target
 from .transformers import BM25Scorer as BM25Scorer
 from .transformers import Candidates as Candidates
 from .transformers import ContrieverScorer as ContrieverScorer
-from .transformers import EachDocument as EachDocument
 from .transformers import FairQR as FairQR
 from .transformers import FairSampler as FairSampler
-from .transformers import FixedExposure as FixedExposure
 from .transformers import FlanT5 as FlanT5
 from .transformers import Generator as Generator
-from .transformers import OracleExposure as OracleExposure
 from .transformers import OracleSampler as OracleSampler
 from .transformers import PerSample as PerSample
 from .transformers import PlackettLuceExposure as PlackettLuceExposure

@@ -2,6 +2,7 @@
 
 import pytest
 
+import fairtk
 from fairtk import errors
 from fairtk.errors import (
     ColumnError,
@@ -86,3 +87,12 @@ def test_lists_in_words():
     assert listed(["a", 2]) == "'a', 2"
     assert listed(range(7)) == "0, 1, 2, 3, 4 and 2 more"
     assert listed((c for c in "abc"), limit=1) == "'a' and 2 more"
+
+
+def test_a_name_of_a_room_says_which_room():
+    with pytest.raises(
+        AttributeError, match="EachDocument; it is fairtk.transformers.EachDocument$"
+    ):
+        fairtk.EachDocument  # noqa: B018
+    with pytest.raises(AttributeError, match="No fairtk attribute Nowhere$"):
+        fairtk.Nowhere  # noqa: B018

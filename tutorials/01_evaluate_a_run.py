@@ -48,7 +48,7 @@ plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.rig
 
 def save(figure, name):
     figure.savefig(OUT / name, dpi=150)
-    print(f"figure: {OUT / name}")
+    print(f"figure: {name}")
 
 
 # %% [markdown]

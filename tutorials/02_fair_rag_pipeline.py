@@ -32,7 +32,6 @@ import os
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pyterrier as pt
 from ir_measures import nDCG
@@ -48,15 +47,6 @@ show = getattr(builtins, "display", print)  # notebooks show tables
 
 N_QUERIES, N_SAMPLES = (8, 5) if FAST else (66, 20)
 ALPHAS = [0, 2, 8] if FAST else [0, 1, 2, 4, 8]
-
-BLUE, RED, GREY = "#0072B2", "#D55E00", "#8C8C8C"
-plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
-
-
-def save(figure, name):
-    figure.savefig(OUT / name, dpi=150)
-    print(f"figure: {OUT / name}")
-
 
 # %% [markdown]
 # ## The data
@@ -119,69 +109,38 @@ print("entries that were read at least once:", answered["docno"].nunique(), "of"
 # %% [markdown]
 # ## The experiment
 #
-# `pt.Experiment` as ever; the measures are ordinary measures. `OracleSampler` knows the labels: its
-# rankings have useful entries first, shuffled among equals. It is the best exposure that can be
-# had, not a system.
+# `fairtk.Experiment` takes what `pt.Experiment` takes; the measures are ordinary measures, and both
+# give the same values. `OracleSampler` knows the labels: its rankings have useful entries first,
+# shuffled among equals. It is the best exposure that can be had, not a system.
 
 # %%
 settings = {"n_samples": N_SAMPLES, "cutoff": 5}
-systems = {f"alpha {a}": bm25 >> FairSampler(alpha=a, **settings) >> reader for a in ALPHAS}
-systems["deterministic"] = bm25 >> reader
+systems = {"deterministic": bm25 >> reader}
+systems |= {f"alpha {a}": bm25 >> FairSampler(alpha=a, **settings) >> reader for a in ALPHAS}
 systems["oracle"] = bm25 >> OracleSampler(qrels, **settings) >> reader
 
 measures = [EE_D @ 5, EE_R @ 5, E(nDCG @ 5), EU(utility="accuracy")]
-NAMES = ["EE_D@5", "EE_R@5", "E(nDCG@5)", "EU(accuracy)"]
-values = pt.Experiment(
-    list(systems.values()),
-    topics,
-    qrels,
-    measures,
-    names=list(systems),
-    perquery=True,
-    plan="tree",  # the candidates are scored once for all systems
-    verbose=False,
-)
-short = dict(zip(map(str, measures), NAMES, strict=True))
-values["measure"] = values["measure"].replace(short)
-means = values.pivot_table(index="name", columns="measure", values="value", aggfunc="mean")
-errors = values.pivot_table(index="name", columns="measure", values="value", aggfunc="sem")
-means, errors = means.loc[list(systems), NAMES], errors.loc[list(systems), NAMES]
-print(means.round(4).to_string())
-means.to_csv(OUT / "02_means.csv")
+NAMES = ["EE_D@5", "EE_R@5", "E(nDCG@5)", "EU(utility='accuracy')"]
+results = fairtk.Experiment(list(systems.values()), topics, qrels, measures, names=list(systems))
+print(results)
+results.means.to_csv(OUT / "02_means.csv")
 
 # %% [markdown]
 # ## The trade-off
 #
-# Each point is a policy; to the left exposure is more even. Bars are standard errors of the mean
-# over queries. Systems answer the same queries, so differences between them are better known than
-# the bars suggest: for tests give `pt.Experiment` a `baseline`.
+# Each point is a policy; to the left exposure is more even. Bars are intervals over queries.
+# Systems answer the same queries, so differences between them are better known than the bars
+# suggest: for tests call `results.compare(...)`.
 
 # %%
-line = [name for name in systems if name != "oracle"]
-LABELS = {name: name.removeprefix("alpha ") for name in line} | {"deterministic": "fixed"}
+figure = results.plot_trade_off("EE_D@5", "EE_R@5")
+figure.savefig(OUT / "02_relevance.png", dpi=150)
+figure
 
-
-def trade_off(axes, quality, label):
-    x, y = means["EE_D@5"], means[quality]
-    axes.errorbar(x[line], y[line], errors.loc[line, quality], fmt="o-", color=BLUE, ecolor=GREY,
-                  elinewidth=1, label="alpha (fixed: BM25's order)")  # fmt: skip
-    for name in line:
-        beside = name == "alpha 1"  # alpha 0 is close below
-        axes.annotate(LABELS[name], (x[name], y[name]), xytext=(9, -4) if beside else (5, -14),
-                      textcoords="offset points", color=BLUE)  # fmt: skip
-    axes.plot(x["oracle"], y["oracle"], "*", color=RED, markersize=14, label="oracle")
-    axes.set_xlabel("disparity of exposure, EE_D@5\n<- more even")
-    axes.set_ylabel(f"{label}\nbetter ->")
-    axes.set_xlim(0, 1.15)
-    axes.set_ylim(0, 1.06)
-
-
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained")
-trade_off(left, "EE_R@5", "exposure of useful entries, EE_R@5")
-trade_off(middle, "E(nDCG@5)", "ranking quality, E(nDCG@5)")
-trade_off(right, "EU(accuracy)", "utility of answers, EU(accuracy)")
-figure.legend(*left.get_legend_handles_labels(), frameon=False, ncols=2, loc="outside upper center")
-save(figure, "02_trade_off.png")
+# %%
+figure = results.plot_trade_off("EE_D@5", "EU(utility='accuracy')")
+figure.savefig(OUT / "02_utility.png", dpi=150)
+figure
 
 # %% [markdown]
 # Means hide who wins and who loses. For each query: the share of right answers with sampled
@@ -189,20 +148,13 @@ save(figure, "02_trade_off.png")
 # only lose; where BM25 is wrong, sampling can only win.
 
 # %%
-by_query = values[values["measure"] == "EU(accuracy)"]
-by_query = by_query.pivot(index="qid", columns="name", values="value")
-shown = ["alpha 0", "alpha 2"]
-figure, panels = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True, layout="constrained")
-for axes, name in zip(panels, shown, strict=True):
-    change = (by_query[name] - by_query["deterministic"]).sort_values().to_numpy()
-    axes.bar(range(len(change)), change, width=0.85, color=[RED if c < 0 else BLUE for c in change])
-    axes.axhline(0, color="black", linewidth=0.8)
+by_query = results.per_query[results.per_query["measure"] == NAMES[3]]
+by_query = by_query.pivot(index="qid", columns="system", values="value")
+for name in ("alpha 0", "alpha 2"):
+    change = by_query[name] - by_query["deterministic"]
     gains, losses = (change > 1e-9).sum(), (change < -1e-9).sum()
-    axes.set_title(f"{name}: {losses} queries lose, {gains} gain", loc="left", fontsize=10)
-    axes.set_xlabel("queries, from the largest loss to the largest gain")
-    axes.set_ylim(-1.05, 1.05)
-panels[0].set_ylabel("change in utility against BM25\nbetter ->")
-save(figure, "02_per_query.png")
+    print(f"{name}: {losses} queries lose {-change.clip(upper=0).sum():.2f} in all, "
+          f"{gains} gain {change.clip(lower=0).sum():.2f}")  # fmt: skip
 
 # %% [markdown]
 # ## Batches and shared prefixes change nothing

@@ -262,7 +262,7 @@ print(means.rename(columns={"count": "queries"}).to_string(float_format="{:.4f}"
 # %%
 explanation = fairtk.explain(awrf[both.name], run, qrels)
 show(explanation)
-print(f"figure: {OUT / '04_explain.png'}")
+print("figure: 04_explain.png")
 explanation.plot(OUT / "04_explain.png")
 
 # %% [markdown]
@@ -272,7 +272,7 @@ explanation.plot(OUT / "04_explain.png")
 change = fairtk.explain(awrf[gender.name], sampled, qrels, baseline=run)
 columns = ["group", "exposure", "target", "cost", "baseline_cost", "change"]
 print(change.by_group[columns].to_string(index=False, float_format="{:.4f}".format))
-print(f"figure: {OUT / '04_change.png'}")
+print("figure: 04_change.png")
 change.plot(OUT / "04_change.png")
 
 # %% [markdown]

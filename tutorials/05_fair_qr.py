@@ -116,7 +116,7 @@ shares = [c for c in trace.columns if c.startswith("share:")]
 print(one[["iteration", *shares]].to_string(index=False, float_format="{:.3f}".format))
 figure = fair_qr.plot_trace(qid)
 figure.savefig(OUT / "05_trace.png", dpi=150)
-print(f"figure: {OUT / '05_trace.png'}")
+print("figure: 05_trace.png")
 figure
 
 # %% [markdown]

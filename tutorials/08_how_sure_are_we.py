@@ -132,7 +132,7 @@ print(reached.groupby("run")["value"].describe()[["mean", "std", "min", "max"]].
 # %%
 frontier = fairtk.frontier(qrels, {"bm25": bm25, "newest": newest}, "EE_D@5", "EE_R@5")
 print(frontier.summary)
-print(f"figure: {OUT / '08_frontier.png'}")
+print("figure: 08_frontier.png")
 frontier.plot(OUT / "08_frontier.png")
 
 # %% [markdown]
@@ -161,7 +161,7 @@ utility = fairtk.frontier(
 )
 columns = ["alpha", "x", "y", "y_low", "y_high", "dominated"]
 print(utility.curve[columns].round(4).to_string(index=False))
-print(f"figure: {OUT / '08_utility.png'}")
+print("figure: 08_utility.png")
 utility.plot(OUT / "08_utility.png")
 
 # %% [markdown]
@@ -179,7 +179,7 @@ systems = {
 }
 order = fairtk.sensitivity(qrels, systems, ["EE_R@5", "EE_L@5", "E(nDCG@5)"], cutoffs=[1, 2, 3, 5])
 print(order.summary)
-print(f"figure: {OUT / '08_sensitivity.png'}")
+print("figure: 08_sensitivity.png")
 order.plot(OUT / "08_sensitivity.png")
 
 # %% [markdown]

@@ -16,15 +16,14 @@ from fairtk import (
     ByGroup,
     E,
     FairSampler,
-    FixedExposure,
     Groups,
-    OracleExposure,
     PlackettLuceExposure,
     Target,
     nDCG_AWRF,
     nDCG_TREC,
 )
 from fairtk.errors import ColumnError, InputError
+from fairtk.transformers import FixedExposure, OracleExposure
 
 N = 12
 RNG = np.random.default_rng(5)

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from ir_measures import nDCG
 
-from fairtk import EE_D, E, FairSampler, FixedExposure, PlackettLuceExposure
+from fairtk import EE_D, E, FairSampler, PlackettLuceExposure
 from fairtk.errors import DataWarning, InputError, ParameterError
 from fairtk.exposure import SURE, expected_attention, find_alphas, score_gaps
 from fairtk.frames import Run
+from fairtk.transformers import FixedExposure
 
 RNG = np.random.default_rng(7)
 SIZES = {"q1": 12, "q2": 40, "q3": 100, "q4": 15}

@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
-from fairtk import EachDocument, FairSampler, Generator
+from fairtk import FairSampler, Generator
 from fairtk.errors import ColumnError, DuplicateError
+from fairtk.transformers import EachDocument
 
 
 def run():

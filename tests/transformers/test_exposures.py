@@ -8,13 +8,12 @@ import pytest
 from fairtk import (
     BM25Scorer,
     FairSampler,
-    FixedExposure,
-    OracleExposure,
     OracleSampler,
     PlackettLuceExposure,
 )
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
 from fairtk.exposure import DCG
+from fairtk.transformers import FixedExposure, OracleExposure
 
 RUN = pd.DataFrame(
     {
